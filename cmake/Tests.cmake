@@ -30,13 +30,20 @@ foreach(source IN LISTS tuff_test_sources)
   endif()
 endforeach()
 
+# The training examples, with what they share: golden files and tests of their own.
+file(GLOB tuff_example_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/common/*.c)
+list(FILTER tuff_example_sources EXCLUDE REGEX "/(gelu|common/main)\\.c$")
+add_library(tuff_test_examples STATIC ${tuff_example_sources})
+set_target_properties(tuff_test_examples PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+target_link_libraries(tuff_test_examples PUBLIC tuff_internal)
+
 add_library(tuff_test_base INTERFACE)
 target_include_directories(tuff_test_base INTERFACE ${PROJECT_SOURCE_DIR}/tests/support ${PROJECT_SOURCE_DIR})
 target_include_directories(tuff_test_base SYSTEM INTERFACE
   ${TUFF_CMOCKA_INCLUDE} ${TUFF_JANSSON_INCLUDE} ${TUFF_XXHASH_INCLUDE}
   $<$<BOOL:${TUFF_OPENCL}>:${TUFF_OPENCL_INCLUDE}> $<$<BOOL:${TUFF_VULKAN}>:${TUFF_VULKAN_INCLUDE}>)
 target_compile_definitions(tuff_test_base INTERFACE TUFF_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-target_link_libraries(tuff_test_base INTERFACE $<$<BOOL:${TUFF_AUTOTUNE}>:tuff_recorder_parts> tuff_tool_parts ${TUFF_CMOCKA_LIBRARY})
+target_link_libraries(tuff_test_base INTERFACE $<$<BOOL:${TUFF_AUTOTUNE}>:tuff_recorder_parts> tuff_test_examples tuff_tool_parts ${TUFF_CMOCKA_LIBRARY})
 # See tests/support/skipping.h.
 target_link_options(tuff_test_base INTERFACE LINKER:--wrap=_skip,--wrap=_cmocka_run_group_tests)
 if(tuff_test_parts)

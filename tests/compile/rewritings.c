@@ -282,6 +282,8 @@ static void run_all(tuff_device *device)
         differential comparison;
         if (graphs[i].denormals && !tuff__device_info(device)->proved_denormals)
             continue;
+        if (!is_its_turn(device, (int)i) || !is_turn_of_api(device, (int)i))
+            continue;
         differential_create(&comparison, graphs[i].name, graphs[i].build, NULL, i + 1);
         failures += differential_run(&comparison, device,
                                      &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});

@@ -110,11 +110,13 @@ static void try_graphs(tuff_device *device)
     const uint64_t seeds = is_thorough() ? 40 : 12;
     int count = 0;
     for (uint64_t seed = 0; seed < seeds; seed++)
-        count += round_trip(device, random_graph, &seed);
+        if (is_turn_of_api(device, (int)seed))
+            count += round_trip(device, random_graph, &seed);
     for (int i = 0; i < hard_graph_count; i++)
-        count += round_trip(device, hard_graphs[i].build, NULL);
+        if (is_turn_of_api(device, i))
+            count += round_trip(device, hard_graphs[i].build, NULL);
     print_message("    %d graphs\n", count);
-    assert_true(count > (int)seeds);
+    assert_true(count > (int)seeds / 2);
 }
 
 static void graphs_come_back(void **state)
@@ -225,9 +227,11 @@ static void damage_all(tuff_device *device)
     const char *asked = getenv("TUFF_TEST_DAMAGES");
     const int times = asked ? atoi(asked) : 24;
     for (uint64_t seed = 0; seed < 6; seed++)
-        damage_built(device, random_graph, &seed, times);
+        if (is_turn_of_api(device, (int)seed))
+            damage_built(device, random_graph, &seed, times);
     for (int i = 0; i < hard_graph_count; i += 3)
-        damage_built(device, hard_graphs[i].build, NULL, times);
+        if (is_turn_of_api(device, i / 3))
+            damage_built(device, hard_graphs[i].build, NULL, times);
 }
 
 static void damage_is_found(void **state)

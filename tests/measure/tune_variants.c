@@ -348,8 +348,10 @@ static void try_models(tuff_device *device)
         assert_int_equal(model_create(device, &configs[i], &model), TUFF_OK);
         tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
         assert_non_null(optimizer);
-        try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
-        try_graph(device, sampler_graph(device, &model), &counts);
+        if (is_turn_of_api(device, (int)i))
+            try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
+        else
+            try_graph(device, sampler_graph(device, &model), &counts);
         tuff_optimizer_destroy(optimizer);
         model_destroy(&model);
     }
@@ -363,7 +365,7 @@ static void try_models(tuff_device *device)
     assert_true(counts.exact > 0 && counts.checked > counts.tasks / 2 && counts.ragged > counts.tasks / 2);
     assert_true(counts.tried > counts.impossible);
     assert_true(only_choice != NULL || counts.lowered > 100 * counts.tasks);
-    assert_true(only_choice != NULL || counts.large > 10);
+    assert_true(only_choice != NULL || counts.large > 3);
     assert_true(counts.cut > 0);
     assert_int_equal(counts.wrong, 0);
 }

@@ -1,0 +1,206 @@
+/* The check against the reference device. Deviations are in units of the largest element of a tensor; what cancels out
+   is measured by all gradients together. */
+#include "check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parameters.h"
+#include "trial.h"
+
+static const double bar = 2e-5;         /* of a tensor's largest element */
+static const double noise_bar = 2e-6;   /* of the norm of all gradients */
+static const double weight_noise = 0.2; /* of constant parameters, so that nothing hides behind zeros and ones */
+
+typedef struct side {
+    tuff_device *device;
+    void *data;
+    tuff_parameters *parameters, *frozen;
+    example_trial trial;
+} side;
+
+static tuff_status open_side(side *self, const example *model, const void *config, uint64_t seed, bool optimized)
+{
+    if (model->open) {
+        self->data = model->open(self->device, config, seed);
+        if (!self->data)
+            return TUFF_E_OOM_HOST;
+    }
+    self->parameters = example_parameters_make(model, config, self->device, seed, weight_noise);
+    if (model->has_frozen)
+        self->frozen = example_parameters_make(model, config, self->device, seed + 1, weight_noise);
+    if (!self->parameters || (model->has_frozen && !self->frozen))
+        return tuff_last_status();
+    const example_source source = {.model = model,
+                                   .config = config,
+                                   .device = self->device,
+                                   .parameters = self->parameters,
+                                   .frozen = self->frozen,
+                                   .data = self->data,
+                                   .seed = seed,
+                                   .optimized = optimized,
+                                   .purpose = EXAMPLE_CHECK};
+    tuff_optimizer_options options = example_optimizer_options(model, config, 1);
+    options.schedule = TUFF_SCHEDULE_CONSTANT;
+    options.warmup_steps = 0;
+    options.accumulate = 0;
+    tuff_status status = example_trial_create(&self->trial, &source, &options, TUFF_PRECISION_F32);
+    if (status == TUFF_OK)
+        status = example_write_fixed(&source, self->trial.plan);
+    if (status == TUFF_OK)
+        status = example_write_batch(&source, self->trial.plan, 0);
+    return status == TUFF_OK ? example_trial_run(&self->trial) : status;
+}
+
+static void close_side(side *self, const example *model)
+{
+    example_trial_destroy(&self->trial);
+    if (model->close && self->data)
+        model->close(self->data);
+    tuff_parameters_destroy(self->parameters);
+    tuff_parameters_destroy(self->frozen);
+    *self = (side){.device = self->device};
+}
+
+/* The worst of a comparison so far, as a part of what is allowed, and where it was. */
+typedef struct verdict {
+    double worst;
+    char name[96];
+    int compared;
+} verdict;
+
+static void take(verdict *self, double part, const char *name)
+{
+    self->compared++;
+    if (!(part <= self->worst) && !isnan(self->worst)) {
+        self->worst = part;
+        snprintf(self->name, sizeof self->name, "%s", name);
+    }
+}
+
+static void compare_output(verdict *self, const side *got, const side *wanted, const char *name)
+{
+    int64_t count = 0, same = 0;
+    float *a = example_trial_read(&got->trial, name, false, &count);
+    float *b = example_trial_read(&wanted->trial, name, false, &same);
+    double part = NAN;
+    if (a && b && count == same) {
+        const bool is_gradient = strncmp(name, "grad.", 5) == 0;
+        const double noise = 1e-7 + (is_gradient ? noise_bar * wanted->trial.gradient_norm : 0);
+        part = example_distance(a, b, count) / (bar * example_largest(b, count) + noise);
+    }
+    take(self, part, name);
+    free(a);
+    free(b);
+}
+
+static void compare_weight(verdict *self, const side *got, const side *wanted, const char *name)
+{
+    const example_settings *settings = got->trial.source.config;
+    char gradient[80], label[96];
+    int64_t count = 0, same = 0, third = 0;
+    snprintf(gradient, sizeof gradient, "grad.%s", name);
+    snprintf(label, sizeof label, "%s after a step", name);
+    float *a = example_trial_read(&got->trial, name, true, &count);
+    float *b = example_trial_read(&wanted->trial, name, true, &same);
+    float *g = example_trial_read(&wanted->trial, gradient, false, &third);
+    double part = NAN;
+    if (a && b && g && count == same && count == third) {
+        const double norm = wanted->trial.gradient_norm;
+        const double clip = settings->clip_norm > 0 && norm > 0 ? fmin(1, settings->clip_norm / norm) : 1;
+        const double uncertain = bar * example_largest(g, count) + noise_bar * norm;
+        const example_weight_bars bars = {
+            .rate = settings->rate, .threshold = fmax(1e-5 / clip, 4 * uncertain), .close = 0.01, .far = 2.1};
+        part = example_weight_distance(a, b, g, count, bars);
+    }
+    take(self, part, label);
+    free(a);
+    free(b);
+    free(g);
+}
+
+static verdict compare(const side *got, const side *wanted)
+{
+    verdict made = {0};
+    tuff_plan_value value;
+    for (int i = 0; i < tuff_plan_output_count(wanted->trial.plan); i++)
+        if (tuff_plan_output_at(wanted->trial.plan, i, &value) == TUFF_OK)
+            compare_output(&made, got, wanted, value.name);
+    for (int i = 0; i < tuff_parameters_count(wanted->parameters); i++) {
+        const char *name;
+        tuff_parameters_at(wanted->parameters, i, &name);
+        compare_weight(&made, got, wanted, name);
+    }
+    return made;
+}
+
+static void print_config(const example *model, const void *config, uint64_t seed)
+{
+    printf("seed %" PRIu64 ":", seed);
+    for (int i = 0; i < example_field_count(model); i++) {
+        const char *name = example_field_at(model, i)->name;
+        double value = 0, usual = 0;
+        example_get(model, config, name, &value);
+        example_get(model, model->small, name, &usual);
+        if (value != usual)
+            printf(" %s=%.4g", name, value);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+/* Both forms against one run of the reference. Returns how many are beyond their bars. */
+static int check_config(const example *model, const void *config, uint64_t seed, side *tested, side *reference)
+{
+    int failures = 0;
+    print_config(model, config, seed);
+    tuff_status status = open_side(reference, model, config, seed, true);
+    for (int form = 0; form < 2 && status == TUFF_OK; form++) {
+        status = open_side(tested, model, config, seed, form == 1);
+        if (status == TUFF_OK) {
+            const verdict made = compare(tested, reference);
+            const bool good = made.worst <= 1;
+            printf("  %-9s %4d tensors, worst %.3f of its bar: %s%s\n", form ? "optimized" : "baseline", made.compared,
+                   made.worst, made.name, good ? "" : "  FAILED");
+            failures += !good;
+        }
+        close_side(tested, model);
+    }
+    if (status != TUFF_OK) {
+        printf("  FAILED: %s: %s\n", tuff_status_name(status), tuff_error());
+        failures++;
+    }
+    close_side(reference, model);
+    return failures;
+}
+
+int example_check(const example *model, const example_options *options)
+{
+    side tested = {.device = tuff_device_open(options->device)};
+    side reference = {.device = tested.device ? tuff_device_open("reference") : NULL};
+    void *config = malloc(model->config_size);
+    int failures = 0;
+    if (!reference.device || !config) {
+        fprintf(stderr, "%s: %s\n", model->name, tuff_error());
+        failures = 1;
+    }
+    for (int64_t i = 0; i < options->checks && config && reference.device; i++) {
+        const uint64_t seed = options->seed + (uint64_t)i;
+        example_random random = example_random_stream(seed, (uint64_t)1 << 60);
+        const char *why = NULL;
+        do {
+            memcpy(config, model->small, model->config_size);
+            model->draw(config, &random);
+            why = model->wrong ? model->wrong(config) : NULL;
+        } while (why);
+        failures += check_config(model, config, seed, &tested, &reference);
+    }
+    free(config);
+    tuff_device_close(reference.device);
+    tuff_device_close(tested.device);
+    printf("%s: %s\n", model->name, failures ? "FAILED" : "all within their bars");
+    return failures > 0;
+}

@@ -1,0 +1,209 @@
+/* Reading the command line. */
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool refuse(const example *model, const char *option, const char *given, const char *wanted)
+{
+    fprintf(stderr, "%s: %s %s: %s\n", model->name, option, given ? given : "", wanted);
+    return false;
+}
+
+static bool read_whole(const example *model, const char *option, const char *word, int64_t low, int64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    const long long value = word ? strtoll(word, &end, 10) : 0;
+    if (!word || end == word || *end != 0 || errno || value < low || value > (long long)1 << 40) {
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "a whole number from %lld on is expected", (long long)low);
+        return refuse(model, option, word, wanted);
+    }
+    *out = value;
+    return true;
+}
+
+/* The place of word in a list of names, separated by |. */
+static bool read_choice(const example *model, const char *option, const char *word, const char *names, int *out)
+{
+    const size_t length = word ? strlen(word) : 0;
+    int index = 0;
+    for (const char *at = names; length > 0 && at; index++) {
+        const char *end = strchr(at, '|');
+        if ((end ? (size_t)(end - at) : strlen(at)) == length && strncmp(at, word, length) == 0) {
+            *out = index;
+            return true;
+        }
+        at = end ? end + 1 : NULL;
+    }
+    char wanted[96];
+    snprintf(wanted, sizeof wanted, "one of %s is expected", names);
+    return refuse(model, option, word, wanted);
+}
+
+static bool read_setting(const example *model, const char *word, void *config)
+{
+    char name[64];
+    const char *equals = word ? strchr(word, '=') : NULL;
+    char *end = NULL;
+    if (!equals || (size_t)(equals - word) >= sizeof name)
+        return refuse(model, "--set", word, "NAME=VALUE is expected");
+    memcpy(name, word, (size_t)(equals - word));
+    name[equals - word] = 0;
+    const double value = strtod(equals + 1, &end);
+    if (end == equals + 1 || *end != 0 || !example_set(model, config, name, value))
+        return refuse(model, "--set", word, "there is no such number, or it cannot be that; --help lists them");
+    return true;
+}
+
+enum { WHOLE, TEXT, CHOICE, FLAG, SETTING, CONFIG };
+typedef struct option {
+    const char *name, *value, *meaning;
+    int kind;
+    int64_t low;
+    size_t offset;
+} option;
+#define AT(member) offsetof(example_options, member)
+static const option options[] = {
+    {"--config", "small|original", "the configuration to begin with (small)", CONFIG, 0, AT(config)},
+    {"--form", "baseline|optimized", "the published program, or what tuff makes of it (optimized)", CHOICE, 0,
+     AT(optimized)},
+    {"--set", "NAME=VALUE", "changes a number of the configuration, see below", SETTING, 0, 0},
+    {"--steps", "N", "steps of the run", SETTING, 1, 0},
+    {"--batch", "N", "samples of a batch", SETTING, 1, 0},
+    {"--device", "D", "such as opencl:0, vulkan, reference ($TUFF_DEVICE, else the best)", TEXT, 0, AT(device)},
+    {"--seed", "N", "of weights, data and dropout (0)", WHOLE, 0, AT(seed)},
+    {"--precision", "f32|f16|bf16", "of intermediates; f16 scales the loss (f32)", CHOICE, 0, AT(precision)},
+    {"--tune", "cached|off|quick|normal|max", "whether kernels are measured; the baseline never is (cached)", CHOICE, 0,
+     AT(tune)},
+    {"--deterministic", "", "the same bits whatever was measured", FLAG, 0, AT(deterministic)},
+    {"--log-every", "N", "steps between lines (a twentieth of the run)", WHOLE, 1, AT(log_every)},
+    {"--validate-every", "N", "steps between validations (never)", WHOLE, 1, AT(validate_every)},
+    {"--validation-batches", "N", "batches of a validation (4)", WHOLE, 1, AT(validation_batches)},
+    {"--save", "F", "writes a checkpoint, and F.best where there are validations", TEXT, 0, AT(save)},
+    {"--save-every", "N", "steps between checkpoints (at the end)", WHOLE, 1, AT(save_every)},
+    {"--resume", "F", "goes on from a checkpoint", TEXT, 0, AT(resume)},
+    {"--log", "F", "writes the lines as CSV", TEXT, 0, AT(log)},
+    {"--report", "F", "writes a page with the curve and the time of each kernel", TEXT, 0, AT(report)},
+    {"--check", "N", "compares N random configurations with the reference device instead", WHOLE, 1, AT(checks)},
+    {"--help", "", "this text", FLAG, 0, AT(help)},
+};
+enum { OPTIONS = sizeof options / sizeof *options };
+
+/* --steps and --batch are numbers of the configuration. */
+static bool read_named(const example *model, const option *given, const char *word, void *config)
+{
+    int64_t value = 0;
+    if (strcmp(given->name, "--set") == 0)
+        return read_setting(model, word, config);
+    return read_whole(model, given->name, word, given->low, &value) &&
+           example_set(model, config, strcmp(given->name, "--steps") == 0 ? "steps" : "B", (double)value);
+}
+
+static bool read_option(const example *model, const option *given, const char *word, example_options *out)
+{
+    char *const at = (char *)out + given->offset;
+    int choice = 0;
+    switch (given->kind) {
+    case FLAG:
+        *(bool *)(void *)at = true;
+        return true;
+    case WHOLE:
+        return read_whole(model, given->name, word, given->low, (int64_t *)(void *)at);
+    case SETTING:
+        return read_named(model, given, word, out->config);
+    case TEXT:
+        if (!word || !*word)
+            return refuse(model, given->name, NULL, "needs a value");
+        *(const char **)(void *)at = word;
+        return true;
+    case CONFIG:
+        return true; /* read before */
+    default:
+        if (!read_choice(model, given->name, word, given->value, &choice))
+            return false;
+    }
+    if (given->offset == AT(optimized))
+        out->optimized = choice == 1;
+    else if (given->offset == AT(precision))
+        out->precision = (tuff_precision)choice;
+    else
+        out->tune = (tuff_tune_mode)choice;
+    return true;
+}
+
+/* The configuration, which other options change, wherever it is named. */
+static bool read_config(const example *model, int count, char **words, example_options *out)
+{
+    int choice = 0;
+    for (int i = 1; i < count; i++)
+        if (strcmp(words[i], "--config") == 0 &&
+            !read_choice(model, words[i], i + 1 < count ? words[i + 1] : NULL, "small|original", &choice))
+            return false;
+    out->config_name = choice ? "original" : "small";
+    out->config = malloc(model->config_size);
+    if (!out->config)
+        return refuse(model, "--config", out->config_name, "out of memory");
+    memcpy(out->config, choice ? model->original : model->small, model->config_size);
+    return true;
+}
+
+static const option *find_option(const char *word)
+{
+    for (int i = 0; i < OPTIONS; i++)
+        if (strcmp(options[i].name, word) == 0)
+            return &options[i];
+    return NULL;
+}
+
+static bool check_config(const example *model, const void *config)
+{
+    const example_settings *settings = config;
+    const char *why = model->wrong ? model->wrong(config) : NULL;
+    if (!why && (settings->batch < 1 || settings->steps < 1 || settings->accumulate < 0))
+        why = "B and steps must be at least 1, accumulate at least 0";
+    if (!why && !(settings->dropout >= 0 && settings->dropout < 1))
+        why = "dropout must be at least 0 and less than 1";
+    return !why || refuse(model, "configuration", "", why);
+}
+
+bool example_options_read(const example *model, int count, char **words, example_options *out)
+{
+    *out = (example_options){.optimized = true};
+    if (!read_config(model, count, words, out))
+        return false;
+    for (int i = 1; i < count; i++) {
+        const option *given = find_option(words[i]);
+        if (!given)
+            return refuse(model, words[i], "", "there is no such option; --help lists them");
+        const char *word = given->kind != FLAG && i + 1 < count ? words[i + 1] : NULL;
+        if (!read_option(model, given, word, out))
+            return false;
+        i += given->kind != FLAG;
+    }
+    return out->help || check_config(model, out->config);
+}
+
+void example_options_free(example_options *self)
+{
+    free(self->config);
+    self->config = NULL;
+}
+
+void example_options_help(const example *model)
+{
+    printf("%s: %s\n\nusage: %s [OPTION ...]\n", model->name, model->summary, model->name);
+    for (int i = 0; i < OPTIONS; i++)
+        printf("  %-20s %-27s %s\n", options[i].name, options[i].value, options[i].meaning);
+    printf("\nNumbers of the configuration (small, original):\n");
+    for (int i = 0; i < example_field_count(model); i++) {
+        const example_field *field = example_field_at(model, i);
+        double a = 0, b = 0;
+        example_get(model, model->small, field->name, &a);
+        example_get(model, model->original, field->name, &b);
+        printf("  %-14s %10.6g %10.6g  %s\n", field->name, a, b, field->meaning);
+    }
+}

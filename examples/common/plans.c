@@ -1,0 +1,141 @@
+/* The plans of a training: a step, or the two parts of an accumulated one, and a validation. */
+#include <math.h>
+#include <string.h>
+
+#include "train.h"
+
+/* Adds the loss and the metrics to sums, so that the host reads them at lines of output only. */
+static void add_up(example_build *build, tuff_tensor *loss, tuff_array *sums)
+{
+    tuff_tensor *parts[1 + EXAMPLE_MAX_METRICS];
+    parts[0] = tuff_reshape(loss, TUFF_SHAPE(1));
+    for (int i = 0; i < build->metric_count; i++)
+        parts[1 + i] = tuff_reshape(build->metrics[i], TUFF_SHAPE(1));
+    tuff_tensor *now = tuff_concat(parts, 1 + build->metric_count, 0);
+    tuff_assign(build->graph, sums, tuff_add(tuff_array_tensor(build->graph, sums), now));
+}
+
+static tuff_status make_sums(training *self, const example_build *build, tuff_array **sums)
+{
+    self->metric_count = build->metric_count;
+    memcpy(self->metric_names, build->metric_names, sizeof self->metric_names);
+    *sums = tuff_array_create(self->run.device, TUFF_F32, TUFF_SHAPE(1 + build->metric_count));
+    return *sums ? TUFF_OK : tuff_last_status();
+}
+
+static tuff_plan *compile(const training *self, tuff_graph *graph)
+{
+    tuff_tune_options tuning;
+    tuff_compile_options options =
+        example_compile_options(self->run.optimized, self->options->precision, &tuning, self->options->deterministic);
+    if (self->run.optimized)
+        tuning.mode = self->options->tune;
+    return tuff_compile(graph, &options);
+}
+
+static void add_outputs(tuff_graph *graph, const tuff_optimizer_tensors *made)
+{
+    tuff_output(graph, "gradient_norm", made->gradient_norm);
+    tuff_output(graph, "learning_rate", made->learning_rate);
+    tuff_output(graph, "loss_scale", made->loss_scale);
+}
+
+static tuff_status make_step(training *self)
+{
+    example_build build;
+    tuff_tensor *loss = NULL;
+    tuff_optimizer_tensors made = {0};
+    const bool parts = self->run.settings->accumulate > 1;
+    tuff_graph *graph = example_graph(&self->source, tuff_optimizer_batches(self->run.optimizer), &build, &loss);
+    if (!graph)
+        return tuff_last_status();
+    tuff_status status = make_sums(self, &build, &self->sums);
+    if (status == TUFF_OK) {
+        add_up(&build, loss, self->sums);
+        if (!self->run.optimized && self->run.model->baseline_reads_loss)
+            tuff_output(graph, "loss", loss);
+        status = parts ? tuff_optimizer_accumulate(self->run.optimizer, loss)
+                       : tuff_optimizer_apply(self->run.optimizer, loss, &made);
+    }
+    if (status == TUFF_OK && !parts)
+        add_outputs(graph, &made);
+    if (status == TUFF_OK)
+        self->run.plan = compile(self, graph);
+    if (status == TUFF_OK && !self->run.plan)
+        status = tuff_last_status();
+    tuff_graph_destroy(graph);
+    return status;
+}
+
+static tuff_status make_update(training *self)
+{
+    tuff_optimizer_tensors made = {0};
+    tuff_graph *graph = tuff_graph_create(self->run.device);
+    if (!graph)
+        return tuff_last_status();
+    tuff_status status = tuff_optimizer_update(self->run.optimizer, graph, &made);
+    if (status == TUFF_OK) {
+        add_outputs(graph, &made);
+        self->update = compile(self, graph);
+        status = self->update ? TUFF_OK : tuff_last_status();
+    }
+    tuff_graph_destroy(graph);
+    return status;
+}
+
+static tuff_status make_validation(training *self)
+{
+    example_build build;
+    tuff_tensor *loss = NULL;
+    tuff_graph *graph = example_graph(&self->held_out, NULL, &build, &loss);
+    if (!graph)
+        return tuff_last_status();
+    tuff_status status = make_sums(self, &build, &self->validation_sums);
+    if (status == TUFF_OK) {
+        add_up(&build, loss, self->validation_sums);
+        self->run.validation = compile(self, graph);
+        status = self->run.validation ? example_write_fixed(&self->held_out, self->run.validation) : tuff_last_status();
+    }
+    tuff_graph_destroy(graph);
+    return status;
+}
+
+tuff_status training_plans_create(training *self)
+{
+    const tuff_loss_scaling scaling = {0};
+    tuff_optimizer_options options =
+        example_optimizer_options(self->run.model, self->run.config, self->run.settings->steps);
+    if (self->options->precision == TUFF_PRECISION_F16)
+        options.loss_scaling = &scaling;
+    self->run.optimizer = tuff_optimizer_create(self->run.parameters, &options);
+    tuff_status status = self->run.optimizer ? make_step(self) : tuff_last_status();
+    if (status == TUFF_OK && self->run.settings->accumulate > 1)
+        status = make_update(self);
+    if (status == TUFF_OK && self->options->validate_every > 0)
+        status = make_validation(self);
+    return status == TUFF_OK ? example_write_fixed(&self->source, self->run.plan) : status;
+}
+
+void training_plans_destroy(training *self)
+{
+    tuff_plan_destroy(self->run.plan);
+    tuff_plan_destroy(self->run.validation);
+    tuff_plan_destroy(self->update);
+    tuff_array_destroy(self->sums);
+    tuff_array_destroy(self->validation_sums);
+    tuff_optimizer_destroy(self->run.optimizer);
+}
+
+tuff_status training_read_sums(tuff_array *sums, int metric_count, int64_t batches, double *loss, double *metrics)
+{
+    float values[1 + EXAMPLE_MAX_METRICS];
+    const size_t size = (size_t)(1 + metric_count) * sizeof *values;
+    const tuff_status status = tuff_array_read(sums, values, size);
+    if (status != TUFF_OK)
+        return status;
+    *loss = batches > 0 ? (double)values[0] / (double)batches : NAN;
+    for (int i = 0; i < metric_count; i++)
+        metrics[i] = batches > 0 ? (double)values[1 + i] / (double)batches : NAN;
+    memset(values, 0, sizeof values);
+    return tuff_array_write(sums, values, size);
+}

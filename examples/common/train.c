@@ -1,0 +1,246 @@
+/* The training loop. Between lines of output the host reads nothing from the device: the loss and the metrics are added
+   up there. The published form of a program that reads its loss in every step does so here as well, and fills its
+   batches when it needs them instead of ahead. */
+#include "train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "check.h"
+#include "parameters.h"
+
+double example_now(void)
+{
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static tuff_status fill_batch(void *user, tuff_batch_room *room)
+{
+    const example_source *source = user;
+    source->model->fill(&(example_batch){.config = source->config,
+                                         .purpose = source->purpose,
+                                         .data = source->data,
+                                         .seed = source->seed,
+                                         .number = room->number,
+                                         .count = room->count,
+                                         .inputs = room->data});
+    return TUFF_OK;
+}
+
+/* Batches ahead of the device, in the optimized form. */
+static tuff_status open_loader(training *self)
+{
+    example_inputs list = {0};
+    tuff_field fields[EXAMPLE_MAX_INPUTS];
+    int count = 0;
+    self->run.model->list_inputs(self->run.config, EXAMPLE_TRAIN, &list);
+    for (int i = 0; i < list.count; i++)
+        if (!list.specs[i].is_fixed)
+            fields[count++] =
+                (tuff_field){.name = list.specs[i].name, .dtype = list.specs[i].dtype, .shape = list.specs[i].shape};
+    if (count == 0 || !self->run.optimized)
+        return TUFF_OK;
+    const tuff_loader_options options = {.fields = fields,
+                                         .field_count = count,
+                                         .batch_size = self->run.settings->batch,
+                                         .seed = self->run.seed,
+                                         .batch = fill_batch,
+                                         .user = &self->source};
+    self->loader = tuff_loader_create(self->run.device, &options);
+    if (!self->loader)
+        return tuff_last_status();
+    const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
+    return tuff_loader_seek(self->loader, (tuff_loader_position){.batch = self->first_step * parts});
+}
+
+static tuff_status run_batch(training *self, int64_t number)
+{
+    tuff_status status = self->loader ? tuff_loader_next(self->loader, self->run.plan, NULL)
+                                      : example_write_batch(&self->source, self->run.plan, number);
+    if (status == TUFF_OK)
+        status = tuff_plan_run(self->run.plan);
+    self->summed++;
+    if (status == TUFF_OK && !self->run.optimized && self->run.model->baseline_reads_loss) {
+        float loss = 0;
+        status = tuff_plan_read(self->run.plan, "loss", &loss, sizeof loss);
+    }
+    return status;
+}
+
+static tuff_status run_step(training *self)
+{
+    const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
+    tuff_status status = self->run.model->before_step ? self->run.model->before_step(&self->run) : TUFF_OK;
+    for (int64_t part = 0; part < parts && status == TUFF_OK; part++)
+        status = run_batch(self, self->run.step * parts + part);
+    if (status == TUFF_OK && self->update)
+        status = tuff_plan_run(self->update);
+    self->run.step++;
+    if (status == TUFF_OK && self->run.step == self->first_step + 1) {
+        /* The first step pays for kernels that drivers finish late. */
+        status = tuff_device_wait(self->run.device);
+        self->first_step_done = self->line_time = example_now();
+        self->first_seconds = self->first_step_done - self->started;
+    }
+    return status;
+}
+
+/* What follows from a line with a validation: the best checkpoint, an early end. */
+static tuff_status take_validation(training *self, bool *stop)
+{
+    example_run *run = &self->run;
+    const double loss = self->lines[self->line_count - 1].validation_loss;
+    if (isnan(loss))
+        return TUFF_OK;
+    const bool is_best = isnan(run->best_validation_loss) || loss < run->best_validation_loss;
+    run->validation_loss = loss;
+    if (isnan(run->first_validation_loss))
+        run->first_validation_loss = loss;
+    if (is_best)
+        run->best_validation_loss = loss;
+    tuff_status status = is_best ? training_save(self, true) : TUFF_OK;
+    if (status == TUFF_OK && run->model->validated)
+        status = run->model->validated(run, stop);
+    return status;
+}
+
+static bool is_due(int64_t step, int64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+static tuff_status loop(training *self)
+{
+    const int64_t steps = self->run.settings->steps;
+    const int64_t twentieth = steps >= 20 ? steps / 20 : 1;
+    const int64_t log_every = self->options->log_every > 0 ? self->options->log_every : twentieth;
+    bool stop = false;
+    tuff_status status = TUFF_OK;
+    while (self->run.step < steps && !stop && status == TUFF_OK) {
+        status = run_step(self);
+        training_progress(self);
+        const int64_t step = self->run.step;
+        if (status == TUFF_OK &&
+            (is_due(step, log_every) || is_due(step, self->options->validate_every) || step == steps)) {
+            status = training_line(self);
+            if (status == TUFF_OK)
+                status = take_validation(self, &stop);
+        }
+        if (status == TUFF_OK && is_due(step, self->options->save_every) && step < steps)
+            status = training_save(self, false);
+    }
+    return status == TUFF_OK ? training_save(self, false) : status;
+}
+
+static tuff_status open_data(training *self)
+{
+    const example *model = self->run.model;
+    if (!model->open)
+        return TUFF_OK;
+    self->run.data = model->open(self->run.device, self->run.config, self->run.seed);
+    if (self->run.data)
+        return TUFF_OK;
+    return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
+}
+
+static tuff_status create(training *self)
+{
+    example_run *run = &self->run;
+    run->device = tuff_device_open(self->options->device);
+    if (!run->device)
+        return tuff_last_status();
+    tuff_status status = open_data(self);
+    if (status != TUFF_OK)
+        return status;
+    run->parameters = example_parameters_make(run->model, run->config, run->device, run->seed, 0);
+    if (run->parameters && run->model->has_frozen)
+        run->frozen = tuff_parameters_clone(run->parameters);
+    if (!run->parameters || (run->model->has_frozen && !run->frozen))
+        return tuff_last_status();
+    self->source = (example_source){.model = run->model,
+                                    .config = run->config,
+                                    .device = run->device,
+                                    .parameters = run->parameters,
+                                    .frozen = run->frozen,
+                                    .data = run->data,
+                                    .seed = run->seed,
+                                    .optimized = run->optimized,
+                                    .purpose = EXAMPLE_TRAIN};
+    self->held_out = self->source;
+    self->held_out.purpose = EXAMPLE_VALIDATE;
+    status = training_plans_create(self);
+    if (status == TUFF_OK)
+        status = training_resume(self);
+    if (status == TUFF_OK)
+        status = training_monitor_open(self);
+    return status == TUFF_OK ? open_loader(self) : status;
+}
+
+static tuff_status destroy(training *self)
+{
+    tuff_status status = tuff_checkpoint_writer_destroy(self->writer);
+    const tuff_status closed = tuff_monitor_close(self->monitor);
+    (void)tuff_loader_destroy(self->loader);
+    training_plans_destroy(self);
+    if (self->run.model->close && self->run.data)
+        self->run.model->close(self->run.data);
+    tuff_parameters_destroy(self->run.frozen);
+    tuff_parameters_destroy(self->run.parameters);
+    tuff_device_close(self->run.device);
+    free(self->lines);
+    return status == TUFF_OK ? closed : status;
+}
+
+static int failed(const example *model, tuff_status status)
+{
+    fprintf(stderr, "%s: %s: %s\n", model->name, tuff_status_name(status), tuff_error());
+    return 1;
+}
+
+int example_train(const example *model, const example_options *options)
+{
+    training self = {.options = options,
+                     .started = example_now(),
+                     .run = {.model = model,
+                             .config = options->config,
+                             .settings = options->config,
+                             .optimized = options->optimized,
+                             .seed = options->seed,
+                             .validation_loss = NAN,
+                             .first_validation_loss = NAN,
+                             .best_validation_loss = NAN}};
+    tuff_status status = create(&self);
+    if (status == TUFF_OK)
+        status = loop(&self);
+    if (status == TUFF_OK && self.writer)
+        status = tuff_checkpoint_writer_wait(self.writer);
+    if (status == TUFF_OK && options->report)
+        status = training_report(&self);
+    if (status == TUFF_OK)
+        training_print_table(&self);
+    if (status == TUFF_OK && model->finished)
+        status = model->finished(&self.run);
+    if (status != TUFF_OK && !self.explained)
+        failed(model, status);
+    const tuff_status ended = destroy(&self);
+    if (status == TUFF_OK && ended != TUFF_OK)
+        return failed(model, ended);
+    return status != TUFF_OK;
+}
+
+int example_main(const example *model, int count, char **words)
+{
+    example_options options;
+    int code = 2;
+    if (example_options_read(model, count, words, &options)) {
+        if (options.help)
+            example_options_help(model);
+        code = options.help ? 0 : options.checks > 0 ? example_check(model, &options) : example_train(model, &options);
+    }
+    example_options_free(&options);
+    return code;
+}

@@ -1,0 +1,330 @@
+/* Golden files of the training examples. */
+#include "workload.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "examples/common/parameters.h"
+#include "examples/common/trial.h"
+#include "golden_common.h"
+
+typedef struct check {
+    const workload *row;
+    const tuff_file *file;
+    void *config;
+    example_trial trial;
+    int compared, failures;
+} check;
+
+static tuff_file *open_file(const workload *self)
+{
+    const char *source = getenv("TUFF_SOURCE"), *named = getenv("TUFF_WORKLOADS"), *data = getenv("TUFF_TEST_DATA");
+    const struct {
+        const char *folder, *rest;
+    } places[] = {{data ? data : TUFF_TEST_DATA, "/golden/workloads"},
+                  {named, ""},
+                  {source ? source : TUFF_TEST_DATA "/../..", "/../shared/golden/workloads"}};
+    tuff_file *file = NULL;
+    for (int i = 0; i < 3 && !file; i++) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s%s/%s.safetensors", places[i].folder ? places[i].folder : "", places[i].rest,
+                 self->file);
+        file = places[i].folder ? tuff_file_open(path) : NULL;
+        if (!file && places[i].folder && tuff_last_status() != TUFF_E_IO) /* it is there, but damaged */
+            fail_msg("%s: %s", path, tuff_error());
+    }
+    return file;
+}
+
+bool workload_exists(const workload *self)
+{
+    tuff_file *file = open_file(self);
+    tuff_file_close(file);
+    return file != NULL;
+}
+
+/* Counts a comparison: part is the deviation as a part of what is allowed. */
+static void take(check *self, const char *name, double part)
+{
+    self->compared++;
+    if (part <= 1)
+        return;
+    print_message("    %s: %.3g times what is allowed\n", name, part);
+    self->failures++;
+}
+
+static void configure(check *self)
+{
+    const example *model = self->row->model;
+    self->config = malloc(model->config_size);
+    assert_non_null(self->config);
+    memcpy(self->config, model->small, model->config_size);
+    for (int i = 0; i < example_field_count(model); i++) {
+        const char *name = example_field_at(model, i)->name, *text = tuff_file_metadata(self->file, name);
+        char *end = NULL;
+        const double value = text ? strtod(text, &end) : 0;
+        if (text && end != text && *end == 0)
+            assert_true(example_set(model, self->config, name, value));
+    }
+    if (self->row->configure)
+        self->row->configure(self->file, self->config);
+    const char *why = model->wrong ? model->wrong(self->config) : NULL;
+    if (why)
+        fail_msg("%s: %s", self->row->file, why);
+}
+
+static void write_parameters(check *self, tuff_parameters *parameters)
+{
+    for (int i = 0; i < tuff_parameters_count(parameters); i++) {
+        const char *name;
+        tuff_array *array = tuff_parameters_at(parameters, i, &name);
+        tuff_file_tensor tensor;
+        if (!golden_find(self->file, "param.", name, &tensor))
+            fail_msg("%s: the file has no parameter %s", self->row->file, name);
+        assert_true(tuff_shape_equal(tensor.shape, tuff_array_shape(array)));
+        assert_int_equal(tuff_array_write(array, tensor.data, (size_t)tensor.size), TUFF_OK);
+    }
+}
+
+static void write_inputs(check *self)
+{
+    tuff_plan *plan = self->trial.plan;
+    for (int i = 0; i < tuff_plan_input_count(plan); i++) {
+        tuff_plan_value value;
+        tuff_file_tensor tensor;
+        assert_int_equal(tuff_plan_input_at(plan, i, &value), TUFF_OK);
+        void *made = calloc(1, (size_t)value.size + 1);
+        assert_non_null(made);
+        if (strcmp(value.name, "one") == 0) { /* of example_copy */
+            assert_int_equal(value.size, sizeof(float));
+            *(float *)made = 1;
+        } else if (golden_find(self->file, "input.", value.name, &tensor)) {
+            if (tensor.dtype != value.dtype || tensor.size != value.size)
+                fail_msg("%s: input %s has another dtype or size", self->row->file, value.name);
+            memcpy(made, tensor.data, (size_t)value.size);
+        } else if (!self->row->bind ||
+                   !self->row->bind(self->file, self->config, value.name, made, (size_t)value.size)) {
+            fail_msg("%s: the file has no input %s", self->row->file, value.name);
+        }
+        assert_int_equal(tuff_plan_write(plan, value.name, made, (size_t)value.size), TUFF_OK);
+        free(made);
+    }
+}
+
+/* A tensor of the file as f32; NULL where there is none. The caller frees it. */
+static float *wanted_values(const check *self, const char *prefix, const char *name, int64_t *count)
+{
+    tuff_file_tensor tensor;
+    if (!golden_find(self->file, prefix, name, &tensor))
+        return NULL;
+    *count = golden_count(&tensor);
+    float *values = malloc((size_t)*count * sizeof *values + 1);
+    assert_non_null(values);
+    for (int64_t i = 0; i < *count; i++)
+        values[i] = (float)golden_element(&tensor, i);
+    return values;
+}
+
+static double scalar_of(const check *self, const char *name, int64_t index)
+{
+    tuff_file_tensor tensor;
+    if (!golden_find(self->file, self->row->prefix, name, &tensor) || index >= golden_count(&tensor))
+        return NAN;
+    return golden_element(&tensor, index);
+}
+
+static void compare_scalar(check *self, const char *name, int64_t step, double got, double wanted, double bar)
+{
+    char label[96];
+    snprintf(label, sizeof label, "%s of step %lld", name, (long long)step);
+    take(self, label, fabs(got - wanted) / (bar * fabs(wanted)));
+}
+
+/* Every value of the forward pass that the file has must be shown by the model, and hold. */
+static void compare_outputs(check *self)
+{
+    char prefix[64];
+    const size_t length = (size_t)snprintf(prefix, sizeof prefix, "%sout.", self->row->prefix);
+    for (int i = 0; i < tuff_file_count(self->file); i++) {
+        tuff_file_tensor tensor;
+        assert_int_equal(tuff_file_tensor_at(self->file, i, &tensor), TUFF_OK);
+        const char *name = tensor.name + strlen(self->row->prefix);
+        if (strncmp(tensor.name, prefix, length) != 0)
+            continue;
+        int64_t count = 0, same = 0;
+        float *wanted = wanted_values(self, "", tensor.name, &same);
+        float *got = example_trial_read(&self->trial, strcmp(name, "out.loss") == 0 ? "loss" : name, false, &count);
+        const double bar = strcmp(name, "out.loss") == 0 ? self->row->bars.loss : self->row->bars.out;
+        const bool is_exact = tensor.dtype != TUFF_F32;
+        const double distance = got && count == same ? example_distance(got, wanted, count) : NAN;
+        take(self, name,
+             is_exact ? (distance > 0 ? INFINITY : distance)
+                      : distance / fmax(bar * example_largest(wanted, same), 1e-30));
+        free(got);
+        free(wanted);
+    }
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), wanted = ending ? strlen(ending) : 0;
+    return ending && length >= wanted && strcmp(name + length - wanted, ending) == 0;
+}
+
+/* The elements of a parameter, first to last, whose gradient is zero; none where first is last. */
+static void zero_range(const check *self, const char *name, int64_t count, int64_t *first, int64_t *last)
+{
+    const workload *row = self->row;
+    const bool any = ends_with(name, row->zero_ending);
+    *first = any ? count / row->zero_parts * row->zero_part : 0;
+    *last = any ? *first + count / row->zero_parts : 0;
+}
+
+static void compare_gradient(check *self, const char *name)
+{
+    char output[96], prefix[64];
+    int64_t count = 0, same = 0, first = 0, last = 0;
+    snprintf(output, sizeof output, "grad.%s", name);
+    snprintf(prefix, sizeof prefix, "%sgrad.", self->row->prefix);
+    float *got = example_trial_read(&self->trial, output, false, &count);
+    float *wanted = wanted_values(self, prefix, name, &same);
+    if (!got || !wanted || count != same) {
+        take(self, output, NAN);
+    } else {
+        zero_range(self, name, count, &first, &last);
+        const double allowed = fmax(self->row->bars.gradient * example_largest(wanted, count), 1e-30);
+        const double noise = self->row->bars.noise * scalar_of(self, "grad_norm", 0);
+        take(self, output, example_distance(got, wanted, first) / allowed);
+        take(self, output, example_distance(got + last, wanted + last, count - last) / allowed);
+        if (last > first)
+            take(self, output, example_largest(got + first, last - first) / noise);
+    }
+    free(got);
+    free(wanted);
+}
+
+static void compare_weight(check *self, const char *name, int step)
+{
+    const workload_bars *bars = &self->row->bars;
+    char prefix[64], label[96], gradients[64];
+    int64_t count = 0, same = 0, third = 0, first = 0, last = 0;
+    snprintf(prefix, sizeof prefix, "%sstep%d.", self->row->prefix, step);
+    snprintf(label, sizeof label, "%s after %d", name, step);
+    snprintf(gradients, sizeof gradients, "%sgrad.", self->row->prefix);
+    float *got = example_trial_read(&self->trial, name, true, &count);
+    float *wanted = wanted_values(self, prefix, name, &same), *g = wanted_values(self, gradients, name, &third);
+    const example_weight_bars allowed = {.rate = ((const example_settings *)self->config)->rate,
+                                         .threshold = bars->threshold,
+                                         .close = step == 1 ? bars->close1 : bars->close10,
+                                         .far = step == 1 ? bars->far1 : bars->far10};
+    if (!got || !wanted || !g || count != same || count != third) {
+        take(self, label, NAN);
+    } else {
+        zero_range(self, name, count, &first, &last);
+        take(self, label, example_weight_distance(got, wanted, g, first, allowed));
+        take(self, label, example_weight_distance(got + last, wanted + last, g + last, count - last, allowed));
+    }
+    free(got);
+    free(wanted);
+    free(g);
+}
+
+static void for_each_parameter(check *self, int step)
+{
+    tuff_parameters *parameters = self->trial.source.parameters;
+    for (int i = 0; i < tuff_parameters_count(parameters); i++) {
+        const char *name;
+        tuff_parameters_at(parameters, i, &name);
+        if (step == 0)
+            compare_gradient(self, name);
+        else
+            compare_weight(self, name, step);
+    }
+}
+
+static bool has_steps(const check *self, int step)
+{
+    char prefix[64];
+    const char *name;
+    tuff_file_tensor tensor;
+    snprintf(prefix, sizeof prefix, "%sstep%d.", self->row->prefix, step);
+    tuff_parameters_at(self->trial.source.parameters, 0, &name);
+    return golden_find(self->file, prefix, name, &tensor);
+}
+
+/* As many steps as the file has losses, at least the first. */
+static void run_steps(check *self)
+{
+    tuff_file_tensor losses;
+    const int64_t steps = golden_find(self->file, self->row->prefix, "losses", &losses) ? golden_count(&losses) : 1;
+    for (int64_t step = 0; step < steps; step++) {
+        if (example_trial_run(&self->trial) != TUFF_OK)
+            fail_msg("%s: %s", self->row->file, tuff_error());
+        if (steps > 1)
+            compare_scalar(self, "loss", step, self->trial.loss, scalar_of(self, "losses", step), self->row->bars.loss);
+        const double norm = scalar_of(self, "grad_norms", step);
+        if (!isnan(norm))
+            compare_scalar(self, "grad_norm", step, self->trial.gradient_norm, norm, self->row->bars.norm);
+        if (step == 0) {
+            compare_scalar(self, "grad_norm", 0, self->trial.gradient_norm, scalar_of(self, "grad_norm", 0),
+                           self->row->bars.norm);
+            compare_outputs(self);
+            for_each_parameter(self, 0);
+        }
+        if (has_steps(self, (int)step + 1))
+            for_each_parameter(self, (int)step + 1);
+    }
+}
+
+static void check_opened(check *self, tuff_device *device, bool optimized)
+{
+    const example *model = self->row->model;
+    configure(self);
+    tuff_parameters *parameters = example_parameters_make(model, self->config, device, 1, 0);
+    tuff_parameters *frozen = model->has_frozen && parameters ? tuff_parameters_clone(parameters) : NULL;
+    assert_non_null(parameters);
+    write_parameters(self, parameters);
+    void *data = model->open ? model->open(device, self->config, 1) : NULL;
+    const example_source source = {.model = model,
+                                   .config = self->config,
+                                   .device = device,
+                                   .parameters = parameters,
+                                   .frozen = frozen,
+                                   .data = data,
+                                   .optimized = optimized,
+                                   .purpose = EXAMPLE_CHECK};
+    tuff_optimizer_options options = example_optimizer_options(model, self->config, 1);
+    options.schedule = TUFF_SCHEDULE_CONSTANT;
+    options.warmup_steps = 0;
+    options.accumulate = 0;
+    if (example_trial_create(&self->trial, &source, &options, TUFF_PRECISION_F32) != TUFF_OK)
+        fail_msg("%s: %s", self->row->file, tuff_error());
+    write_inputs(self);
+    run_steps(self);
+    example_trial_destroy(&self->trial);
+    if (model->close && data)
+        model->close(data);
+    tuff_parameters_destroy(frozen);
+    tuff_parameters_destroy(parameters);
+    free(self->config);
+}
+
+void workload_check(const workload *row, tuff_device *device, bool optimized)
+{
+    tuff_file *file = open_file(row);
+    assert_non_null(file);
+    check self = {.row = row, .file = file};
+    check_opened(&self, device, optimized);
+    tuff_file_close(file);
+    print_message("    %s, %s: %d quantities, %d beyond their bars\n", row->file, optimized ? "optimized" : "baseline",
+                  self.compared, self.failures);
+    assert_true(self.compared > 0);
+    assert_int_equal(self.failures, 0);
+}

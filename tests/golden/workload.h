@@ -1,0 +1,40 @@
+/* Holding a training example against its golden file: what the model shows, the loss, every gradient, and the
+   parameters after the steps that the file has, in both forms. */
+#ifndef TUFF_TESTS_WORKLOAD_H
+#define TUFF_TESTS_WORKLOAD_H
+
+#include "examples/common/example.h"
+
+/* The file's tolerances, which its metadata states as a text. */
+typedef struct workload_bars {
+    double out, gradient;                /* of a tensor's largest element */
+    double loss, norm;                   /* relative */
+    double noise;                        /* of grad_norm, for gradients that are zero */
+    double threshold;                    /* gradients above it determine a step of Adam */
+    double close1, far1, close10, far10; /* of the rate, for weights with such gradients and others: see trial.h */
+} workload_bars;
+
+typedef struct workload {
+    const char *file; /* "1_dotgat" */
+    const example *model;
+    const char *prefix; /* of the file's keys for outputs, gradients and losses: "", "alt." */
+    /* Sets what the metadata does not name as the configuration does; numbers of equal names are set before. May be
+       NULL. */
+    void (*configure)(const tuff_file *file, void *config);
+    /* Fills an input that the file does not have under its name: size bytes. False: it has no such one. May be NULL. */
+    bool (*bind)(const tuff_file *file, const void *config, const char *name, void *values, size_t size);
+    /* Elements with a gradient of zero, of which a run has noise: of parameters whose names end like this, part
+       zero_part of zero_parts. NULL: none. */
+    const char *zero_ending;
+    int zero_part, zero_parts;
+    workload_bars bars;
+} workload;
+
+/* Checks one form on an open device, and fails the test that it is called from, with a line for what is beyond its bar.
+   The file must be there. */
+void workload_check(const workload *self, tuff_device *device, bool optimized);
+/* Whether the file is there: in the tests' data, in the folder that TUFF_WORKLOADS names, or in shared/golden/workloads
+   beside the repository. */
+bool workload_exists(const workload *self);
+
+#endif
