@@ -94,8 +94,8 @@ typedef struct tuff_loss_scaling {
 typedef struct tuff_update_choice {
     tuff_graph *graph;
     const struct tuff_optimizer_tensors *tensors; /* with tensor_norms and group_norms where the options ask for them */
-    tuff_tensor *const
-        *gradients; /* [count], by index, in the parameter's shape, not scaled or clipped; NULL: frozen */
+    /* [count], by index, in the parameter's shape, not scaled or clipped; NULL: frozen. */
+    tuff_tensor *const *gradients;
     /* [count], by index, NULL at first: updated in every step. Else a tensor of any dtype, of rank 0, or of rank 1 with
        an element for each row, which is what one index of the parameter's first axis holds. Where it is 0, parameter,
        moments and average stay as they are in this step, bit for bit. Parameters may have a mask in common. */
