@@ -34,7 +34,7 @@ static const example_field fields[] = {
 /* The published rate rises a step later: from 0 in the first step. */
 #define OPTIMIZER \
     .rate = 2e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.05, .clip_norm = 1, .final_rate = 0
-static const vision_config small = {.settings = {.batch = 16, .steps = 500, .warmup = 50, .dropout = 0.1, OPTIMIZER},
+static const vision_config small = {.settings = {.batch = 16, .steps = 500, .warmup = 10, .dropout = 0.1, OPTIMIZER},
                                     .channels = 3,
                                     .size = 32,
                                     .patch = 4,
