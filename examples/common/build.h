@@ -27,7 +27,9 @@ tuff_compile_options example_compile_options(bool optimized, tuff_precision prec
 /* The options of AdamW as the configuration says, for `steps` steps. */
 tuff_optimizer_options example_optimizer_options(const example *model, const void *config, int64_t steps);
 
-/* Writes all fixed inputs of a plan. */
+/* Writes the input of example_copy, where the plan has it. */
+tuff_status example_write_one(tuff_plan *plan);
+/* Writes all fixed inputs of a plan, that one included. */
 tuff_status example_write_fixed(const example_source *source, tuff_plan *plan);
 /* Fills batch `number` on the host, and writes it to the plan's inputs. */
 tuff_status example_write_batch(const example_source *source, tuff_plan *plan, int64_t number);

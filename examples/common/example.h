@@ -129,6 +129,7 @@ typedef struct example_build {
     tuff_parameters *frozen;     /* a second set, which is not trained; NULL unless the example has_frozen */
     const struct example *model;
     tuff_tensor *inputs[EXAMPLE_MAX_INPUTS]; /* by index; NULL: not asked for yet */
+    tuff_tensor *one;                        /* of example_copy */
     const char *metric_names[EXAMPLE_MAX_METRICS];
     tuff_tensor *metrics[EXAMPLE_MAX_METRICS];
     int metric_count;
@@ -142,6 +143,11 @@ tuff_tensor *example_show(example_build *self, tuff_tensor *value, const char *n
     __attribute__((format(printf, 3, 4)));
 /* A number of rank 0 whose mean is printed and logged. name is static. At most EXAMPLE_MAX_METRICS. */
 void example_metric(example_build *self, const char *name, tuff_tensor *value);
+/* count slices of x along axis, from `first` on. */
+tuff_tensor *example_slice(tuff_tensor *x, int axis, int64_t first, int64_t count);
+/* x, written to memory where it stands: in the baseline form, for copies that the published program makes and that a
+   compiler would leave out. It is a product with an input that holds 1. */
+tuff_tensor *example_copy(example_build *self, tuff_tensor *x);
 /* tuff_dropout with the configuration's probability, or x where there is none for this purpose. */
 tuff_tensor *example_dropout(example_build *self, tuff_tensor *x);
 /* The same probability, for tuff_attention_options. */

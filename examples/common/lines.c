@@ -116,8 +116,10 @@ static void print_line(const training *self, const example_line *line)
         printf("  %s %.4g", self->metric_names[i], line->metrics[i]);
     if (!isnan(line->validation_loss))
         printf("  validation %.5g", line->validation_loss);
-    printf("  |g| %.3g  lr %.3g  %.3g steps/s (avg %.3g)\n", line->gradient_norm, line->learning_rate, line->recent,
-           line->average);
+    printf("  |g| %.3g  lr %.3g", line->gradient_norm, line->learning_rate);
+    if (isfinite(line->recent) && isfinite(line->average))
+        printf("  %.3g steps/s (avg %.3g)", line->recent, line->average);
+    printf("\n");
     fflush(stdout);
 }
 

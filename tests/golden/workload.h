@@ -30,9 +30,9 @@ typedef struct workload {
     workload_bars bars;
 } workload;
 
-/* Checks one form on an open device, and fails the test that it is called from. Prints what is beyond its bar. Returns
-   false, without a failure, where there is no such file. */
-bool workload_check(const workload *self, tuff_device *device, bool optimized);
+/* Checks one form on an open device, and fails the test that it is called from, with a line for what is beyond its bar.
+   The file must be there. */
+void workload_check(const workload *self, tuff_device *device, bool optimized);
 /* Whether the file is there: in the tests' data, in the folder that TUFF_WORKLOADS names, or in shared/golden/workloads
    beside the repository. */
 bool workload_exists(const workload *self);
