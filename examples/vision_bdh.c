@@ -53,7 +53,7 @@ static const vision_config original = {
     .multiple = 32,
     .recurrences = 6};
 
-static const double norm_epsilon = 1e-5;
+static const double norm_epsilon = 1e-5, full_turn = 6.283185307179586;
 
 static const char *wrong(const void *given)
 {
@@ -107,7 +107,7 @@ static tuff_tensor *norm(tuff_tensor *x)
     return tuff_layer_norm(x, NULL, NULL, 1, norm_epsilon);
 }
 
-/* The first `count` elements of an axis from `first` on, `step` apart. */
+/* Elements first, first + step, .. of an axis, up to stop. */
 static tuff_tensor *part(tuff_tensor *x, int axis, int64_t first, int64_t stop, int64_t step)
 {
     tuff_shape shape = tuff_tensor_shape(x);
@@ -145,19 +145,20 @@ static tuff_tensor *embed(example_build *b)
     return example_show(b, x, "tokens");
 }
 
-/* Rotary angles over 2 pi: element j turns by t · frequency[j], both of a pair alike. In f32, as published. */
+/* Rotary angles as parts of a turn: element j turns by frequency[j] at each token, both of a pair alike. In f32, as published. */
 static void list_frequencies(const vision_config *c, float *frequency)
 {
     const int64_t N = code_of(c);
     for (int64_t j = 0; j < N; j++)
-        frequency[j] = (float)(pow(65536, -(double)(j / 2 * 2) / (double)N) / (2 * 3.14159265358979323846));
+        frequency[j] = (float)(pow(65536, -(double)(j / 2 * 2) / (double)N) / full_turn);
 }
 
 typedef struct tables {
     tuff_tensor *cosines, *sines; /* [T,N] */
 } tables;
 
-/* The published form computes its tables in each recurrence, on the device. */
+/* The published form computes its tables in each recurrence, on the device. (Without fusion, too, tuff's compiler computes
+   equal values once.) */
 static tables compute_tables(example_build *b)
 {
     const vision_config *c = b->config;
@@ -167,8 +168,7 @@ static tables compute_tables(example_build *b)
         list_frequencies(c, frequency);
     tuff_tensor *time = tuff_cast(tuff_iota(b->graph, TUFF_SHAPE(T, 1), 0), TUFF_F32);
     tuff_tensor *turns = tuff_mul(time, tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(1, N), frequency));
-    tuff_tensor *phase =
-        tuff_mul(tuff_sub(turns, tuff_floor(turns)), tuff_constant(b->graph, TUFF_F32, 2 * 3.14159265358979323846));
+    tuff_tensor *phase = tuff_mul(tuff_sub(turns, tuff_floor(turns)), tuff_constant(b->graph, TUFF_F32, full_turn));
     free(frequency);
     return (tables){tuff_cos(phase), tuff_sin(phase)};
 }
@@ -185,7 +185,7 @@ static tables constant_tables(example_build *b)
         list_frequencies(c, frequency);
     for (int64_t i = 0; frequency && i < T * N; i++) {
         const float turns = (float)(i / N) * frequency[i % N];
-        const float phase = (turns - floorf(turns)) * (float)(2 * 3.14159265358979323846);
+        const float phase = (turns - floorf(turns)) * (float)full_turn;
         cosines[i] = cosf(phase);
         sines[i] = sinf(phase);
     }
@@ -209,19 +209,17 @@ static tuff_tensor *rope_in_steps(tuff_tensor *u, tables angles)
     return tuff_add(tuff_mul(u, angles.cosines), tuff_mul(stacked, angles.sines));
 }
 
-/* The same of u[B,T,n,N], without a copy: the members of a pair change places by a view. */
+/* The same of u[B,T,n,2,N/2], in which the members of all pairs are apart: they change places by a view of rows. */
 static tuff_tensor *rope(example_build *b, tuff_tensor *u, tables angles)
 {
     static const float signs[] = {-1, 1};
     const tuff_shape shape = tuff_tensor_shape(u);
-    const int64_t T = shape.extent[1], half = shape.extent[3] / 2;
-    const tuff_shape table = TUFF_SHAPE(1, T, 1, half, 2);
-    tuff_tensor *pairs = tuff_reshape(u, TUFF_SHAPE(shape.extent[0], T, shape.extent[2], half, 2));
-    tuff_tensor *sines =
-        tuff_mul(tuff_reshape(angles.sines, table), tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(2), signs));
-    tuff_tensor *turned =
-        tuff_add(tuff_mul(pairs, tuff_reshape(angles.cosines, table)), tuff_mul(part(pairs, 4, 1, -1, -1), sines));
-    return tuff_reshape(turned, shape);
+    const int64_t T = shape.extent[1], half = shape.extent[4];
+    tuff_tensor *sign = tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(2, 1), signs), *of_pairs[2];
+    tuff_tensor *const of_elements[] = {angles.cosines, angles.sines};
+    for (int i = 0; i < 2; i++)
+        of_pairs[i] = tuff_reshape(part(of_elements[i], 1, 0, 2 * half, 2), TUFF_SHAPE(1, T, 1, 1, half));
+    return tuff_add(tuff_mul(u, of_pairs[0]), tuff_mul(part(u, 3, 1, -1, -1), tuff_mul(of_pairs[1], sign)));
 }
 
 /* R·Rᵀ[B,n,T,T] of r[B,n,T,N]. */
@@ -236,80 +234,122 @@ static tuff_tensor *scores_of(example_build *b, tuff_tensor *r)
     return tuff_softmax(tuff_mul(scores, scale), 3);
 }
 
-/* Both codes of a recurrence, [B,n,T,N], and the attention between them. */
-typedef struct codes {
-    tuff_tensor *u, *z;
-} codes;
-
-/* As published: every head reads x[B,T,D] by broadcasting, and the scores lie in memory. */
-static codes encode_in_steps(example_build *b, tuff_tensor *x, int step)
+/* x[B,T,D] after a recurrence, as published: every head reads x by broadcasting, and the scores lie in memory. */
+static tuff_tensor *recur_in_steps(example_build *b, tuff_tensor *x, int step)
 {
+    static const int heads_last[] = {0, 2, 1, 3};
     const vision_config *c = b->config;
-    tuff_tensor *values = tuff_reshape(x, TUFF_SHAPE(b->batch, 1, tokens_of(c), c->width));
+    const int64_t B = b->batch, T = tokens_of(c);
+    x = norm(x);
+    tuff_tensor *values = tuff_reshape(x, TUFF_SHAPE(B, 1, T, c->width));
     tuff_tensor *u = tuff_relu(tuff_matmul(values, example_parameter(b, "E")));
     const tables angles = compute_tables(b);
     tuff_tensor *scores = scores_of(b, rope_in_steps(u, angles));
     tuff_tensor *y = norm(tuff_matmul(scores, values));
+    tuff_tensor *z = tuff_relu(tuff_matmul(y, example_parameter(b, "F")));
+    tuff_tensor *gated = example_dropout(b, tuff_mul(u, z));
+    tuff_tensor *w = tuff_reshape(tuff_permute(gated, heads_last), TUFF_SHAPE(B, T, c->heads * code_of(c)));
     if (step == 0) {
         example_show(b, angles.cosines, "rope_cos");
         example_show(b, angles.sines, "rope_sin");
+        example_show(b, u, "U_0");
         example_show(b, scores, "scores_0");
         example_show(b, y, "Y_0");
+        example_show(b, w, "w_0");
     }
-    return (codes){u, tuff_relu(tuff_matmul(y, example_parameter(b, "F")))};
+    x = norm(tuff_add(x, norm(tuff_matmul(w, example_parameter(b, "Dc")))));
+    return example_show(b, x, "x_after_rec_%d", step);
 }
 
-/* One product for the codes of all heads, attention without scores in memory, and a product per head. */
-static codes encode(example_build *b, tuff_tensor *x, tables angles, int step)
+/* The parameters of the optimized form, made once for all recurrences: heads side by side, and the elements of codes in an
+   order in which the members of pairs are apart, first all even ones. */
+typedef struct weights {
+    tuff_tensor *e, *f, *dc; /* [D,n·N], [n,D,N], [n·N,D] */
+    tables angles;
+} weights;
+
+static weights prepare(example_build *b)
 {
-    static const int exchanged[] = {0, 2, 1, 3}, side_by_side[] = {1, 0, 2}, heads_first[] = {2, 0, 1, 3},
-                     back[] = {1, 0, 2, 3};
+    static const int of_e[] = {1, 0, 3, 2}, of_f[] = {0, 1, 3, 2}, of_dc[] = {0, 2, 1, 3};
+    const vision_config *c = b->config;
+    const int64_t D = c->width, n = c->heads, N = code_of(c);
+    const tuff_shape pairs = TUFF_SHAPE(n, D, N / 2, 2);
+    tuff_tensor *e = tuff_permute(tuff_reshape(example_parameter(b, "E"), pairs), of_e);
+    tuff_tensor *f = tuff_permute(tuff_reshape(example_parameter(b, "F"), pairs), of_f);
+    tuff_tensor *dc = tuff_permute(tuff_reshape(example_parameter(b, "Dc"), TUFF_SHAPE(n, N / 2, 2, D)), of_dc);
+    return (weights){tuff_reshape(e, TUFF_SHAPE(D, n * N)), tuff_reshape(f, TUFF_SHAPE(n, D, N)),
+                     tuff_reshape(dc, TUFF_SHAPE(n * N, D)), constant_tables(b)};
+}
+
+/* [B,count,n,2,N/2] as [B,n,count,N], the order of the published form. */
+static tuff_tensor *published_order(example_build *b, tuff_tensor *x)
+{
+    static const int order[] = {0, 2, 1, 4, 3};
+    const tuff_shape shape = tuff_tensor_shape(x);
+    return tuff_reshape(tuff_permute(x, order),
+                        TUFF_SHAPE(b->batch, shape.extent[2], shape.extent[1], 2 * shape.extent[4]));
+}
+
+/* x after a recurrence, of the first `count` tokens: T of them, but only the class token where nothing reads the others.
+   One product makes the codes of all heads, scores are never in memory, and a product per head follows. */
+static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, int64_t count, int step)
+{
+    static const int heads_first[] = {2, 0, 1, 3}, back[] = {1, 2, 0, 3}, exchanged[] = {0, 2, 1, 3},
+                     in_pairs[] = {0, 2, 1, 4, 3};
     const vision_config *c = b->config;
     const int64_t B = b->batch, T = tokens_of(c), D = c->width, n = c->heads, N = code_of(c);
     const tuff_attention_options options = {.scale = c->softmax ? 0 : 1, .no_softmax = !c->softmax};
-    tuff_tensor *e = tuff_reshape(tuff_permute(example_parameter(b, "E"), side_by_side), TUFF_SHAPE(D, n * N));
-    tuff_tensor *u =
-        tuff_reshape(tuff_relu(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(B * T, D)), e)), TUFF_SHAPE(B, T, n, N));
-    tuff_tensor *r = rope(b, u, angles);
+    const tuff_shape codes = TUFF_SHAPE(B, count, n, 2, N / 2);
+    x = norm(x);
+    tuff_tensor *u = tuff_relu(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(B * T, D)), w->e));
+    u = tuff_reshape(u, TUFF_SHAPE(B, T, n, 2, N / 2));
+    tuff_tensor *r = tuff_reshape(rope(b, u, w->angles), TUFF_SHAPE(B, T, n, N));
     tuff_tensor *values = tuff_expand(tuff_reshape(x, TUFF_SHAPE(B, T, 1, D)), TUFF_SHAPE(B, T, n, D));
-    tuff_tensor *y = norm(tuff_attention(r, r, values, &options));
-    tuff_tensor *rows = tuff_reshape(tuff_permute(y, heads_first), TUFF_SHAPE(n, B * T, D));
-    tuff_tensor *z = tuff_reshape(tuff_relu(tuff_matmul(rows, example_parameter(b, "F"))), TUFF_SHAPE(n, B, T, N));
-    if (step == 0 && b->purpose == EXAMPLE_CHECK) {
-        example_show(b, angles.cosines, "rope_cos");
-        example_show(b, angles.sines, "rope_sin");
+    tuff_tensor *y = norm(tuff_attention(part(r, 1, 0, count, 1), r, values, &options));
+    tuff_tensor *rows = tuff_reshape(tuff_permute(y, heads_first), TUFF_SHAPE(n, B * count, D));
+    tuff_tensor *z = tuff_reshape(tuff_relu(tuff_matmul(rows, w->f)), TUFF_SHAPE(n, B, count, N));
+    z = tuff_reshape(tuff_permute(z, back), codes);
+    /* The same elements as in the published form are dropped. */
+    tuff_tensor *kept = tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), TUFF_SHAPE(B, n, T, N));
+    kept = part(example_dropout(b, kept), 2, 0, count, 1);
+    kept = tuff_permute(tuff_reshape(kept, TUFF_SHAPE(B, n, count, N / 2, 2)), in_pairs);
+    tuff_tensor *gated = tuff_mul(tuff_mul(part(u, 1, 0, count, 1), z), kept);
+    tuff_tensor *sum = norm(tuff_matmul(tuff_reshape(gated, TUFF_SHAPE(B * count, n * N)), w->dc));
+    if (step == 0 && count == T && b->purpose == EXAMPLE_CHECK) {
+        example_show(b, w->angles.cosines, "rope_cos");
+        example_show(b, w->angles.sines, "rope_sin");
+        example_show(b, published_order(b, u), "U_0");
         example_show(b, scores_of(b, tuff_permute(r, exchanged)), "scores_0");
         example_show(b, tuff_permute(y, exchanged), "Y_0");
+        tuff_tensor *joined = tuff_permute(published_order(b, gated), exchanged);
+        example_show(b, tuff_reshape(joined, TUFF_SHAPE(B, T, n * N)), "w_0");
     }
-    return (codes){tuff_permute(u, exchanged), tuff_permute(z, back)};
+    return norm(tuff_add(part(x, 1, 0, count, 1), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
 }
 
-/* x[B,T,D] after a recurrence. */
-static tuff_tensor *recur(example_build *b, tuff_tensor *x, tables angles, int step)
+/* x after all recurrences, at least of the class token. */
+static tuff_tensor *recur_all(example_build *b, tuff_tensor *x)
 {
-    static const int heads_last[] = {0, 2, 1, 3};
     const vision_config *c = b->config;
-    x = norm(x);
-    const codes made = b->optimized ? encode(b, x, angles, step) : encode_in_steps(b, x, step);
-    tuff_tensor *gated = example_dropout(b, tuff_mul(made.u, made.z));
-    tuff_tensor *w =
-        tuff_reshape(tuff_permute(gated, heads_last), TUFF_SHAPE(b->batch, tokens_of(c), c->heads * code_of(c)));
-    if (step == 0) {
-        example_show(b, made.u, "U_0");
-        example_show(b, w, "w_0");
-    }
-    tuff_tensor *y = norm(tuff_matmul(w, example_parameter(b, "Dc")));
-    return example_show(b, norm(tuff_add(x, y)), "x_after_rec_%d", step);
+    const weights w = prepare(b);
+    for (int step = 0; step < c->recurrences - 1; step++)
+        x = example_show(b, recur(b, x, &w, tokens_of(c), step), "x_after_rec_%d", step);
+    const int last = (int)c->recurrences - 1;
+    tuff_tensor *class_token = recur(b, x, &w, 1, last);
+    if (b->purpose == EXAMPLE_CHECK && example_dropout_of(b) == 0) /* golden files hold all tokens */
+        example_show(b, recur(b, x, &w, tokens_of(c), last), "x_after_rec_%d", last);
+    return class_token;
 }
 
 static tuff_tensor *build(example_build *b)
 {
     static const int turned[] = {1, 0}, samples[] = {0};
     const vision_config *c = b->config;
-    const tables angles = b->optimized ? constant_tables(b) : (tables){0};
     tuff_tensor *x = embed(b), *labels = example_input(b, "labels");
-    for (int step = 0; step < c->recurrences; step++)
-        x = recur(b, x, angles, step);
+    for (int step = 0; step < c->recurrences && !b->optimized; step++)
+        x = recur_in_steps(b, x, step);
+    if (b->optimized)
+        x = recur_all(b, x);
     tuff_tensor *class_token = tuff_reshape(part(x, 1, 0, 1, 1), TUFF_SHAPE(b->batch, c->width));
     tuff_tensor *weight = tuff_permute(example_parameter(b, "head.weight"), turned);
     tuff_tensor *logits = tuff_linear(norm(class_token), weight, example_parameter(b, "head.bias"));
@@ -356,7 +396,7 @@ static image_set *make_images(int64_t count, int64_t channels)
 static void draw_image(example_random *random, int64_t channels, int label, unsigned char *pixels)
 {
     const double slope = label % 5 * 0.392699 * (example_integer(random, 2) ? 1 : -1);
-    const double pace = label < 5 ? 0.4 : 0.9, phase = example_uniform(random, 0, 6.283185);
+    const double pace = label < 5 ? 0.4 : 0.9, phase = example_uniform(random, 0, full_turn);
     for (int64_t c = 0; c < channels; c++) {
         const double contrast = example_uniform(random, 20, 60) * (example_integer(random, 2) ? 1 : -1);
         for (int64_t i = 0; i < PIXELS; i++) {
@@ -534,7 +574,7 @@ static void draw(void *config, example_random *random)
     c->heads = example_pick(random, heads, 4);
     c->width = example_extent(random, 33);
     c->multiple = 1 + example_integer(random, 8);
-    c->recurrences = 1 + example_integer(random, 3);
+    c->recurrences = 1 + example_integer(random, 2);
     c->softmax = example_integer(random, 3) == 0;
 }
 
