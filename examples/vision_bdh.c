@@ -11,7 +11,7 @@
 
 #include "common/example.h"
 
-enum { CLASSES = 10 };
+enum { CLASSES = 10, MOST_CHANNELS = 16 };
 
 typedef struct vision_config {
     example_settings settings;
@@ -58,9 +58,9 @@ static const double norm_epsilon = 1e-5, full_turn = 6.283185307179586;
 static const char *wrong(const void *given)
 {
     const vision_config *c = given;
-    if (c->channels < 1 || c->size < 1 || c->patch < 1 || c->width < 1 || c->heads < 1 || c->multiple < 1 ||
-        c->recurrences < 1)
-        return "C, s, p, D, n, mult and L must be at least 1";
+    if (c->channels < 1 || c->channels > MOST_CHANNELS || c->size < 1 || c->patch < 1 || c->width < 1 || c->heads < 1 ||
+        c->multiple < 1 || c->recurrences < 1)
+        return "C must be 1 to 16, and s, p, D, n, mult and L at least 1";
     if (c->size % c->patch != 0)
         return "s must be a multiple of p";
     if (c->multiple * c->width % (2 * c->heads) != 0)
@@ -205,8 +205,7 @@ static tuff_tensor *rope_in_steps(tuff_tensor *u, tables angles)
     column.extent[4] = 1;
     tuff_tensor *const pair[] = {tuff_reshape(tuff_neg(part(u, 3, 1, shape.extent[3], 2)), column),
                                  tuff_reshape(part(u, 3, 0, shape.extent[3], 2), column)};
-    tuff_tensor *stacked = tuff_reshape(tuff_concat(pair, 2, 4), shape);
-    return tuff_add(tuff_mul(u, angles.cosines), tuff_mul(stacked, angles.sines));
+    return tuff_add(tuff_mul(u, angles.cosines), tuff_mul(tuff_reshape(tuff_concat(pair, 2, 4), shape), angles.sines));
 }
 
 /* The same of u[B,T,n,2,N/2], in which the members of all pairs are apart: they change places by a view of rows. */
@@ -365,7 +364,7 @@ typedef struct image_set {
     unsigned char *pixels; /* [count, channels, SIDE, SIDE] */
     unsigned char *labels;
 } image_set;
-enum { SIDE = 32, PIXELS = SIDE * SIDE, RECORD = 1 + 3 * PIXELS, SYNTHETIC = 1000 };
+enum { SIDE = 32, PIXELS = SIDE * SIDE, RECORD = 1 + 3 * PIXELS, SYNTHETIC = 500 };
 
 static void close_images(void *data)
 {
@@ -391,19 +390,19 @@ static image_set *make_images(int64_t count, int64_t channels)
     return NULL;
 }
 
-/* Waves in noise: the class is one of five slopes (of either sign, so that a mirrored image has the same class) and one of
-   two wave lengths. Phase and colours are drawn. */
+/* Waves in noise: the class is one of five slopes (of either sign, as images are mirrored) and one of two wave lengths. */
 static void draw_image(example_random *random, int64_t channels, int label, unsigned char *pixels)
 {
     const double slope = label % 5 * 0.392699 * (example_integer(random, 2) ? 1 : -1);
     const double pace = label < 5 ? 0.4 : 0.9, phase = example_uniform(random, 0, full_turn);
-    for (int64_t c = 0; c < channels; c++) {
-        const double contrast = example_uniform(random, 20, 60) * (example_integer(random, 2) ? 1 : -1);
-        for (int64_t i = 0; i < PIXELS; i++) {
-            const double x = (double)(i % SIDE), y = (double)(i / SIDE);
-            const double wave = sin(pace * (x * cos(slope) + y * sin(slope)) + phase);
-            *pixels++ = (unsigned char)(96 + contrast * wave + (double)(example_random_bits(random) & 63));
-        }
+    double contrast[MOST_CHANNELS];
+    for (int64_t c = 0; c < channels; c++)
+        contrast[c] = example_uniform(random, 20, 60) * (example_integer(random, 2) ? 1 : -1);
+    for (int64_t i = 0; i < PIXELS; i++) {
+        const double wave = sin(pace * ((double)(i % SIDE) * cos(slope) + (double)(i / SIDE) * sin(slope)) + phase);
+        for (int64_t c = 0; c < channels; c++)
+            pixels[c * PIXELS + i] =
+                (unsigned char)(96 + contrast[c] * wave + (double)(example_random_bits(random) & 63));
     }
 }
 
