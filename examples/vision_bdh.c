@@ -154,10 +154,10 @@ static void list_frequencies(const vision_config *c, float *frequency)
 }
 
 typedef struct tables {
-    tuff_tensor *cosines, *sines; /* [T,N] */
+    tuff_tensor *cosines, *sines;
 } tables;
 
-/* The published form computes its tables in each recurrence, on the device. (Without fusion, too, tuff's compiler computes
+/* [T,N]: the published form computes its tables in each recurrence, on the device. (Without fusion, too, tuff's compiler computes
    equal values once.) */
 static tables compute_tables(example_build *b)
 {
@@ -173,18 +173,18 @@ static tables compute_tables(example_build *b)
     return (tables){tuff_cos(phase), tuff_sin(phase)};
 }
 
-/* Tables made once, on the host. */
+/* Tables made once, on the host: [T,N/2], a number for both of a pair. */
 static tables constant_tables(example_build *b)
 {
     const vision_config *c = b->config;
-    const int64_t T = tokens_of(c), N = code_of(c);
-    const tuff_shape shape = TUFF_SHAPE(T, N);
-    float *frequency = calloc((size_t)(N + 2 * T * N), sizeof *frequency);
-    float *cosines = frequency ? frequency + N : NULL, *sines = frequency ? cosines + T * N : NULL;
+    const int64_t T = tokens_of(c), half = code_of(c) / 2;
+    const tuff_shape shape = TUFF_SHAPE(T, half);
+    float *frequency = calloc((size_t)(2 * half + 2 * T * half), sizeof *frequency);
+    float *cosines = frequency ? frequency + 2 * half : NULL, *sines = frequency ? cosines + T * half : NULL;
     if (frequency)
         list_frequencies(c, frequency);
-    for (int64_t i = 0; frequency && i < T * N; i++) {
-        const float turns = (float)(i / N) * frequency[i % N];
+    for (int64_t i = 0; frequency && i < T * half; i++) {
+        const float turns = (float)(i / half) * frequency[i % half * 2];
         const float phase = (turns - floorf(turns)) * (float)full_turn;
         cosines[i] = cosf(phase);
         sines[i] = sinf(phase);
@@ -212,13 +212,11 @@ static tuff_tensor *rope_in_steps(tuff_tensor *u, tables angles)
 static tuff_tensor *rope(example_build *b, tuff_tensor *u, tables angles)
 {
     static const float signs[] = {-1, 1};
-    const tuff_shape shape = tuff_tensor_shape(u);
-    const int64_t T = shape.extent[1], half = shape.extent[4];
-    tuff_tensor *sign = tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(2, 1), signs), *of_pairs[2];
-    tuff_tensor *const of_elements[] = {angles.cosines, angles.sines};
-    for (int i = 0; i < 2; i++)
-        of_pairs[i] = tuff_reshape(part(of_elements[i], 1, 0, 2 * half, 2), TUFF_SHAPE(1, T, 1, 1, half));
-    return tuff_add(tuff_mul(u, of_pairs[0]), tuff_mul(part(u, 3, 1, -1, -1), tuff_mul(of_pairs[1], sign)));
+    const int64_t T = tokens_of(b->config), half = code_of(b->config) / 2;
+    const tuff_shape table = TUFF_SHAPE(1, T, 1, 1, half);
+    tuff_tensor *sign = tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(2, 1), signs);
+    tuff_tensor *sines = tuff_mul(tuff_reshape(angles.sines, table), sign);
+    return tuff_add(tuff_mul(u, tuff_reshape(angles.cosines, table)), tuff_mul(part(u, 3, 1, -1, -1), sines));
 }
 
 /* R·Rᵀ[B,n,T,T] of r[B,n,T,N]. */
@@ -289,6 +287,14 @@ static tuff_tensor *published_order(example_build *b, tuff_tensor *x)
                         TUFF_SHAPE(b->batch, shape.extent[2], shape.extent[1], 2 * shape.extent[4]));
 }
 
+/* A table of pairs [T,N/2] as one of elements [T,N]. */
+static tuff_tensor *of_elements(tuff_tensor *x)
+{
+    const int64_t T = tuff_tensor_shape(x).extent[0], half = tuff_tensor_shape(x).extent[1];
+    return tuff_reshape(tuff_expand(tuff_reshape(x, TUFF_SHAPE(T, half, 1)), TUFF_SHAPE(T, half, 2)),
+                        TUFF_SHAPE(T, 2 * half));
+}
+
 /* x after a recurrence, of the first `count` tokens: T of them, but only the class token where nothing reads the others.
    One product makes the codes of all heads, scores are never in memory, and a product per head follows. */
 static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, int64_t count, int step)
@@ -315,8 +321,8 @@ static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, in
     tuff_tensor *gated = tuff_mul(tuff_mul(part(u, 1, 0, count, 1), z), kept);
     tuff_tensor *sum = norm(tuff_matmul(tuff_reshape(gated, TUFF_SHAPE(B * count, n * N)), w->dc));
     if (step == 0 && count == T && b->purpose == EXAMPLE_CHECK) {
-        example_show(b, w->angles.cosines, "rope_cos");
-        example_show(b, w->angles.sines, "rope_sin");
+        example_show(b, of_elements(w->angles.cosines), "rope_cos");
+        example_show(b, of_elements(w->angles.sines), "rope_sin");
         example_show(b, published_order(b, u), "U_0");
         example_show(b, scores_of(b, tuff_permute(r, exchanged)), "scores_0");
         example_show(b, tuff_permute(y, exchanged), "Y_0");
