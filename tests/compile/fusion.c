@@ -225,6 +225,31 @@ static void fusion_leaves_a_third_of_the_dispatches(void **state)
     }
 }
 
+/* A column of x[8,1], padded to 8 rows of `columns`: it is stored where most of its elements would be computed for padding. */
+static int dispatches_of_padded(tuff_device *device, int64_t columns, bool expensive)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    int values;
+    assert_non_null(graph);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(8, 1));
+    tuff_tensor *made = expensive ? tuff_exp(x) : tuff_mul(x, x);
+    tuff_tensor *padded = tuff_pad(made, (int64_t[]){0, 0}, (int64_t[]){0, columns - 1}, 0);
+    tuff_output(graph, "y", tuff_add(padded, tuff_input(graph, "z", TUFF_F32, TUFF_SHAPE(8, columns))));
+    const int count = dispatches_of(graph, device, TUFF_FUSE_ALL, &values);
+    tuff_graph_destroy(graph);
+    return count;
+}
+
+static void expensive_values_are_not_computed_for_padding(void **state)
+{
+    (void)state;
+    if (device_count == 0)
+        skip();
+    assert_int_equal(dispatches_of_padded(devices[0], 64, true), 2);
+    assert_int_equal(dispatches_of_padded(devices[0], 64, false), 1);
+    assert_int_equal(dispatches_of_padded(devices[0], 2, true), 1);
+}
+
 /* Views of views of sums are seen in more ways than there are nodes: compilers need minutes for thousands of values. */
 static void kernels_stay_small(void **state)
 {
@@ -254,6 +279,7 @@ int main(void)
         cmocka_unit_test(twenty_runs_give_the_same_bits),
         cmocka_unit_test(fusion_leaves_a_third_of_the_dispatches),
         cmocka_unit_test(kernels_stay_small),
+        cmocka_unit_test(expensive_values_are_not_computed_for_padding),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

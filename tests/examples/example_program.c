@@ -256,6 +256,17 @@ static void random_configurations_agree_with_the_reference(void **state)
     for_each_device(check_on);
 }
 
+void example_expect(const char *option, const char *value, int code, const char *text)
+{
+    expect(run("--device", "reference", "--steps", "1", option, value, NULL), code, text);
+}
+
+static void example_has_tests_of_its_own(void **state)
+{
+    if (tested->more)
+        tested->more(state);
+}
+
 int test_example_program(const example_case *given)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +277,7 @@ int test_example_program(const example_case *given)
         cmocka_unit_test(wrong_use_is_one_line),
         cmocka_unit_test(failures_are_one_line),
         cmocka_unit_test(random_configurations_agree_with_the_reference),
+        cmocka_unit_test(example_has_tests_of_its_own),
     };
     tested = given;
     return cmocka_run_group_tests_name(given->model->name, tests, use_fresh_cache, drop_cache);

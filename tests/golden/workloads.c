@@ -13,13 +13,19 @@
 #include "each_device.h"
 #include "workload.h"
 
-extern const example dotgat_example;
+extern const example dotgat_example, vision_bdh_example;
 
 static void configure_dotgat(const tuff_file *file, void *config)
 {
     const char *shared = tuff_file_metadata(file, "shared_v"), *loss = tuff_file_metadata(file, "loss");
     assert_true(example_set(&dotgat_example, config, "own_values", shared && strcmp(shared, "false") == 0));
     assert_true(example_set(&dotgat_example, config, "argmax", loss && strcmp(loss, "mse") != 0));
+}
+
+static void configure_vision(const tuff_file *file, void *config)
+{
+    const char *softmax = tuff_file_metadata(file, "use_softmax");
+    assert_true(example_set(&vision_bdh_example, config, "use_softmax", softmax && strcmp(softmax, "true") == 0));
 }
 
 #define BARS_OF_MOST                                                                                                 \
@@ -29,6 +35,11 @@ static void configure_dotgat(const tuff_file *file, void *config)
     }
 static const workload rows[] = {
     {.file = "1_dotgat", .model = &dotgat_example, .prefix = "", .configure = configure_dotgat, .bars = BARS_OF_MOST},
+    {.file = "2_vision_bdh",
+     .model = &vision_bdh_example,
+     .prefix = "",
+     .configure = configure_vision,
+     .bars = BARS_OF_MOST},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

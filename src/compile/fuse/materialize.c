@@ -210,11 +210,18 @@ static void need_operands(struct fusion *fusion, const node *at)
             need_operand(fusion, at->inputs[i], operands == OPERANDS_FACTORS);
 }
 
-/* An expensive value is not computed again for each row that an expand repeats it for. */
-static void keep_repeated(struct fusion *fusion, const node *expand)
+/* True where a pad adds more elements than there were: kernels compute its input for these, too, and drop it. */
+static bool is_mostly_padding(const node *pad)
 {
-    const node *input = behind_views(fusion, expand->inputs[0]->node);
-    if (repeats_rows(expand) && !tuff__op_is_source(input->op) && chain_size_of(fusion, input).expensive)
+    return tuff_shape_count(pad->outputs[0].shape) > 2 * tuff_shape_count(pad->inputs[0]->shape);
+}
+
+/* An expensive value is not computed again for each row that an expand repeats it for, nor for padding. */
+static void keep_repeated(struct fusion *fusion, const node *at)
+{
+    const node *input = behind_views(fusion, at->inputs[0]->node);
+    const bool repeats = at->op == OP_EXPAND ? repeats_rows(at) : is_mostly_padding(at);
+    if (repeats && !tuff__op_is_source(input->op) && chain_size_of(fusion, input).expensive)
         fusion->facts[input->id].materialized = true;
 }
 
@@ -231,7 +238,7 @@ static void choose(struct fusion *fusion, const node *at)
         tuff__place_parts(fusion, at);
     else if (!is_view)
         limit_chain(fusion, at);
-    if (at->op == OP_EXPAND)
+    if (at->op == OP_EXPAND || at->op == OP_PAD)
         keep_repeated(fusion, at);
 }
 
