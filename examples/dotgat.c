@@ -187,8 +187,9 @@ static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[
     static const int heads_first[] = {0, 2, 1, 3}, transposed[] = {0, 1, 3, 2};
     const tuff_shape shape = tuff_tensor_shape(qkv[0]); /* [rows, length, n, Dh] */
     const int64_t length = shape.extent[1];
-    tuff_tensor *q = tuff_permute(qkv[0], heads_first), *k = tuff_permute(qkv[1], heads_first),
-                *v = tuff_permute(qkv[2], heads_first);
+    tuff_tensor *q = example_copy(b, tuff_permute(qkv[0], heads_first));
+    tuff_tensor *k = example_copy(b, tuff_permute(qkv[1], heads_first));
+    tuff_tensor *v = example_copy(b, tuff_permute(qkv[2], heads_first));
     tuff_tensor *scale = tuff_constant(b->graph, TUFF_F32, 1 / sqrt((double)shape.extent[3]));
     tuff_tensor *scores = tuff_mul(tuff_matmul(q, tuff_permute(k, transposed)), scale);
     if (bias)
@@ -199,7 +200,7 @@ static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[
         scores = tuff_where(tuff_less(i, j), tuff_constant(b->graph, TUFF_F32, -INFINITY), scores);
     }
     tuff_tensor *probabilities = example_dropout(b, tuff_softmax(scores, 3));
-    return tuff_permute(tuff_matmul(probabilities, v), heads_first);
+    return example_copy(b, tuff_permute(tuff_matmul(probabilities, v), heads_first));
 }
 
 /* Attention of heads over the second axis: q, k, v [rows, length, H] -> the same. */
@@ -216,18 +217,24 @@ static tuff_tensor *attend(example_build *b, tuff_tensor *const qkv[3], bool cau
                         shape);
 }
 
+/* u times Wq, Wk and Wv. The published form has a product for each, the other one for those that are per agent. */
 static void project(example_build *b, tuff_tensor *u, const char *name, tuff_tensor *qkv[3])
 {
     static const int turned[] = {1, 0};
     const dotgat_config *c = b->config;
-    qkv[0] = per_agent(b, u, example_parameter(b, "Wq_%s", name));
-    qkv[1] = per_agent(b, u, example_parameter(b, "Wk_%s", name));
-    qkv[2] = c->own_values ? per_agent(b, u, example_parameter(b, "Wv_%s", name))
-                           : tuff_matmul(u, tuff_permute(example_parameter(b, "Wv_%s_shared", name), turned));
+    const int own = c->own_values ? 3 : 2;
+    tuff_tensor *weights[3] = {example_parameter(b, "Wq_%s", name), example_parameter(b, "Wk_%s", name)};
+    if (c->own_values)
+        weights[2] = example_parameter(b, "Wv_%s", name);
+    else
+        qkv[2] = tuff_matmul(u, tuff_permute(example_parameter(b, "Wv_%s_shared", name), turned));
+    tuff_tensor *whole = b->optimized ? per_agent(b, u, tuff_concat(weights, own, 2)) : NULL;
+    for (int i = 0; i < own; i++)
+        qkv[i] = whole ? example_slice(whole, 3, i * c->width, c->width) : per_agent(b, u, weights[i]);
 }
 
 /* h += attention over time, of each agent by itself. */
-static tuff_tensor *remember(example_build *b, tuff_tensor *h)
+static tuff_tensor *attend_to_past(example_build *b, tuff_tensor *h)
 {
     static const int agents_first[] = {0, 2, 1, 3};
     const dotgat_config *c = b->config;
@@ -241,7 +248,7 @@ static tuff_tensor *remember(example_build *b, tuff_tensor *h)
 }
 
 /* h += attention over agents, at each time by itself. */
-static tuff_tensor *listen(example_build *b, tuff_tensor *h, tuff_tensor *bias)
+static tuff_tensor *attend_to_neighbours(example_build *b, tuff_tensor *h, tuff_tensor *bias)
 {
     const dotgat_config *c = b->config;
     const int64_t B = b->batch, T = c->time, A = c->agents, H = c->width;
@@ -254,7 +261,7 @@ static tuff_tensor *listen(example_build *b, tuff_tensor *h, tuff_tensor *bias)
 }
 
 /* h += SiLU(u·W1 + b1)·W2 + b2 */
-static tuff_tensor *think(example_build *b, tuff_tensor *h)
+static tuff_tensor *mlp(example_build *b, tuff_tensor *h)
 {
     tuff_tensor *u = rms_norm(b, h, "mlpnorm");
     tuff_tensor *inner = tuff_add(per_agent(b, u, example_parameter(b, "W1")), example_parameter(b, "b1"));
@@ -302,14 +309,14 @@ static tuff_tensor *build(example_build *b)
     tuff_tensor *h = rms_norm(b, per_agent(b, sensed, example_parameter(b, "W_embed")), "prenorm");
     example_show(b, h, "h_embed");
     for (int step = 0; step < (A > 1 ? c->messages : 1); step++) {
-        h = remember(b, h);
+        h = attend_to_past(b, h);
         if (step == 0)
             example_show(b, h, "h_after_memory_0");
         if (A > 1)
-            h = listen(b, h, bias);
+            h = attend_to_neighbours(b, h, bias);
         if (step == 0)
             example_show(b, h, "h_after_social_0");
-        h = think(b, h);
+        h = mlp(b, h);
         if (step == 0)
             example_show(b, h, "h_after_step_0");
     }
@@ -319,8 +326,8 @@ static tuff_tensor *build(example_build *b)
     return c->argmax ? class_loss(b, y) : state_loss(b, y);
 }
 
-/* The training data. A matrix is U·Vᵀ[T,M]: r Gaussian processes, mixed. The state follows a weighted sum of some columns
-   with a delay of one. */
+/* The training data. A matrix is U·Vᵀ[T,M]: r Gaussian processes, mixed. The state follows a weighted sum of some
+   columns with a delay of one. */
 typedef struct series {
     int64_t time, columns;
     float *x, *y; /* [SERIES, T, M], [SERIES, T] */

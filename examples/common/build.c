@@ -82,6 +82,37 @@ void example_metric(example_build *self, const char *name, tuff_tensor *value)
     self->metrics[self->metric_count++] = value;
 }
 
+tuff_tensor *example_slice(tuff_tensor *x, int axis, int64_t first, int64_t count)
+{
+    const tuff_shape shape = tuff_tensor_shape(x);
+    int64_t start[TUFF_MAX_RANK] = {0}, stop[TUFF_MAX_RANK];
+    memcpy(stop, shape.extent, sizeof stop);
+    if (axis >= 0 && axis < shape.rank) {
+        start[axis] = first;
+        stop[axis] = first + count;
+    }
+    return tuff_slice(x, start, stop, NULL);
+}
+
+static const char name_of_one[] = "one";
+
+tuff_tensor *example_copy(example_build *self, tuff_tensor *x)
+{
+    if (!self->one)
+        self->one = tuff_input(self->graph, name_of_one, TUFF_F32, TUFF_SCALAR);
+    return tuff_mul(x, self->one);
+}
+
+tuff_status example_write_one(tuff_plan *plan)
+{
+    const float one = 1;
+    tuff_plan_value value;
+    for (int i = 0; i < tuff_plan_input_count(plan); i++)
+        if (tuff_plan_input_at(plan, i, &value) == TUFF_OK && strcmp(value.name, name_of_one) == 0)
+            return tuff_plan_write(plan, name_of_one, &one, sizeof one);
+    return TUFF_OK;
+}
+
 double example_dropout_of(const example_build *self)
 {
     return self->purpose == EXAMPLE_VALIDATE ? 0 : ((const example_settings *)self->config)->dropout;
@@ -160,7 +191,7 @@ tuff_status example_write_fixed(const example_source *source, tuff_plan *plan)
 {
     example_inputs list = {0};
     source->model->list_inputs(source->config, source->purpose, &list);
-    tuff_status status = TUFF_OK;
+    tuff_status status = example_write_one(plan);
     for (int i = 0; i < list.count && status == TUFF_OK; i++) {
         if (!list.specs[i].is_fixed)
             continue;

@@ -16,9 +16,9 @@ typedef struct example_source {
     example_purpose purpose;
 } example_source;
 
-/* A graph with the model's loss: *loss, of rank 0. build's metrics and inputs stay valid as long as the graph, which the
-   caller destroys. counter is what random numbers depend on; NULL: nothing may be random. NULL on failure; other errors
-   stay in the graph. */
+/* A graph with the model's loss: *loss, of rank 0. build's metrics and inputs stay valid as long as the graph, which
+   the caller destroys. counter is what random numbers depend on; NULL: nothing may be random. NULL on failure; other
+   errors stay in the graph. */
 tuff_graph *example_graph(const example_source *source, tuff_array *counter, example_build *build, tuff_tensor **loss);
 
 /* How the form is compiled: the published one without fusion and tuning. */
@@ -27,7 +27,9 @@ tuff_compile_options example_compile_options(bool optimized, tuff_precision prec
 /* The options of AdamW as the configuration says, for `steps` steps. */
 tuff_optimizer_options example_optimizer_options(const example *model, const void *config, int64_t steps);
 
-/* Writes all fixed inputs of a plan. */
+/* Writes the input of example_copy, where the plan has it. */
+tuff_status example_write_one(tuff_plan *plan);
+/* Writes all fixed inputs of a plan, that one included. */
 tuff_status example_write_fixed(const example_source *source, tuff_plan *plan);
 /* Fills batch `number` on the host, and writes it to the plan's inputs. */
 tuff_status example_write_batch(const example_source *source, tuff_plan *plan, int64_t number);

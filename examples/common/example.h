@@ -129,6 +129,7 @@ typedef struct example_build {
     tuff_parameters *frozen;     /* a second set, which is not trained; NULL unless the example has_frozen */
     const struct example *model;
     tuff_tensor *inputs[EXAMPLE_MAX_INPUTS]; /* by index; NULL: not asked for yet */
+    tuff_tensor *one;                        /* of example_copy */
     const char *metric_names[EXAMPLE_MAX_METRICS];
     tuff_tensor *metrics[EXAMPLE_MAX_METRICS];
     int metric_count;
@@ -142,6 +143,11 @@ tuff_tensor *example_show(example_build *self, tuff_tensor *value, const char *n
     __attribute__((format(printf, 3, 4)));
 /* A number of rank 0 whose mean is printed and logged. name is static. At most EXAMPLE_MAX_METRICS. */
 void example_metric(example_build *self, const char *name, tuff_tensor *value);
+/* count slices of x along axis, from `first` on. */
+tuff_tensor *example_slice(tuff_tensor *x, int axis, int64_t first, int64_t count);
+/* x, written to memory where it stands: in the baseline form, for copies that the published program makes and that a
+   compiler would leave out. It is a product with an input that holds 1. */
+tuff_tensor *example_copy(example_build *self, tuff_tensor *x);
 /* tuff_dropout with the configuration's probability, or x where there is none for this purpose. */
 tuff_tensor *example_dropout(example_build *self, tuff_tensor *x);
 /* The same probability, for tuff_attention_options. */
@@ -163,6 +169,10 @@ typedef struct example_run {
     int64_t step;          /* steps done */
     double validation_loss, first_validation_loss, best_validation_loss; /* NaN: none yet */
 } example_run;
+
+/* The means of the loss and the metrics over `count` held-out batches, those with the numbers -1 - first, -2 - first
+   and so on; reads the device. metrics has room for EXAMPLE_MAX_METRICS. TUFF_E_USAGE where run->validation is NULL. */
+tuff_status example_validate(example_run *run, int64_t first, int64_t count, double *loss, double *metrics);
 
 typedef struct example {
     const char *name, *summary;
@@ -189,13 +199,15 @@ typedef struct example {
 
     /* Hooks, each of which may be NULL. */
     void *(*open)(tuff_device *device, const void *config,
-                  uint64_t seed); /* the data set; NULL: failed, tuff_error() */
-    void (*close)(void *data);
-    double (*items)(const void *config);                                    /* of a sample; 1 where NULL */
+                  uint64_t seed);        /* the data set; NULL: failed, tuff_error() */
+    void (*close)(void *data);           /* frees plans of the example's own as well: the parameters are still there */
+    double (*items)(const void *config); /* of a sample; 1 where NULL */
     void (*optimizer)(const void *config, tuff_optimizer_options *options); /* changes the defaults */
     tuff_status (*before_step)(example_run *run);
     /* After a validation; *stop ends the training. */
     tuff_status (*validated)(example_run *run, bool *stop);
+    /* After the last step: prints rows of the final table. */
+    tuff_status (*finished)(example_run *run);
 } example;
 
 /* Of a configuration, by name; false where there is none. */

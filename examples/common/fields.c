@@ -1,4 +1,5 @@
 /* Configurations by the names of their numbers. */
+#include <math.h>
 #include <string.h>
 
 #include "example.h"
@@ -57,7 +58,9 @@ bool example_get(const example *model, const void *config, const char *name, dou
 bool example_set(const example *model, void *config, const char *name, double value)
 {
     const example_field *field = find_field(model, name);
-    if (!field || !(value >= -1e15 && value <= 1e15) || (!field->is_real && value != (double)(int64_t)value))
+    if (!field || !isfinite(value))
+        return false;
+    if (!field->is_real && !(fabs(value) <= 1e15 && value == floor(value)))
         return false;
     char *at = (char *)config + field->offset;
     const int64_t whole = (int64_t)value;

@@ -92,6 +92,8 @@ static tuff_status write_tasks(tuff_plan *plan, FILE *page)
 {
     tuff_plan_info info;
     tuff_status status = tuff_plan_profile(plan);
+    if (status == TUFF_E_UNSUPPORTED) /* the reference device has no kernels */
+        return TUFF_OK;
     if (status == TUFF_OK)
         status = tuff_plan_describe(plan, &info);
     if (status != TUFF_OK)

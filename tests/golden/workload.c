@@ -102,7 +102,10 @@ static void write_inputs(check *self)
         assert_int_equal(tuff_plan_input_at(plan, i, &value), TUFF_OK);
         void *made = calloc(1, (size_t)value.size + 1);
         assert_non_null(made);
-        if (golden_find(self->file, "input.", value.name, &tensor)) {
+        if (strcmp(value.name, "one") == 0) { /* of example_copy */
+            assert_int_equal(value.size, sizeof(float));
+            *(float *)made = 1;
+        } else if (golden_find(self->file, "input.", value.name, &tensor)) {
             if (tensor.dtype != value.dtype || tensor.size != value.size)
                 fail_msg("%s: input %s has another dtype or size", self->row->file, value.name);
             memcpy(made, tensor.data, (size_t)value.size);
@@ -313,11 +316,10 @@ static void check_opened(check *self, tuff_device *device, bool optimized)
     free(self->config);
 }
 
-bool workload_check(const workload *row, tuff_device *device, bool optimized)
+void workload_check(const workload *row, tuff_device *device, bool optimized)
 {
     tuff_file *file = open_file(row);
-    if (!file)
-        return false;
+    assert_non_null(file);
     check self = {.row = row, .file = file};
     check_opened(&self, device, optimized);
     tuff_file_close(file);
@@ -325,5 +327,4 @@ bool workload_check(const workload *row, tuff_device *device, bool optimized)
                   self.compared, self.failures);
     assert_true(self.compared > 0);
     assert_int_equal(self.failures, 0);
-    return true;
 }

@@ -1,5 +1,5 @@
-/* Holding a training example against its golden file: what the model shows, the loss, every gradient, and the parameters
-   after the steps that the file has, in both forms. */
+/* Holding a training example against its golden file: what the model shows, the loss, every gradient, and the
+   parameters after the steps that the file has, in both forms. */
 #ifndef TUFF_TESTS_WORKLOAD_H
 #define TUFF_TESTS_WORKLOAD_H
 
@@ -30,9 +30,9 @@ typedef struct workload {
     workload_bars bars;
 } workload;
 
-/* Checks one form on an open device, and fails the test that it is called from. Prints what is beyond its bar. Returns
-   false, without a failure, where there is no such file. */
-bool workload_check(const workload *self, tuff_device *device, bool optimized);
+/* Checks one form on an open device, and fails the test that it is called from, with a line for what is beyond its bar.
+   The file must be there. */
+void workload_check(const workload *self, tuff_device *device, bool optimized);
 /* Whether the file is there: in the tests' data, in the folder that TUFF_WORKLOADS names, or in shared/golden/workloads
    beside the repository. */
 bool workload_exists(const workload *self);

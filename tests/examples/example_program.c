@@ -1,0 +1,272 @@
+/* Training programs from the command line to their files and messages. */
+#define _XOPEN_SOURCE 700
+#include "example_program.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+
+static const example_case *tested;
+static char printed[65536]; /* by the last program, on both streams */
+
+static void keep_stream(int stream, int *kept, int file)
+{
+    *kept = dup(stream);
+    assert_true(*kept >= 0);
+    assert_true(dup2(file, stream) >= 0);
+}
+
+static void restore_stream(int stream, int kept)
+{
+    assert_true(dup2(kept, stream) >= 0);
+    close(kept);
+}
+
+/* Runs the program with the tiny configuration, then the given words up to NULL. Returns its exit code. */
+static int run(const char *first, ...)
+{
+    char *words[64] = {(char *)(uintptr_t)tested->model->name};
+    int count = 1, kept[2];
+    va_list arguments;
+    for (const char *const *word = tested->tiny; *word && count < 32; word++)
+        words[count++] = (char *)(uintptr_t)*word;
+    va_start(arguments, first);
+    for (const char *word = first; word && count < 63; word = va_arg(arguments, const char *))
+        words[count++] = (char *)(uintptr_t)word;
+    va_end(arguments);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    fflush(NULL);
+    keep_stream(STDOUT_FILENO, &kept[0], fileno(file));
+    keep_stream(STDERR_FILENO, &kept[1], fileno(file));
+    const int code = example_main(tested->model, count, words);
+    fflush(NULL);
+    restore_stream(STDOUT_FILENO, kept[0]);
+    restore_stream(STDERR_FILENO, kept[1]);
+    rewind(file);
+    printed[fread(printed, 1, sizeof printed - 1, file)] = 0;
+    fclose(file);
+    return code;
+}
+
+static void expect(int code, int wanted, const char *text)
+{
+    if (code != wanted || (text && !strstr(printed, text)))
+        fail_msg("%s: exit code %d instead of %d, or without \"%s\" in: %s", tested->model->name, code, wanted,
+                 text ? text : "", printed);
+}
+
+static const char *path_of(const char *name)
+{
+    static char paths[8][128];
+    static int next;
+    next = (next + 1) % 8;
+    snprintf(paths[next], sizeof paths[next], "%s/%s", cache_folder(), name);
+    return paths[next];
+}
+
+static long size_of(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return -1;
+    fseek(file, 0, SEEK_END);
+    const long size = ftell(file);
+    fclose(file);
+    return size;
+}
+
+/* All bytes of a file; the caller frees them. */
+static char *bytes_of(const char *path, long *size)
+{
+    *size = size_of(path);
+    if (*size < 0)
+        fail_msg("%s was not written", path);
+    char *bytes = malloc((size_t)*size + 1);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(bytes);
+    assert_non_null(file);
+    assert_int_equal(fread(bytes, 1, (size_t)*size, file), *size);
+    bytes[*size] = 0;
+    fclose(file);
+    return bytes;
+}
+
+/* The loss of the last line of a log, whose second column it is. */
+static double last_loss(const char *path)
+{
+    long size = 0;
+    double loss = NAN;
+    char *text = bytes_of(path, &size), *line = text;
+    for (char *end = strchr(line, '\n'); end && end[1]; end = strchr(line, '\n'))
+        line = end + 1;
+    const char *comma = strchr(line, ',');
+    if (comma)
+        loss = strtod(comma + 1, NULL);
+    free(text);
+    return loss;
+}
+
+static void forms_train_alike(void **state)
+{
+    double losses[2];
+    (void)state;
+    for (int form = 0; form < 2; form++) {
+        const char *log = path_of(form ? "optimized.csv" : "baseline.csv");
+        expect(run("--device", "reference", "--steps", "4", "--log-every", "4", "--form",
+                   form ? "optimized" : "baseline", "--log", log, NULL),
+               0, "peak memory");
+        losses[form] = last_loss(log);
+    }
+    assert_true(fabs(losses[0] - losses[1]) <= 1e-5 * fabs(losses[1]));
+}
+
+static void train_on(tuff_device *device)
+{
+    static const char *const precisions[] = {"f32", "f16", "bf16"};
+    const int drawn = drawn_turn("precision and form of an example", 0, 6);
+    tuff_device_info info;
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
+    if (!is_its_turn(device, 0) || !is_turn_of_api(device, 0)) {
+        leave_out_device("not drawn");
+        return;
+    }
+    for (int i = 0; i < 6; i++) {
+        if (!is_thorough() && i != drawn)
+            continue;
+        const char *log = path_of("driver.csv");
+        const char *form = i < 3 ? "optimized" : "baseline";
+        expect(run("--device", info.selector, "--steps", "4", "--log-every", "2", "--form", form, "--precision",
+                   precisions[i % 3], "--log", log, NULL),
+               0, "peak memory");
+        const double loss = last_loss(log), wanted = last_loss(path_of("optimized.csv"));
+        if (!(fabs(loss - wanted) <= (i % 3 == 0 ? 1e-3 : 0.1) * fabs(wanted) + 1e-3))
+            fail_msg("%s, %s, %s: loss %g instead of %g", info.selector, form, precisions[i % 3], loss, wanted);
+    }
+}
+
+static void drivers_train(void **state)
+{
+    (void)state;
+    if (tuff_device_count() < 2)
+        skip();
+    /* Means over two lines of output are compared with one over all of them otherwise. */
+    expect(run("--device", "reference", "--steps", "4", "--log-every", "2", "--log", path_of("optimized.csv"), NULL), 0,
+           NULL);
+    for_each_driver(train_on);
+}
+
+/* With accumulation, validations and scaled losses. */
+static void resumed_run_ends_with_the_same_bits(void **state)
+{
+    long size = 0, same = 0;
+    (void)state;
+    expect(run("--device", "reference", "--set", "accumulate=2", "--precision", "f16", "--steps", "4",
+               "--validate-every", "2", "--validation-batches", "1", "--save", path_of("whole"), "--log",
+               path_of("whole.csv"), NULL),
+           0, "validation loss");
+    expect(run("--device", "reference", "--set", "accumulate=2", "--precision", "f16", "--steps", "4",
+               "--validate-every", "2", "--validation-batches", "1", "--save-every", "3", "--save", path_of("part"),
+               NULL),
+           0, NULL);
+    /* The checkpoint before the last one is of step 3. */
+    expect(run("--device", "reference", "--set", "accumulate=2", "--precision", "f16", "--steps", "4",
+               "--validate-every", "2", "--validation-batches", "1", "--resume", path_of("part.prev"), "--save",
+               path_of("resumed"), NULL),
+           0, NULL);
+    char *whole = bytes_of(path_of("whole"), &size), *resumed = bytes_of(path_of("resumed"), &same);
+    assert_int_equal(size, same);
+    assert_memory_equal(whole, resumed, (size_t)size);
+    free(whole);
+    free(resumed);
+    assert_true(size_of(path_of("whole.best")) > 0);
+    assert_true(last_loss(path_of("whole.csv")) > -1e9);
+}
+
+static void report_is_a_page(void **state)
+{
+    long size = 0;
+    (void)state;
+    expect(run("--device", "reference", "--steps", "3", "--log-every", "1", "--report", path_of("page.html"), NULL), 0,
+           NULL);
+    char *page = bytes_of(path_of("page.html"), &size);
+    assert_non_null(strstr(page, "<polyline"));
+    assert_non_null(strstr(page, "</table>"));
+    free(page);
+}
+
+static void wrong_use_is_one_line(void **state)
+{
+    (void)state;
+    expect(run("--help", NULL), 0, "--precision");
+    expect(run("--spoons", "3", NULL), 2, "no such option");
+    expect(run("--steps", NULL), 2, "whole number");
+    expect(run("--steps", "0", NULL), 2, "from 1 on");
+    expect(run("--steps", "3x", NULL), 2, "whole number");
+    expect(run("--form", "best", NULL), 2, "baseline|optimized");
+    expect(run("--config", "huge", NULL), 2, "small|original");
+    expect(run("--precision", "f8", NULL), 2, "f32|f16|bf16");
+    expect(run("--set", "no_such_number=1", NULL), 2, "no such number");
+    expect(run("--set", "B", NULL), 2, "NAME=VALUE");
+    expect(run("--set", "B=1.5", NULL), 2, "cannot be that");
+    expect(run("--set", "dropout=1", NULL), 2, "dropout");
+    expect(run("--set", "lr=nan", NULL), 2, "cannot be that");
+    expect(run("--set", tested->refused, NULL), 2, "configuration");
+}
+
+static void failures_are_one_line(void **state)
+{
+    (void)state;
+    expect(run("--device", "abacus:0", NULL), 1, "TUFF_E_NO_DEVICE");
+    expect(run("--device", "reference", "--resume", "/nonexistent/x", NULL), 1, "/nonexistent/x");
+    expect(run("--device", "reference", "--steps", "1", "--log", "/nonexistent/x", NULL), 1, "TUFF_E_IO");
+    expect(run("--device", "reference", "--steps", "1", "--save", "/nonexistent/x", NULL), 1, "TUFF_E_IO");
+    expect(run("--device", "reference", "--steps", "1", "--report", "/nonexistent/x", NULL), 1, "--report");
+    expect(run("--device", "reference", "--steps", "1", "--save", path_of("one"), NULL), 0, NULL);
+    expect(run("--device", "reference", "--seed", "9", "--resume", path_of("one"), NULL), 1, "is a checkpoint of");
+    expect(run("--device", "reference", "--set", "lr=1e30", "--set", "clip_norm=0", "--steps", "2", NULL), 0, NULL);
+}
+
+static void check_on(tuff_device *device)
+{
+    tuff_device_info info;
+    char seed[32];
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)(test_seed() % 1000000));
+    const bool is_reference = info.device_class == TUFF_DEVICE_REFERENCE;
+    if (!is_reference && !is_thorough()) {
+        leave_out_device("in a thorough run only");
+        return;
+    }
+    expect(run("--device", info.selector, "--seed", seed, "--check", is_reference ? "2" : "4", NULL), 0, "all within");
+}
+
+static void random_configurations_agree_with_the_reference(void **state)
+{
+    (void)state;
+    for_each_device(check_on);
+}
+
+int test_example_program(const example_case *given)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms_train_alike),
+        cmocka_unit_test(drivers_train),
+        cmocka_unit_test(resumed_run_ends_with_the_same_bits),
+        cmocka_unit_test(report_is_a_page),
+        cmocka_unit_test(wrong_use_is_one_line),
+        cmocka_unit_test(failures_are_one_line),
+        cmocka_unit_test(random_configurations_agree_with_the_reference),
+    };
+    tested = given;
+    return cmocka_run_group_tests_name(given->model->name, tests, use_fresh_cache, drop_cache);
+}
