@@ -1,6 +1,6 @@
-/* Algorithm distillation (Laskin et al. 2022) with context in regions: from transitions of an agent that learns, a
-   transformer predicts what the agent does next. Each sample is the region before, if there is one, the transitions of
-   the present region so far, and the state that is asked about. Lengths differ, so a batch is ragged.
+/* Algorithm distillation (Laskin et al. 2022) by regions: from transitions of an agent that learns, a transformer
+   predicts what the agent does next. A sample is the region before, if there is one, the present region so far, and the
+   state that is asked about. Lengths differ, so a batch is ragged.
 
    Shapes: B batch, K transitions of a region, N = 2K - 1 the most transitions of a sample, S = 2K + 3 the most tokens,
    D width, n heads, F inner width, L layers. Matrices are [out,in]: y = x·Wᵀ + b.
@@ -39,30 +39,14 @@ static const example_field fields[] = {
     EXAMPLE_REAL(ragged_config, type_weight, "type_loss_weight", "of the loss of types"),
 };
 
-#define OPTIMIZER .rate = 3e-4, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.01, .clip_norm = 1
-static const ragged_config small = {.settings = {.batch = 64, .steps = 500, .warmup = 50, .dropout = 0.1, OPTIMIZER},
-                                    .region = 20,
-                                    .width = 64,
-                                    .heads = 4,
-                                    .inner = 256,
-                                    .layers = 2,
-                                    .positions = 88,
-                                    .grid = 9,
-                                    .history = 1000,
-                                    .histories = 365,
-                                    .type_weight = 0.1};
-static const ragged_config original = {
-    .settings = {.batch = 512, .steps = 100000, .warmup = 1000, .dropout = 0.1, OPTIMIZER},
-    .region = 80,
-    .width = 64,
-    .heads = 4,
-    .inner = 256,
-    .layers = 4,
-    .positions = 328,
-    .grid = 9,
-    .history = 1000,
-    .histories = 7300,
-    .type_weight = 0.1};
+#define TRAINING(samples, most, rise)                                                                                 \
+    .batch = (samples), .steps = (most), .warmup = (rise), .dropout = 0.1, .rate = 3e-4, .beta1 = 0.9, .beta2 = 0.99, \
+    .epsilon = 1e-8, .weight_decay = 0.01, .clip_norm = 1
+#define MODEL(K, L, pos_rows, count)                                                                         \
+    .region = (K), .width = 64, .heads = 4, .inner = 256, .layers = (L), .positions = (pos_rows), .grid = 9, \
+    .history = 1000, .histories = (count), .type_weight = 0.1
+static const ragged_config small = {.settings = {TRAINING(64, 500, 20)}, MODEL(20, 2, 88, 365)};
+static const ragged_config original = {.settings = {TRAINING(512, 100000, 1000)}, MODEL(80, 4, 328, 7300)};
 
 static int64_t most_transitions(const ragged_config *c)
 {
@@ -77,10 +61,10 @@ static int64_t most_tokens(const ragged_config *c)
 static const char *wrong(const void *given)
 {
     const ragged_config *c = given;
-    if (c->region < 1 || c->width < 1 || c->heads < 1 || c->inner < 1 || c->layers < 1 || c->histories < 1)
-        return "K, D, n_heads, F, L and histories must be at least 1";
-    if (c->region > 4096)
-        return "K must be at most 4096";
+    if (c->width < 1 || c->heads < 1 || c->inner < 1 || c->layers < 1 || c->histories < 1)
+        return "D, n_heads, F, L and histories must be at least 1";
+    if (c->region < 1 || c->region > 4096)
+        return "K must be 1 to 4096";
     if (c->width % c->heads != 0)
         return "D must be a multiple of n_heads";
     if (c->positions < most_tokens(c))
@@ -97,24 +81,19 @@ static void list_parameters(const void *given, example_parameters *list)
     const ragged_config *c = given;
     const int64_t D = c->width, F = c->inner;
     const double of_row = 1 / sqrt((double)ROW), of_width = 1 / sqrt((double)D), of_inner = 1 / sqrt((double)F);
-    const struct {
-        const char *name;
-        tuff_shape shape;
-        example_init_kind kind;
-        double scale;
-    } of_layer[] = {
-        {"in_proj.weight", TUFF_SHAPE(3 * D, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(4 * D))},
-        {"in_proj.bias", TUFF_SHAPE(3 * D), EXAMPLE_CONSTANT, 0},
-        {"out_proj.weight", TUFF_SHAPE(D, D), EXAMPLE_UNIFORM, of_width},
-        {"out_proj.bias", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0},
-        {"W1", TUFF_SHAPE(F, D), EXAMPLE_UNIFORM, of_width},
-        {"b1", TUFF_SHAPE(F), EXAMPLE_UNIFORM, of_width},
-        {"W2", TUFF_SHAPE(D, F), EXAMPLE_UNIFORM, of_inner},
-        {"b2", TUFF_SHAPE(D), EXAMPLE_UNIFORM, of_inner},
-        {"ln1.gain", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 1},
-        {"ln1.bias", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0},
-        {"ln2.gain", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 1},
-        {"ln2.bias", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0},
+    const example_parameter_spec of_layer[] = {
+        {"in_proj.weight", TUFF_SHAPE(3 * D, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(4 * D)), -1},
+        {"in_proj.bias", TUFF_SHAPE(3 * D), EXAMPLE_CONSTANT, 0, -1},
+        {"out_proj.weight", TUFF_SHAPE(D, D), EXAMPLE_UNIFORM, of_width, -1},
+        {"out_proj.bias", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, -1},
+        {"W1", TUFF_SHAPE(F, D), EXAMPLE_UNIFORM, of_width, -1},
+        {"b1", TUFF_SHAPE(F), EXAMPLE_UNIFORM, of_width, -1},
+        {"W2", TUFF_SHAPE(D, F), EXAMPLE_UNIFORM, of_inner, -1},
+        {"b2", TUFF_SHAPE(D), EXAMPLE_UNIFORM, of_inner, -1},
+        {"ln1.gain", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 1, -1},
+        {"ln1.bias", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, -1},
+        {"ln2.gain", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 1, -1},
+        {"ln2.bias", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, -1},
     };
     enum { OF_LAYER = sizeof of_layer / sizeof *of_layer };
     int first[OF_LAYER];
@@ -180,18 +159,6 @@ static tuff_tensor *transposed(tuff_tensor *matrix)
     return tuff_permute(matrix, order);
 }
 
-/* Elements start to stop of an axis. */
-static tuff_tensor *range(tuff_tensor *x, int axis, int64_t start, int64_t stop)
-{
-    const tuff_shape shape = tuff_tensor_shape(x);
-    int64_t from[TUFF_MAX_RANK] = {0}, to[TUFF_MAX_RANK];
-    for (int i = 0; i < shape.rank; i++)
-        to[i] = shape.extent[i];
-    from[axis] = start;
-    to[axis] = stop;
-    return tuff_slice(x, from, to, NULL);
-}
-
 /* x·Wᵀ + b */
 static tuff_tensor *linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
 {
@@ -208,17 +175,13 @@ static tuff_tensor *context_rows(example_build *b)
     return tuff_concat(parts, 4, 2);
 }
 
-static tuff_tensor *context_vectors(example_build *b)
-{
-    return linear(context_rows(b), example_parameter(b, "Wc"), example_parameter(b, "bc"));
-}
-
 /* grid · row + column of the state that is asked about: [B]. */
 static tuff_tensor *query_cells(example_build *b)
 {
     const ragged_config *c = b->config;
     tuff_tensor *state = example_input(b, "query_states");
-    tuff_tensor *cell = tuff_add(tuff_mul(range(state, 1, 0, 1), whole(b, c->grid)), range(state, 1, 1, 2));
+    tuff_tensor *cell =
+        tuff_add(tuff_mul(example_slice(state, 1, 0, 1), whole(b, c->grid)), example_slice(state, 1, 1, 1));
     return tuff_reshape(cell, TUFF_SHAPE(b->batch));
 }
 
@@ -240,10 +203,10 @@ static tuff_tensor *tokens_one_by_one(example_build *b, tuff_tensor *context, tu
     if (!tokens)
         return vectors;
     for (int64_t sample = 0; sample < B; sample++) {
-        tuff_tensor *own = tuff_reshape(range(vectors, 0, sample, sample + 1), TUFF_SHAPE(S, D));
-        tuff_tensor *of_own = tuff_reshape(range(index, 0, sample, sample + 1), TUFF_SHAPE(S));
+        tuff_tensor *own = tuff_reshape(example_slice(vectors, 0, sample, 1), TUFF_SHAPE(S, D));
+        tuff_tensor *of_own = tuff_reshape(example_slice(index, 0, sample, 1), TUFF_SHAPE(S));
         for (int64_t s = 0; s < S; s++)
-            tokens[s] = tuff_add(range(own, 0, s, s + 1), tuff_embedding(types, range(of_own, 0, s, s + 1)));
+            tokens[s] = tuff_add(example_slice(own, 0, s, 1), tuff_embedding(types, example_slice(of_own, 0, s, 1)));
         sequences[sample] = tuff_reshape(tuff_concat(tokens, (int)S, 0), TUFF_SHAPE(1, S, D));
     }
     tuff_tensor *joined = tuff_concat(sequences, (int)B, 0);
@@ -323,13 +286,13 @@ static tuff_tensor *attend(example_build *b, tuff_tensor *x, tuff_tensor *rows, 
     tuff_tensor *weight = example_parameter(b, "layers.%d.in_proj.weight", layer);
     tuff_tensor *bias = example_parameter(b, "layers.%d.in_proj.bias", layer), *qkv[3], *out;
     if (at) {
-        tuff_tensor *q = linear(rows, range(weight, 0, 0, D), range(bias, 0, 0, D));
-        tuff_tensor *kv = linear(x, range(weight, 0, D, 3 * D), range(bias, 0, D, 3 * D));
-        qkv[0] = q, qkv[1] = range(kv, 2, 0, D), qkv[2] = range(kv, 2, D, 2 * D);
+        tuff_tensor *q = linear(rows, example_slice(weight, 0, 0, D), example_slice(bias, 0, 0, D));
+        tuff_tensor *kv = linear(x, example_slice(weight, 0, D, 2 * D), example_slice(bias, 0, D, 2 * D));
+        qkv[0] = q, qkv[1] = example_slice(kv, 2, 0, D), qkv[2] = example_slice(kv, 2, D, D);
     } else {
         tuff_tensor *all = linear(x, weight, bias);
         for (int i = 0; i < 3; i++)
-            qkv[i] = range(all, 2, i * D, (i + 1) * D);
+            qkv[i] = example_slice(all, 2, i * D, D);
     }
     for (int i = 0; i < 3; i++)
         qkv[i] = tuff_reshape(qkv[i], TUFF_SHAPE(b->batch, i == 0 ? Q : S, n, D / n));
@@ -394,7 +357,8 @@ static tuff_tensor *assemble(example_build *b)
 {
     if (b->optimized && b->purpose != EXAMPLE_CHECK)
         return tokens_at_once(b);
-    tuff_tensor *context = example_show(b, context_vectors(b), "ctx");
+    tuff_tensor *context = linear(context_rows(b), example_parameter(b, "Wc"), example_parameter(b, "bc"));
+    example_show(b, context, "ctx");
     tuff_tensor *queries = example_show(b, tuff_embedding(example_parameter(b, "Eq"), query_cells(b)), "qemb");
     return example_show(b, b->optimized ? tokens_at_once(b) : tokens_one_by_one(b, context, queries), "tokens");
 }
@@ -403,7 +367,7 @@ static tuff_tensor *build(example_build *b)
 {
     const ragged_config *c = b->config;
     const int last = (int)c->layers - 1;
-    tuff_tensor *pos = range(example_parameter(b, "pos"), 0, 0, most_tokens(c)), *at = read_positions(b);
+    tuff_tensor *pos = example_slice(example_parameter(b, "pos"), 0, 0, most_tokens(c)), *at = read_positions(b);
     tuff_tensor *x = example_show(b, tuff_add(assemble(b), pos), "x0");
     for (int i = 0; i < last; i++)
         x = example_show(b, encode(b, x, NULL, i), "layer%d", i);
@@ -433,9 +397,7 @@ static uint8_t move_towards(const transition *at, int64_t goal_row, int64_t goal
 {
     if (at->row != goal_row)
         return at->row < goal_row ? 0 : 1;
-    if (at->column != goal_column)
-        return at->column < goal_column ? 2 : 3;
-    return STAY;
+    return at->column < goal_column ? 2 : at->column > goal_column ? 3 : STAY;
 }
 
 /* A coordinate after an action that adds 1 or takes 1 away, within the room. */
@@ -501,8 +463,10 @@ typedef struct ragged_sample {
 } ragged_sample;
 
 /* All samples of all histories, each epoch in an order of its own. */
-static ragged_sample sample_at(const ragged_config *c, const histories *data, const example_batch *batch, int64_t index)
+static ragged_sample sample_at(const example_batch *batch, int64_t index)
 {
+    const ragged_config *c = batch->config;
+    const histories *data = batch->data;
     const int64_t K = c->region, regions = data->length / K;
     const bool held_out = batch->number < 0;
     const int64_t all = (held_out ? data->count - data->training : data->training) * regions * K;
@@ -514,8 +478,10 @@ static ragged_sample sample_at(const ragged_config *c, const histories *data, co
 }
 
 /* For checks: any lengths, of steps that follow each other or not; a batch may have no transition at all. */
-static ragged_sample any_sample(const ragged_config *c, const histories *data, bool empty, example_random *random)
+static ragged_sample any_sample(const example_batch *batch, bool empty, example_random *random)
 {
+    const ragged_config *c = batch->config;
+    const histories *data = batch->data;
     const int64_t K = c->region, from = example_integer(random, data->count * data->length - 2 * K + 1);
     const int64_t before = K * example_integer(random, 2), now = example_integer(random, K);
     return (ragged_sample){data->steps + from, empty ? 0 : before, empty ? 0 : now};
@@ -541,10 +507,8 @@ static int32_t place_tokens(const ragged_config *c, const example_batch *batch, 
         PUT(context + t, TYPE_STEP);
     PUT(query, TYPE_STEP);
 #undef PUT
-    for (int64_t s = length; s < S; s++) {
-        index[s] = end + 1;
-        type[s] = -1;
-    }
+    for (int64_t s = length; s < S; s++)
+        index[s] = end + 1, type[s] = -1;
     return length;
 }
 
@@ -578,20 +542,32 @@ static void fill(const example_batch *batch)
     example_random random = example_random_stream(batch->seed, 1 + (uint64_t)batch->number);
     const bool is_check = batch->purpose == EXAMPLE_CHECK, empty = is_check && example_integer(&random, 4) == 0;
     for (int64_t i = 0; i < batch->count; i++)
-        fill_sample(batch,
-                    is_check ? any_sample(batch->config, batch->data, empty, &random)
-                             : sample_at(batch->config, batch->data, batch, i),
-                    i);
+        fill_sample(batch, is_check ? any_sample(batch, empty, &random) : sample_at(batch, i), i);
+}
+
+/* What cannot be read: tokens that are not there, or that are no row of the table. */
+static const char *wrong_batch(const example_batch *batch)
+{
+    const ragged_config *c = batch->config;
+    const int64_t S = most_tokens(c), rows = batch->count * (most_transitions(c) + 1) + 3;
+    const int32_t *length = batch->inputs[LENGTH], *index = batch->inputs[GATHER_INDEX],
+                  *type = batch->inputs[TYPE_INDEX];
+    for (int64_t i = 0; i < batch->count; i++)
+        if (length[i] < 2 || length[i] > S)
+            return "a sequence is empty or too long: it has 2 to 2 K + 3 tokens";
+    for (int64_t i = 0; i < batch->count * S; i++)
+        if (index[i] < 0 || index[i] >= rows || type[i] < -1 || type[i] >= TYPES)
+            return "a token is no row of the table, or has no known type";
+    return NULL;
 }
 
 static void draw(void *config, example_random *random)
 {
-    static const int64_t head_counts[] = {1, 2, 3, 4};
     ragged_config *c = config;
     c->settings.batch = 1 + example_integer(random, 5);
     c->settings.dropout = example_integer(random, 2) ? 0.1 : 0;
     c->region = example_extent(random, 9);
-    c->heads = example_pick(random, head_counts, 4);
+    c->heads = 1 + example_integer(random, 4);
     c->width = c->heads * example_extent(random, 17);
     c->inner = example_extent(random, 65);
     c->layers = 1 + example_integer(random, 3);
@@ -613,6 +589,7 @@ const example ragged_sequence_example = {
     .original = &original,
     .baseline_reads_loss = true,
     .wrong = wrong,
+    .wrong_batch = wrong_batch,
     .list_parameters = list_parameters,
     .list_inputs = list_inputs,
     .build = build,
