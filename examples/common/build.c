@@ -207,6 +207,26 @@ tuff_status example_write_fixed(const example_source *source, tuff_plan *plan)
     return status;
 }
 
+static _Thread_local const char *refused; /* why the last batch was */
+
+const char *example_error(void)
+{
+    return refused ? refused : tuff_error();
+}
+
+const char *example_fill_batch(const example_source *source, int64_t number, void *const *inputs)
+{
+    const example_batch batch = {.config = source->config,
+                                 .purpose = source->purpose,
+                                 .data = source->data,
+                                 .seed = source->seed,
+                                 .number = number,
+                                 .count = ((const example_settings *)source->config)->batch,
+                                 .inputs = inputs};
+    source->model->fill(&batch);
+    return source->model->wrong_batch ? source->model->wrong_batch(&batch) : NULL;
+}
+
 tuff_status example_write_batch(const example_source *source, tuff_plan *plan, int64_t number)
 {
     const int64_t batch = ((const example_settings *)source->config)->batch;
@@ -226,14 +246,9 @@ tuff_status example_write_batch(const example_source *source, tuff_plan *plan, i
         status = values[count] ? TUFF_OK : TUFF_E_OOM_HOST;
         count++;
     }
-    if (status == TUFF_OK && count > 0)
-        source->model->fill(&(example_batch){.config = source->config,
-                                             .purpose = source->purpose,
-                                             .data = source->data,
-                                             .seed = source->seed,
-                                             .number = number,
-                                             .count = batch,
-                                             .inputs = values});
+    refused = status == TUFF_OK && count > 0 ? example_fill_batch(source, number, values) : NULL;
+    if (refused)
+        status = TUFF_E_USAGE;
     for (int i = 0; i < count && status == TUFF_OK; i++)
         status = tuff_plan_write(plan, names[i], values[i], sizes[i]);
     for (int i = 0; i < count; i++)

@@ -31,7 +31,11 @@ tuff_optimizer_options example_optimizer_options(const example *model, const voi
 tuff_status example_write_one(tuff_plan *plan);
 /* Writes all fixed inputs of a plan, that one included. */
 tuff_status example_write_fixed(const example_source *source, tuff_plan *plan);
-/* Fills batch `number` on the host, and writes it to the plan's inputs. */
+/* Fills batch `number`: `inputs` is room for its values. Returns why it makes no sense; NULL where it does. */
+const char *example_fill_batch(const example_source *source, int64_t number, void *const *inputs);
+/* Fills batch `number` on the host, and writes it to the plan's inputs. TUFF_E_USAGE where it makes no sense. */
 tuff_status example_write_batch(const example_source *source, tuff_plan *plan, int64_t number);
+/* Why the thread's last example_write_batch refused a batch, else tuff_error(). */
+const char *example_error(void);
 
 #endif

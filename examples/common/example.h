@@ -192,6 +192,9 @@ typedef struct example {
     tuff_tensor *(*build)(example_build *self);
     /* Writes a batch; called from several threads at once. The same numbers for the same seed and number. */
     void (*fill)(const example_batch *batch);
+    /* Why a batch that was filled makes no sense, such as labels out of range: ends the run. Static text; NULL where it
+       does. May be NULL; called as fill is. */
+    const char *(*wrong_batch)(const example_batch *batch);
     /* Writes input `index` of list_inputs, which is fixed. May be NULL. */
     void (*fill_fixed)(const void *config, uint64_t seed, int index, void *values);
     /* Draws a small configuration for a check. config holds the small one at first. */

@@ -20,15 +20,10 @@ double example_now(void)
 
 static tuff_status fill_batch(void *user, tuff_batch_room *room)
 {
-    const example_source *source = user;
-    source->model->fill(&(example_batch){.config = source->config,
-                                         .purpose = source->purpose,
-                                         .data = source->data,
-                                         .seed = source->seed,
-                                         .number = room->number,
-                                         .count = room->count,
-                                         .inputs = room->data});
-    return TUFF_OK;
+    const char *why = example_fill_batch(user, room->number, room->data);
+    if (why)
+        snprintf(room->message, room->message_size, "%s", why);
+    return why ? TUFF_E_USAGE : TUFF_OK;
 }
 
 /* Batches ahead of the device, in the optimized form. */
@@ -202,7 +197,7 @@ static tuff_status destroy(training *self)
 
 static int failed(const example *model, tuff_status status)
 {
-    fprintf(stderr, "%s: %s: %s\n", model->name, tuff_status_name(status), tuff_error());
+    fprintf(stderr, "%s: %s: %s\n", model->name, tuff_status_name(status), example_error());
     return 1;
 }
 

@@ -242,6 +242,34 @@ static void shared_parts(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_concat(turned, 5, 1), &cube, 1);
 }
 
+/* More parts than a kernel can read: among them a source, a concat that is an output, one part twice, two views of one
+   value, and a part of another such concat. */
+static void many_parts(tuff_graph *graph, const void *context)
+{
+    enum { MANY = 40, WIDE = 6 };
+    static const int rows[] = {0};
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(MANY + 2, WIDE)), *y = float_input(graph, TUFF_SHAPE(WIDE));
+    tuff_tensor *parts[MANY];
+    for (int64_t i = 0; i < MANY; i++) {
+        tuff_tensor *three = tuff_slice(x, (int64_t[]){i, 0}, (int64_t[]){i + 3, WIDE}, NULL);
+        parts[i] = tuff_sum(three, rows, 1, false);
+    }
+    add_output(graph, tuff_concat(parts, MANY, 0));
+    tuff_tensor *pair = tuff_concat((tuff_tensor *[]){tuff_exp(y), tuff_cos(y)}, 2, 0);
+    tuff_tensor *square =
+        tuff_matmul(tuff_reshape(parts[1], TUFF_SHAPE(WIDE, 1)), tuff_reshape(y, TUFF_SHAPE(1, WIDE)));
+    for (int i = 0; i < MANY - 7; i++)
+        parts[i] = tuff_sin(parts[i]);
+    add_output(graph, pair);
+    parts[1] = y;
+    parts[3] = pair;
+    parts[5] = parts[4];
+    parts[7] = parts[8] = tuff_reshape(square, TUFF_SHAPE(WIDE * WIDE));
+    parts[9] = tuff_reshape(tuff_permute(square, (int[]){1, 0}), TUFF_SHAPE(WIDE * WIDE));
+    add_output(graph, tuff_concat(parts, MANY, 0));
+}
+
 /* A large value that is read at once and long after, cheap enough to be computed again, from views of what it is made
    of and of random numbers. */
 static void late_reader(tuff_graph *graph, const void *context)
@@ -271,6 +299,7 @@ static const struct {
               {"scattered", scattered, false},
               {"parts", parts, false},
               {"shared parts", shared_parts, false},
+              {"many parts", many_parts, false},
               {"late reader", late_reader, false},
               {"row weights", row_weights, false},
               {"gradient slab", gradient_slab, false}};

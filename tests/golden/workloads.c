@@ -13,7 +13,7 @@
 #include "each_device.h"
 #include "workload.h"
 
-extern const example dotgat_example, vision_bdh_example;
+extern const example dotgat_example, vision_bdh_example, ragged_sequence_example;
 
 static void configure_dotgat(const tuff_file *file, void *config)
 {
@@ -28,10 +28,21 @@ static void configure_vision(const tuff_file *file, void *config)
     assert_true(example_set(&vision_bdh_example, config, "use_softmax", softmax && strcmp(softmax, "true") == 0));
 }
 
+static void configure_query(const tuff_file *file, void *config)
+{
+    (void)file;
+    assert_true(example_set(&ragged_sequence_example, config, "read_query", 1));
+}
+
 #define BARS_OF_MOST                                                                                                 \
     {                                                                                                                \
         .out = 2e-5, .gradient = 2e-5, .loss = 1e-5, .norm = 1e-5, .noise = 1e-5, .threshold = 1e-4, .close1 = 0.01, \
         .far1 = 2.1, .close10 = 0.05, .far10 = 21                                                                    \
+    }
+#define BARS_OF_RAGGED                                                                                               \
+    {                                                                                                                \
+        .out = 1e-5, .gradient = 1e-5, .loss = 1e-5, .norm = 1e-5, .noise = 1e-5, .threshold = 1e-4, .close1 = 0.01, \
+        .far1 = 2.1, .close10 = 0.02, .far10 = 21                                                                    \
     }
 static const workload rows[] = {
     {.file = "1_dotgat", .model = &dotgat_example, .prefix = "", .configure = configure_dotgat, .bars = BARS_OF_MOST},
@@ -40,6 +51,21 @@ static const workload rows[] = {
      .prefix = "",
      .configure = configure_vision,
      .bars = BARS_OF_MOST},
+    {.file = "3_ragged_sequence",
+     .model = &ragged_sequence_example,
+     .prefix = "",
+     .zero_ending = "in_proj.bias",
+     .zero_part = 1,
+     .zero_parts = 3,
+     .bars = BARS_OF_RAGGED},
+    {.file = "3_ragged_sequence",
+     .model = &ragged_sequence_example,
+     .prefix = "alt.",
+     .configure = configure_query,
+     .zero_ending = "in_proj.bias",
+     .zero_part = 1,
+     .zero_parts = 3,
+     .bars = BARS_OF_RAGGED},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
