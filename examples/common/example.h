@@ -194,6 +194,10 @@ typedef struct example {
     /* Hooks, each of which may be NULL. */
     void *(*open)(tuff_device *device, const void *config,
                   uint64_t seed); /* the data set; NULL: failed, tuff_error() */
+    /* The same from the file of --data, which is refused where this is NULL. Where it fails it prints a line that says
+       why. `file` says what the file holds, and what is used without it. */
+    void *(*open_file)(tuff_device *device, const void *config, uint64_t seed, const char *path);
+    const char *file;
     void (*close)(void *data);
     double (*items)(const void *config);                                    /* of a sample; 1 where NULL */
     void (*optimizer)(const void *config, tuff_optimizer_options *options); /* changes the defaults */

@@ -138,6 +138,11 @@ static tuff_status loop(training *self)
 static tuff_status open_data(training *self)
 {
     const example *model = self->run.model;
+    if (self->options->data && model->open_file) {
+        self->run.data = model->open_file(self->run.device, self->run.config, self->run.seed, self->options->data);
+        self->explained = !self->run.data;
+        return self->run.data ? TUFF_OK : TUFF_E_IO;
+    }
     if (!model->open)
         return TUFF_OK;
     self->run.data = model->open(self->run.device, self->run.config, self->run.seed);
