@@ -162,11 +162,16 @@ typedef struct example_run {
     tuff_parameters *parameters, *frozen;
     tuff_optimizer *optimizer;
     tuff_plan *plan;       /* of a step, or of one batch of an accumulated one */
+    tuff_plan *update;     /* of an accumulated step; NULL where a step is one plan */
     tuff_plan *validation; /* NULL: there is none */
     void *data;            /* what `open` returned */
     int64_t step;          /* steps done */
     double validation_loss, first_validation_loss, best_validation_loss; /* NaN: none yet */
 } example_run;
+
+/* The mean loss over `count` held-out batches: number `first`, which is negative, and down from there. Its time is not
+   that of the training. For examples that are evaluated, or where there are validations. */
+tuff_status example_evaluate(example_run *run, int64_t first, int64_t count, double *loss);
 
 typedef struct example {
     const char *name, *summary;
@@ -176,6 +181,7 @@ typedef struct example {
     int field_count;
     const void *small, *original; /* configurations */
     bool has_frozen;              /* a frozen set of parameters, at first a copy */
+    bool is_evaluated;            /* has a plan for example_evaluate, even if there are no validations */
     bool baseline_reads_loss;     /* the published program reads the loss on the host in every step */
 
     /* Why a configuration makes no sense; NULL where it does. May be NULL. */
@@ -201,7 +207,11 @@ typedef struct example {
     void (*close)(void *data);
     double (*items)(const void *config);                                    /* of a sample; 1 where NULL */
     void (*optimizer)(const void *config, tuff_optimizer_options *options); /* changes the defaults */
+    /* Which parameters a step updates: tuff_optimizer_options.choose, for each graph that holds an update. build has the
+       configuration, the form, the purpose and the data, but no inputs. */
+    tuff_status (*choose)(example_build *build, const tuff_update_choice *choice);
     tuff_status (*before_step)(example_run *run);
+    tuff_status (*after_step)(example_run *run); /* run->step counts the one that was enqueued */
     /* After a validation; *stop ends the training. */
     tuff_status (*validated)(example_run *run, bool *stop);
 } example;

@@ -56,18 +56,36 @@ tuff_status training_monitor_open(training *self)
     return self->monitor ? TUFF_OK : tuff_last_status();
 }
 
-tuff_status training_validate(training *self, example_line *line)
+static tuff_status run_held_out(training *self, int64_t first, int64_t count, double *loss, double *metrics)
 {
-    const int64_t batches = self->options->validation_batches > 0 ? self->options->validation_batches : 4;
     tuff_status status = TUFF_OK;
-    for (int64_t i = 0; i < batches && status == TUFF_OK; i++) {
-        status = example_write_batch(&self->held_out, self->run.validation, -1 - i);
+    for (int64_t i = 0; i < count && status == TUFF_OK; i++) {
+        status = example_write_batch(&self->held_out, self->run.validation, first - i);
         if (status == TUFF_OK)
             status = tuff_plan_run(self->run.validation);
     }
     if (status == TUFF_OK)
-        status = training_read_sums(self->validation_sums, self->metric_count, batches, &line->validation_loss,
-                                    line->validation_metrics);
+        status = training_read_sums(self->validation_sums, self->metric_count, count, loss, metrics);
+    return status;
+}
+
+tuff_status training_validate(training *self, example_line *line)
+{
+    const int64_t batches = self->options->validation_batches > 0 ? self->options->validation_batches : 4;
+    return run_held_out(self, -1, batches, &line->validation_loss, line->validation_metrics);
+}
+
+tuff_status example_evaluate(example_run *run, int64_t first, int64_t count, double *loss)
+{
+    training *self = (training *)(void *)run; /* of which it is the first member */
+    double metrics[EXAMPLE_MAX_METRICS];
+    tuff_status status = tuff_device_wait(run->device);
+    const double started = example_now();
+    if (status == TUFF_OK)
+        status = run_held_out(self, first, count, loss, metrics);
+    const double paused = example_now() - started;
+    self->line_time += paused;
+    self->first_step_done += paused;
     return status;
 }
 
@@ -81,7 +99,7 @@ static tuff_status read_scalar(tuff_plan *plan, const char *name, double *out)
 
 static tuff_status measure(training *self, example_line *line)
 {
-    tuff_plan *plan = self->update ? self->update : self->run.plan;
+    tuff_plan *plan = self->run.update ? self->run.update : self->run.plan;
     tuff_status status = training_read_sums(self->sums, self->metric_count, self->summed, &line->loss, line->metrics);
     if (status == TUFF_OK)
         status = read_scalar(plan, "gradient_norm", &line->gradient_norm);
