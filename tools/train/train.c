@@ -88,7 +88,8 @@ static int make_weights(training *self)
 static int make_batches(training *self)
 {
     const run_settings *settings = &self->options.settings;
-    if (batches_open(&self->batches, self->device, &self->text, settings, self->options.workers) != TUFF_OK ||
+    if (batches_open(&self->batches, self->device, &self->text, settings, self->options.workers,
+                     (tuff_upload)self->options.upload) != TUFF_OK ||
         batches_seek(&self->batches, self->done * settings->optimizer.accumulate, settings->state.loader) != TUFF_OK)
         return cli_fail_library(&verb_train, "the windows of text");
     return EXIT_DONE;
@@ -302,6 +303,11 @@ static void say_end(const training *self, int64_t first)
             TIME_TEXT(seconds), tokens / fmax(seconds, 1e-9),
             self->options.save ? ", saved to " : "; not saved: no --save",
             self->options.save ? self->options.save : "");
+    if (self->batches.loader)
+        fprintf(stderr, "steps waited %.3f s for their windows (%.2f %%), which were uploaded %s\n",
+                batches_waited(&self->batches), 100 * batches_waited(&self->batches) / fmax(seconds, 1e-9),
+                batches_are_sent_beside(&self->batches) ? "ahead, on a queue of their own"
+                                                        : "in the queue of the steps");
     float scaling[2];
     if (self->setup.options.loss_scaling && self->done > first &&
         tuff_plan_read(reporting_plan(self), "scaling", scaling, sizeof scaling) == TUFF_OK)
