@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/example.h"
 #include "common/texts.h"
@@ -41,32 +40,14 @@ static const example_field fields[] = {
 
 #define OPTIMIZER \
     .rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01, .clip_norm = 1, .final_rate = 1
-static const k1_config small = {.settings = {.batch = 32, .steps = 600, .dropout = 0.1, OPTIMIZER},
-                                .window = 32,
-                                .positions = 64,
-                                .vocabulary = 1000,
-                                .width = 64,
-                                .heads = 4,
-                                .inner = 128,
-                                .layers = 4,
-                                .tree = 1,
-                                .depth = 3,
-                                .branching = 3,
-                                .kept = 5};
-static const k1_config original = {.settings = {.batch = 256, .steps = 60000, .dropout = 0.1, OPTIMIZER},
-                                   .window = 64,
-                                   .positions = 64,
-                                   .vocabulary = 10000,
-                                   .width = 128,
-                                   .heads = 4,
-                                   .inner = 256,
-                                   .layers = 4,
-                                   .tree = 1,
-                                   .depth = 3,
-                                   .branching = 3,
-                                   .kept = 5};
+#define SIZES(S, V, D, F) .window = S, .positions = 64, .vocabulary = V, .width = D, .heads = 4, .inner = F, .layers = 4
+#define TREE .tree = 1, .depth = 3, .branching = 3, .kept = 5
+static const k1_config small = {
+    .settings = {.batch = 32, .steps = 600, .dropout = 0.1, OPTIMIZER}, SIZES(32, 1000, 64, 128), TREE};
+static const k1_config original = {
+    .settings = {.batch = 256, .steps = 60000, .dropout = 0.1, OPTIMIZER}, SIZES(64, 10000, 128, 256), TREE};
 
-enum { MAX_DEPTH = 4, MAX_NODES = 40, KINDS = 12, EVALUATION_BATCHES = 50 };
+enum { MAX_DEPTH = 4, MAX_NODES = 40, KINDS = 12 };
 static const double norm_epsilon = 1e-5;
 
 /* Nodes of a level, and the first of it. */
@@ -144,18 +125,14 @@ static void list_parameters(const void *given, example_parameters *list)
 }
 enum { FIRST_OF_BLOCKS = 2 }; /* index of in_proj.weight of block 0 */
 
-/* Training draws its windows on the device, from those of the present text. */
 static void list_inputs(const void *given, example_purpose purpose, example_inputs *list)
 {
     const k1_config *c = given;
-    if (purpose == EXAMPLE_TRAIN)
-        example_add_fixed(list, "range", TUFF_I32, TUFF_SHAPE(2));
-    else if (purpose == EXAMPLE_VALIDATE)
-        example_add_input(list, "row", TUFF_I32, TUFF_SCALAR);
     if (purpose != EXAMPLE_CHECK)
-        return;
-    example_add_input(list, "x", TUFF_I32, TUFF_SHAPE(c->window));
-    example_add_input(list, "y", TUFF_I32, TUFF_SHAPE(c->window));
+        example_texts_inputs(purpose, list);
+    else
+        for (int i = 0; i < 2; i++)
+            example_add_input(list, i == 0 ? "x" : "y", TUFF_I32, TUFF_SHAPE(c->window));
 }
 
 /* Nodes that are computed side by side: children of each of some parents. The published form has one at a time. */
@@ -331,40 +308,11 @@ static tuff_tensor *tree(example_build *b, tuff_tensor *h)
     return tree_by_nodes(b, 0, 0, h, noise);
 }
 
-/* What is learned, and what is known of it. */
+/* What is learned, and which nodes did it. */
 typedef struct lessons {
     example_texts *texts;
-    tuff_array *kept;                 /* f32 [N]: how many steps updated a node */
-    int current, drawn;               /* the text of this step; the one that the plan draws from, -1: none yet */
-    double losses[EXAMPLE_MAX_TEXTS]; /* of a text when it had just been learned; NaN: not in this run */
+    tuff_array *kept; /* f32 [N]: how many steps updated a node */
 } lessons;
-
-static tuff_tensor *element(tuff_tensor *list, int64_t index)
-{
-    const int64_t stop = index + 1;
-    return tuff_reshape(tuff_slice(list, &index, &stop, NULL), TUFF_SCALAR);
-}
-
-/* [B] rows: drawn with replacement in training. */
-static tuff_tensor *draw_rows(example_build *b)
-{
-    if (b->purpose == EXAMPLE_VALIDATE)
-        return example_input(b, "row");
-    tuff_tensor *range = example_input(b, "range"), *first = element(range, 0), *count = element(range, 1);
-    tuff_tensor *drawn = tuff_random_index(b->graph, TUFF_SHAPE(b->batch), INT32_MAX);
-    return tuff_add(first, tuff_sub(drawn, tuff_mul(tuff_div(drawn, count), count)));
-}
-
-/* x, y [B, S]. */
-static void read_windows(example_build *b, tuff_tensor **x, tuff_tensor **y)
-{
-    if (b->purpose == EXAMPLE_CHECK) {
-        *x = example_input(b, "x");
-        *y = example_input(b, "y");
-    } else {
-        example_texts_gather(((lessons *)b->data)->texts, draw_rows(b), !b->optimized, x, y);
-    }
-}
 
 /* Cross-entropy of logits [B, S, V]. Position t predicts y[t + 1], which is word t + 2; y[t] with next_word. The published
    form copies the logits that count, the other one ignores the last position. */
@@ -393,8 +341,13 @@ static tuff_tensor *build(example_build *b)
     const k1_config *c = b->config;
     const int64_t B = b->batch, S = c->window, V = c->vocabulary, D = c->width;
     const int64_t start[] = {0, 0}, stop[] = {S, D};
-    tuff_tensor *x, *y;
-    read_windows(b, &x, &y);
+    tuff_tensor *x = NULL, *y = NULL;
+    if (b->purpose != EXAMPLE_CHECK) {
+        example_texts_read_windows(((lessons *)b->data)->texts, b, &x, &y);
+    } else {
+        x = example_input(b, "x");
+        y = example_input(b, "y");
+    }
     tuff_tensor *positions = tuff_slice(example_parameter(b, "pos"), start, stop, NULL);
     tuff_tensor *h = tuff_add(tuff_embedding(example_parameter(b, "Emb"), x), positions);
     h = tuff_reshape(show(b, h, "h_embed", -1), TUFF_SHAPE(1, 1, B * S, D));
@@ -484,9 +437,11 @@ static tuff_status choose(example_build *b, const tuff_update_choice *choice)
     if (!c->tree)
         return TUFF_OK;
     tuff_tensor *kept = choose_nodes(b, own_scores(b, choice));
-    for (int i = 0; i < KINDS * (int)node_count(c); i++) {
-        const int v = i % (int)node_count(c);
-        choice->masks[FIRST_OF_BLOCKS + i] = i < node_count(c) ? element(kept, v) : choice->masks[FIRST_OF_BLOCKS + v];
+    for (int64_t v = 0; v < node_count(c); v++) {
+        const int64_t stop = v + 1;
+        tuff_tensor *own = tuff_reshape(tuff_slice(kept, &v, &stop, NULL), TUFF_SCALAR);
+        for (int kind = 0; kind < KINDS; kind++)
+            choice->masks[FIRST_OF_BLOCKS + kind * node_count(c) + v] = own;
     }
     if (data)
         tuff_assign(b->graph, data->kept, tuff_add(tuff_array_tensor(b->graph, data->kept), kept));
@@ -502,8 +457,6 @@ static void optimizer(const void *config, tuff_optimizer_options *options)
 static void close_lessons(void *data)
 {
     lessons *self = data;
-    if (!self)
-        return;
     tuff_array_destroy(self->kept);
     example_texts_destroy(self->texts);
     free(self);
@@ -511,19 +464,15 @@ static void close_lessons(void *data)
 
 static void *begin_lessons(tuff_device *device, const k1_config *c, example_texts *texts)
 {
-    lessons *made = calloc(1, sizeof *made);
-    if (!made) {
+    lessons *made = texts ? calloc(1, sizeof *made) : NULL;
+    tuff_array *kept = made ? tuff_array_create(device, TUFF_F32, TUFF_SHAPE(node_count(c))) : NULL;
+    if (!kept) {
+        free(made);
         example_texts_destroy(texts);
         return NULL;
     }
-    *made = (lessons){.texts = texts, .drawn = -1};
-    made->kept = texts ? tuff_array_create(device, TUFF_F32, TUFF_SHAPE(node_count(c))) : NULL;
-    for (int i = 0; i < EXAMPLE_MAX_TEXTS; i++)
-        made->losses[i] = NAN;
-    if (made->kept)
-        return made;
-    close_lessons(made);
-    return NULL;
+    *made = (lessons){.texts = texts, .kept = kept};
+    return made;
 }
 
 static void *open_made(tuff_device *device, const void *config, uint64_t seed)
@@ -539,53 +488,15 @@ static void *open_files(tuff_device *device, const void *config, uint64_t seed, 
     return begin_lessons(device, c, example_texts_read(device, "k1_tree", paths, c->window, c->vocabulary));
 }
 
-/* Held-out batches are numbered text by text, those of the present text come first. */
-enum { NUMBERS_OF_TEXT = 1 << 20 };
-
 static void fill(const example_batch *batch)
 {
     const k1_config *c = batch->config;
-    const lessons *data = batch->data;
-    const int64_t S = c->window;
-    int32_t *first = batch->inputs[0];
     example_random random = example_random_stream(batch->seed, 1 + (uint64_t)batch->number);
-    for (int64_t i = 0; i < batch->count * S && batch->purpose == EXAMPLE_CHECK; i++) {
-        first[i] = (int32_t)example_integer(&random, c->vocabulary);
-        ((int32_t *)batch->inputs[1])[i] = (int32_t)example_integer(&random, c->vocabulary);
-    }
-    for (int64_t i = 0; i < batch->count && batch->purpose == EXAMPLE_VALIDATE; i++) {
-        const int64_t number = -1 - batch->number, within = number % NUMBERS_OF_TEXT * batch->count + i;
-        const int text = number < NUMBERS_OF_TEXT ? data->current : (int)(number / NUMBERS_OF_TEXT) - 1;
-        const int64_t out = example_texts_held_out(data->texts, text);
-        first[i] = (int32_t)(data->texts->first[text] + example_texts_trained(data->texts, text) + within % out);
-    }
-}
-
-static double perplexity(double loss)
-{
-    return exp(fmin(loss, log(10000)));
-}
-
-/* All texts so far, after one has been learned. */
-static tuff_status evaluate(example_run *run)
-{
-    lessons *data = run->data;
-    for (int i = 0; i <= data->current; i++) {
-        const int64_t batches =
-            (example_texts_held_out(data->texts, i) + run->settings->batch - 1) / run->settings->batch;
-        double loss = NAN;
-        const tuff_status status = example_evaluate(run, -1 - (int64_t)(i + 1) * NUMBERS_OF_TEXT,
-                                                    batches < EVALUATION_BATCHES ? batches : EVALUATION_BATCHES, &loss);
-        if (status != TUFF_OK)
-            return status;
-        data->losses[i] = i == data->current ? loss : data->losses[i];
-        const double before = perplexity(data->losses[i]), now = perplexity(loss);
-        printf("text %d of %d, after text %d: perplexity %.4g", i + 1, data->texts->count, data->current + 1, now);
-        if (i < data->current && !isnan(data->losses[i]))
-            printf(", %.4g when it was learned: %.1f %% forgotten", before, 100 * (now - before) / before);
-        printf("\n");
-    }
-    return TUFF_OK;
+    if (batch->purpose == EXAMPLE_VALIDATE)
+        example_texts_fill(((const lessons *)batch->data)->texts, batch);
+    for (int i = 0; i < 2 && batch->purpose == EXAMPLE_CHECK; i++)
+        for (int64_t k = 0; k < batch->count * c->window; k++)
+            ((int32_t *)batch->inputs[i])[k] = (int32_t)example_integer(&random, c->vocabulary);
 }
 
 /* The published form reads the norm of every tensor to choose on the host. Here the choice is the device's in both forms,
@@ -616,33 +527,20 @@ static tuff_status print_kept(example_run *run)
     return status;
 }
 
-/* The text that is learned before step `step` is done. */
-static int text_at(const example_run *run, int64_t step)
-{
-    const lessons *data = run->data;
-    const int64_t text = step * data->texts->count / run->settings->steps;
-    return (int)(text < data->texts->count ? text : data->texts->count - 1);
-}
-
 static tuff_status before_step(example_run *run)
 {
-    lessons *data = run->data;
-    data->current = text_at(run, run->step);
-    if (data->current == data->drawn)
-        return TUFF_OK;
-    const int text = data->drawn = data->current;
-    const int32_t range[] = {(int32_t)data->texts->first[text], (int32_t)(example_texts_trained(data->texts, text))};
-    return tuff_plan_write(run->plan, "range", range, sizeof range);
+    return example_texts_before_step(((lessons *)run->data)->texts, run);
 }
 
 static tuff_status after_step(example_run *run)
 {
     const k1_config *c = run->config;
+    const lessons *data = run->data;
     tuff_status status = c->tree && !run->optimized ? read_norms(run) : TUFF_OK;
-    const bool is_end = run->step == run->settings->steps || text_at(run, run->step) != text_at(run, run->step - 1);
-    if (status == TUFF_OK && is_end)
-        status = evaluate(run);
-    return status == TUFF_OK && is_end && c->tree ? print_kept(run) : status;
+    if (status != TUFF_OK || !example_texts_has_learned(data->texts, run))
+        return status;
+    status = example_texts_evaluate(data->texts, run);
+    return status == TUFF_OK && c->tree ? print_kept(run) : status;
 }
 
 static double words_of(const void *config)

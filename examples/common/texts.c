@@ -1,6 +1,7 @@
 /* Texts on the device, and how they get there. */
 #include "texts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ static example_texts *begin(tuff_device *device, int64_t window)
 {
     example_texts *made = calloc(1, sizeof *made);
     if (made)
-        *made = (example_texts){.device = device, .window = window, .stride = window > 1 ? window / 2 : 1};
+        *made = (example_texts){.device = device, .window = window, .stride = window > 1 ? window / 2 : 1, .drawn = -1};
     return made;
 }
 
@@ -43,6 +44,7 @@ static const char *add(example_texts *self, const int32_t *words, int64_t count)
     self->words = more;
     self->word_count = at + count;
     self->first[self->count] = at / self->stride;
+    self->losses[self->count] = NAN;
     self->windows[self->count++] = windows;
     return NULL;
 }
@@ -109,14 +111,14 @@ example_texts *example_texts_make(tuff_device *device, uint64_t seed, int64_t wi
     return NULL;
 }
 
-int64_t example_texts_held_out(const example_texts *self, int text)
+static int64_t held_out(const example_texts *self, int text)
 {
     return self->windows[text] / 20;
 }
 
-int64_t example_texts_trained(const example_texts *self, int text)
+static int64_t trained(const example_texts *self, int text)
 {
-    return self->windows[text] - 2 * example_texts_held_out(self, text);
+    return self->windows[text] - 2 * held_out(self, text);
 }
 
 static tuff_array *store(tuff_device *device, tuff_shape shape, const int32_t *values)
@@ -151,18 +153,102 @@ static tuff_tensor *gather_words(const example_texts *self, tuff_tensor *begins,
     return tuff_reshape(tuff_gather_rows(words, tuff_reshape(places, TUFF_SHAPE(B * S)), 0), TUFF_SHAPE(B, S));
 }
 
-void example_texts_gather(example_texts *self, tuff_tensor *rows, bool as_windows, tuff_tensor **x, tuff_tensor **y)
+void example_texts_inputs(example_purpose purpose, example_inputs *list)
 {
-    tuff_graph *graph = tuff_tensor_graph(rows);
-    if (as_windows) {
+    if (purpose == EXAMPLE_TRAIN)
+        example_add_fixed(list, "range", TUFF_I32, TUFF_SHAPE(2));
+    else
+        example_add_input(list, "row", TUFF_I32, TUFF_SCALAR);
+}
+
+static tuff_tensor *element(tuff_tensor *list, int64_t index)
+{
+    const int64_t stop = index + 1;
+    return tuff_reshape(tuff_slice(list, &index, &stop, NULL), TUFF_SCALAR);
+}
+
+/* [B] windows. */
+static tuff_tensor *draw_rows(example_build *b)
+{
+    if (b->purpose != EXAMPLE_TRAIN)
+        return example_input(b, "row");
+    tuff_tensor *range = example_input(b, "range"), *first = element(range, 0), *count = element(range, 1);
+    tuff_tensor *drawn = tuff_random_index(b->graph, TUFF_SHAPE(b->batch), INT32_MAX);
+    return tuff_add(first, tuff_sub(drawn, tuff_mul(tuff_div(drawn, count), count)));
+}
+
+void example_texts_read_windows(example_texts *self, example_build *b, tuff_tensor **x, tuff_tensor **y)
+{
+    tuff_tensor *rows = draw_rows(b);
+    if (!b->optimized) {
         self->x = self->x ? self->x : store_windows(self, 0);
         self->y = self->y ? self->y : store_windows(self, 1);
-        *x = tuff_gather_rows(tuff_array_tensor(graph, self->x), rows, 0);
-        *y = tuff_gather_rows(tuff_array_tensor(graph, self->y), rows, 0);
+        *x = tuff_gather_rows(tuff_array_tensor(b->graph, self->x), rows, 0);
+        *y = tuff_gather_rows(tuff_array_tensor(b->graph, self->y), rows, 0);
         return;
     }
     self->stored = self->stored ? self->stored : store(self->device, TUFF_SHAPE(self->word_count), self->words);
-    tuff_tensor *begins = tuff_mul(rows, tuff_constant(graph, TUFF_I32, (double)self->stride));
+    tuff_tensor *begins = tuff_mul(rows, tuff_constant(b->graph, TUFF_I32, (double)self->stride));
     *x = gather_words(self, begins, 0);
     *y = gather_words(self, begins, 1);
+}
+
+/* Held-out batches are numbered text by text, behind those of the present text. */
+enum { NUMBERS_OF_TEXT = 1 << 20 };
+
+void example_texts_fill(const example_texts *self, const example_batch *batch)
+{
+    int32_t *rows = batch->inputs[0];
+    const int64_t number = -1 - batch->number;
+    const int text = number < NUMBERS_OF_TEXT ? self->current : (int)(number / NUMBERS_OF_TEXT) - 1;
+    for (int64_t i = 0; i < batch->count; i++) {
+        const int64_t within = (number % NUMBERS_OF_TEXT * batch->count + i) % held_out(self, text);
+        rows[i] = (int32_t)(self->first[text] + trained(self, text) + within);
+    }
+}
+
+static int text_of_step(const example_texts *self, const example_run *run, int64_t step)
+{
+    const int64_t text = step * self->count / run->settings->steps;
+    return (int)(text < self->count ? text : self->count - 1);
+}
+
+tuff_status example_texts_before_step(example_texts *self, example_run *run)
+{
+    const int text = self->current = text_of_step(self, run, run->step);
+    if (text == self->drawn)
+        return TUFF_OK;
+    self->drawn = text;
+    const int32_t range[] = {(int32_t)self->first[text], (int32_t)trained(self, text)};
+    return tuff_plan_write(run->plan, "range", range, sizeof range);
+}
+
+bool example_texts_has_learned(const example_texts *self, const example_run *run)
+{
+    return run->step == run->settings->steps || text_of_step(self, run, run->step) != self->current;
+}
+
+static double perplexity(double loss)
+{
+    return exp(fmin(loss, log(10000)));
+}
+
+tuff_status example_texts_evaluate(example_texts *self, example_run *run)
+{
+    const int64_t B = run->settings->batch;
+    for (int i = 0; i <= self->current; i++) {
+        const int64_t batches = (held_out(self, i) + B - 1) / B, most = EXAMPLE_TEXT_BATCHES;
+        double loss = NAN;
+        const tuff_status status =
+            example_evaluate(run, -1 - (int64_t)(i + 1) * NUMBERS_OF_TEXT, batches < most ? batches : most, &loss);
+        if (status != TUFF_OK)
+            return status;
+        self->losses[i] = i == self->current ? loss : self->losses[i];
+        const double before = perplexity(self->losses[i]), now = perplexity(loss);
+        printf("text %d of %d, after text %d: perplexity %.4g", i + 1, self->count, self->current + 1, now);
+        if (i < self->current && !isnan(self->losses[i]))
+            printf(", %.4g when it was learned: %.1f %% forgotten", before, 100 * (now - before) / before);
+        printf("\n");
+    }
+    return TUFF_OK;
 }
