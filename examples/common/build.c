@@ -124,6 +124,19 @@ tuff_tensor *example_dropout(example_build *self, tuff_tensor *x)
     return probability > 0 ? tuff_dropout(x, probability) : x;
 }
 
+static example_build begin_build(const example_source *source, tuff_graph *graph)
+{
+    return (example_build){.graph = graph,
+                           .config = source->config,
+                           .optimized = source->optimized,
+                           .purpose = source->purpose,
+                           .batch = ((const example_settings *)source->config)->batch,
+                           .data = source->data,
+                           .parameters = source->parameters,
+                           .frozen = source->frozen,
+                           .model = source->model};
+}
+
 tuff_graph *example_graph(const example_source *source, tuff_array *counter, example_build *build, tuff_tensor **loss)
 {
     tuff_graph *graph = tuff_graph_create(source->device);
@@ -132,15 +145,7 @@ tuff_graph *example_graph(const example_source *source, tuff_array *counter, exa
     tuff_graph_seed(graph, (uint32_t)source->seed);
     if (counter)
         tuff_graph_step(graph, counter);
-    *build = (example_build){.graph = graph,
-                             .config = source->config,
-                             .optimized = source->optimized,
-                             .purpose = source->purpose,
-                             .batch = ((const example_settings *)source->config)->batch,
-                             .data = source->data,
-                             .parameters = source->parameters,
-                             .frozen = source->frozen,
-                             .model = source->model};
+    *build = begin_build(source, graph);
     example_inputs list = {0};
     source->model->list_inputs(source->config, source->purpose, &list);
     for (int i = 0; i < list.count; i++)
@@ -180,6 +185,21 @@ tuff_optimizer_options example_optimizer_options(const example *model, const voi
     if (model->optimizer)
         model->optimizer(config, &options);
     return options;
+}
+
+static tuff_status choose(void *user, const tuff_update_choice *choice)
+{
+    const example_source *source = user;
+    example_build build = begin_build(source, choice->graph);
+    return source->model->choose(&build, choice);
+}
+
+void example_let_choose(const example_source *source, tuff_optimizer_options *options)
+{
+    if (!source->model->choose)
+        return;
+    options->choose = choose;
+    options->choose_user = (void *)(uintptr_t)source;
 }
 
 static size_t input_size(const example_input_spec *spec, int64_t batch)

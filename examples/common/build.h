@@ -27,6 +27,9 @@ tuff_compile_options example_compile_options(bool optimized, tuff_precision prec
 /* The options of AdamW as the configuration says, for `steps` steps. */
 tuff_optimizer_options example_optimizer_options(const example *model, const void *config, int64_t steps);
 
+/* Lets the model choose what is updated, where it does so. source must outlive the optimizer. */
+void example_let_choose(const example_source *source, tuff_optimizer_options *options);
+
 /* Writes the input of example_copy, where the plan has it. */
 tuff_status example_write_one(tuff_plan *plan);
 /* Writes all fixed inputs of a plan, that one included. */

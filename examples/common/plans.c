@@ -76,8 +76,8 @@ static tuff_status make_update(training *self)
     tuff_status status = tuff_optimizer_update(self->run.optimizer, graph, &made);
     if (status == TUFF_OK) {
         add_outputs(graph, &made);
-        self->update = compile(self, graph);
-        status = self->update ? TUFF_OK : tuff_last_status();
+        self->run.update = compile(self, graph);
+        status = self->run.update ? TUFF_OK : tuff_last_status();
     }
     tuff_graph_destroy(graph);
     return status;
@@ -107,11 +107,12 @@ tuff_status training_plans_create(training *self)
         example_optimizer_options(self->run.model, self->run.config, self->run.settings->steps);
     if (self->options->precision == TUFF_PRECISION_F16)
         options.loss_scaling = &scaling;
+    example_let_choose(&self->source, &options);
     self->run.optimizer = tuff_optimizer_create(self->run.parameters, &options);
     tuff_status status = self->run.optimizer ? make_step(self) : tuff_last_status();
     if (status == TUFF_OK && self->run.settings->accumulate > 1)
         status = make_update(self);
-    if (status == TUFF_OK && self->options->validate_every > 0)
+    if (status == TUFF_OK && (self->options->validate_every > 0 || self->run.model->is_evaluated))
         status = make_validation(self);
     return status == TUFF_OK ? example_write_fixed(&self->source, self->run.plan) : status;
 }
@@ -120,7 +121,7 @@ void training_plans_destroy(training *self)
 {
     tuff_plan_destroy(self->run.plan);
     tuff_plan_destroy(self->run.validation);
-    tuff_plan_destroy(self->update);
+    tuff_plan_destroy(self->run.update);
     tuff_array_destroy(self->sums);
     tuff_array_destroy(self->validation_sums);
     tuff_optimizer_destroy(self->run.optimizer);

@@ -72,9 +72,11 @@ static tuff_status run_step(training *self)
     tuff_status status = self->run.model->before_step ? self->run.model->before_step(&self->run) : TUFF_OK;
     for (int64_t part = 0; part < parts && status == TUFF_OK; part++)
         status = run_batch(self, self->run.step * parts + part);
-    if (status == TUFF_OK && self->update)
-        status = tuff_plan_run(self->update);
+    if (status == TUFF_OK && self->run.update)
+        status = tuff_plan_run(self->run.update);
     self->run.step++;
+    if (status == TUFF_OK && self->run.model->after_step)
+        status = self->run.model->after_step(&self->run);
     if (status == TUFF_OK && self->run.step == self->first_step + 1) {
         /* The first step pays for kernels that drivers finish late. */
         status = tuff_device_wait(self->run.device);

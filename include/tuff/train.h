@@ -141,7 +141,10 @@ typedef struct tuff_optimizer_options {
        Adafactor's root mean squares, and the columns of its matrices, which change where any row is updated. */
     tuff_update_chooser choose;
     void *choose_user;
-    uint32_t reserved[8];
+    /* What a mask leaves out has a gradient of zero in this step, instead of staying as it is: moments decay, and they and
+       weight decay move it. Norms and clipping are of all gradients nevertheless. */
+    bool zero_masked;
+    uint32_t reserved[7];
 } tuff_optimizer_options;
 
 /* The state of an optimizer: moments in slabs laid out as the parameters', and the step counter, an i32 array of rank

@@ -209,6 +209,16 @@ static tuff_tensor *masked(tuff_tensor *mask, tuff_tensor *before, tuff_tensor *
     return mask ? tuff_where(mask, after, before) : after;
 }
 
+/* Where the program wants it so, a mask is for gradients alone: then none is left for what is assigned. */
+static tuff_tensor *mask_gradients(const step *self, tuff_tensor **mask, tuff_tensor *gradients)
+{
+    if (!*mask || !self->optimizer->options.zero_masked)
+        return gradients;
+    gradients = tuff_where(*mask, gradients, tuff__f32(gradients, 0));
+    *mask = NULL;
+    return gradients;
+}
+
 /* The first step has no average to go on from. */
 static void assign_average(const step *self, tuff_array *into, tuff_tensor *weights, tuff_tensor *mask)
 {
@@ -227,12 +237,12 @@ static tuff_status update_slab(const step *self, update *made)
     for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
         moments[i] = made->moments[i] = tuff_array_tensor(self->graph, of->moments[i]);
     tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, of->weights), *mask = NULL;
-    made->gradients = piece_gradients(self, made);
+    if (self->masks)
+        TRY(tuff__mask_of_piece(self->optimizer, of, self->masks, &mask));
+    made->gradients = mask_gradients(self, &mask, piece_gradients(self, made));
     tuff_tensor *after = of->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
-    if (self->masks)
-        TRY(tuff__mask_of_piece(self->optimizer, of, self->masks, &mask));
     after = masked(mask, weights, after);
     assign(self, of->weights, weights, after);
     for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
@@ -276,11 +286,12 @@ static tuff_status update_tensor(const step *self, update *made, int index)
     tuff_tensor *factor = self->factors[item->group];
     made->gradients =
         tuff__slab_part(self->slabs[item->slab], item->offset - self->optimizer->ranges[item->slab].begin, item->shape);
-    made->gradients = keep_small(self, product(made->gradients, factor));
+    tuff_tensor *by_row = tuff__mask_of_rows(mask, item->shape.rank);
+    made->gradients = mask_gradients(self, &by_row, keep_small(self, product(made->gradients, factor)));
+    mask = by_row ? mask : NULL;
     tuff_tensor *after = made->piece->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
-    tuff_tensor *by_row = tuff__mask_of_rows(mask, item->shape.rank);
     after = masked(by_row, weights, after);
     assign(self, item->array, weights, after);
     assign_parts(self, index, parts, made->parts, mask);

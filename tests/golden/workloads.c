@@ -13,7 +13,7 @@
 #include "each_device.h"
 #include "workload.h"
 
-extern const example dotgat_example, vision_bdh_example, ragged_sequence_example;
+extern const example dotgat_example, vision_bdh_example, ragged_sequence_example, k1_tree_example;
 
 static void configure_dotgat(const tuff_file *file, void *config)
 {
@@ -44,6 +44,10 @@ static void configure_query(const tuff_file *file, void *config)
         .out = 1e-5, .gradient = 1e-5, .loss = 1e-5, .norm = 1e-5, .noise = 1e-5, .threshold = 1e-4, .close1 = 0.01, \
         .far1 = 2.1, .close10 = 0.02, .far10 = 21                                                                    \
     }
+/* Softmax ignores the bias of keys, the second third. */
+#define K1_TREE                                                                                              \
+    .model = &k1_tree_example, .prefix = "", .zero_ending = "in_proj.bias", .zero_part = 1, .zero_parts = 3, \
+    .bars = BARS_OF_MOST
 static const workload rows[] = {
     {.file = "1_dotgat", .model = &dotgat_example, .prefix = "", .configure = configure_dotgat, .bars = BARS_OF_MOST},
     {.file = "2_vision_bdh",
@@ -66,6 +70,11 @@ static const workload rows[] = {
      .zero_part = 1,
      .zero_parts = 3,
      .bars = BARS_OF_RAGGED},
+    {.file = "5_k1_a", .numbers = {{"tree", 0}}, K1_TREE},
+    {.file = "5_k1_b", .numbers = {{"tree", 1}}, K1_TREE},
+    {.file = "5_k1_b", .variant = "_sum_subtree", .numbers = {{"tree", 1}, {"subtree", 1}}, K1_TREE},
+    {.file = "5_k1_b", .variant = "_l2_own", .numbers = {{"tree", 1}, {"l2", 1}}, K1_TREE},
+    {.file = "5_k1_b", .variant = "_l2_subtree", .numbers = {{"tree", 1}, {"l2", 1}, {"subtree", 1}}, K1_TREE},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

@@ -45,10 +45,10 @@ static tuff_status use_inputs(void *user, const tuff_update_choice *choice)
     tuff_tensor *rows = tuff_input(choice->graph, "rows", TUFF_I32, TUFF_SHAPE(of->nodes));
     tuff_tensor *whole = tuff_input(choice->graph, "whole", TUFF_F32, TUFF_SCALAR);
     assert_int_equal(choice->count, SPEC_COUNT);
-    assert_int_equal(choice->group_count, 2);
+    const bool has_frozen = choice->group_count == 2;
     for (int i = 0; i < SPEC_COUNT; i++) {
         assert_null(choice->masks[i]);
-        assert_true((choice->gradients[i] == NULL) == (strcmp(of->specs[i].name, "frozen") == 0));
+        assert_true((choice->gradients[i] == NULL) == (has_frozen && strcmp(of->specs[i].name, "frozen") == 0));
         if (choice->gradients[i])
             assert_true(tuff_shape_equal(tuff_tensor_shape(choice->gradients[i]), of->specs[i].shape));
         choice->masks[i] = of->maskings[i] == ROWS ? rows : of->maskings[i] == WHOLE ? whole : NULL;
@@ -239,6 +239,62 @@ static void what_is_masked_keeps_its_bits(void **state)
     for_each_device(check_kinds);
 }
 
+/* Writes zeros over the gradients that the masks leave out. */
+static void zero_gradients(trainer *self, const layout *of, const masks *given)
+{
+    static const float zeros[4096];
+    for (int i = 0; i < SPEC_COUNT; i++) {
+        const int64_t rows = of->maskings[i] == ROWS ? of->nodes : 1;
+        const size_t size = (size_t)(tuff_shape_count(of->specs[i].shape) / rows) * sizeof(float);
+        const int input = tuff_plan_find_input(self->plan, of->specs[i].name);
+        assert_true(size <= sizeof zeros);
+        for (int64_t row = 0; row < rows && of->maskings[i] != FREE && input >= 0; row++)
+            if (of->maskings[i] == ROWS ? given->rows[row] == 0 : given->whole == 0)
+                assert_int_equal(tuff_plan_write_at(self->plan, input, (uint64_t)row * size, zeros, size), TUFF_OK);
+    }
+}
+
+/* Masks for gradients alone do what gradients of zero do: moments decay, and all that moves without a gradient moves. */
+static void check_zeros(tuff_device *device)
+{
+    static const tuff_optimizer_kind kinds[] = {TUFF_ADAMW, TUFF_SGD, TUFF_ADAFACTOR};
+    const tuff_optimizer_kind kind = kinds[drawn_turn("kind without gradients", 0, 3)];
+    layout of = draw_layout((int)kind, kind == TUFF_SGD);
+    tuff_optimizer_options options = {
+        .kind = kind, .learning_rate = 0.01, .momentum = 0.9, .weight_decay = 0.1, .average_decay = 0.5};
+    trainer plain = trainer_make(device, of.specs, SPEC_COUNT, &(trainer_options){.optimizer = &options});
+    options.choose = use_inputs;
+    options.choose_user = &of;
+    options.zero_masked = true;
+    trainer masked = trainer_make(device, of.specs, SPEC_COUNT, &(trainer_options){.optimizer = &options});
+    for (int round = 0; round < 4; round++) {
+        const masks given = draw_masks(&of, 3 - round);
+        step_with(&masked, &of, &given, round, 0);
+        trainer_write_gradients(&plain, round);
+        zero_gradients(&plain, &of, &given);
+        assert_int_equal(tuff_plan_run(plain.plan), TUFF_OK);
+    }
+    state_list got = read_state(&masked), wanted = read_state(&plain);
+    for (int t = 0; t < got.tensor_count; t++)
+        for (int64_t i = 0; i < tuff_shape_count(got.tensors[t].shape) && got.tensors[t].dtype == TUFF_F32; i++) {
+            const float value = ((const float *)got.tensors[t].data)[i];
+            const float expected = ((const float *)wanted.tensors[t].data)[i];
+            if (!(fabsf(value - expected) <= 2e-6F * (1 + fabsf(expected))))
+                fail_msg("%s[%lld]: %g instead of %g", got.tensors[t].name, (long long)i, (double)value,
+                         (double)expected);
+        }
+    tuff__state_free(&got);
+    tuff__state_free(&wanted);
+    trainer_drop(&masked);
+    trainer_drop(&plain);
+}
+
+static void masks_may_be_of_gradients_alone(void **state)
+{
+    (void)state;
+    for_drawn_drivers(check_zeros);
+}
+
 /* The tree of docs/training.md: of 13 nodes of two tensors each the five with the largest gradients are updated. */
 enum { NODES = 13, KEPT = 5, TREE_SPECS = 2 * NODES + 1 };
 
@@ -342,8 +398,8 @@ static void wrong_masks_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_masked_keeps_its_bits),
-                                       cmocka_unit_test(the_device_chooses_by_norms),
-                                       cmocka_unit_test(wrong_masks_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_masked_keeps_its_bits), cmocka_unit_test(masks_may_be_of_gradients_alone),
+        cmocka_unit_test(the_device_chooses_by_norms), cmocka_unit_test(wrong_masks_are_refused)};
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }
