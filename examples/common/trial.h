@@ -27,7 +27,8 @@ float *example_trial_read(const example_trial *self, const char *name, bool is_p
 
 /* The largest |got - wanted|, infinities being equal to themselves; NaN where either is NaN. */
 double example_distance(const float *got, const float *wanted, int64_t count);
-double example_largest(const float *values, int64_t count); /* |value|, of those that are finite */
+/* The largest |value| below 1e8: infinities, and what stands for them in masks, do not count. */
+double example_largest(const float *values, int64_t count);
 
 /* How far weights may be off after some steps of Adam, which divides a gradient by its own size, so that it makes steps
    of up to the rate of mere rounding noise. */

@@ -154,21 +154,34 @@ static void compare_scalar(check *self, const char *name, int64_t step, double g
     take(self, label, fabs(got - wanted) / (bar * fabs(wanted)));
 }
 
+/* The output that a tensor of the file is compared with: "out.x" for out.x, "out.greedy.x" for greedy.x where the row
+   says so; empty: none. */
+static void find_output(const check *self, const char *name, char *output, size_t room)
+{
+    const workload *row = self->row;
+    const size_t length = strlen(row->prefix);
+    const char *also = row->also;
+    output[0] = 0;
+    if (strncmp(name, row->prefix, length) == 0 && strncmp(name + length, "out.", 4) == 0)
+        snprintf(output, room, "%s", strcmp(name + length, "out.loss") == 0 ? "loss" : name + length);
+    else if (also && strncmp(name, also, strlen(also)) == 0)
+        snprintf(output, room, "out.%s", name);
+}
+
 /* Every value of the forward pass that the file has must be shown by the model, and hold. */
 static void compare_outputs(check *self)
 {
-    char prefix[64];
-    const size_t length = (size_t)snprintf(prefix, sizeof prefix, "%sout.", self->row->prefix);
     for (int i = 0; i < tuff_file_count(self->file); i++) {
         tuff_file_tensor tensor;
+        char name[96];
         assert_int_equal(tuff_file_tensor_at(self->file, i, &tensor), TUFF_OK);
-        const char *name = tensor.name + strlen(self->row->prefix);
-        if (strncmp(tensor.name, prefix, length) != 0)
+        find_output(self, tensor.name, name, sizeof name);
+        if (name[0] == 0)
             continue;
         int64_t count = 0, same = 0;
         float *wanted = wanted_values(self, "", tensor.name, &same);
-        float *got = example_trial_read(&self->trial, strcmp(name, "out.loss") == 0 ? "loss" : name, false, &count);
-        const double bar = strcmp(name, "out.loss") == 0 ? self->row->bars.loss : self->row->bars.out;
+        float *got = example_trial_read(&self->trial, name, false, &count);
+        const double bar = strcmp(name, "loss") == 0 ? self->row->bars.loss : self->row->bars.out;
         const bool is_exact = tensor.dtype != TUFF_F32;
         const double distance = got && count == same ? example_distance(got, wanted, count) : NAN;
         take(self, name,
@@ -179,17 +192,24 @@ static void compare_outputs(check *self)
     }
 }
 
-static bool ends_with(const char *name, const char *ending)
+/* Whether name ends like one of endings, which commas separate; NULL: none. */
+static bool ends_with(const char *name, const char *endings)
 {
-    const size_t length = strlen(name), wanted = ending ? strlen(ending) : 0;
-    return ending && length >= wanted && strcmp(name + length - wanted, ending) == 0;
+    const size_t length = strlen(name);
+    for (const char *at = endings; at && *at;) {
+        const size_t wanted = strcspn(at, ",");
+        if (length >= wanted && strncmp(name + length - wanted, at, wanted) == 0)
+            return true;
+        at += wanted + (at[wanted] == ',');
+    }
+    return false;
 }
 
 /* The elements of a parameter, first to last, whose gradient is zero; none where first is last. */
 static void zero_range(const check *self, const char *name, int64_t count, int64_t *first, int64_t *last)
 {
     const workload *row = self->row;
-    const bool any = ends_with(name, row->zero_ending);
+    const bool any = ends_with(name, row->zero_endings);
     *first = any ? count / row->zero_parts * row->zero_part : 0;
     *last = any ? *first + count / row->zero_parts : 0;
 }
@@ -299,9 +319,9 @@ static void check_opened(check *self, tuff_device *device, bool optimized)
     const example *model = self->row->model;
     configure(self);
     tuff_parameters *parameters = example_parameters_make(model, self->config, device, 1, 0);
-    tuff_parameters *frozen = model->has_frozen && parameters ? tuff_parameters_clone(parameters) : NULL;
     assert_non_null(parameters);
     write_parameters(self, parameters);
+    tuff_parameters *frozen = model->has_frozen ? tuff_parameters_clone(parameters) : NULL;
     void *data = model->open ? model->open(device, self->config, 1) : NULL;
     const example_source source = {.model = model,
                                    .config = self->config,

@@ -28,9 +28,12 @@ typedef struct workload {
     void (*configure)(const tuff_file *file, void *config);
     /* Fills an input that the file does not have under its name: size bytes. False: it has no such one. May be NULL. */
     bool (*bind)(const tuff_file *file, const void *config, const char *name, void *values, size_t size);
-    /* Elements with a gradient of zero, of which a run has noise: of parameters whose names end like this, part
-       zero_part of zero_parts. NULL: none. */
-    const char *zero_ending;
+    /* Further values of the forward pass: names with this beginning, such as "greedy.", which the model shows under
+       these names. NULL: none. */
+    const char *also;
+    /* Elements with a gradient of zero, of which a run has noise: of parameters whose names end like one of these,
+       separated by commas, part zero_part of zero_parts. NULL: none. */
+    const char *zero_endings;
     int zero_part, zero_parts;
     workload_bars bars;
 } workload;

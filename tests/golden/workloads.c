@@ -6,14 +6,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "each_device.h"
+#include "golden_common.h"
 #include "workload.h"
 
-extern const example dotgat_example, vision_bdh_example, ragged_sequence_example, k1_tree_example;
+extern const example dotgat_example, vision_bdh_example, ragged_sequence_example, k1_tree_example, route_cost_example;
 
 static void configure_dotgat(const tuff_file *file, void *config)
 {
@@ -34,6 +36,23 @@ static void configure_query(const tuff_file *file, void *config)
     assert_true(example_set(&ragged_sequence_example, config, "read_query", 1));
 }
 
+/* The numbers of schedules, and the actions of the greedy rollout, which ends before all of its steps. */
+static bool bind_route_cost(const tuff_file *file, const void *config, const char *name, void *values, size_t size)
+{
+    const char *metadata = tuff_file_metadata(file, name);
+    tuff_file_tensor tensor;
+    (void)config;
+    if (metadata && size == sizeof(float)) {
+        const float number = strtof(metadata, NULL);
+        memcpy(values, &number, sizeof number);
+        return true;
+    }
+    if (strcmp(name, "greedy_actions") != 0 || !golden_find(file, "greedy.", "actions", &tensor) || tensor.size != size)
+        return false;
+    memcpy(values, tensor.data, size);
+    return true;
+}
+
 #define BARS_OF_MOST                                                                                                 \
     {                                                                                                                \
         .out = 2e-5, .gradient = 2e-5, .loss = 1e-5, .norm = 1e-5, .noise = 1e-5, .threshold = 1e-4, .close1 = 0.01, \
@@ -45,8 +64,8 @@ static void configure_query(const tuff_file *file, void *config)
         .far1 = 2.1, .close10 = 0.02, .far10 = 21                                                                    \
     }
 /* Softmax ignores the bias of keys, the second third. */
-#define K1_TREE                                                                                              \
-    .model = &k1_tree_example, .prefix = "", .zero_ending = "in_proj.bias", .zero_part = 1, .zero_parts = 3, \
+#define K1_TREE                                                                                               \
+    .model = &k1_tree_example, .prefix = "", .zero_endings = "in_proj.bias", .zero_part = 1, .zero_parts = 3, \
     .bars = BARS_OF_MOST
 static const workload rows[] = {
     {.file = "1_dotgat", .model = &dotgat_example, .prefix = "", .configure = configure_dotgat, .bars = BARS_OF_MOST},
@@ -58,7 +77,7 @@ static const workload rows[] = {
     {.file = "3_ragged_sequence",
      .model = &ragged_sequence_example,
      .prefix = "",
-     .zero_ending = "in_proj.bias",
+     .zero_endings = "in_proj.bias",
      .zero_part = 1,
      .zero_parts = 3,
      .bars = BARS_OF_RAGGED},
@@ -66,7 +85,7 @@ static const workload rows[] = {
      .model = &ragged_sequence_example,
      .prefix = "alt.",
      .configure = configure_query,
-     .zero_ending = "in_proj.bias",
+     .zero_endings = "in_proj.bias",
      .zero_part = 1,
      .zero_parts = 3,
      .bars = BARS_OF_RAGGED},
@@ -75,6 +94,23 @@ static const workload rows[] = {
     {.file = "5_k1_b", .variant = "_sum_subtree", .numbers = {{"tree", 1}, {"subtree", 1}}, K1_TREE},
     {.file = "5_k1_b", .variant = "_l2_own", .numbers = {{"tree", 1}, {"l2", 1}}, K1_TREE},
     {.file = "5_k1_b", .variant = "_l2_subtree", .numbers = {{"tree", 1}, {"l2", 1}, {"subtree", 1}}, K1_TREE},
+    {.file = "4_route_cost",
+     .model = &route_cost_example,
+     .prefix = "",
+     .bind = bind_route_cost,
+     .also = "greedy.",
+     .zero_endings = ".k.bias,.head_bias,.p2.bias",
+     .zero_parts = 1,
+     .bars = {.out = 5e-5,
+              .gradient = 5e-5,
+              .loss = 1e-5,
+              .norm = 1e-4,
+              .noise = 1e-6,
+              .threshold = 1e-3,
+              .close1 = 0.01,
+              .far1 = 2.1,
+              .close10 = 0.02,
+              .far10 = 21}},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
