@@ -249,20 +249,21 @@ static tuff_tensor *element_at(tuff_tensor *x, tuff_tensor *at, int axis)
     return tuff_gather(x, tuff_reshape(at, shape), axis);
 }
 
-/* Dropout of x, whose positions along axis are all, or at[b] alone: this one then loses what it loses among all. */
-static tuff_tensor *drop(example_build *b, tuff_tensor *x, tuff_tensor *at, int axis)
+/* Dropout of x, whose positions lie along axis. Of the last layer one position is read, whose elements alone are drawn;
+   in the published form, which computes all positions, the others lose the same. */
+static tuff_tensor *drop(example_build *b, tuff_tensor *x, int axis, int layer)
 {
-    if (!at || example_dropout_of(b) <= 0)
+    const ragged_config *c = b->config;
+    tuff_shape one = tuff_tensor_shape(x);
+    if (b->optimized || layer < c->layers - 1 || example_dropout_of(b) <= 0)
         return example_dropout(b, x);
-    tuff_shape all = tuff_tensor_shape(x);
-    all.extent[axis] = most_tokens(b->config);
-    tuff_tensor *ones = tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), all);
-    return tuff_mul(x, element_at(example_dropout(b, ones), at, axis));
+    one.extent[axis] = 1;
+    return tuff_mul(x, example_dropout(b, tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), one)));
 }
 
 /* Attention whose scores and probabilities lie in memory: the published one, and that of single positions. q [B,Q,n,Dh]
    are all positions, or at[b] alone; k, v [B,S,n,Dh]. */
-static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[3], tuff_tensor *at)
+static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[3], tuff_tensor *at, int layer)
 {
     static const int heads_first[] = {0, 2, 1, 3}, keys[] = {0, 2, 3, 1};
     const tuff_shape shape = tuff_tensor_shape(qkv[1]);
@@ -274,7 +275,7 @@ static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[
     tuff_tensor *key = tuff_iota(b->graph, TUFF_SHAPE(at ? 1 : S, S), 1);
     tuff_tensor *hidden = tuff_constant(b->graph, TUFF_F32, -INFINITY);
     tuff_tensor *seen = tuff_where(tuff_less(query, key), hidden, tuff_mul(scores, scale));
-    tuff_tensor *probabilities = drop(b, tuff_softmax(seen, 3), at, 2);
+    tuff_tensor *probabilities = drop(b, tuff_softmax(seen, 3), 2, layer);
     return tuff_permute(tuff_matmul(probabilities, tuff_permute(qkv[2], heads_first)), heads_first);
 }
 
@@ -300,7 +301,7 @@ static tuff_tensor *attend(example_build *b, tuff_tensor *x, tuff_tensor *rows, 
         out = tuff_attention(qkv[0], qkv[1], qkv[2],
                              &(tuff_attention_options){.causal = true, .dropout = example_dropout_of(b)});
     else
-        out = attention_in_steps(b, qkv, at);
+        out = attention_in_steps(b, qkv, at, layer);
     return linear(tuff_reshape(out, TUFF_SHAPE(b->batch, Q, D)),
                   example_parameter(b, "layers.%d.out_proj.weight", layer),
                   example_parameter(b, "layers.%d.out_proj.bias", layer));
@@ -317,13 +318,13 @@ static tuff_tensor *norm(example_build *b, tuff_tensor *x, int layer, int which)
 static tuff_tensor *encode(example_build *b, tuff_tensor *x, tuff_tensor *at, int layer)
 {
     tuff_tensor *rows = at ? element_at(x, at, 1) : x;
-    rows = norm(b, tuff_add(rows, drop(b, attend(b, x, rows, at, layer), at, 1)), layer, 1);
+    rows = norm(b, tuff_add(rows, drop(b, attend(b, x, rows, at, layer), 1, layer)), layer, 1);
     tuff_tensor *inner =
         linear(rows, example_parameter(b, "layers.%d.W1", layer), example_parameter(b, "layers.%d.b1", layer));
-    inner = drop(b, tuff_gelu(inner), at, 1);
+    inner = drop(b, tuff_gelu(inner), 1, layer);
     tuff_tensor *outer =
         linear(inner, example_parameter(b, "layers.%d.W2", layer), example_parameter(b, "layers.%d.b2", layer));
-    return norm(b, tuff_add(rows, drop(b, outer, at, 1)), layer, 2);
+    return norm(b, tuff_add(rows, drop(b, outer, 1, layer)), layer, 2);
 }
 
 /* Where each sample is read: [B]. */
@@ -421,8 +422,7 @@ static void learn(const ragged_config *c, int64_t goal, example_random *random, 
         at->reward = row * c->grid + column == goal;
         if (t % EPISODE == EPISODE - 1)
             row = column = middle;
-        at->next_row = row;
-        at->next_column = column;
+        at->next_row = row, at->next_column = column;
     }
 }
 
