@@ -174,8 +174,8 @@ static void whole_step(whole_run *self)
     self->done++;
 }
 
-/* The steps up to a line, and the line: what the host may read is read there. Notes how long they took, and the share of
-   it that the thread works. */
+/* The steps up to a line, and the line: what the host may read is read there. Notes how long they took, and the share
+   of it that the thread works. */
 static int64_t run_to_line(tuff_device *device, whole_run *self)
 {
     tuff_device_counters before, after;
