@@ -326,8 +326,8 @@ static tuff_tensor *build(example_build *b)
     return c->argmax ? class_loss(b, y) : state_loss(b, y);
 }
 
-/* The training data. A matrix is U·Vᵀ[T,M]: r Gaussian processes, mixed. The state follows a weighted sum of some columns
-   with a delay of one. */
+/* The training data. A matrix is U·Vᵀ[T,M]: r Gaussian processes, mixed. The state follows a weighted sum of some
+   columns with a delay of one. */
 typedef struct series {
     int64_t time, columns;
     float *x, *y; /* [SERIES, T, M], [SERIES, T] */

@@ -16,9 +16,9 @@ typedef struct example_source {
     example_purpose purpose;
 } example_source;
 
-/* A graph with the model's loss: *loss, of rank 0. build's metrics and inputs stay valid as long as the graph, which the
-   caller destroys. counter is what random numbers depend on; NULL: nothing may be random. NULL on failure; other errors
-   stay in the graph. */
+/* A graph with the model's loss: *loss, of rank 0. build's metrics and inputs stay valid as long as the graph, which
+   the caller destroys. counter is what random numbers depend on; NULL: nothing may be random. NULL on failure; other
+   errors stay in the graph. */
 tuff_graph *example_graph(const example_source *source, tuff_array *counter, example_build *build, tuff_tensor **loss);
 
 /* How the form is compiled: the published one without fusion and tuning. */

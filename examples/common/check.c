@@ -1,5 +1,5 @@
-/* The check against the reference device. Deviations are in units of the largest element of a tensor; what cancels out is
-   measured by all gradients together. */
+/* The check against the reference device. Deviations are in units of the largest element of a tensor; what cancels out
+   is measured by all gradients together. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -58,10 +58,10 @@ static tuff_status open_side(side *self, const example *model, const void *confi
 static void close_side(side *self, const example *model)
 {
     example_trial_destroy(&self->trial);
-    tuff_parameters_destroy(self->parameters);
-    tuff_parameters_destroy(self->frozen);
     if (model->close && self->data)
         model->close(self->data);
+    tuff_parameters_destroy(self->parameters);
+    tuff_parameters_destroy(self->frozen);
     *self = (side){.device = self->device};
 }
 

@@ -170,6 +170,10 @@ typedef struct example_run {
     double validation_loss, first_validation_loss, best_validation_loss; /* NaN: none yet */
 } example_run;
 
+/* The means of the loss and the metrics over `count` held-out batches, those with the numbers -1 - first, -2 - first
+   and so on; reads the device. metrics has room for EXAMPLE_MAX_METRICS. TUFF_E_USAGE where run->validation is NULL. */
+tuff_status example_validate(example_run *run, int64_t first, int64_t count, double *loss, double *metrics);
+
 typedef struct example {
     const char *name, *summary;
     const char *item; /* what items/s counts, such as "samples" */
@@ -200,12 +204,14 @@ typedef struct example {
        why. `file` says what the file holds, and what is used without it. */
     void *(*open_file)(tuff_device *device, const void *config, uint64_t seed, const char *path);
     const char *file;
-    void (*close)(void *data);
-    double (*items)(const void *config);                                    /* of a sample; 1 where NULL */
+    void (*close)(void *data);           /* frees plans of the example's own as well: the parameters are still there */
+    double (*items)(const void *config); /* of a sample; 1 where NULL */
     void (*optimizer)(const void *config, tuff_optimizer_options *options); /* changes the defaults */
     tuff_status (*before_step)(example_run *run);
     /* After a validation; *stop ends the training. */
     tuff_status (*validated)(example_run *run, bool *stop);
+    /* After the last step: prints rows of the final table. */
+    tuff_status (*finished)(example_run *run);
 } example;
 
 /* Of a configuration, by name; false where there is none. */

@@ -1,7 +1,9 @@
 /* Lines of output: measured, printed, written to the log, and kept for the page. */
+#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "train.h"
 
@@ -56,19 +58,28 @@ tuff_status training_monitor_open(training *self)
     return self->monitor ? TUFF_OK : tuff_last_status();
 }
 
-tuff_status training_validate(training *self, example_line *line)
+tuff_status example_validate(example_run *run, int64_t first, int64_t count, double *loss, double *metrics)
 {
-    const int64_t batches = self->options->validation_batches > 0 ? self->options->validation_batches : 4;
+    training *self = (training *)run; /* whose first member it is */
+    if (!run->validation)
+        return TUFF_E_USAGE;
     tuff_status status = TUFF_OK;
-    for (int64_t i = 0; i < batches && status == TUFF_OK; i++) {
-        status = example_write_batch(&self->held_out, self->run.validation, -1 - i);
+    for (int64_t i = first; i < first + count && status == TUFF_OK; i++) {
+        status = example_write_batch(&self->held_out, run->validation, -1 - i);
         if (status == TUFF_OK)
-            status = tuff_plan_run(self->run.validation);
+            status = tuff_plan_run(run->validation);
     }
-    if (status == TUFF_OK)
-        status = training_read_sums(self->validation_sums, self->metric_count, batches, &line->validation_loss,
-                                    line->validation_metrics);
-    return status;
+    return status == TUFF_OK ? training_read_sums(self->validation_sums, self->metric_count, count, loss, metrics)
+                             : status;
+}
+
+void training_progress(training *self)
+{
+    const double now = example_now();
+    if (!isatty(STDERR_FILENO) || now - self->progress_time < 0.2)
+        return;
+    self->progress_time = now;
+    fprintf(stderr, "\rstep %lld/%lld \r", (long long)self->run.step, (long long)self->run.settings->steps);
 }
 
 static tuff_status read_scalar(tuff_plan *plan, const char *name, double *out)
@@ -144,7 +155,9 @@ tuff_status training_line(training *self)
     set_speeds(self, &line, example_now());
     const double paused = example_now();
     if (status == TUFF_OK && every > 0 && line.step % every == 0)
-        status = training_validate(self, &line);
+        status = example_validate(&self->run, 0,
+                                  self->options->validation_batches > 0 ? self->options->validation_batches : 4,
+                                  &line.validation_loss, line.validation_metrics);
     if (status == TUFF_OK && self->monitor)
         status =
             tuff_monitor_write(self->monitor, line.step, scalars, list_scalars(self, &line, false, names, scalars));

@@ -1,6 +1,6 @@
 /* The training loop. Between lines of output the host reads nothing from the device: the loss and the metrics are added
-   up there. The published form of a program that reads its loss in every step does so here as well, and fills its batches
-   when it needs them instead of ahead. */
+   up there. The published form of a program that reads its loss in every step does so here as well, and fills its
+   batches when it needs them instead of ahead. */
 #include "train.h"
 
 #include <math.h>
@@ -122,6 +122,7 @@ static tuff_status loop(training *self)
     tuff_status status = TUFF_OK;
     while (self->run.step < steps && !stop && status == TUFF_OK) {
         status = run_step(self);
+        training_progress(self);
         const int64_t step = self->run.step;
         if (status == TUFF_OK &&
             (is_due(step, log_every) || is_due(step, self->options->validate_every) || step == steps)) {
@@ -190,10 +191,10 @@ static tuff_status destroy(training *self)
     const tuff_status closed = tuff_monitor_close(self->monitor);
     (void)tuff_loader_destroy(self->loader);
     training_plans_destroy(self);
-    tuff_parameters_destroy(self->run.frozen);
-    tuff_parameters_destroy(self->run.parameters);
     if (self->run.model->close && self->run.data)
         self->run.model->close(self->run.data);
+    tuff_parameters_destroy(self->run.frozen);
+    tuff_parameters_destroy(self->run.parameters);
     tuff_device_close(self->run.device);
     free(self->lines);
     return status == TUFF_OK ? closed : status;
@@ -226,7 +227,9 @@ int example_train(const example *model, const example_options *options)
         status = training_report(&self);
     if (status == TUFF_OK)
         training_print_table(&self);
-    else if (!self.explained)
+    if (status == TUFF_OK && model->finished)
+        status = model->finished(&self.run);
+    if (status != TUFF_OK && !self.explained)
         failed(model, status);
     const tuff_status ended = destroy(&self);
     if (status == TUFF_OK && ended != TUFF_OK)

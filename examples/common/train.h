@@ -33,7 +33,8 @@ typedef struct training {
     int64_t summed;     /* batches in sums */
     example_line *lines;
     int line_count, line_room;
-    double started, first_step_done, line_time, first_seconds, seconds; /* seconds: behind the first step */
+    double progress_time, started, first_step_done, line_time, first_seconds,
+        seconds; /* seconds: behind the first step */
     int64_t timed_steps;
     bool explained; /* a failure has its own line on the error stream already */
 } training;
@@ -50,8 +51,8 @@ tuff_status training_read_sums(tuff_array *sums, int metric_count, int64_t batch
 /* The line of the present step is measured, printed, logged and kept. */
 tuff_status training_line(training *self);
 tuff_status training_monitor_open(training *self);
-/* The means over the held-out batches, into line. */
-tuff_status training_validate(training *self, example_line *line);
+/* Shows the number of the step on a terminal, a few times a second; reads nothing from the device. */
+void training_progress(training *self);
 
 /* Goes on from options->resume, where there is one. */
 tuff_status training_resume(training *self);

@@ -29,8 +29,8 @@ float *example_trial_read(const example_trial *self, const char *name, bool is_p
 double example_distance(const float *got, const float *wanted, int64_t count);
 double example_largest(const float *values, int64_t count); /* |value|, of those that are finite */
 
-/* How far weights may be off after some steps of Adam, which divides a gradient by its own size, so that it makes steps of
-   up to the rate of mere rounding noise. */
+/* How far weights may be off after some steps of Adam, which divides a gradient by its own size, so that it makes steps
+   of up to the rate of mere rounding noise. */
 typedef struct example_weight_bars {
     double rate;
     double threshold;  /* a gradient that counts as more than noise */

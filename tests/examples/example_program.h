@@ -6,8 +6,8 @@
 
 typedef struct example_case {
     const example *model;
-    /* Words that make the configuration tiny and an epoch short, and one that it refuses: "H=7" where 7 is no multiple of
-       the heads. NULL ends the list. */
+    /* Words that make the configuration tiny, ended by NULL, and a setting that it refuses: "H=9" where that is no
+       multiple of the heads. */
     const char *const *tiny;
     const char *refused;
     void (*more)(void **state); /* a further test; NULL: none */
@@ -17,8 +17,9 @@ typedef struct example_case {
    own. */
 void example_expect(const char *option, const char *value, int code, const char *text);
 
-/* Runs all tests of the program, as main returns. In a thorough run every driver trains both forms in every precision and
-   is checked with random configurations; otherwise one driver trains one form, all else is on the reference device. */
+/* Runs all tests of the program, and returns what main does. In a thorough run every driver trains both forms in every
+   precision and is checked with random configurations; otherwise one driver trains one form, all else is on the
+   reference device. */
 int test_example_program(const example_case *tested);
 
 #endif

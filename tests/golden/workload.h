@@ -1,5 +1,5 @@
-/* Holding a training example against its golden file: what the model shows, the loss, every gradient, and the parameters
-   after the steps that the file has, in both forms. */
+/* Holding a training example against its golden file: what the model shows, the loss, every gradient, and the
+   parameters after the steps that the file has, in both forms. */
 #ifndef TUFF_TESTS_WORKLOAD_H
 #define TUFF_TESTS_WORKLOAD_H
 
