@@ -1,8 +1,8 @@
-/* Vision-BDH: an image classifier that applies one block several times with the same weights: sparse codes by ReLU, linear
-   attention without softmax between them, and a gate of two codes.
+/* Vision-BDH: an image classifier that applies one block several times with the same weights: sparse codes by ReLU,
+   linear attention without softmax between them, and a gate of two codes.
 
-   Shapes: B batch, C channels, s image size, p patch size, T = (s / p)² + 1 tokens (a class token, then patches), D width,
-   n heads, N = mult · D / n elements of a code, L recurrences. LN normalises over D, without gain and bias. */
+   Shapes: B batch, C channels, s image size, p patch size, T = (s / p)² + 1 tokens (the class token, then patches),
+   D width, n heads, N = mult · D / n elements of a code, L recurrences. LN normalises over D, without gain and bias. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -252,8 +252,8 @@ static tuff_tensor *recur_in_steps(example_build *b, tuff_tensor *x, int step)
     return example_show(b, x, "x_after_rec_%d", step);
 }
 
-/* The parameters of the optimized form, made once for all recurrences: heads side by side, and the elements of codes in an
-   order in which the members of pairs are apart, first all even ones. */
+/* The parameters of the optimized form, made once for all recurrences: heads side by side, and the elements of codes in
+   an order in which the members of pairs are apart, first all even ones. */
 typedef struct weights {
     tuff_tensor *e, *f, *dc; /* [D,n·N], [n,D,N], [n·N,D] */
     tables angles;
@@ -289,7 +289,7 @@ static tuff_tensor *of_elements(tuff_tensor *x)
                         TUFF_SHAPE(T, 2 * half));
 }
 
-/* x after a recurrence, of the first `count` tokens: T of them, but only the class token where nothing reads the others.
+/* x after a recurrence, of the first `count` tokens: all T, or the class token alone where nothing reads the others.
    One product makes the codes of all heads, scores are never in memory, and a product per head follows. */
 static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, int64_t count, int step)
 {
@@ -358,7 +358,7 @@ static tuff_tensor *build(example_build *b)
     return tuff_cross_entropy(logits, labels, -100, 0);
 }
 
-/* Images as bytes, with their labels: four fifths to train with, in an order that the seed draws, the others to validate. */
+/* Images as bytes, with their labels. The seed draws four fifths of them to train with; the others validate. */
 typedef struct image_set {
     int64_t count, channels;
     unsigned char *pixels; /* [count, channels, SIDE, SIDE] */
@@ -390,7 +390,7 @@ static image_set *make_images(int64_t count, int64_t channels)
     return NULL;
 }
 
-/* Waves in noise: the class is one of five slopes (of either sign, as images are mirrored) and one of two wave lengths. */
+/* Waves in noise: the class is one of five slopes (of either sign, as images are mirrored) and of two lengths. */
 static void draw_image(example_random *random, int64_t channels, int label, unsigned char *pixels)
 {
     const double slope = label % 5 * 0.392699 * (example_integer(random, 2) ? 1 : -1);

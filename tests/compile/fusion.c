@@ -225,7 +225,7 @@ static void fusion_leaves_a_third_of_the_dispatches(void **state)
     }
 }
 
-/* A column of x[8,1], padded to 8 rows of `columns`: it is stored where most of its elements would be computed for padding. */
+/* A function of x[8,1], padded to [8,columns]. */
 static int dispatches_of_padded(tuff_device *device, int64_t columns, bool expensive)
 {
     tuff_graph *graph = tuff_graph_create(device);
