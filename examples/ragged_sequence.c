@@ -5,8 +5,8 @@
    Shapes: B batch, K transitions of a region, N = 2K - 1 the most transitions of a sample, S = 2K + 3 the most tokens,
    D width, n heads, F inner width, L layers. Matrices are [out,in]: y = x·Wᵀ + b.
 
-   S is the plan's, whatever the longest sequence of a batch is: attention is causal, so that nothing before the position
-   that is read depends on what lies behind it. */
+   S is the plan's, whatever the longest sequence of a batch is: attention is causal, so that nothing up to the position
+   read depends on what lies behind it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,8 +313,8 @@ static tuff_tensor *norm(example_build *b, tuff_tensor *x, int layer, int which)
                            example_parameter(b, "layers.%d.ln%d.bias", layer, which), 1, 1e-5);
 }
 
-/* x = LN1(x + drop(MHA(x))); x = LN2(x + drop(W2·drop(gelu(W1·x + b1)) + b2)): of all positions [B,S,D], or, where at is
-   given, of position at[b] alone [B,1,D]. */
+/* x = LN1(x + drop(MHA(x))); x = LN2(x + drop(W2·drop(gelu(W1·x + b1)) + b2)): of all positions [B,S,D], or, where at
+   is given, of position at[b] alone [B,1,D]. */
 static tuff_tensor *encode(example_build *b, tuff_tensor *x, tuff_tensor *at, int layer)
 {
     tuff_tensor *rows = at ? element_at(x, at, 1) : x;
