@@ -181,11 +181,12 @@ static int kernel(int count, char **arguments)
 {
     kernel_list self = {0};
     const char *device_name = NULL, *folder = NULL;
-    int fuse = 0, family = TUFF_FAMILY_DEVICE, vendor = 0, code = EXIT_FAILED;
+    int fuse = 0, family = TUFF_FAMILY_DEVICE, precision = 0, vendor = 0, code = EXIT_FAILED;
     const cli_option options[] = {
         DEVICE_OPTION(&device_name),
         FUSE_OPTION(&fuse),
         FAMILY_OPTION(&family),
+        PRECISION_OPTION(&precision, NULL),
         {.name = "--as",
          .kind = CLI_CHOICE,
          .value = &vendor,
@@ -206,7 +207,8 @@ static int kernel(int count, char **arguments)
     if (!device)
         return code;
     const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                          .family = (tuff_family)family};
+                                          .family = (tuff_family)family,
+                                          .precision = (tuff_precision)precision};
     if (vendor > 0 && !tuff__device_is_reference(device))
         pose(device, vendor);
     if (!folder)
