@@ -43,8 +43,8 @@ int64_t tuff__subgraph_index_bound(const subgraph *self);
 /* "r0", "r1", ... for reads and "o0", ... for roots; another call needs another buffer of 16 bytes. */
 const char *tuff__subgraph_name(char kind, int index, char *buffer);
 /* The subgraph as a graph with those names: the caller's. It borrows the constants of the fusion's graph. as_stored:
-   inputs and outputs have the dtypes of tuff__subgraph_dtype, behind and before casts, so that its plan reads and stores
-   what the task does; else those of the nodes. */
+   inputs and outputs have the dtypes of tuff__subgraph_dtype, with casts, so that a plan reads and stores as the task
+   does; else those of the nodes. */
 tuff_status tuff__subgraph_graph(const subgraph *self, tuff_device *device, bool as_stored, tuff_graph **out);
 /* With which dtype the task has a node in memory: fewer bits than the node's where the plan has a precision. */
 tuff_dtype tuff__subgraph_dtype(const subgraph *self, const node *at);

@@ -96,7 +96,8 @@ static double least_of(tuff_dtype dtype)
     return dtype == TUFF_F16 ? 0x1p-25 : (double)FLT_MIN;
 }
 
-/* dtype: what was rounded to. What is no number on the host is not judged: at the edges of a function's domain a rounding decides. */
+/* dtype: what was rounded to. What is no number on the host is not judged: at the edges of a function's domain a
+   rounding decides. */
 static bool is_right(tuff_dtype dtype, double got, double value, double bound)
 {
     if (!isfinite(value) || !isfinite(bound))

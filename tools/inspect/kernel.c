@@ -212,11 +212,12 @@ static int kernel(int count, char **arguments)
     kernel_list self = {0};
     cli_texts operands = {0};
     const char *device_name = NULL, *folder = NULL;
-    int fuse = 0, family = TUFF_FAMILY_DEVICE, vendor = 0, code = EXIT_FAILED;
+    int fuse = 0, family = TUFF_FAMILY_DEVICE, precision = 0, vendor = 0, code = EXIT_FAILED;
     const cli_option options[] = {
         DEVICE_OPTION(&device_name),
         FUSE_OPTION(&fuse),
         FAMILY_OPTION(&family),
+        PRECISION_OPTION(&precision, NULL),
         {.name = "--as",
          .kind = CLI_CHOICE,
          .value = &vendor,
@@ -236,7 +237,8 @@ static int kernel(int count, char **arguments)
         code = cli_fail(&verb_kernel, EXIT_WRONG_USE, "--out writes all kernels: it takes no file and no name");
     tuff_device *device = end.now || code != EXIT_DONE ? NULL : cli_open_device(&verb_kernel, device_name, &code);
     const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                          .family = (tuff_family)family};
+                                          .family = (tuff_family)family,
+                                          .precision = (tuff_precision)precision};
     if (device && vendor > 0 && !tuff__device_is_reference(device))
         pose(device, vendor);
     if (device)

@@ -11,7 +11,7 @@ typedef struct group_row {
 } group_row;
 
 static const group_row group_rows[][PROGRAM_GROUPS] = {
-    [GROUPS_NONE] = {{NULL}},
+    [GROUPS_NONE] = {{.pattern = NULL}},
     [GROUPS_RATES] = {{PROGRAM_VECTORS, {.rate_factor = 0.5}},
                       {PROGRAM_LAYER, {.rate_factor = 2, .elementwise = true}}},
     [GROUPS_DECAY] = {{PROGRAM_VECTORS, {.weight_decay = 0.05}}, {PROGRAM_LAYER, {.weight_decay = -1}}},
