@@ -169,8 +169,6 @@ typedef struct example_run {
     void *data;            /* what `open` returned */
     int64_t step;          /* steps done */
     double validation_loss, first_validation_loss, best_validation_loss; /* NaN: none yet */
-    double validation_metrics[EXAMPLE_MAX_METRICS];                      /* of the last validation, in building order */
-    int64_t validation_samples;                                          /* of a validation */
 } example_run;
 
 /* The means of the loss and the metrics over `count` held-out batches, those with the numbers -1 - first, -2 - first

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "check.h"
@@ -96,8 +95,6 @@ static tuff_status take_validation(training *self, bool *stop)
         return TUFF_OK;
     const bool is_best = isnan(run->best_validation_loss) || loss < run->best_validation_loss;
     run->validation_loss = loss;
-    memcpy(run->validation_metrics, self->lines[self->line_count - 1].validation_metrics,
-           sizeof run->validation_metrics);
     if (isnan(run->first_validation_loss))
         run->first_validation_loss = loss;
     if (is_best)

@@ -169,10 +169,8 @@ static tuff_status make_tasks(struct fusion *fusion)
             TRY(add_task(fusion, graph->nodes[i]));
     for (int i = 0; i < graph->node_count; ++i) {
         const node *at = graph->nodes[i];
-        bool written_by_parts = false;
-        for (int k = 0; k < graph->node_count && at->op == OP_CONCAT && !written_by_parts; ++k)
-            written_by_parts = fusion->facts[k].placed == at;
-        if (fusion->facts[i].materialized && fusion->facts[i].task < 0 && !written_by_parts)
+        const node_facts *facts = &fusion->facts[i];
+        if (facts->materialized && facts->task < 0 && facts->first_part == NULL)
             TRY(add_task(fusion, at));
     }
     for (int i = 0; i < fusion->task_count; ++i)

@@ -45,13 +45,15 @@ typedef struct node_facts {
     bool in_rows;        /* must be laid out row by row, because a chain cannot address it otherwise */
     bool ordered;        /* its memory is laid out as `layout` says, not row by row */
     view layout;
-    int task;             /* that stores or computes it; -1 */
-    int consumer_count;   /* uses by live nodes, outputs and assigns */
-    const node *consumer; /* one of them */
-    tuff_dtype storage;   /* of its elements in memory, where it has any and is no source */
-    tuff_dtype rounding;  /* f16 or bf16: what values are rounded to before they are stored as f32; f32: not at all */
-    const node *placed;   /* the concat whose memory it is written into, or NULL */
-    int64_t placed_at;    /* its first element, counted in that; `layout` says where the others are */
+    int task;               /* that stores or computes it; -1 */
+    int consumer_count;     /* uses by live nodes, outputs and assigns */
+    const node *consumer;   /* one of them */
+    tuff_dtype storage;     /* of its elements in memory, where it has any and is no source */
+    tuff_dtype rounding;    /* f16 or bf16: what values are rounded to before they are stored as f32; f32: not at all */
+    const node *placed;     /* the concat whose memory it is written into, or NULL */
+    int64_t placed_at;      /* its first element, counted in that; `layout` says where the others are */
+    const node *next_part;  /* the next one that is written into the same concat, by id; NULL: the last */
+    const node *first_part; /* of a concat that is written by parts */
 } node_facts;
 
 struct fusion {

@@ -103,9 +103,19 @@ static bool can_be_placed(struct fusion *fusion, const node *concat)
     return true;
 }
 
+static void add_to_parts(struct fusion *fusion, const node *concat, const node *at)
+{
+    const node **link = &fusion->facts[concat->id].first_part;
+    while (*link != NULL && (*link)->id < at->id)
+        link = &fusion->facts[(*link)->id].next_part;
+    fusion->facts[at->id].next_part = *link;
+    *link = at;
+}
+
 static void place(struct fusion *fusion, const node *concat, const destination *part)
 {
     node_facts *facts = &fusion->facts[part->at->id];
+    add_to_parts(fusion, concat, part->at);
     facts->materialized = true;
     facts->placed = concat;
     facts->placed_at = part->place.offset;

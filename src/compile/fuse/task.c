@@ -66,10 +66,12 @@ bool tuff__any_source(struct fusion *fusion, const struct task *task, task_visit
             return true;
         if (at->op != OP_CONCAT || writer >= 0)
             continue;
-        for (int k = 0; k < fusion->graph->node_count; ++k)
-            if (fusion->facts[k].placed == at && fusion->facts[k].task >= 0 &&
-                visit(fusion, fusion->facts[k].task, state))
+        for (const node *part = fusion->facts[at->id].first_part; part != NULL;
+             part = fusion->facts[part->id].next_part) {
+            const int task_index = fusion->facts[part->id].task;
+            if (task_index >= 0 && visit(fusion, task_index, state))
                 return true;
+        }
     }
     return false;
 }

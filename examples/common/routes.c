@@ -1,0 +1,60 @@
+/* Instances of vehicle routing. */
+#include "routes.h"
+
+#include <math.h>
+
+static float distance_of(const float *coords, int64_t i, int64_t j)
+{
+    const float x = coords[2 * i] - coords[2 * j], y = coords[2 * i + 1] - coords[2 * j + 1];
+    return sqrtf(x * x + y * y);
+}
+
+/* Whether rounding may put the distance of node i and one before it to either side of a multiple of a tenth. */
+static bool is_near_edge(const float *coords, int64_t i)
+{
+    for (int64_t j = 0; j < i; j++) {
+        const double tenths = 10 * (double)distance_of(coords, i, j);
+        if (fabs(tenths - round(tenths)) < 1e-4)
+            return true;
+    }
+    return false;
+}
+
+void routes_draw(example_random *random, int64_t n, bool checks, float *coords, int32_t *demand)
+{
+    for (int64_t i = 0; i < n; i++) {
+        do
+            for (int axis = 0; axis < 2; axis++)
+                coords[2 * i + axis] =
+                    checks ? (float)example_uniform(random, 0, 1) : (float)example_integer(random, 101) / 100;
+        while (checks && is_near_edge(coords, i));
+        demand[i] = i > 0 ? 1 + (int32_t)example_integer(random, ROUTES_LARGEST_DEMAND) : 0;
+    }
+}
+
+void routes_draw_actions(example_random *random, int64_t n, const int32_t *demand, int32_t capacity, int64_t T,
+                         int32_t *actions)
+{
+    bool visited[ROUTES_MAX_NODES] = {true};
+    int32_t left = capacity;
+    int64_t at = 0, waiting = n - 1;
+    for (int64_t t = 0; t < T; t++) {
+        int64_t next = 0, fitting = 0;
+        for (int64_t i = 1; i < n; i++)
+            if (!visited[i] && demand[i] <= left && example_integer(random, ++fitting) == 0)
+                next = i;
+        if (at != 0 && waiting > 0 && example_integer(random, 5) == 0)
+            next = 0;
+        left = next == 0 ? capacity : left - demand[next];
+        waiting -= next != 0;
+        visited[next] = true;
+        at = next;
+        actions[t] = (int32_t)next;
+    }
+}
+
+void routes_distances(int64_t n, const float *coords, float *dist)
+{
+    for (int64_t i = 0; i < n * n; i++)
+        dist[i] = distance_of(coords, i / n, i % n);
+}
