@@ -213,8 +213,8 @@ typedef struct example {
     void (*close)(void *data);           /* frees plans of the example's own as well: the parameters are still there */
     double (*items)(const void *config); /* of a sample; 1 where NULL */
     void (*optimizer)(const void *config, tuff_optimizer_options *options); /* changes the defaults */
-    /* Which parameters a step updates: tuff_optimizer_options.choose, for each graph that holds an update. build has the
-       configuration, the form, the purpose and the data, but no inputs. */
+    /* Which parameters a step updates: tuff_optimizer_options.choose, for each graph that holds an update. build has
+       the configuration, the form, the purpose and the data, but no inputs. */
     tuff_status (*choose)(example_build *build, const tuff_update_choice *choice);
     tuff_status (*before_step)(example_run *run);
     tuff_status (*after_step)(example_run *run); /* run->step counts the one that was enqueued */

@@ -141,8 +141,8 @@ typedef struct tuff_optimizer_options {
        Adafactor's root mean squares, and the columns of its matrices, which change where any row is updated. */
     tuff_update_chooser choose;
     void *choose_user;
-    /* What a mask leaves out has a gradient of zero in this step, instead of staying as it is: moments decay, and they and
-       weight decay move it. Norms and clipping are of all gradients nevertheless. */
+    /* What a mask leaves out has a gradient of zero in this step, instead of staying as it is: moments decay, and
+       they and weight decay move it. Norms and clipping are of all gradients nevertheless. */
     bool zero_masked;
     uint32_t reserved[7];
 } tuff_optimizer_options;

@@ -226,8 +226,8 @@ static void keep_repeated(struct fusion *fusion, const node *at)
         fusion->facts[input->id].materialized = true;
 }
 
-/* Random numbers, a hundred integer operations each, are not drawn again for every kernel that reads a value made of them:
-   what several nodes read is kept, up to the first such value. */
+/* Random numbers, a hundred integer operations each, are not drawn again for every kernel that reads a value made of
+   them: what several nodes read is kept, up to the first such value. */
 static void keep_drawn(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
