@@ -77,6 +77,20 @@ tuff_tensor *example_stacked(tuff_tensor *const *values, int64_t count)
     return made;
 }
 
+tuff_tensor *example_positions(tuff_graph *graph, int64_t count, int64_t width)
+{
+    float *values = malloc((size_t)(count * width) * sizeof *values);
+    if (!values)
+        return NULL; /* an error of the operation that reads it */
+    for (int64_t i = 0; i < count * width; i++) {
+        const double angle = (double)(i / width) * pow(10000, -(double)(i % width / 2 * 2) / (double)width);
+        values[i] = (float)(i % width % 2 ? cos(angle) : sin(angle));
+    }
+    tuff_tensor *made = tuff_constant_data(graph, TUFF_F32, TUFF_SHAPE(count, width), values);
+    free(values);
+    return made;
+}
+
 tuff_tensor *example_attention_in_steps(tuff_tensor *const qkv[3], tuff_tensor *bias, double dropout)
 {
     static const int heads_first[] = {0, 2, 1, 3}, transposed[] = {0, 1, 3, 2};

@@ -62,7 +62,6 @@ tuff_status training_monitor_open(training *self)
 static tuff_status run_held_out(training *self, int64_t first, int64_t count, double *loss, double *metrics)
 {
     tuff_status status = TUFF_OK;
-    self->run.validation_samples = count * self->run.settings->batch;
     for (int64_t i = first; i < first + count && status == TUFF_OK; i++) {
         status = example_write_batch(&self->held_out, self->run.validation, -1 - i);
         if (status == TUFF_OK)

@@ -2,6 +2,7 @@
 #include "routes.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static float distance_of(const float *coords, int64_t i, int64_t j)
 {
@@ -20,7 +21,7 @@ static bool is_near_edge(const float *coords, int64_t i)
     return false;
 }
 
-void routes_draw(example_random *random, int64_t n, bool checks, float *coords, int32_t *demand)
+static void draw_one(example_random *random, int64_t n, bool checks, float *coords, int32_t *demand)
 {
     for (int64_t i = 0; i < n; i++) {
         do
@@ -32,8 +33,8 @@ void routes_draw(example_random *random, int64_t n, bool checks, float *coords, 
     }
 }
 
-void routes_draw_actions(example_random *random, int64_t n, const int32_t *demand, int32_t capacity, int64_t T,
-                         int32_t *actions)
+static void draw_route(example_random *random, int64_t n, const int32_t *demand, int32_t capacity, int64_t T,
+                       int32_t *actions)
 {
     bool visited[ROUTES_MAX_NODES] = {true};
     int32_t left = capacity;
@@ -53,8 +54,29 @@ void routes_draw_actions(example_random *random, int64_t n, const int32_t *deman
     }
 }
 
-void routes_distances(int64_t n, const float *coords, float *dist)
+void routes_draw(example_random *random, int64_t count, int64_t n, bool checks, float *coords, int32_t *demand)
 {
-    for (int64_t i = 0; i < n * n; i++)
-        dist[i] = distance_of(coords, i / n, i % n);
+    for (int64_t i = 0; i < count; i++)
+        draw_one(random, n, checks, coords + i * n * 2, demand + i * n);
+}
+
+void routes_draw_actions(example_random *random, int64_t count, int64_t n, const int32_t *demand, int32_t capacity,
+                         int64_t T, int32_t *actions)
+{
+    for (int64_t i = 0; i < count; i++)
+        draw_route(random, n, demand + i * n, capacity, T, actions + i * T);
+}
+
+tuff_status routes_upload_distances(tuff_plan *plan, const char *input, int64_t count, int64_t n, const float *coords)
+{
+    const size_t size = (size_t)(n * n) * sizeof(float);
+    float *dist = malloc(size);
+    tuff_status status = dist ? TUFF_OK : TUFF_E_OOM_HOST;
+    for (int64_t b = 0; b < count && status == TUFF_OK; b++) {
+        for (int64_t i = 0; i < n * n; i++)
+            dist[i] = distance_of(coords + b * n * 2, i / n, i % n);
+        status = tuff_plan_write_at(plan, tuff_plan_find_input(plan, input), (uint64_t)b * size, dist, size);
+    }
+    free(dist);
+    return status;
 }

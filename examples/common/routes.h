@@ -7,13 +7,14 @@
 
 enum { ROUTES_LARGEST_DEMAND = 10, ROUTES_MAX_NODES = 257 };
 
-/* An instance with n nodes: coords [n,2] on a grid of hundredths, demand [n] from 1 to ROUTES_LARGEST_DEMAND, 0 of the
-   depot. For a check coords lie anywhere, but so that no distance is within rounding of a multiple of a tenth. */
-void routes_draw(example_random *random, int64_t n, bool checks, float *coords, int32_t *demand);
-/* The first T nodes of a route that serves all and returns now and then; 0 behind its end. */
-void routes_draw_actions(example_random *random, int64_t n, const int32_t *demand, int32_t capacity, int64_t T,
-                         int32_t *actions);
-/* Euclidean distances dist [n,n] of coords [n,2]. */
-void routes_distances(int64_t n, const float *coords, float *dist);
+/* Writes `count` instances with n nodes: coords [count,n,2] on a grid of hundredths, demand [count,n] from 1 to
+   ROUTES_LARGEST_DEMAND, 0 of the depot. For a check coords lie anywhere, but so that no distance is within rounding of
+   a multiple of a tenth. */
+void routes_draw(example_random *random, int64_t count, int64_t n, bool checks, float *coords, int32_t *demand);
+/* The first T nodes of routes that serve all and return now and then, 0 behind their ends: actions [count,T]. */
+void routes_draw_actions(example_random *random, int64_t count, int64_t n, const int32_t *demand, int32_t capacity,
+                         int64_t T, int32_t *actions);
+/* Uploads the Euclidean distances of coords [count,n,2] to an input [count,n,n], one instance after the other. */
+tuff_status routes_upload_distances(tuff_plan *plan, const char *input, int64_t count, int64_t n, const float *coords);
 
 #endif

@@ -1,0 +1,96 @@
+/* Schedules and the baseline of REINFORCE. */
+#include "reinforce.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { GAIN, SQUARED_GAIN, PATIENCE = 10 };
+
+/* Samples of the test: so many that the normal distribution stands for Student's. */
+static const int64_t tested_samples = 640, first_tested_batch = 1000;
+
+typedef struct schedules {
+    int64_t epoch;
+    double temperature, costs[5]; /* of the last validations, latest first */
+    int64_t validations, since_best;
+} schedules;
+
+void *reinforce_open(tuff_device *device, const void *config, uint64_t seed)
+{
+    schedules *made = calloc(1, sizeof *made);
+    (void)device;
+    (void)config;
+    (void)seed;
+    if (made)
+        *made = (schedules){.epoch = -1, .temperature = REINFORCE_FIRST_TEMPERATURE};
+    return made;
+}
+
+static tuff_status write_scalar(tuff_plan *plan, const char *name, double value)
+{
+    const float narrow = (float)value;
+    return plan ? tuff_plan_write(plan, name, &narrow, sizeof narrow) : TUFF_OK;
+}
+
+tuff_status reinforce_before_step(example_run *run)
+{
+    schedules *self = run->data;
+    const example_settings *settings = run->settings;
+    const int64_t length = settings->epoch_steps > 0 ? settings->epoch_steps : 1, epoch = run->step / length;
+    if (epoch == self->epoch)
+        return TUFF_OK;
+    tuff_status status = TUFF_OK;
+    if (self->epoch < 0 && run->step > 0) /* resumed: the frozen policy begins as the one that was loaded */
+        status = tuff_parameters_copy(run->frozen, run->parameters);
+    self->epoch = epoch;
+    const double pi = 3.14159265358979323846, last = fmax(1, (double)(settings->steps / length - 1));
+    const double coefficient = 0.002 + 0.028 * 0.5 * (1 + cos(pi * ((double)epoch - 1) / last));
+    return status == TUFF_OK ? write_scalar(run->plan, "entropy_coef", coefficient) : status;
+}
+
+static void adapt_temperature(schedules *self)
+{
+    const double *k = self->costs;
+    if (self->validations < 5)
+        return;
+    const bool falls = (k[0] + k[1] + k[2]) / 3 < (k[3] + k[4]) / 2;
+    self->temperature = falls ? fmax(0.15, 0.82 * self->temperature) : fmin(2.5, 1.18 * self->temperature);
+}
+
+static tuff_status replace_frozen(example_run *run)
+{
+    const int64_t B = run->settings->batch, batches = 1 + (tested_samples - 1) / B;
+    double loss, metrics[EXAMPLE_MAX_METRICS];
+    const tuff_status status = example_validate(run, first_tested_batch, batches, &loss, metrics);
+    if (status != TUFF_OK)
+        return status;
+    const double count = (double)(batches * B), gain = metrics[GAIN];
+    const double variance = (metrics[SQUARED_GAIN] - gain * gain) * count / (count - 1);
+    if (gain <= 0 || gain * sqrt(count) <= 1.2816 * sqrt(fmax(variance, 0)))
+        return TUFF_OK;
+    return tuff_parameters_copy(run->frozen, run->parameters);
+}
+
+tuff_status reinforce_validated(example_run *run, bool *stop)
+{
+    schedules *self = run->data;
+    for (int i = 4; i > 0; i--)
+        self->costs[i] = self->costs[i - 1];
+    self->costs[0] = run->validation_loss;
+    self->validations++;
+    self->since_best = run->validation_loss <= run->best_validation_loss ? 0 : self->since_best + 1;
+    *stop = self->since_best >= PATIENCE;
+    adapt_temperature(self);
+    tuff_status status = write_scalar(run->plan, "temperature", self->temperature);
+    if (status == TUFF_OK)
+        status = write_scalar(run->validation, "temperature", self->temperature);
+    return status == TUFF_OK ? replace_frozen(run) : status;
+}
+
+void reinforce_add_gain(example_build *build, tuff_tensor *own, tuff_tensor *frozen)
+{
+    static const int batch[] = {0};
+    tuff_tensor *gain = tuff_sub(frozen, own);
+    example_metric(build, "gain", tuff_mean(gain, batch, 1, false));
+    example_metric(build, "squared gain", tuff_mean(tuff_mul(gain, gain), batch, 1, false));
+}

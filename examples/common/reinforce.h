@@ -1,0 +1,24 @@
+/* What policies trained by REINFORCE share: schedules that follow epochs and validations, and a frozen policy as the
+   baseline, which is replaced by a better one. A model uses these functions as its hooks; it has fixed inputs
+   "temperature" and "entropy_coef" of rank 0. */
+#ifndef TUFF_EXAMPLES_REINFORCE_H
+#define TUFF_EXAMPLES_REINFORCE_H
+
+#include "example.h"
+
+#define REINFORCE_FIRST_TEMPERATURE 2.5
+#define REINFORCE_FIRST_ENTROPY 0.03
+
+/* As example.open; free closes it. */
+void *reinforce_open(tuff_device *device, const void *config, uint64_t seed);
+/* As example.before_step: the coefficient of the entropy, a cosine from 0.03 to 0.002 by epochs. */
+tuff_status reinforce_before_step(example_run *run);
+/* As example.validated: the temperature falls where the cost does, and rises where not; without a better cost for 10
+   validations the training ends. The frozen policy is replaced where the present one is cheaper on held-out batches
+   that no other validation sees, by a one-sided paired t-test with p < 0.1. */
+tuff_status reinforce_validated(example_run *run, bool *stop);
+/* Metrics "gain" and "squared gain", which the test needs, from costs [B] of the present policy and of the frozen one.
+   Before any other metric. */
+void reinforce_add_gain(example_build *build, tuff_tensor *own, tuff_tensor *frozen);
+
+#endif
