@@ -88,6 +88,8 @@ static const option options[] = {
     {"--save-every", "N", "steps between checkpoints (at the end)", WHOLE, 1, AT(save_every)},
     {"--resume", "F", "goes on from a checkpoint", TEXT, 0, AT(resume)},
     {"--log", "F", "writes the lines as CSV", TEXT, 0, AT(log)},
+    {"--save-graph", "F", "writes the graph of a step, which the tool takes; F.update is the end of accumulated steps",
+     TEXT, 0, AT(save_graph)},
     {"--report", "F", "writes a page with the curve and the time of each kernel", TEXT, 0, AT(report)},
     {"--check", "N", "compares N random configurations with the reference device instead", WHOLE, 1, AT(checks)},
     {"--help", "", "this text", FLAG, 0, AT(help)},

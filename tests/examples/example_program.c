@@ -192,12 +192,22 @@ static void resumed_run_ends_with_the_same_bits(void **state)
     assert_true(last_loss(path_of("whole.csv")) > -1e9);
 }
 
-static void report_is_a_page(void **state)
+static void report_and_graph_are_written(void **state)
 {
     long size = 0;
     (void)state;
-    expect(run("--device", "reference", "--steps", "3", "--log-every", "1", "--report", path_of("page.html"), NULL), 0,
-           NULL);
+    expect(run("--device", "reference", "--steps", "3", "--log-every", "1", "--report", path_of("page.html"),
+               "--save-graph", path_of("step.graph"), NULL),
+           0, NULL);
+    tuff_device *device = tuff_device_open("reference");
+    tuff_graph_file_info info;
+    tuff_graph *graph = tuff_graph_load(device, path_of("step.graph"), &info);
+    if (!graph)
+        fail_msg("%s", tuff_error());
+    assert_string_equal(info.name, "train");
+    assert_true(tuff_graph_array_count(graph) > 1);
+    tuff_graph_destroy(graph);
+    tuff_device_close(device);
     char *page = bytes_of(path_of("page.html"), &size);
     assert_non_null(strstr(page, "<polyline"));
     assert_non_null(strstr(page, "</table>"));
@@ -273,7 +283,7 @@ int test_example_program(const example_case *given)
         cmocka_unit_test(forms_train_alike),
         cmocka_unit_test(drivers_train),
         cmocka_unit_test(resumed_run_ends_with_the_same_bits),
-        cmocka_unit_test(report_is_a_page),
+        cmocka_unit_test(report_and_graph_are_written),
         cmocka_unit_test(wrong_use_is_one_line),
         cmocka_unit_test(failures_are_one_line),
         cmocka_unit_test(random_configurations_agree_with_the_reference),
