@@ -60,6 +60,37 @@ static void pads(tuff_graph *graph, const void *context)
                                         tuff_pad(side, (int64_t[]){2, 0}, none, 0))));
 }
 
+static tuff_tensor *rows(tuff_tensor *x, int64_t from, int64_t to)
+{
+    return tuff_slice(x, (int64_t[]){from, 0}, (int64_t[]){to, tuff_tensor_shape(x).extent[1]}, NULL);
+}
+
+/* Concatenations of slices of one value: neighbours in it, through other shapes; then with a gap, twice the same, in the
+   wrong order, backwards, of columns, along another axis, and beside other parts. */
+static void slices(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(6, 5)), *y = tuff_tanh(x);
+    tuff_tensor *flat = tuff_reshape(y, TUFF_SHAPE(2, 15));
+    tuff_tensor *parts[] = {rows(y, 0, 2), rows(y, 2, 3), rows(y, 3, 6)};
+    add_with_gradients(graph, tuff_mul(tuff_concat(parts, 3, 0), x), &x, 1);
+    tuff_tensor *halves[] = {tuff_reshape(rows(flat, 0, 1), TUFF_SHAPE(3, 5)), rows(y, 3, 4), rows(y, 5, 6)};
+    add_with_gradients(graph, tuff_exp(tuff_concat(halves, 3, 0)), &x, 1);
+    tuff_tensor *others[] = {rows(y, 1, 3), rows(y, 1, 3), rows(y, 0, 1), x, rows(y, 4, 6)};
+    add_with_gradients(graph, tuff_exp(tuff_concat(others, 5, 0)), &x, 1);
+    tuff_tensor *back = tuff_slice(y, (int64_t[]){3, 0}, (int64_t[]){0, 5}, (int64_t[]){-1, 1});
+    tuff_tensor *backwards[] = {back, tuff_slice(y, (int64_t[]){4, 0}, (int64_t[]){6, 5}, (int64_t[]){1, 1})};
+    add_output(graph, tuff_concat(backwards, 2, 0));
+    tuff_tensor *columns[] = {tuff_slice(y, (int64_t[]){0, 0}, (int64_t[]){2, 3}, NULL),
+                              tuff_slice(y, (int64_t[]){2, 0}, (int64_t[]){4, 3}, NULL)};
+    add_output(graph, tuff_concat(columns, 2, 0));
+    tuff_tensor *beside[] = {rows(y, 0, 3), rows(y, 3, 6)};
+    add_output(graph, tuff_concat(beside, 2, 1));
+    tuff_tensor *within[] = {tuff_slice(y, (int64_t[]){2, 0}, (int64_t[]){3, 2}, NULL),
+                             tuff_slice(y, (int64_t[]){2, 2}, (int64_t[]){3, 5}, NULL)};
+    add_output(graph, tuff_exp(tuff_concat(within, 2, 1)));
+}
+
 /* Divisions by 1 and of 1; products with 1; ops of one input along different axes, from different beginnings. */
 static void almost_equal(tuff_graph *graph, const void *context)
 {
@@ -290,6 +321,7 @@ static const struct {
     bool denormals; /* for devices alone that keep them */
 } graphs[] = {{"constants", constants, false},
               {"pads", pads, false},
+              {"slices", slices, false},
               {"almost equal", almost_equal, false},
               {"permutations", permutations, false},
               {"maxima", maxima, false},

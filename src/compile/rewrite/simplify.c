@@ -157,6 +157,19 @@ static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *s
     return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
 }
 
+static tuff_tensor *simplify_concat(tuff_graph *graph, const node *at, tuff_tensor **inputs)
+{
+    const tuff_tensor *value = &at->outputs[0];
+    for (int i = 0; i < at->input_count; ++i)
+        if (inputs[i]->node == NULL)
+            return inputs[i];
+    const int count = tuff__join_slices(graph, inputs, at->input_count, at->attributes.axis);
+    if (count == 1)
+        return inputs[0];
+    separate_parts(graph, inputs, count);
+    return tuff__share_node(graph, OP_CONCAT, value->dtype, value->shape, inputs, count, &at->attributes);
+}
+
 static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inputs)
 {
     tuff_graph *graph = self->target;
@@ -177,7 +190,7 @@ static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inp
     if (pattern == PATTERN_SCAN)
         return tuff__split_scan(graph, at->op, inputs[0], attributes.axis);
     if (at->op == OP_CONCAT)
-        separate_parts(graph, inputs, at->input_count);
+        return simplify_concat(graph, at, inputs);
     if (at->op == OP_ASSIGN)
         inputs[0] = with_memory(graph, inputs[0]);
     return tuff__share_node(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);
