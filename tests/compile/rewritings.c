@@ -65,8 +65,8 @@ static tuff_tensor *rows(tuff_tensor *x, int64_t from, int64_t to)
     return tuff_slice(x, (int64_t[]){from, 0}, (int64_t[]){to, tuff_tensor_shape(x).extent[1]}, NULL);
 }
 
-/* Concatenations of slices of one value: neighbours in it, through other shapes; then with a gap, twice the same, in the
-   wrong order, backwards, of columns, along another axis, and beside other parts. */
+/* Concatenations of slices of one value: neighbours in it, through other shapes; then with a gap, twice the same, in
+   the wrong order, backwards, of columns, along another axis, and beside other parts. */
 static void slices(tuff_graph *graph, const void *context)
 {
     (void)context;

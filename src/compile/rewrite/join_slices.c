@@ -8,7 +8,8 @@ typedef struct range {
     int64_t begin, count;
 } range;
 
-/* Where a slice lies in its source, if its elements are neighbours there: no axis behind the first longer one is cut. */
+/* Where a slice lies in its source, if its elements are neighbours there: no axis behind the first longer one is
+   cut. */
 static bool is_block(const node *slice, int64_t *begin)
 {
     const tuff_shape *inner = &slice->inputs[0]->shape, *outer = &slice->outputs[0].shape;
