@@ -43,15 +43,15 @@ static bool is_other_unfused(const suite_case *one, int index)
     return one->dtype == TUFF_F32 && (!tuff__op_is_attention(one->op) || index == 1 || one->view != VIEW_NONE);
 }
 
-/* Whether a case is run: of a short run's, each op's first in f32 on every device, the others in turns, and of those of
+/* Whether a case is run: of a short run's, each op's first on every device, the others in turns, and of those of
    attention, which compile longest, half. The reference device compiles no programs and leaves nothing out. */
-static bool is_wanted_case(const tuff_device *device, const suite_case *one, int index, bool is_fused)
+static bool is_wanted_case(const tuff_device *device, const suite_case *one, int index, bool is_fused, bool is_first)
 {
     if (is_thorough() || tuff__device_is_reference(device))
         return true;
     if (!suite_is_telling(one->op, one->dtype, index) || (!is_fused && !is_other_unfused(one, index)))
         return false;
-    if (one->dtype == TUFF_F32 && index == (!is_fused && tuff__op_is_attention(one->op)))
+    if (is_first)
         return true;
     const int number = index + (int)one->op + (int)one->dtype;
     if (tuff__op_is_attention(one->op) &&
@@ -68,7 +68,8 @@ static int64_t run_op(tuff_device *device, op_code op, const suite_options *opti
         suite_result result = {.op = op, .dtype = dtype};
         suite_case one;
         for (int index = 0; suite_case_at(op, dtype, index, &one); index++)
-            if (is_wanted_case(device, &one, index, options->compile.fuse == TUFF_FUSE_ALL))
+            if (is_wanted_case(device, &one, index, options->compile.fuse == TUFF_FUSE_ALL,
+                               *rows == 0 && result.case_count == 0))
                 suite_run_case(device, &one, options, &result);
         (*rows) += result.case_count > 0;
         failures += result.failure_count;
