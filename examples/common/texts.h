@@ -27,7 +27,7 @@ typedef struct example_texts {
    words of the first. NULL on failure: a line on the error stream, which begins with name, says why. */
 example_texts *example_texts_read(tuff_device *device, const char *name, const char *paths, int64_t window,
                                   int64_t vocabulary);
-/* Three made languages of the same words: which words may follow a word depends on the language. NULL: out of memory. */
+/* Three made languages of the same words: what may follow a word depends on the language. NULL: out of memory. */
 example_texts *example_texts_make(tuff_device *device, uint64_t seed, int64_t window, int64_t vocabulary);
 void example_texts_destroy(example_texts *self); /* NULL is allowed */
 
@@ -43,8 +43,8 @@ void example_texts_fill(const example_texts *self, const example_batch *batch);
 tuff_status example_texts_before_step(example_texts *self, example_run *run);
 /* Whether the step that was just done ends a text. */
 bool example_texts_has_learned(const example_texts *self, const example_run *run);
-/* Evaluates the texts so far, with at most 50 batches of each, and prints what was forgotten: (p - q) / q, where p is the
-   perplexity now and q that when the text had been learned. */
+/* Evaluates the texts so far, with at most 50 batches of each, and prints what was forgotten: (p - q) / q, where p is
+   the perplexity now and q that when the text had been learned. */
 tuff_status example_texts_evaluate(example_texts *self, example_run *run);
 
 #endif
