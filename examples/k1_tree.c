@@ -185,8 +185,8 @@ static tuff_tensor *drop(const block *at, tuff_tensor *x, int which)
     return tuff_mul(x, tuff_reshape(tuff_slice(rows, start, stop, NULL), tuff_tensor_shape(x)));
 }
 
-/* The published attention: a mask is made in every call, heads are copied to the front, and scores and probabilities
-   lie in memory. The mean of the probabilities over the heads is computed, and nobody asks for it. */
+/* The published attention: a mask is made in every call, heads are copied to the front, scores and probabilities lie
+   in memory. The mean of the probabilities over the heads is computed, and nobody asks for it. */
 static tuff_tensor *attention_in_steps(const block *at, tuff_tensor *const qkv[3])
 {
     static const int heads_first[] = {0, 2, 1, 3}, transposed[] = {0, 1, 3, 2}, heads[] = {1};
@@ -267,8 +267,7 @@ static tuff_tensor *tree_by_levels(example_build *b, tuff_tensor *h)
     return tuff_mean(h, both, 2, false);
 }
 
-/* What dropout multiplies a level's nodes by: drawn as the level-wise form does, so that both drop the same
-   elements. */
+/* What dropout multiplies a level's nodes by, drawn as by the level-wise form: both drop the same elements. */
 static void draw_noise(example_build *b, int level, tuff_tensor **noise)
 {
     const k1_config *c = b->config;
@@ -379,8 +378,7 @@ static int list_nodes(const k1_config *c, int32_t v, int32_t *order, int count)
     return count;
 }
 
-/* [N]: of each node what its own tensors count for. The published form has a norm for each tensor, which the host
-   reads. */
+/* [N]: of each node what its own tensors count for. The host reads the norms of the published form, one by one. */
 static tuff_tensor *own_scores(example_build *b, const tuff_update_choice *choice)
 {
     static const int axes[] = {0, 1};
@@ -416,10 +414,8 @@ static tuff_tensor *choose_nodes(example_build *b, tuff_tensor *own)
     int32_t order[MAX_NODES];
     list_nodes(c, 0, order, 0);
     for (int64_t i = 0; i < N * N; i++) {
-        const bool counted = c->subtree ? is_below(c, i % N, order[i / N]) : i % N == order[i / N];
-        const bool over = c->subtree ? is_below(c, i / N, i % N) : i / N == i % N;
-        counts[i] = counted ? 1 : 0;
-        above[i] = over ? 1 : 0;
+        counts[i] = c->subtree ? is_below(c, i % N, order[i / N]) : i % N == order[i / N];
+        above[i] = c->subtree ? is_below(c, i / N, i % N) : i / N == i % N;
     }
     tuff_tensor *which = tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(N, N), counts), *places;
     tuff_tensor *scores = tuff_matmul(which, own);
@@ -503,8 +499,8 @@ static void fill(const example_batch *batch)
             ((int32_t *)batch->inputs[i])[k] = (int32_t)example_integer(&random, c->vocabulary);
 }
 
-/* The published form reads the norm of every tensor to choose on the host. Here the choice is the device's in both
-   forms, so that they make the same step. */
+/* The published form reads the norm of every tensor to choose on the host. Here the device chooses in both forms, so that
+   they make the same step. */
 static tuff_status read_norms(const example_run *run)
 {
     tuff_plan *plan = run->update ? run->update : run->plan;

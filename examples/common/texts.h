@@ -27,8 +27,7 @@ typedef struct example_texts {
    words of the first. NULL on failure: a line on the error stream, which begins with name, says why. */
 example_texts *example_texts_read(tuff_device *device, const char *name, const char *paths, int64_t window,
                                   int64_t vocabulary);
-/* Three made languages of the same words: which words may follow a word depends on the language. NULL: out of
-   memory. */
+/* Three made languages of the same words: what may follow a word depends on the language. NULL: out of memory. */
 example_texts *example_texts_make(tuff_device *device, uint64_t seed, int64_t window, int64_t vocabulary);
 void example_texts_destroy(example_texts *self); /* NULL is allowed */
 

@@ -254,8 +254,7 @@ static void zero_gradients(trainer *self, const layout *of, const masks *given)
     }
 }
 
-/* Masks for gradients alone do what gradients of zero do: moments decay, and all that moves without a gradient
-   moves. */
+/* Masks for gradients alone do what gradients of zero do: moments decay, and what moves without a gradient moves. */
 static void check_zeros(tuff_device *device)
 {
     static const tuff_optimizer_kind kinds[] = {TUFF_ADAMW, TUFF_SGD, TUFF_ADAFACTOR};
