@@ -414,8 +414,10 @@ static tuff_tensor *choose_nodes(example_build *b, tuff_tensor *own)
     int32_t order[MAX_NODES];
     list_nodes(c, 0, order, 0);
     for (int64_t i = 0; i < N * N; i++) {
-        counts[i] = c->subtree ? is_below(c, i % N, order[i / N]) : i % N == order[i / N];
-        above[i] = c->subtree ? is_below(c, i / N, i % N) : i / N == i % N;
+        const bool counted = c->subtree ? is_below(c, i % N, order[i / N]) : i % N == order[i / N];
+        const bool over = c->subtree ? is_below(c, i / N, i % N) : i / N == i % N;
+        counts[i] = counted ? 1 : 0;
+        above[i] = over ? 1 : 0;
     }
     tuff_tensor *which = tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(N, N), counts), *places;
     tuff_tensor *scores = tuff_matmul(which, own);
@@ -499,8 +501,8 @@ static void fill(const example_batch *batch)
             ((int32_t *)batch->inputs[i])[k] = (int32_t)example_integer(&random, c->vocabulary);
 }
 
-/* The published form reads the norm of every tensor to choose on the host. Here the device chooses in both forms, so that
-   they make the same step. */
+/* The published form reads the norm of every tensor to choose on the host. Here the device chooses in both forms, so
+   that they make the same step. */
 static tuff_status read_norms(const example_run *run)
 {
     tuff_plan *plan = run->update ? run->update : run->plan;

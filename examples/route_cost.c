@@ -67,10 +67,9 @@ static const char *wrong(const void *given)
 
 static void add_layer(const route_config *c, int layer, example_parameters *list)
 {
-    static const char *const square[] = {"q", "k", "v", "out"};
     const int64_t H = c->width;
     for (int i = 0; i < 4; i++)
-        example_add_linear(list, H, H, "layers.%d.%s", layer, square[i]);
+        example_add_linear(list, H, H, "layers.%d.%s", layer, (const char *[]){"q", "k", "v", "out"}[i]);
     for (int i = 1; i <= 2; i++)
         example_add_norm(list, H, "layers.%d.ln%d", layer, i);
     example_add_linear(list, H, 2 * c->factor * H, "layers.%d.ff1", layer);
@@ -81,31 +80,23 @@ static void add_layer(const route_config *c, int layer, example_parameters *list
 
 static void list_parameters(const void *given, example_parameters *list)
 {
-    static const char *const square[] = {"state.current", "state.lin2", "update.gate2", "update.delta2",
-                                         "pointer.q",     "pointer.k",  "pointer.v"};
-    static const char *const norms[] = {"node.ln", "state.ln", "update.ln"};
     const route_config *c = given;
     const int64_t H = c->width;
-    for (int i = 0; i < 7; i++)
-        example_add_linear(list, H, H, "%s", square[i]);
-    for (int i = 0; i < 3; i++)
-        example_add_norm(list, H, "%s", norms[i]);
-    example_add_linear(list, 3, H, "node.lin");
-    example_add_linear(list, 1, H / 4, "demand.lin1");
-    example_add_linear(list, H / 4, H / 4, "demand.lin2");
-    example_add_linear(list, 3 * H / 2, H, "feature");
     example_add_linear(list, 2, H / 2, "coord.lin1");
     example_add_linear(list, H / 2, H / 2, "coord.lin2");
-    example_add_linear(list, 3 * H / 2, H, "combine");
-    example_add_linear(list, 1, H / 4, "state.visited1");
-    example_add_linear(list, H / 4, H / 2, "state.visited2");
-    example_add_linear(list, 1, H / 4, "state.capacity1");
-    example_add_linear(list, H / 4, H / 2, "state.capacity2");
-    example_add_linear(list, 2 * H, H, "state.lin1");
-    example_add_linear(list, 2 * H, H, "update.gate1");
-    example_add_linear(list, 2 * H, H, "update.delta1");
+    example_add_linear(list, 3, H, "node.lin");
+    example_add_linear(list, H / 4, H / 4, "demand.lin2");
     example_add_linear(list, H, H / 2, "pointer.p1");
     example_add_linear(list, H / 2, c->heads, "pointer.p2");
+    example_add_linears(list, 1, H / 4, "demand.lin1 state.visited1 state.capacity1");
+    example_add_linears(list, H / 4, H / 2, "state.visited2 state.capacity2");
+    example_add_linears(list, 3 * H / 2, H, "feature combine");
+    example_add_linears(list, 2 * H, H, "state.lin1 update.gate1 update.delta1");
+    example_add_linears(list, H, H,
+                        "state.current state.lin2 update.gate2 update.delta2 pointer.q pointer.k pointer.v");
+    example_add_norm(list, H, "node.ln");
+    example_add_norm(list, H, "state.ln");
+    example_add_norm(list, H, "update.ln");
     for (int layer = 0; layer < c->layers; layer++)
         add_layer(c, layer, list);
     example_add(list, TUFF_SHAPE(H / 4), EXAMPLE_NORMAL, 1, "depot");
@@ -133,12 +124,12 @@ static void list_inputs(const void *given, example_purpose purpose, example_inpu
 /* A policy: a set of weights and what all of its decoding steps share. */
 typedef struct policy {
     example_build *b;
+    const route_config *c;
+    int64_t B, n, H;
     bool is_greedy;           /* the baseline: the largest logit, no dropout */
     const char *shown_as;     /* before the names of values for golden files */
-    tuff_tensor *node;        /* i32 [1,n]: 0, 1, ... */
+    routes_state start;       /* of all vehicles */
     tuff_tensor *dist, *bins; /* f32 and i32 [B,n,n] */
-    tuff_tensor *demand;      /* f32 [B,n] */
-    tuff_tensor *capacity;    /* f32 [B] */
     tuff_tensor *uniforms;    /* [B,T]; NULL where nothing is sampled */
     /* Of the optimized form, see `fold`. */
     tuff_tensor *bias[MAX_LAYERS], *qkv[MAX_LAYERS], *qkv_bias[MAX_LAYERS]; /* [B,h,n,n], [3H,H], [3H] */
@@ -150,6 +141,22 @@ typedef struct policy {
 static tuff_tensor *number(policy *p, double value)
 {
     return tuff_constant(p->b->graph, TUFF_F32, value);
+}
+
+static tuff_tensor *whole(policy *p, int64_t value)
+{
+    return tuff_constant(p->b->graph, TUFF_I32, (double)value);
+}
+
+/* The sum over an axis, which vanishes. */
+static tuff_tensor *total(tuff_tensor *x, int axis)
+{
+    return tuff_sum(x, &axis, 1, false);
+}
+
+static tuff_tensor *mean(tuff_tensor *x)
+{
+    return tuff_mean(x, (int[]){0}, 1, false);
 }
 
 static tuff_tensor *drop(policy *p, tuff_tensor *x)
@@ -178,8 +185,7 @@ static tuff_tensor *distance_bias(policy *p, int layer)
 /* The published form has three projections, scores in memory, and looks the bias up each time. */
 static tuff_tensor *attention(policy *p, int layer, tuff_tensor *u)
 {
-    const route_config *c = p->b->config;
-    const int64_t B = p->b->batch, n = c->customers + 1, h = c->heads, H = c->width;
+    const int64_t B = p->B, n = p->n, h = p->c->heads, H = p->H;
     tuff_tensor *split[3],
         *qkv = p->b->optimized ? tuff_linear(u, example_turned(p->qkv[layer]), p->qkv_bias[layer]) : NULL;
     for (int i = 0; i < 3; i++)
@@ -211,22 +217,20 @@ static tuff_tensor *show(policy *p, tuff_tensor *value, const char *name)
 /* The nodes after the encoder, [B,n,H]. */
 static tuff_tensor *encode(policy *p)
 {
-    const route_config *c = p->b->config;
-    const int64_t B = p->b->batch, n = c->customers + 1, H = c->width;
-    tuff_tensor *coords = example_input(p->b, "coords"), *demand = tuff_reshape(p->demand, TUFF_SHAPE(B, n, 1));
+    const int64_t B = p->B, n = p->n, H = p->H;
+    tuff_tensor *coords = example_input(p->b, "coords"), *demand = tuff_reshape(p->start.demand, TUFF_SHAPE(B, n, 1));
     tuff_tensor *seen = example_linear(p->b, example_joined(coords, demand, 2), "node.lin");
     tuff_tensor *e1 = drop(p, tuff_relu(example_norm(p->b, seen, "node.ln")));
     tuff_tensor *e2 = example_linear(p->b, tuff_relu(example_linear(p->b, demand, "demand.lin1")), "demand.lin2");
-    tuff_tensor *is_depot =
-        tuff_equal(tuff_reshape(p->node, TUFF_SHAPE(n, 1)), tuff_constant(p->b->graph, TUFF_I32, 0));
-    tuff_tensor *e3 =
-        tuff_expand(tuff_where(is_depot, example_parameter(p->b, "depot"), number(p, 0)), TUFF_SHAPE(B, n, H / 4));
+    tuff_tensor *is_depot = tuff_equal(tuff_reshape(p->start.node, TUFF_SHAPE(n, 1)), whole(p, 0));
+    tuff_tensor *e3 = tuff_where(is_depot, example_parameter(p->b, "depot"), number(p, 0));
+    e3 = tuff_expand(e3, TUFF_SHAPE(B, n, H / 4));
     tuff_tensor *e = example_linear(p->b, tuff_concat((tuff_tensor *[]){e1, e2, e3}, 3, 2), "feature");
     tuff_tensor *place = example_linear(p->b, tuff_relu(example_linear(p->b, coords, "coord.lin1")), "coord.lin2");
-    tuff_tensor *x = example_linear(
-        p->b, example_joined(tuff_add(show(p, e, "embed"), example_positions(p->b->graph, n, H)), place, 2), "combine");
+    e = tuff_add(show(p, e, "embed"), example_positions(p->b->graph, n, H));
+    tuff_tensor *x = example_linear(p->b, example_joined(e, place, 2), "combine");
     show(p, x, "x0");
-    for (int layer = 0; layer < c->layers; layer++)
+    for (int layer = 0; layer < p->c->layers; layer++)
         x = transform(p, layer, x);
     return show(p, x, "encoded");
 }
@@ -242,9 +246,8 @@ static tuff_tensor *visit(policy *p, double visited)
    what is left of a step's state, query and keys are products by `state`, `query`, `nodes` and `advice`. */
 static void fold(policy *p)
 {
-    const route_config *c = p->b->config;
-    const int64_t H = c->width;
-    for (int layer = 0; layer < c->layers; layer++) {
+    const int64_t H = p->H;
+    for (int layer = 0; layer < p->c->layers; layer++) {
         tuff_tensor *weights[3], *biases[3];
         for (int i = 0; i < 3; i++) {
             weights[i] = example_parameter(p->b, "layers.%d.%c.weight", layer, "qkv"[i]);
@@ -267,9 +270,10 @@ static void fold(policy *p)
                              tuff_add(tuff_matmul(of_visited, none), bias(p, "state.lin1")));
     /* The mean over heads of q·kᵀ / (sqrt(Dh) τ) is q · (K·X + its bias), a row of q scaled as its head is; query is a
        map of ReLU∘LN of state.lin1 to what update.gate1 and update.delta1 have of s, to Kᵀ·q, and to q · bias. */
-    tuff_tensor *per_head = tuff_div(number(p, 1 / (sqrt((double)(H / c->heads)) * (double)c->heads)),
-                                     tuff_reshape(example_parameter(p->b, "pointer.tau"), TUFF_SHAPE(c->heads, 1)));
-    tuff_tensor *scale = tuff_reshape(tuff_expand(per_head, TUFF_SHAPE(c->heads, H / c->heads)), TUFF_SHAPE(H, 1));
+    tuff_tensor *per_head = tuff_div(number(p, 1 / (sqrt((double)(H / p->c->heads)) * (double)p->c->heads)),
+                                     tuff_reshape(example_parameter(p->b, "pointer.tau"), TUFF_SHAPE(p->c->heads, 1)));
+    tuff_tensor *scale =
+        tuff_reshape(tuff_expand(per_head, TUFF_SHAPE(p->c->heads, H / p->c->heads)), TUFF_SHAPE(H, 1));
     tuff_tensor *q = tuff_mul(weight(p, "pointer.q"), scale), *keys = example_turned(weight(p, "pointer.k"));
     tuff_tensor *q_bias = tuff_mul(bias(p, "pointer.q"), tuff_reshape(scale, TUFF_SHAPE(H)));
     tuff_tensor *k_bias = tuff_reshape(bias(p, "pointer.k"), TUFF_SHAPE(1, H));
@@ -290,30 +294,27 @@ static void fold(policy *p)
 
 /* Where all instances of a batch stand. */
 typedef struct state {
-    tuff_tensor *current, *left, *visited; /* i32 [B], f32 [B], bool [B,n] */
-    tuff_tensor *here;                     /* bool [B,n]: the current node */
-    tuff_tensor *count, *done;             /* customers visited, f32 [B]; bool [B] */
-    tuff_tensor *nodes;                    /* X [B,n,H] */
+    routes_state at;
+    tuff_tensor *nodes; /* X [B,n,H] */
 } state;
 
 /* ReLU∘LN of state.lin1, [B,H], of which s is a linear map. */
 static tuff_tensor *sense(policy *p, const state *now)
 {
-    const route_config *c = p->b->config;
-    const int64_t B = p->b->batch, n = c->customers + 1, H = c->width;
-    tuff_tensor *load = tuff_reshape(tuff_div(now->left, p->capacity), TUFF_SHAPE(B, 1));
+    const int64_t B = p->B, n = p->n, H = p->H;
+    tuff_tensor *load = tuff_reshape(tuff_div(now->at.left, now->at.capacity), TUFF_SHAPE(B, 1));
     tuff_tensor *cp = tuff_relu(example_linear(p->b, load, "state.capacity1"));
     if (p->b->optimized) {
         /* X[c] as a sum, whose gradient is no scatter. */
-        tuff_tensor *here = tuff_reshape(now->here, TUFF_SHAPE(B, n, 1));
-        tuff_tensor *at = tuff_sum(tuff_where(here, now->nodes, number(p, 0)), (int[]){1}, 1, false);
-        tuff_tensor *share = tuff_mul(tuff_reshape(now->count, TUFF_SHAPE(B, 1)), number(p, 1 / (double)n));
+        tuff_tensor *here = tuff_reshape(now->at.here, TUFF_SHAPE(B, n, 1));
+        tuff_tensor *at = total(tuff_where(here, now->nodes, number(p, 0)), 1);
+        tuff_tensor *share = tuff_mul(tuff_reshape(now->at.count, TUFF_SHAPE(B, 1)), number(p, 1 / (double)n));
         tuff_tensor *seen = tuff_concat((tuff_tensor *[]){at, cp, share}, 3, 1);
         return tuff_relu(example_norm(p->b, tuff_linear(seen, example_turned(p->state), p->state_bias), "state.ln"));
     }
-    tuff_tensor *index = tuff_reshape(now->current, TUFF_SHAPE(B, 1, 1));
+    tuff_tensor *index = tuff_reshape(now->at.current, TUFF_SHAPE(B, 1, 1));
     tuff_tensor *at = tuff_reshape(tuff_gather(now->nodes, index, 1), TUFF_SHAPE(B, H));
-    tuff_tensor *visited = tuff_reshape(tuff_cast(now->visited, TUFF_F32), TUFF_SHAPE(B, n, 1));
+    tuff_tensor *visited = tuff_reshape(tuff_cast(now->at.visited, TUFF_F32), TUFF_SHAPE(B, n, 1));
     tuff_tensor *v = example_linear(p->b, tuff_relu(example_linear(p->b, visited, "state.visited1")), "state.visited2");
     tuff_tensor *seen[] = {example_linear(p->b, at, "state.current"), tuff_mean(v, (int[]){1}, 1, false),
                            example_linear(p->b, cp, "state.capacity2")};
@@ -324,13 +325,12 @@ static tuff_tensor *sense(policy *p, const state *now)
    layers. */
 static tuff_tensor *update(policy *p, const state *now, tuff_tensor *gate, tuff_tensor *delta)
 {
-    const route_config *c = p->b->config;
     tuff_tensor *g = tuff_sigmoid(example_linear(p->b, tuff_relu(gate), "update.gate2"));
     tuff_tensor *d = example_linear(p->b, tuff_relu(example_norm(p->b, delta, "update.ln")), "update.delta2");
-    tuff_tensor *weights = tuff_where(now->visited, number(p, 0.5), number(p, 1));
-    weights = tuff_reshape(weights, TUFF_SHAPE(p->b->batch, c->customers + 1, 1));
+    tuff_tensor *weights = tuff_where(now->at.visited, number(p, 0.5), number(p, 1));
+    weights = tuff_reshape(weights, TUFF_SHAPE(p->B, p->n, 1));
     tuff_tensor *x = tuff_add(now->nodes, tuff_mul(tuff_mul(g, d), weights));
-    for (int layer = 0; layer < c->layers && layer < 2; layer++)
+    for (int layer = 0; layer < p->c->layers && layer < 2; layer++)
         x = transform(p, layer, x);
     return x;
 }
@@ -338,24 +338,22 @@ static tuff_tensor *update(policy *p, const state *now, tuff_tensor *gate, tuff_
 /* Logits [B,n] without the mask, and X of step t, from what `sense` gives. */
 static tuff_tensor *point_folded(policy *p, state *now, tuff_tensor *z, bool updates)
 {
-    const route_config *c = p->b->config;
-    const int64_t B = p->b->batch, H = c->width;
+    const int64_t B = p->B, H = p->H;
     tuff_tensor *w = tuff_reshape(tuff_linear(z, example_turned(p->query), p->query_bias), TUFF_SHAPE(B, 1, 3 * H + 1));
     if (updates) {
         tuff_tensor *u = tuff_add(tuff_matmul(now->nodes, example_turned(p->nodes)), example_slice(w, 2, 0, 2 * H));
         now->nodes = update(p, now, example_slice(u, 2, 0, H), example_slice(u, 2, H, H));
     }
     tuff_tensor *advice = tuff_relu(tuff_linear(now->nodes, example_turned(p->advice), p->advice_bias));
-    tuff_tensor *match = tuff_sum(tuff_mul(now->nodes, example_slice(w, 2, 2 * H, H)), (int[]){2}, 1, false);
-    tuff_tensor *advised = tuff_sum(tuff_mul(advice, p->advice_mean), (int[]){2}, 1, false);
+    tuff_tensor *match = total(tuff_mul(now->nodes, example_slice(w, 2, 2 * H, H)), 2);
+    tuff_tensor *advised = total(tuff_mul(advice, p->advice_mean), 2);
     return tuff_add(tuff_add(match, advised), tuff_reshape(example_slice(w, 2, 3 * H, 1), TUFF_SHAPE(B, 1)));
 }
 
 /* As published: mean over heads of q·kᵀ / (sqrt(Dh) τ) + p. */
 static tuff_tensor *point_in_steps(policy *p, state *now, tuff_tensor *s, bool updates)
 {
-    const route_config *c = p->b->config;
-    const int64_t B = p->b->batch, n = c->customers + 1, H = c->width, h = c->heads;
+    const int64_t B = p->B, n = p->n, H = p->H, h = p->c->heads;
     if (updates) {
         tuff_tensor *u =
             example_joined(now->nodes, tuff_expand(tuff_reshape(s, TUFF_SHAPE(B, 1, H)), TUFF_SHAPE(B, n, H)), 2);
@@ -363,54 +361,25 @@ static tuff_tensor *point_in_steps(policy *p, state *now, tuff_tensor *s, bool u
     }
     tuff_tensor *q = tuff_reshape(example_linear(p->b, s, "pointer.q"), TUFF_SHAPE(B, 1, h, H / h));
     tuff_tensor *k = tuff_reshape(example_linear(p->b, now->nodes, "pointer.k"), TUFF_SHAPE(B, n, h, H / h));
-    tuff_tensor *a = tuff_mul(tuff_sum(tuff_mul(q, k), (int[]){3}, 1, false), number(p, 1 / sqrt((double)(H / h))));
+    tuff_tensor *a = tuff_mul(total(tuff_mul(q, k), 3), number(p, 1 / sqrt((double)(H / h))));
     a = tuff_div(a, example_parameter(p->b, "pointer.tau"));
     tuff_tensor *v = example_linear(p->b, now->nodes, "pointer.v");
     tuff_tensor *advice = example_linear(p->b, tuff_relu(example_linear(p->b, v, "pointer.p1")), "pointer.p2");
     return tuff_mean(tuff_add(a, advice), (int[]){2}, 1, false);
 }
 
-/* Sets now->count and now->done; returns what may not be chosen, bool [B,n]: a customer who was visited or demands more
-   than is left, and the depot for a vehicle that stands there while customers wait. */
-static tuff_tensor *look(policy *p, state *now)
-{
-    const route_config *c = p->b->config;
-    const int64_t B = p->b->batch;
-    tuff_tensor *zero = tuff_constant(p->b->graph, TUFF_I32, 0), *all = number(p, (double)c->customers);
-    now->count = tuff_sum(tuff_cast(now->visited, TUFF_F32), (int[]){1}, 1, false);
-    tuff_tensor *at_depot = tuff_equal(now->current, zero), *some_wait = tuff_less(now->count, all);
-    now->done = tuff_and(at_depot, tuff_equal(now->count, all));
-    tuff_tensor *is_depot = tuff_equal(p->node, zero);
-    tuff_tensor *too_much = tuff_less(tuff_reshape(now->left, TUFF_SHAPE(B, 1)), p->demand);
-    tuff_tensor *stays = tuff_reshape(tuff_and(at_depot, some_wait), TUFF_SHAPE(B, 1));
-    return tuff_or(tuff_or(now->visited, too_much), tuff_and(is_depot, stays));
-}
-
 /* The action of step t, i32 [B]: given, the largest logit, or the first node whose cumulative probability exceeds the
    uniform. */
 static tuff_tensor *choose(policy *p, int t, tuff_tensor *logits, tuff_tensor *mask, tuff_tensor *probabilities)
 {
-    const int64_t B = p->b->batch;
+    const int64_t B = p->B;
     if (p->b->purpose == EXAMPLE_CHECK) {
         tuff_tensor *given = example_input(p->b, p->is_greedy ? "greedy_actions" : "actions");
         return tuff_reshape(example_slice(given, 1, t, 1), TUFF_SHAPE(B));
     }
     if (p->is_greedy)
         return tuff_argmax(logits, 1, false);
-    tuff_tensor *sums = tuff_cumsum(probabilities, 1), *u = example_slice(p->uniforms, 1, t, 1);
-    const int64_t n = tuff_tensor_shape(sums).extent[1];
-    tuff_tensor *exceeds = tuff_less(tuff_mul(u, example_slice(sums, 1, n - 1, 1)), sums);
-    return tuff_argmax(tuff_where(mask, number(p, -1), tuff_cast(exceeds, TUFF_F32)), 1, false);
-}
-
-static void move(policy *p, state *now, tuff_tensor *action)
-{
-    tuff_tensor *zero = tuff_constant(p->b->graph, TUFF_I32, 0);
-    tuff_tensor *taken = tuff_and(now->here, tuff_less(zero, p->node));
-    tuff_tensor *load = tuff_sum(tuff_where(taken, p->demand, number(p, 0)), (int[]){1}, 1, false);
-    now->visited = tuff_or(now->visited, taken);
-    now->left = tuff_where(tuff_equal(action, zero), p->capacity, tuff_sub(now->left, load));
-    now->current = action;
+    return reinforce_sample(probabilities, mask, example_slice(p->uniforms, 1, t, 1));
 }
 
 /* What decoding gives: sums over its steps [B], and the route i32 [B,T+1]. */
@@ -430,97 +399,83 @@ typedef struct steps {
 /* Decoding step t. */
 static void decode_step(policy *p, int t, state *now, rollout *sums, steps *all)
 {
-    const int64_t B = p->b->batch;
-    tuff_tensor *zero = number(p, 0), *mask = look(p, now), *z = sense(p, now);
+    tuff_tensor *zero = number(p, 0), *mask = routes_mask(&now->at), *z = sense(p, now);
     tuff_tensor *s = example_linear(p->b, z, "state.lin2"); /* the optimized form shows it only */
     tuff_tensor *raw = p->b->optimized ? point_folded(p, now, z, t > 0) : point_in_steps(p, now, s, t > 0);
     tuff_tensor *logits = tuff_where(mask, number(p, -1e9), raw);
     tuff_tensor *scaled = p->is_greedy ? logits : tuff_div(logits, example_input(p->b, "temperature"));
     tuff_tensor *chances = tuff_softmax(scaled, 1), *lp = tuff_log(tuff_add(chances, number(p, 1e-10)));
     tuff_tensor *action = choose(p, t, logits, mask, chances);
-    tuff_tensor *column = tuff_reshape(action, TUFF_SHAPE(B, 1));
-    now->here = tuff_equal(p->node, column);
-    tuff_tensor *logp = p->b->optimized ? tuff_sum(tuff_where(now->here, lp, zero), (int[]){1}, 1, false)
-                                        : tuff_reshape(tuff_gather(lp, column, 1), TUFF_SHAPE(B));
-    tuff_tensor *entropy = tuff_neg(tuff_sum(tuff_mul(chances, lp), (int[]){1}, 1, false));
-    logp = tuff_where(now->done, zero, logp);
-    entropy = tuff_where(now->done, zero, entropy);
+    const routes_state before = now->at;
+    routes_move(&now->at, action);
+    tuff_tensor *column = tuff_reshape(action, TUFF_SHAPE(p->B, 1));
+    tuff_tensor *logp = p->b->optimized ? total(tuff_where(now->at.here, lp, zero), 1)
+                                        : tuff_reshape(tuff_gather(lp, column, 1), TUFF_SHAPE(p->B));
+    tuff_tensor *entropy = tuff_neg(total(tuff_mul(chances, lp), 1));
+    logp = tuff_where(before.done, zero, logp);
+    entropy = tuff_where(before.done, zero, entropy);
     sums->logp = t > 0 ? tuff_add(sums->logp, logp) : logp;
     sums->entropy = t > 0 ? tuff_add(sums->entropy, entropy) : entropy;
     tuff_tensor *largest = p->is_greedy ? tuff_argmax(logits, 1, false) : action;
-    tuff_tensor *shown[] = {s, mask, logits, chances, now->left, now->current, now->done, logp, entropy, largest};
+    tuff_tensor *shown[] = {s, mask, logits, chances, before.left, before.current, before.done, logp, entropy, largest};
     for (int i = 0; i < SHOWN; i++)
         all->shown[i][t] = shown[i];
-    move(p, now, action);
     all->actions[t + 1] = action;
 }
 
 /* cost_b = Σ_t Dist_b[route_t, route_{t+1}]. */
 static tuff_tensor *cost_of(policy *p, tuff_tensor *route)
 {
-    const int64_t B = p->b->batch, n = ((const route_config *)p->b->config)->customers + 1;
+    const int64_t B = p->B, n = p->n;
     const int64_t T = tuff_tensor_shape(route).extent[1] - 1;
     tuff_tensor *from = example_slice(route, 1, 0, T), *to = example_slice(route, 1, 1, T);
     if (p->b->optimized) {
-        tuff_tensor *index = tuff_add(tuff_mul(from, tuff_constant(p->b->graph, TUFF_I32, (double)n)), to);
-        return tuff_sum(tuff_gather(tuff_reshape(p->dist, TUFF_SHAPE(B, n * n)), index, 1), (int[]){1}, 1, false);
+        tuff_tensor *index = tuff_add(tuff_mul(from, whole(p, n)), to);
+        return total(tuff_gather(tuff_reshape(p->dist, TUFF_SHAPE(B, n * n)), index, 1), 1);
     }
     /* As published, in line: rows by the first index, elements by the second, a mask of padding, a sum. */
     tuff_tensor *rows = tuff_gather(p->dist, tuff_reshape(from, TUFF_SHAPE(B, T, 1)), 1);
     tuff_tensor *legs = tuff_reshape(tuff_gather(rows, tuff_reshape(to, TUFF_SHAPE(B, T, 1)), 2), TUFF_SHAPE(B, T));
-    tuff_tensor *is_leg = tuff_cast(tuff_less(tuff_constant(p->b->graph, TUFF_I32, -1), to), TUFF_F32);
-    return tuff_sum(tuff_mul(legs, is_leg), (int[]){1}, 1, false);
+    tuff_tensor *is_leg = tuff_cast(tuff_less(whole(p, -1), to), TUFF_F32);
+    return total(tuff_mul(legs, is_leg), 1);
 }
 
 static rollout decode(policy *p)
 {
-    const route_config *c = p->b->config;
-    const int64_t B = p->b->batch, n = c->customers + 1, T = steps_of(c, p->is_greedy);
-    tuff_graph *graph = p->b->graph;
+    const int64_t T = steps_of(p->c, p->is_greedy);
     rollout made = {0};
     steps all;
     if (p->b->optimized)
         fold(p);
-    tuff_tensor *start = tuff_expand(tuff_constant(graph, TUFF_I32, 0), TUFF_SHAPE(B));
-    state now = {.current = start,
-                 .left = p->capacity,
-                 .visited = tuff_expand(tuff_constant(graph, TUFF_BOOL, 0), TUFF_SHAPE(B, n)),
-                 .here = tuff_equal(p->node, tuff_reshape(start, TUFF_SHAPE(B, 1))),
-                 .nodes = encode(p)};
-    all.actions[0] = start;
+    state now = {.at = p->start, .nodes = encode(p)};
+    all.actions[0] = now.at.current;
     for (int t = 0; t < T; t++)
         decode_step(p, t, &now, &made, &all);
-    (void)look(p, &now);
     show(p, now.nodes, "nodes_last");
     for (int i = 0; i < SHOWN && p->b->purpose == EXAMPLE_CHECK; i++)
         show(p, example_stacked(all.shown[i], T), step_names[i]);
     made.route = show(p, example_stacked(all.actions, T + 1), "routes");
     made.cost = show(p, cost_of(p, made.route), "cost");
-    made.unfinished = tuff_sub(number(p, 1), tuff_mean(tuff_cast(now.done, TUFF_F32), (int[]){0}, 1, false));
+    made.unfinished = tuff_sub(number(p, 1), mean(tuff_cast(now.at.done, TUFF_F32)));
     return made;
 }
 
 /* Distances f32 [B,n,n]. The published form computes them on the host and uploads one instance after the other. */
-static tuff_tensor *distances(example_build *b)
+static tuff_tensor *distances(policy *p)
 {
-    const int64_t B = b->batch, n = ((const route_config *)b->config)->customers + 1;
-    if (!b->optimized && b->purpose == EXAMPLE_TRAIN)
-        return tuff_input(b->graph, "dist", TUFF_F32, TUFF_SHAPE(B, n, n));
-    tuff_tensor *coords = example_input(b, "coords");
+    const int64_t B = p->B, n = p->n;
+    if (!p->b->optimized && p->b->purpose == EXAMPLE_TRAIN)
+        return tuff_input(p->b->graph, "dist", TUFF_F32, TUFF_SHAPE(B, n, n));
+    tuff_tensor *coords = example_input(p->b, "coords");
     tuff_tensor *apart =
         tuff_sub(tuff_reshape(coords, TUFF_SHAPE(B, n, 1, 2)), tuff_reshape(coords, TUFF_SHAPE(B, 1, n, 2)));
-    return tuff_sqrt(tuff_sum(tuff_mul(apart, apart), (int[]){3}, 1, false));
-}
-
-static tuff_tensor *mean(tuff_tensor *x)
-{
-    return tuff_mean(x, (int[]){0}, 1, false);
+    return tuff_sqrt(total(tuff_mul(apart, apart), 3));
 }
 
 /* cost / N: mean, and exp of the mean logarithm. The published form has the code of the cost in line each time. */
 static void show_costs(policy *p, const rollout *made)
 {
-    tuff_tensor *N = number(p, (double)((const route_config *)p->b->config)->customers);
+    tuff_tensor *N = number(p, (double)p->c->customers);
     tuff_tensor *cost[2] = {made->cost, made->cost};
     for (int i = 0; i < 2 && !p->b->optimized; i++)
         cost[i] = cost_of(p, made->route);
@@ -532,28 +487,15 @@ static void show_costs(policy *p, const rollout *made)
     example_metric(p->b, "unfinished", made->unfinished);
 }
 
-/* -mean(A · logp) - coefficient · mean(ent), A the standardized advantage bl - cost. */
-static tuff_tensor *loss_of(policy *p, const rollout *made, tuff_tensor *baseline)
-{
-    tuff_tensor *advantage = show(p, tuff_sub(show(p, baseline, "baseline"), made->cost), "advantage_raw");
-    tuff_tensor *deviation = tuff_std(advantage, (int[]){0}, 1, true, 1);
-    tuff_tensor *centred = tuff_sub(advantage, tuff_mean(advantage, (int[]){0}, 1, true));
-    tuff_tensor *scaled = show(p, tuff_div(centred, tuff_add(deviation, number(p, 1e-8))), "advantage");
-    tuff_tensor *coefficient = tuff_neg(example_input(p->b, "entropy_coef"));
-    tuff_tensor *of_policy = tuff_neg(mean(tuff_mul(scaled, show(p, made->logp, "logp"))));
-    tuff_tensor *of_entropy = tuff_mul(coefficient, mean(show(p, made->entropy, "entropy")));
-    return tuff_add(show(p, of_policy, "loss_policy"), show(p, of_entropy, "loss_entropy"));
-}
-
 static tuff_tensor *build(example_build *b)
 {
     const route_config *c = b->config;
-    policy p = {.b = b, .shown_as = "", .dist = distances(b)};
+    policy p = {.b = b, .c = c, .B = b->batch, .n = c->customers + 1, .H = c->width, .shown_as = ""};
+    p.dist = distances(&p);
     tuff_tensor *N = number(&p, (double)c->customers);
     p.bins = tuff_cast(tuff_min(tuff_mul(p.dist, number(&p, 10)), number(&p, BINS - 1)), TUFF_I32);
-    p.demand = tuff_cast(example_input(b, "demand"), TUFF_F32);
-    p.capacity = tuff_cast(example_input(b, "capacity"), TUFF_F32);
-    p.node = tuff_iota(b->graph, TUFF_SHAPE(1, c->customers + 1), 1);
+    p.start = routes_begin(tuff_cast(example_input(b, "demand"), TUFF_F32),
+                           tuff_cast(example_input(b, "capacity"), TUFF_F32));
     policy greedy = p;
     greedy.is_greedy = true;
     greedy.shown_as = b->purpose == EXAMPLE_CHECK ? "greedy." : NULL;
@@ -575,7 +517,8 @@ static tuff_tensor *build(example_build *b)
     }
     reinforce_add_gain(b, own, other);
     show_costs(&p, &made);
-    return b->purpose == EXAMPLE_VALIDATE ? mean(tuff_div(made.cost, N)) : loss_of(&p, &made, baseline);
+    return b->purpose == EXAMPLE_VALIDATE ? mean(tuff_div(made.cost, N))
+                                          : reinforce_loss(b, made.cost, baseline, made.logp, made.entropy);
 }
 
 static void fill(const example_batch *batch)
@@ -603,16 +546,15 @@ static tuff_status before_step(example_run *run)
 {
     const route_config *c = run->config;
     const int64_t B = c->settings.batch, n = c->customers + 1;
-    float *coords = malloc((size_t)(B * n * 2) * sizeof *coords);
-    int32_t *rest = malloc((size_t)(B * (n + 1)) * sizeof *rest);
-    tuff_status status = coords && rest ? reinforce_before_step(run) : TUFF_E_OOM_HOST;
+    float *coords = malloc((size_t)(B * (3 * n + 1)) * sizeof *coords);
+    int32_t *demand = (int32_t *)(void *)(coords + B * n * 2);
+    tuff_status status = coords ? reinforce_before_step(run) : TUFF_E_OOM_HOST;
     if (status == TUFF_OK && !run->optimized) {
-        void *const inputs[] = {coords, rest, rest + B * n};
+        void *const inputs[] = {coords, demand, demand + B * n};
         fill(&(example_batch){.config = c, .seed = run->seed, .number = run->step, .count = B, .inputs = inputs});
         status = routes_upload_distances(run->plan, "dist", B, n, coords);
     }
     free(coords);
-    free(rest);
     return status;
 }
 

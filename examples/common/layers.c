@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { NAME_SIZE = 56 };
 
@@ -17,6 +18,15 @@ void example_add_linear(example_parameters *list, int64_t in, int64_t out, const
     va_end(arguments);
     example_add(list, TUFF_SHAPE(out, in), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(in + out)), "%s.weight", text);
     example_add(list, TUFF_SHAPE(out), EXAMPLE_CONSTANT, 0, "%s.bias", text);
+}
+
+void example_add_linears(example_parameters *list, int64_t in, int64_t out, const char *names)
+{
+    for (const char *at = names; *at;) {
+        const int length = (int)strcspn(at, " ");
+        example_add_linear(list, in, out, "%.*s", length, at);
+        at += length + (at[length] == ' ');
+    }
 }
 
 void example_add_norm(example_parameters *list, int64_t width, const char *name, ...)

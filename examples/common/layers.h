@@ -7,6 +7,8 @@
 /* NAME.weight [out,in], uniform as of Glorot & Bengio (2010), and NAME.bias [out], zeros. */
 void example_add_linear(example_parameters *list, int64_t in, int64_t out, const char *name, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same for each of names, which spaces separate. */
+void example_add_linears(example_parameters *list, int64_t in, int64_t out, const char *names);
 /* NAME.gain [width], ones, and NAME.bias [width], zeros. */
 void example_add_norm(example_parameters *list, int64_t width, const char *name, ...)
     __attribute__((format(printf, 3, 4)));

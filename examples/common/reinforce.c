@@ -94,3 +94,28 @@ void reinforce_add_gain(example_build *build, tuff_tensor *own, tuff_tensor *fro
     example_metric(build, "gain", tuff_mean(gain, batch, 1, false));
     example_metric(build, "squared gain", tuff_mean(tuff_mul(gain, gain), batch, 1, false));
 }
+
+tuff_tensor *reinforce_sample(tuff_tensor *probabilities, tuff_tensor *mask, tuff_tensor *uniforms)
+{
+    tuff_graph *graph = tuff_tensor_graph(probabilities);
+    tuff_tensor *sums = tuff_cumsum(probabilities, 1);
+    /* The last sum may differ from 1 by rounding. */
+    tuff_tensor *total = example_slice(sums, 1, tuff_tensor_shape(sums).extent[1] - 1, 1);
+    tuff_tensor *exceeds = tuff_cast(tuff_less(tuff_mul(uniforms, total), sums), TUFF_F32);
+    return tuff_argmax(tuff_where(mask, tuff_constant(graph, TUFF_F32, -1), exceeds), 1, false);
+}
+
+tuff_tensor *reinforce_loss(example_build *build, tuff_tensor *cost, tuff_tensor *baseline, tuff_tensor *logp,
+                            tuff_tensor *entropy)
+{
+    static const int batch[] = {0};
+    tuff_tensor *raw = example_show(build, tuff_sub(example_show(build, baseline, "baseline"), cost), "advantage_raw");
+    tuff_tensor *deviation = tuff_add(tuff_std(raw, batch, 1, true, 1), tuff_constant(build->graph, TUFF_F32, 1e-8));
+    tuff_tensor *centred = tuff_sub(raw, tuff_mean(raw, batch, 1, true));
+    tuff_tensor *advantage = example_show(build, tuff_div(centred, deviation), "advantage");
+    tuff_tensor *weighted = tuff_mul(advantage, example_show(build, logp, "logp"));
+    tuff_tensor *mean_entropy = tuff_mean(example_show(build, entropy, "entropy"), batch, 1, false);
+    tuff_tensor *of_policy = tuff_neg(tuff_mean(weighted, batch, 1, false));
+    tuff_tensor *of_entropy = tuff_neg(tuff_mul(example_input(build, "entropy_coef"), mean_entropy));
+    return tuff_add(example_show(build, of_policy, "loss_policy"), example_show(build, of_entropy, "loss_entropy"));
+}

@@ -21,4 +21,12 @@ tuff_status reinforce_validated(example_run *run, bool *stop);
    Before any other metric. */
 void reinforce_add_gain(example_build *build, tuff_tensor *own, tuff_tensor *frozen);
 
+/* i32 [B]: the first of n nodes that is not masked and whose cumulative probability exceeds the uniform. probabilities
+   and mask (bool) are [B,n], uniforms [B,1] in [0, 1). */
+tuff_tensor *reinforce_sample(tuff_tensor *probabilities, tuff_tensor *mask, tuff_tensor *uniforms);
+/* -mean(A · logp) - entropy_coef · mean(entropy), where A = (baseline - cost, less its mean) / (its unbiased standard
+   deviation + 1e-8); all are [B], and no gradient flows through costs. Shows its parts. */
+tuff_tensor *reinforce_loss(example_build *build, tuff_tensor *cost, tuff_tensor *baseline, tuff_tensor *logp,
+                            tuff_tensor *entropy);
+
 #endif

@@ -80,3 +80,56 @@ tuff_status routes_upload_distances(tuff_plan *plan, const char *input, int64_t 
     free(dist);
     return status;
 }
+
+/* Sets count and done. */
+static void count_served(routes_state *self)
+{
+    static const int nodes[] = {1};
+    tuff_graph *graph = tuff_tensor_graph(self->demand);
+    const double customers = (double)(tuff_tensor_shape(self->demand).extent[1] - 1);
+    self->count = tuff_sum(tuff_cast(self->visited, TUFF_F32), nodes, 1, false);
+    self->done = tuff_and(tuff_equal(self->current, tuff_constant(graph, TUFF_I32, 0)),
+                          tuff_equal(self->count, tuff_constant(graph, TUFF_F32, customers)));
+}
+
+routes_state routes_begin(tuff_tensor *demand, tuff_tensor *capacity)
+{
+    tuff_graph *graph = tuff_tensor_graph(demand);
+    const tuff_shape shape = tuff_tensor_shape(demand);
+    const int64_t B = shape.extent[0], n = shape.extent[1];
+    tuff_tensor *zero = tuff_constant(graph, TUFF_I32, 0);
+    routes_state made = {.demand = demand,
+                         .capacity = capacity,
+                         .node = tuff_iota(graph, TUFF_SHAPE(1, n), 1),
+                         .current = tuff_expand(zero, TUFF_SHAPE(B)),
+                         .left = capacity,
+                         .visited = tuff_expand(tuff_constant(graph, TUFF_BOOL, 0), shape)};
+    made.here = tuff_expand(tuff_equal(made.node, zero), shape);
+    count_served(&made);
+    return made;
+}
+
+tuff_tensor *routes_mask(const routes_state *self)
+{
+    tuff_graph *graph = tuff_tensor_graph(self->demand);
+    const tuff_shape shape = tuff_tensor_shape(self->demand), column = TUFF_SHAPE(shape.extent[0], 1);
+    tuff_tensor *zero = tuff_constant(graph, TUFF_I32, 0);
+    tuff_tensor *some_wait = tuff_less(self->count, tuff_constant(graph, TUFF_F32, (double)(shape.extent[1] - 1)));
+    tuff_tensor *stays = tuff_reshape(tuff_and(tuff_equal(self->current, zero), some_wait), column);
+    tuff_tensor *too_much = tuff_less(tuff_reshape(self->left, column), self->demand);
+    return tuff_or(tuff_or(self->visited, too_much), tuff_and(tuff_equal(self->node, zero), stays));
+}
+
+void routes_move(routes_state *self, tuff_tensor *to)
+{
+    static const int nodes[] = {1};
+    tuff_graph *graph = tuff_tensor_graph(to);
+    tuff_tensor *zero = tuff_constant(graph, TUFF_I32, 0), *nothing = tuff_constant(graph, TUFF_F32, 0);
+    self->here = tuff_equal(self->node, tuff_reshape(to, TUFF_SHAPE(tuff_tensor_shape(to).extent[0], 1)));
+    tuff_tensor *taken = tuff_and(self->here, tuff_less(zero, self->node));
+    tuff_tensor *load = tuff_sum(tuff_where(taken, self->demand, nothing), nodes, 1, false);
+    self->visited = tuff_or(self->visited, taken);
+    self->left = tuff_where(tuff_equal(to, zero), self->capacity, tuff_sub(self->left, load));
+    self->current = to;
+    count_served(self);
+}

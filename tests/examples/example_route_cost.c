@@ -1,0 +1,12 @@
+/* The program of the vehicle-routing policy. */
+#include "example_program.h"
+
+extern const example route_cost_example;
+
+int main(void)
+{
+    static const char *const tiny[] = {"--set", "B=3",   "--set", "N=2",   "--set", "H=8", "--set",
+                                       "h=2",   "--set", "L=1",   "--set", "f=1",   NULL};
+    /* Q=9: a customer whose demand is 10 cannot be served by any vehicle. */
+    return test_example_program(&(example_case){.model = &route_cost_example, .tiny = tiny, .refused = "Q=9"});
+}
