@@ -11,6 +11,8 @@ typedef struct example_case {
     const char *const *tiny;
     const char *refused;
     void (*more)(void **state); /* a further test; NULL: none */
+    bool is_never_accumulated;  /* refuses steps of several batches */
+    bool is_slow_to_compile;    /* drivers train it in thorough runs only */
 } example_case;
 
 /* A step on the reference device with one more option: its exit code, and what is printed. For tests of the example's
