@@ -9,6 +9,7 @@
 #include "tuff/data.h"
 #include "tuff/device.h"
 #include "tuff/graph.h"
+#include "tuff/graph_file.h"
 #include "tuff/io.h"
 #include "tuff/monitor.h"
 #include "tuff/nn.h"

@@ -124,6 +124,19 @@ tuff_tensor *example_dropout(example_build *self, tuff_tensor *x)
     return probability > 0 ? tuff_dropout(x, probability) : x;
 }
 
+static example_build begin_build(const example_source *source, tuff_graph *graph)
+{
+    return (example_build){.graph = graph,
+                           .config = source->config,
+                           .optimized = source->optimized,
+                           .purpose = source->purpose,
+                           .batch = ((const example_settings *)source->config)->batch,
+                           .data = source->data,
+                           .parameters = source->parameters,
+                           .frozen = source->frozen,
+                           .model = source->model};
+}
+
 tuff_graph *example_graph(const example_source *source, tuff_array *counter, example_build *build, tuff_tensor **loss)
 {
     tuff_graph *graph = tuff_graph_create(source->device);
@@ -132,15 +145,7 @@ tuff_graph *example_graph(const example_source *source, tuff_array *counter, exa
     tuff_graph_seed(graph, (uint32_t)source->seed);
     if (counter)
         tuff_graph_step(graph, counter);
-    *build = (example_build){.graph = graph,
-                             .config = source->config,
-                             .optimized = source->optimized,
-                             .purpose = source->purpose,
-                             .batch = ((const example_settings *)source->config)->batch,
-                             .data = source->data,
-                             .parameters = source->parameters,
-                             .frozen = source->frozen,
-                             .model = source->model};
+    *build = begin_build(source, graph);
     example_inputs list = {0};
     source->model->list_inputs(source->config, source->purpose, &list);
     for (int i = 0; i < list.count; i++)
@@ -182,6 +187,21 @@ tuff_optimizer_options example_optimizer_options(const example *model, const voi
     return options;
 }
 
+static tuff_status choose(void *user, const tuff_update_choice *choice)
+{
+    const example_source *source = user;
+    example_build build = begin_build(source, choice->graph);
+    return source->model->choose(&build, choice);
+}
+
+void example_let_choose(const example_source *source, tuff_optimizer_options *options)
+{
+    if (!source->model->choose)
+        return;
+    options->choose = choose;
+    options->choose_user = (void *)(uintptr_t)source;
+}
+
 static size_t input_size(const example_input_spec *spec, int64_t batch)
 {
     return (size_t)tuff_shape_count(with_batch(spec, batch)) * tuff_dtype_size(spec->dtype);
@@ -207,6 +227,26 @@ tuff_status example_write_fixed(const example_source *source, tuff_plan *plan)
     return status;
 }
 
+static _Thread_local const char *refused; /* why the last batch was */
+
+const char *example_error(void)
+{
+    return refused ? refused : tuff_error();
+}
+
+const char *example_fill_batch(const example_source *source, int64_t number, void *const *inputs)
+{
+    const example_batch batch = {.config = source->config,
+                                 .purpose = source->purpose,
+                                 .data = source->data,
+                                 .seed = source->seed,
+                                 .number = number,
+                                 .count = ((const example_settings *)source->config)->batch,
+                                 .inputs = inputs};
+    source->model->fill(&batch);
+    return source->model->wrong_batch ? source->model->wrong_batch(&batch) : NULL;
+}
+
 tuff_status example_write_batch(const example_source *source, tuff_plan *plan, int64_t number)
 {
     const int64_t batch = ((const example_settings *)source->config)->batch;
@@ -226,14 +266,9 @@ tuff_status example_write_batch(const example_source *source, tuff_plan *plan, i
         status = values[count] ? TUFF_OK : TUFF_E_OOM_HOST;
         count++;
     }
-    if (status == TUFF_OK && count > 0)
-        source->model->fill(&(example_batch){.config = source->config,
-                                             .purpose = source->purpose,
-                                             .data = source->data,
-                                             .seed = source->seed,
-                                             .number = number,
-                                             .count = batch,
-                                             .inputs = values});
+    refused = status == TUFF_OK && count > 0 ? example_fill_batch(source, number, values) : NULL;
+    if (refused)
+        status = TUFF_E_USAGE;
     for (int i = 0; i < count && status == TUFF_OK; i++)
         status = tuff_plan_write(plan, names[i], values[i], sizes[i]);
     for (int i = 0; i < count; i++)

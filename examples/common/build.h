@@ -27,11 +27,18 @@ tuff_compile_options example_compile_options(bool optimized, tuff_precision prec
 /* The options of AdamW as the configuration says, for `steps` steps. */
 tuff_optimizer_options example_optimizer_options(const example *model, const void *config, int64_t steps);
 
+/* Lets the model choose what is updated, where it does so. source must outlive the optimizer. */
+void example_let_choose(const example_source *source, tuff_optimizer_options *options);
+
 /* Writes the input of example_copy, where the plan has it. */
 tuff_status example_write_one(tuff_plan *plan);
 /* Writes all fixed inputs of a plan, that one included. */
 tuff_status example_write_fixed(const example_source *source, tuff_plan *plan);
-/* Fills batch `number` on the host, and writes it to the plan's inputs. */
+/* Fills batch `number`: `inputs` is room for its values. Returns why it makes no sense; NULL where it does. */
+const char *example_fill_batch(const example_source *source, int64_t number, void *const *inputs);
+/* Fills batch `number` on the host, and writes it to the plan's inputs. TUFF_E_USAGE where it makes no sense. */
 tuff_status example_write_batch(const example_source *source, tuff_plan *plan, int64_t number);
+/* Why the thread's last example_write_batch refused a batch, else tuff_error(). */
+const char *example_error(void);
 
 #endif

@@ -170,7 +170,7 @@ static int check_config(const example *model, const void *config, uint64_t seed,
         close_side(tested, model);
     }
     if (status != TUFF_OK) {
-        printf("  FAILED: %s: %s\n", tuff_status_name(status), tuff_error());
+        printf("  FAILED: %s: %s\n", tuff_status_name(status), example_error());
         failures++;
     }
     close_side(reference, model);

@@ -164,6 +164,7 @@ typedef struct example_run {
     tuff_parameters *parameters, *frozen;
     tuff_optimizer *optimizer;
     tuff_plan *plan;       /* of a step, or of one batch of an accumulated one */
+    tuff_plan *update;     /* of an accumulated step; NULL where a step is one plan */
     tuff_plan *validation; /* NULL: there is none */
     void *data;            /* what `open` returned */
     int64_t step;          /* steps done */
@@ -171,7 +172,8 @@ typedef struct example_run {
 } example_run;
 
 /* The means of the loss and the metrics over `count` held-out batches, those with the numbers -1 - first, -2 - first
-   and so on; reads the device. metrics has room for EXAMPLE_MAX_METRICS. TUFF_E_USAGE where run->validation is NULL. */
+   and so on; reads the device. Its time is not that of the training. metrics has room for EXAMPLE_MAX_METRICS, or is
+   NULL. TUFF_E_USAGE where run->validation is NULL. */
 tuff_status example_validate(example_run *run, int64_t first, int64_t count, double *loss, double *metrics);
 
 typedef struct example {
@@ -182,6 +184,7 @@ typedef struct example {
     int field_count;
     const void *small, *original; /* configurations */
     bool has_frozen;              /* a frozen set of parameters, at first a copy */
+    bool is_evaluated;            /* has a plan for example_validate, even if there are no validations */
     bool baseline_reads_loss;     /* the published program reads the loss on the host in every step */
 
     /* Why a configuration makes no sense; NULL where it does. May be NULL. */
@@ -192,6 +195,9 @@ typedef struct example {
     tuff_tensor *(*build)(example_build *self);
     /* Writes a batch; called from several threads at once. The same numbers for the same seed and number. */
     void (*fill)(const example_batch *batch);
+    /* Why a batch that was filled makes no sense, such as labels out of range: ends the run. Static text; NULL where it
+       does. May be NULL; called as fill is. */
+    const char *(*wrong_batch)(const example_batch *batch);
     /* Writes input `index` of list_inputs, which is fixed. May be NULL. */
     void (*fill_fixed)(const void *config, uint64_t seed, int index, void *values);
     /* Draws a small configuration for a check. config holds the small one at first. */
@@ -199,11 +205,19 @@ typedef struct example {
 
     /* Hooks, each of which may be NULL. */
     void *(*open)(tuff_device *device, const void *config,
-                  uint64_t seed);        /* the data set; NULL: failed, tuff_error() */
+                  uint64_t seed); /* the data set; NULL: failed, tuff_error() */
+    /* The same from the file of --data, which is refused where this is NULL. Where it fails it prints a line that says
+       why. `file` says what the file holds, and what is used without it. */
+    void *(*open_file)(tuff_device *device, const void *config, uint64_t seed, const char *path);
+    const char *file;
     void (*close)(void *data);           /* frees plans of the example's own as well: the parameters are still there */
     double (*items)(const void *config); /* of a sample; 1 where NULL */
     void (*optimizer)(const void *config, tuff_optimizer_options *options); /* changes the defaults */
+    /* Which parameters a step updates: tuff_optimizer_options.choose, for each graph that holds an update. build has
+       the configuration, the form, the purpose and the data, but no inputs. */
+    tuff_status (*choose)(example_build *build, const tuff_update_choice *choice);
     tuff_status (*before_step)(example_run *run);
+    tuff_status (*after_step)(example_run *run); /* run->step counts the one that was enqueued */
     /* After a validation; *stop ends the training. */
     tuff_status (*validated)(example_run *run, bool *stop);
     /* After the last step: prints rows of the final table. */

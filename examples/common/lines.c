@@ -58,19 +58,33 @@ tuff_status training_monitor_open(training *self)
     return self->monitor ? TUFF_OK : tuff_last_status();
 }
 
-tuff_status example_validate(example_run *run, int64_t first, int64_t count, double *loss, double *metrics)
+/* The mean loss and metrics of held-out batches -1 - first, -2 - first and so on. */
+static tuff_status run_held_out(training *self, int64_t first, int64_t count, double *loss, double *metrics)
 {
-    training *self = (training *)run; /* whose first member it is */
-    if (!run->validation)
-        return TUFF_E_USAGE;
     tuff_status status = TUFF_OK;
     for (int64_t i = first; i < first + count && status == TUFF_OK; i++) {
-        status = example_write_batch(&self->held_out, run->validation, -1 - i);
+        status = example_write_batch(&self->held_out, self->run.validation, -1 - i);
         if (status == TUFF_OK)
-            status = tuff_plan_run(run->validation);
+            status = tuff_plan_run(self->run.validation);
     }
     return status == TUFF_OK ? training_read_sums(self->validation_sums, self->metric_count, count, loss, metrics)
                              : status;
+}
+
+tuff_status example_validate(example_run *run, int64_t first, int64_t count, double *loss, double *metrics)
+{
+    training *self = (training *)run; /* whose first member it is */
+    double unread[EXAMPLE_MAX_METRICS];
+    if (!run->validation)
+        return TUFF_E_USAGE;
+    tuff_status status = tuff_device_wait(run->device);
+    const double started = example_now();
+    if (status == TUFF_OK)
+        status = run_held_out(self, first, count, loss, metrics ? metrics : unread);
+    const double paused = example_now() - started;
+    self->line_time += paused;
+    self->first_step_done += paused;
+    return status;
 }
 
 void training_progress(training *self)
@@ -92,7 +106,7 @@ static tuff_status read_scalar(tuff_plan *plan, const char *name, double *out)
 
 static tuff_status measure(training *self, example_line *line)
 {
-    tuff_plan *plan = self->update ? self->update : self->run.plan;
+    tuff_plan *plan = self->run.update ? self->run.update : self->run.plan;
     tuff_status status = training_read_sums(self->sums, self->metric_count, self->summed, &line->loss, line->metrics);
     if (status == TUFF_OK)
         status = read_scalar(plan, "gradient_norm", &line->gradient_norm);
@@ -155,9 +169,8 @@ tuff_status training_line(training *self)
     set_speeds(self, &line, example_now());
     const double paused = example_now();
     if (status == TUFF_OK && every > 0 && line.step % every == 0)
-        status = example_validate(&self->run, 0,
-                                  self->options->validation_batches > 0 ? self->options->validation_batches : 4,
-                                  &line.validation_loss, line.validation_metrics);
+        status = run_held_out(self, 0, self->options->validation_batches > 0 ? self->options->validation_batches : 4,
+                              &line.validation_loss, line.validation_metrics);
     if (status == TUFF_OK && self->monitor)
         status =
             tuff_monitor_write(self->monitor, line.step, scalars, list_scalars(self, &line, false, names, scalars));

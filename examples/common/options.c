@@ -76,6 +76,7 @@ static const option options[] = {
     {"--batch", "N", "samples of a batch", SETTING, 1, 0},
     {"--device", "D", "such as opencl:0, vulkan, reference ($TUFF_DEVICE, else the best)", TEXT, 0, AT(device)},
     {"--seed", "N", "of weights, data and dropout (0)", WHOLE, 0, AT(seed)},
+    {"--data", "F", NULL, TEXT, 0, AT(data)}, /* of examples that read a file, which say what it holds */
     {"--precision", "f32|f16|bf16", "of intermediates; f16 scales the loss (f32)", CHOICE, 0, AT(precision)},
     {"--tune", "cached|off|quick|normal|max", "whether kernels are measured; the baseline never is (cached)", CHOICE, 0,
      AT(tune)},
@@ -87,6 +88,8 @@ static const option options[] = {
     {"--save-every", "N", "steps between checkpoints (at the end)", WHOLE, 1, AT(save_every)},
     {"--resume", "F", "goes on from a checkpoint", TEXT, 0, AT(resume)},
     {"--log", "F", "writes the lines as CSV", TEXT, 0, AT(log)},
+    {"--save-graph", "F", "writes the graph of a step, which the tool takes; F.update is the end of accumulated steps",
+     TEXT, 0, AT(save_graph)},
     {"--report", "F", "writes a page with the curve and the time of each kernel", TEXT, 0, AT(report)},
     {"--check", "N", "compares N random configurations with the reference device instead", WHOLE, 1, AT(checks)},
     {"--help", "", "this text", FLAG, 0, AT(help)},
@@ -151,10 +154,15 @@ static bool read_config(const example *model, int count, char **words, example_o
     return true;
 }
 
-static const option *find_option(const char *word)
+static bool has_option(const example *model, const option *given)
+{
+    return given->offset != AT(data) || given->kind != TEXT || model->open_file;
+}
+
+static const option *find_option(const example *model, const char *word)
 {
     for (int i = 0; i < OPTIONS; i++)
-        if (strcmp(options[i].name, word) == 0)
+        if (has_option(model, &options[i]) && strcmp(options[i].name, word) == 0)
             return &options[i];
     return NULL;
 }
@@ -176,7 +184,7 @@ bool example_options_read(const example *model, int count, char **words, example
     if (!read_config(model, count, words, out))
         return false;
     for (int i = 1; i < count; i++) {
-        const option *given = find_option(words[i]);
+        const option *given = find_option(model, words[i]);
         if (!given)
             return refuse(model, words[i], "", "there is no such option; --help lists them");
         const char *word = given->kind != FLAG && i + 1 < count ? words[i + 1] : NULL;
@@ -197,7 +205,9 @@ void example_options_help(const example *model)
 {
     printf("%s: %s\n\nusage: %s [OPTION ...]\n", model->name, model->summary, model->name);
     for (int i = 0; i < OPTIONS; i++)
-        printf("  %-20s %-27s %s\n", options[i].name, options[i].value, options[i].meaning);
+        if (has_option(model, &options[i]))
+            printf("  %-20s %-27s %s\n", options[i].name, options[i].value,
+                   options[i].meaning ? options[i].meaning : model->file);
     printf("\nNumbers of the configuration (small, original):\n");
     for (int i = 0; i < example_field_count(model); i++) {
         const example_field *field = example_field_at(model, i);

@@ -1,5 +1,7 @@
 /* The plans of a training: a step, or the two parts of an accumulated one, and a validation. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "train.h"
@@ -23,14 +25,46 @@ static tuff_status make_sums(training *self, const example_build *build, tuff_ar
     return *sums ? TUFF_OK : tuff_last_status();
 }
 
-static tuff_plan *compile(const training *self, tuff_graph *graph)
+/* For the command-line tool: `tuff tune warm F` fills a cache for this program. */
+static tuff_status save_graph(const training *self, const tuff_graph *graph, const tuff_compile_options *compile,
+                              const char *name, const char *ending)
+{
+    const char *file = self->options->save_graph;
+    const size_t length = strlen(file) + strlen(ending) + 1;
+    const int count = tuff_parameters_count(self->run.parameters);
+    char *path = malloc(length);
+    tuff_array **arrays = malloc((size_t)count * sizeof(tuff_array *));
+    const char **names = malloc((size_t)count * sizeof *names);
+    tuff_status status = path && arrays && names ? TUFF_OK : TUFF_E_OOM_HOST;
+    for (int i = 0; i < count && status == TUFF_OK; i++)
+        arrays[i] = tuff_parameters_at(self->run.parameters, i, &names[i]);
+    if (status == TUFF_OK) {
+        (void)snprintf(path, length, "%s%s", file, ending);
+        const tuff_graph_save_options options = {
+            .name = name, .compile = compile, .arrays = arrays, .names = names, .array_count = count};
+        status = tuff_graph_save(graph, path, &options);
+    }
+    free(path);
+    free(arrays);
+    free((void *)names);
+    return status;
+}
+
+/* ending: of the file of --save-graph; NULL: the graph is not for it. */
+static tuff_status compile(const training *self, tuff_graph *graph, const char *name, const char *ending,
+                           tuff_plan **out)
 {
     tuff_tune_options tuning;
     tuff_compile_options options =
         example_compile_options(self->run.optimized, self->options->precision, &tuning, self->options->deterministic);
     if (self->run.optimized)
         tuning.mode = self->options->tune;
-    return tuff_compile(graph, &options);
+    const tuff_status status =
+        self->options->save_graph && ending ? save_graph(self, graph, &options, name, ending) : TUFF_OK;
+    if (status != TUFF_OK)
+        return status;
+    *out = tuff_compile(graph, &options);
+    return *out ? TUFF_OK : tuff_last_status();
 }
 
 static void add_outputs(tuff_graph *graph, const tuff_optimizer_tensors *made)
@@ -60,9 +94,7 @@ static tuff_status make_step(training *self)
     if (status == TUFF_OK && !parts)
         add_outputs(graph, &made);
     if (status == TUFF_OK)
-        self->run.plan = compile(self, graph);
-    if (status == TUFF_OK && !self->run.plan)
-        status = tuff_last_status();
+        status = compile(self, graph, parts ? "batch" : "train", "", &self->run.plan);
     tuff_graph_destroy(graph);
     return status;
 }
@@ -76,8 +108,7 @@ static tuff_status make_update(training *self)
     tuff_status status = tuff_optimizer_update(self->run.optimizer, graph, &made);
     if (status == TUFF_OK) {
         add_outputs(graph, &made);
-        self->update = compile(self, graph);
-        status = self->update ? TUFF_OK : tuff_last_status();
+        status = compile(self, graph, "update", ".update", &self->run.update);
     }
     tuff_graph_destroy(graph);
     return status;
@@ -93,9 +124,10 @@ static tuff_status make_validation(training *self)
     tuff_status status = make_sums(self, &build, &self->validation_sums);
     if (status == TUFF_OK) {
         add_up(&build, loss, self->validation_sums);
-        self->run.validation = compile(self, graph);
-        status = self->run.validation ? example_write_fixed(&self->held_out, self->run.validation) : tuff_last_status();
+        status = compile(self, graph, "validation", NULL, &self->run.validation);
     }
+    if (status == TUFF_OK)
+        status = example_write_fixed(&self->held_out, self->run.validation);
     tuff_graph_destroy(graph);
     return status;
 }
@@ -107,11 +139,12 @@ tuff_status training_plans_create(training *self)
         example_optimizer_options(self->run.model, self->run.config, self->run.settings->steps);
     if (self->options->precision == TUFF_PRECISION_F16)
         options.loss_scaling = &scaling;
+    example_let_choose(&self->source, &options);
     self->run.optimizer = tuff_optimizer_create(self->run.parameters, &options);
     tuff_status status = self->run.optimizer ? make_step(self) : tuff_last_status();
     if (status == TUFF_OK && self->run.settings->accumulate > 1)
         status = make_update(self);
-    if (status == TUFF_OK && self->options->validate_every > 0)
+    if (status == TUFF_OK && (self->options->validate_every > 0 || self->run.model->is_evaluated))
         status = make_validation(self);
     return status == TUFF_OK ? example_write_fixed(&self->source, self->run.plan) : status;
 }
@@ -120,7 +153,7 @@ void training_plans_destroy(training *self)
 {
     tuff_plan_destroy(self->run.plan);
     tuff_plan_destroy(self->run.validation);
-    tuff_plan_destroy(self->update);
+    tuff_plan_destroy(self->run.update);
     tuff_array_destroy(self->sums);
     tuff_array_destroy(self->validation_sums);
     tuff_optimizer_destroy(self->run.optimizer);

@@ -20,15 +20,10 @@ double example_now(void)
 
 static tuff_status fill_batch(void *user, tuff_batch_room *room)
 {
-    const example_source *source = user;
-    source->model->fill(&(example_batch){.config = source->config,
-                                         .purpose = source->purpose,
-                                         .data = source->data,
-                                         .seed = source->seed,
-                                         .number = room->number,
-                                         .count = room->count,
-                                         .inputs = room->data});
-    return TUFF_OK;
+    const char *why = example_fill_batch(user, room->number, room->data);
+    if (why)
+        snprintf(room->message, room->message_size, "%s", why);
+    return why ? TUFF_E_USAGE : TUFF_OK;
 }
 
 /* Batches ahead of the device, in the optimized form. */
@@ -77,9 +72,11 @@ static tuff_status run_step(training *self)
     tuff_status status = self->run.model->before_step ? self->run.model->before_step(&self->run) : TUFF_OK;
     for (int64_t part = 0; part < parts && status == TUFF_OK; part++)
         status = run_batch(self, self->run.step * parts + part);
-    if (status == TUFF_OK && self->update)
-        status = tuff_plan_run(self->update);
+    if (status == TUFF_OK && self->run.update)
+        status = tuff_plan_run(self->run.update);
     self->run.step++;
+    if (status == TUFF_OK && self->run.model->after_step)
+        status = self->run.model->after_step(&self->run);
     if (status == TUFF_OK && self->run.step == self->first_step + 1) {
         /* The first step pays for kernels that drivers finish late. */
         status = tuff_device_wait(self->run.device);
@@ -139,6 +136,11 @@ static tuff_status loop(training *self)
 static tuff_status open_data(training *self)
 {
     const example *model = self->run.model;
+    if (self->options->data && model->open_file) {
+        self->run.data = model->open_file(self->run.device, self->run.config, self->run.seed, self->options->data);
+        self->explained = !self->run.data;
+        return self->run.data ? TUFF_OK : TUFF_E_IO;
+    }
     if (!model->open)
         return TUFF_OK;
     self->run.data = model->open(self->run.device, self->run.config, self->run.seed);
@@ -197,7 +199,7 @@ static tuff_status destroy(training *self)
 
 static int failed(const example *model, tuff_status status)
 {
-    fprintf(stderr, "%s: %s: %s\n", model->name, tuff_status_name(status), tuff_error());
+    fprintf(stderr, "%s: %s: %s\n", model->name, tuff_status_name(status), example_error());
     return 1;
 }
 

@@ -22,7 +22,6 @@ typedef struct training {
     example_run run;
     const example_options *options;
     example_source source, held_out; /* of training and validation */
-    tuff_plan *update;               /* of an accumulated step; NULL where steps are one plan */
     tuff_loader *loader;             /* NULL: batches are filled when they are needed */
     tuff_monitor *monitor;
     tuff_checkpoint_writer *writer;

@@ -32,7 +32,10 @@ tuff_status example_trial_create(example_trial *self, const example_source *sour
     tuff_tensor *loss = NULL;
     tuff_optimizer_tensors made = {0};
     tuff_tune_options tuning;
-    *self = (example_trial){.source = *source, .optimizer = tuff_optimizer_create(source->parameters, optimizer)};
+    tuff_optimizer_options chosen = *optimizer;
+    *self = (example_trial){.source = *source};
+    example_let_choose(&self->source, &chosen);
+    self->optimizer = tuff_optimizer_create(source->parameters, &chosen);
     const tuff_compile_options options = example_compile_options(source->optimized, precision, &tuning, false);
     tuff_graph *graph =
         self->optimizer ? example_graph(source, tuff_optimizer_batches(self->optimizer), &build, &loss) : NULL;

@@ -58,6 +58,16 @@ typedef struct tuff_batch_room {
 /* The same for a whole batch: called for several batches at once where there are several workers. */
 typedef tuff_status (*tuff_batch_source)(void *user, tuff_batch_room *room);
 
+/* When batches go to the device. The values that plans read are the same. */
+typedef enum tuff_upload {
+    TUFF_UPLOAD_DEFAULT,  /* AHEAD on devices with memory of their own and a second queue, else IN_ORDER */
+    TUFF_UPLOAD_IN_ORDER, /* in tuff_loader_next, on the queue that computes, behind the plan's earlier runs */
+    TUFF_UPLOAD_AHEAD     /* as soon as a batch is ready, beside the runs of plans, on a queue for uploads (Vulkan: of a
+                             family of transfers alone, else a second one of the family that computes): to device memory
+                             of the loader's, `ring` batches large, from where tuff_loader_next moves it to the inputs.
+                             Where the device has one queue, on that, which gains nothing */
+} tuff_upload;
+
 /* Zero is the default of every field that says so. Exactly one of sample, batch and path is the source. */
 typedef struct tuff_loader_options {
     const tuff_field *fields; /* 1 to 16 */
@@ -79,7 +89,8 @@ typedef struct tuff_loader_options {
        smaller one records overlap, as windows of a text do. */
     const char *path;
     uint64_t header_size, record_stride;
-    uint32_t reserved[16];
+    tuff_upload upload;
+    uint32_t reserved[15];
 } tuff_loader_options;
 
 /* Prepares batches. Used by one thread at a time, apart from its own threads. */
@@ -138,7 +149,8 @@ typedef struct tuff_loader_counters {
     /* Nanoseconds that it waited because the device had not taken up earlier batches: the device was busy, and nothing
        was lost. */
     uint64_t held_back;
-    uint64_t reserved[4];
+    uint64_t beside; /* bytes of the batches uploaded that a queue of their own had brought to the device */
+    uint64_t reserved[3];
 } tuff_loader_counters;
 /* Copies the counters' present values. */
 TUFF_API tuff_status tuff_loader_counters_get(const tuff_loader *loader, tuff_loader_counters *counters);

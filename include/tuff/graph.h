@@ -15,7 +15,8 @@ typedef struct tuff_plan tuff_plan;     /* a compiled graph: recorded once, run 
 
 /* A graph without nodes. device must outlive it. NULL on failure. */
 TUFF_API tuff_graph *tuff_graph_create(tuff_device *device);
-/* Frees the graph and its tensors. Plans compiled from it stay valid. NULL is allowed. */
+/* Frees the graph and its tensors. Plans compiled from it stay valid, but for those of a graph that was loaded
+   (tuff/graph_file.h), which takes its arrays with it. NULL is allowed. */
 TUFF_API void tuff_graph_destroy(tuff_graph *graph);
 
 /* Functions that build a graph never return NULL. The graph keeps its first error; from then on every builder returns a

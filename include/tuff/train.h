@@ -90,6 +90,24 @@ typedef struct tuff_loss_scaling {
     uint32_t reserved[8];
 } tuff_loss_scaling;
 
+/* What a step has computed when the program chooses the parameters that it updates, and the choice. */
+typedef struct tuff_update_choice {
+    tuff_graph *graph;
+    const struct tuff_optimizer_tensors *tensors; /* with tensor_norms and group_norms where the options ask for them */
+    /* [count], by index, in the parameter's shape, not scaled or clipped; NULL: frozen. */
+    tuff_tensor *const *gradients;
+    /* [count], by index, NULL at first: updated in every step. Else a tensor of any dtype, of rank 0, or of rank 1 with
+       an element for each row, which is what one index of the parameter's first axis holds. Where it is 0, parameter,
+       moments and average stay as they are in this step, bit for bit. Parameters may have a mask in common. */
+    tuff_tensor **masks;
+    int count, group_count;
+    uint64_t reserved[4];
+} tuff_update_choice;
+/* Called while a step's graph is built, in tuff_optimizer_apply or tuff_optimizer_update, once; builds masks out of the
+   tensors, or others of the graph, so that a choice needs neither the host nor another plan. What it returns other than
+   TUFF_OK is returned there. */
+typedef tuff_status (*tuff_update_chooser)(void *user, const tuff_update_choice *choice);
+
 /* Zero is the default of every field: AdamW with rate 1e-3, betas 0.9 and 0.999, epsilon 1e-8, no weight decay, no
    clipping, constant rate. */
 typedef struct tuff_optimizer_options {
@@ -117,7 +135,16 @@ typedef struct tuff_optimizer_options {
     int64_t steps_per_epoch; /* > 0: warmup_steps and total_steps count epochs of so many steps, and the rate changes
                                 between epochs only */
     double elementwise_rate; /* Muon: the rate of what AdamW updates; 0: learning_rate */
-    uint32_t reserved[2];
+    /* Which parameters, or rows of them, a step updates; NULL: all. Norms and clipping are of all gradients, and the
+       step counter, on which rates and the correction of moments depend, counts every step. Averages begin as w in the
+       first step, masked or not. What a rule takes of whole tensors it takes of all rows: Muon's orthogonal matrices,
+       Adafactor's root mean squares, and the columns of its matrices, which change where any row is updated. */
+    tuff_update_chooser choose;
+    void *choose_user;
+    /* What a mask leaves out has a gradient of zero in this step, instead of staying as it is: moments decay, and
+       they and weight decay move it. Norms and clipping are of all gradients nevertheless. */
+    bool zero_masked;
+    uint32_t reserved[7];
 } tuff_optimizer_options;
 
 /* The state of an optimizer: moments in slabs laid out as the parameters', and the step counter, an i32 array of rank
@@ -175,6 +202,9 @@ TUFF_API tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *par
 /* Loads what tuff_checkpoint_save wrote. If names or shapes differ, the result is TUFF_E_FORMAT or TUFF_E_SHAPE and
    nothing is changed. optimizer may be NULL: its state in the file is then ignored. */
 TUFF_API tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer);
+/* Loads the averages of the parameters (average_decay) instead of the parameters, as what a trained model is run with;
+   frozen parameters, which have none, are as they are. TUFF_E_FORMAT where the file holds no averages. */
+TUFF_API tuff_status tuff_checkpoint_load_average(const char *path, tuff_parameters *parameters);
 
 #ifdef __cplusplus
 }

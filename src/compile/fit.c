@@ -4,6 +4,7 @@
 
 #include "compile/rewrite/matmul_merge.h"
 #include "compile/rewrite/narrow_sources.h"
+#include "compile/rewrite/separate_parts.h"
 #include "compile/rewrite/simplify.h"
 
 #define MAX_STEPS 16 /* of the first search for how much must be computed again */
@@ -39,6 +40,7 @@ static tuff_status prepare(fitting *self)
     to->passes->found = (tune_config){.set = {0}};
     if (self->options->fuse == TUFF_FUSE_ALL)
         TRY(tuff__merge_matmuls(*to->graph, to->passes));
+    TRY(tuff__separate_parts(*to->graph));
     TRY(tuff__narrow_sources(*to->graph, self->options->precision));
     TRY(tuff__fuse(*to->graph, self->options, self->bindings, to->passes, to->fusion));
     if (self->options->fuse != TUFF_FUSE_ALL)

@@ -391,29 +391,63 @@ static tuff_tensor *copy_node(const subgraph *self, tuff_graph *graph, tuff_tens
     return copy;
 }
 
-static tuff_status build(const subgraph *self, tuff_graph *graph, tuff_tensor **made)
+tuff_dtype tuff__subgraph_dtype(const subgraph *self, const node *at)
+{
+    const tuff_dtype dtype = at->outputs[0].dtype, stored = self->fusion->facts[at->id].storage;
+    const bool narrow = dtype == TUFF_F32 && tuff__dtype_is_float(stored);
+    return narrow ? stored : dtype;
+}
+
+tuff_dtype tuff__subgraph_rounding(const subgraph *self, const node *at)
+{
+    const tuff_dtype dtype = at->outputs[0].dtype, rounding = self->fusion->facts[at->id].rounding;
+    return dtype == TUFF_F32 && rounding != TUFF_F32 ? rounding : tuff__subgraph_dtype(self, at);
+}
+
+bool tuff__subgraph_reads_roots(const subgraph *self)
+{
+    for (int i = 0; i < self->node_count; ++i)
+        for (int k = 0; k < self->nodes[i]->input_count && !self->read[i]; ++k)
+            if (is_among(self->nodes[i]->inputs[k]->node, self->task->roots, self->task->root_count))
+                return true;
+    return false;
+}
+
+/* What the task reads as its number in the list of reads says. */
+static tuff_tensor *make_input(const subgraph *self, tuff_graph *graph, const node *at, int number, bool as_stored)
+{
+    char name[16];
+    const tuff_dtype dtype = at->outputs[0].dtype, stored = as_stored ? tuff__subgraph_dtype(self, at) : dtype;
+    tuff_tensor *input =
+        tuff_input(graph, tuff__subgraph_name('r', number, name), stored, tuff__subgraph_shape(self, at));
+    return stored != dtype ? tuff_cast(input, dtype) : input;
+}
+
+static tuff_status build(const subgraph *self, tuff_graph *graph, bool as_stored, tuff_tensor **made)
 {
     char name[16];
     int read = 0;
     for (int i = 0; i < self->node_count; ++i) {
         const node *at = self->nodes[i];
-        made[i] = self->read[i] ? tuff_input(graph, tuff__subgraph_name('r', read++, name), at->outputs[0].dtype,
-                                             tuff__subgraph_shape(self, at))
-                                : copy_node(self, graph, made, at);
+        made[i] = self->read[i] ? make_input(self, graph, at, read++, as_stored) : copy_node(self, graph, made, at);
         if (made[i] == NULL)
             return TUFF_E_OOM_HOST;
         TRY(tuff_graph_status(graph));
     }
-    for (int i = 0; i < self->task->root_count; ++i)
-        tuff_output(graph, tuff__subgraph_name('o', i, name), made[self->position[self->task->roots[i]->id]]);
+    for (int i = 0; i < self->task->root_count; ++i) {
+        const node *root = self->task->roots[i];
+        const tuff_dtype dtype = root->outputs[0].dtype, stored = as_stored ? tuff__subgraph_dtype(self, root) : dtype;
+        tuff_tensor *result = made[self->position[root->id]];
+        tuff_output(graph, tuff__subgraph_name('o', i, name), stored != dtype ? tuff_cast(result, stored) : result);
+    }
     return tuff_graph_status(graph);
 }
 
-tuff_status tuff__subgraph_graph(const subgraph *self, tuff_device *device, tuff_graph **out)
+tuff_status tuff__subgraph_graph(const subgraph *self, tuff_device *device, bool as_stored, tuff_graph **out)
 {
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor **made = tuff__calloc((size_t)self->node_count, sizeof *made);
-    tuff_status status = graph == NULL || made == NULL ? TUFF_E_OOM_HOST : build(self, graph, made);
+    tuff_status status = graph == NULL || made == NULL ? TUFF_E_OOM_HOST : build(self, graph, as_stored, made);
     tuff__free(made);
     if (status != TUFF_OK) {
         tuff_graph_destroy(graph);

@@ -42,7 +42,15 @@ int64_t tuff__subgraph_index_bound(const subgraph *self);
 
 /* "r0", "r1", ... for reads and "o0", ... for roots; another call needs another buffer of 16 bytes. */
 const char *tuff__subgraph_name(char kind, int index, char *buffer);
-/* The subgraph as a graph with those names: the caller's. It borrows the constants of the fusion's graph. */
-tuff_status tuff__subgraph_graph(const subgraph *self, tuff_device *device, tuff_graph **out);
+/* The subgraph as a graph with those names: the caller's. It borrows the constants of the fusion's graph. as_stored:
+   inputs and outputs have the dtypes of tuff__subgraph_dtype, with casts, so that a plan reads and stores as the task
+   does; else those of the nodes. */
+tuff_status tuff__subgraph_graph(const subgraph *self, tuff_device *device, bool as_stored, tuff_graph **out);
+/* With which dtype the task has a node in memory: fewer bits than the node's where the plan has a precision. */
+tuff_dtype tuff__subgraph_dtype(const subgraph *self, const node *at);
+/* What the values of a node are rounded to in memory: that dtype, or the same in more bits. */
+tuff_dtype tuff__subgraph_rounding(const subgraph *self, const node *at);
+/* Whether the task computes with what it stores, which may be rounded by then. */
+bool tuff__subgraph_reads_roots(const subgraph *self);
 
 #endif

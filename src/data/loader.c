@@ -23,6 +23,8 @@ static tuff_status check_options(const tuff_loader_options *o)
                     WORKERS_MAX, RING_MAX);
     if (!(o->patience >= 0 && o->patience <= 1e6))
         return FAIL(TUFF_E_USAGE, "loader: the patience must be 0 to 1e6 seconds, got %g", o->patience);
+    if ((unsigned)o->upload > TUFF_UPLOAD_AHEAD)
+        return FAIL(TUFF_E_USAGE, "loader: %d is no tuff_upload", (int)o->upload);
     if (o->sample_count == 0 && o->sample)
         return FAIL(TUFF_E_USAGE, "loader: a source of samples needs their number, sample_count");
     if (o->sample_count == 0 && o->batch && (o->shuffle || o->keep_last))
@@ -62,11 +64,19 @@ static tuff_status make_slot(tuff_loader *self, loader_slot *slot)
     }
     if (!self->device || tuff__device_is_reference(self->device))
         return TUFF_OK;
-    return tuff__staging_create(self->device, layout->upload_size, &slot->staging);
+    return tuff__staging_create(self->device, layout->upload_size, self->sends, &slot->staging);
+}
+
+static bool shall_send(const tuff_loader *self)
+{
+    if (!self->device || self->options.upload == TUFF_UPLOAD_IN_ORDER)
+        return false;
+    return self->options.upload == TUFF_UPLOAD_AHEAD || tuff__device_gains_by_sending(self->device);
 }
 
 static tuff_status make_ring(tuff_loader *self)
 {
+    self->sends = shall_send(self);
     self->slots = tuff__calloc((size_t)self->options.ring, sizeof *self->slots);
     self->workers = tuff__calloc((size_t)self->options.workers, sizeof *self->workers);
     if (!self->slots || !self->workers)
@@ -263,6 +273,8 @@ static tuff_status upload_taken(tuff_loader *self, tuff_plan *plan, loader_slot 
     TRY(upload(self, plan, slot));
     for (int i = 0; i < self->layout.part_count; i++)
         self->counters.uploaded += self->layout.parts[i].size;
+    if (self->sends && tuff__device_has_upload_queue(self->device))
+        self->counters.beside += self->layout.upload_size;
     return TUFF_OK;
 }
 

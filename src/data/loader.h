@@ -1,7 +1,7 @@
 /* A loader from the inside. Batches have numbers, counted over all epochs; number n is made in slot n % ring. Workers
    take units, a few samples of a batch each, in order; whoever ends the last unit of a batch packs it and copies it to
-   staging memory. Sources write to memory that belongs to the loader alone, never to the device's: one that hangs may
-   still write when the device is closed.
+   staging memory, which is sent to the device at once where uploads run ahead. Sources write to memory that belongs to
+   the loader alone, never to the device's: one that hangs may still write when the device is closed.
 
    The lock guards everything that changes but the contents of a slot, which belong to the workers while it is FILLING
    and to the program's thread while it is TAKEN. */
@@ -84,6 +84,7 @@ struct tuff_loader {
     tuff_device *device;               /* NULL: the host */
     int64_t sample_count, batch_count; /* of an epoch; 0: endless */
     int64_t unit;                      /* samples that a worker takes at a time */
+    bool sends;                        /* batches go to the device when they are ready, ahead of their steps */
     char *path;
     file_reader file; /* fd -1: none */
 

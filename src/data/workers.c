@@ -159,9 +159,10 @@ static tuff_status finish_batch(const tuff_loader *self, loader_slot *slot)
     if (!slot->staging)
         return TUFF_OK;
     TRY(wait_for_staging(self, slot));
-    if (is_wanted(self))
-        memcpy(tuff__staging_memory(slot->staging), slot->memory, (size_t)self->layout.upload_size);
-    return TUFF_OK;
+    if (!is_wanted(self))
+        return TUFF_OK;
+    memcpy(tuff__staging_memory(slot->staging), slot->memory, (size_t)self->layout.upload_size);
+    return self->sends ? tuff__staging_send(slot->staging, self->layout.upload_size) : TUFF_OK;
 }
 
 /* Of the units that failed, the first in order is reported, whichever failed first in time. */

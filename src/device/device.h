@@ -17,6 +17,9 @@ struct tuff_array {
     tuff_shape shape;
 };
 
+/* An array over a part of a storage, which nobody checks. Takes over the caller's reference to it, and gives it up
+   where there is no memory: NULL. Destroyed with tuff_array_destroy. */
+tuff_array *tuff__array_over(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype, tuff_shape shape);
 /* The first byte of the storage behind the array's elements. */
 uint64_t tuff__array_end(const tuff_array *array);
 /* Whether two arrays have elements in common. */
@@ -62,7 +65,9 @@ void *tuff__storage_host(storage *storage);            /* the bytes on the refer
 uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 bool tuff__storage_is_imported(const storage *storage); /* the application may write it unseen */
-void tuff__storage_touch(storage *storage);             /* raises the version */
+/* For graphs from files: from here on the storage counts as imported, as the one that it was made after. */
+void tuff__storage_pose_imported(storage *storage);
+void tuff__storage_touch(storage *storage); /* raises the version */
 tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
                                 uint64_t size);
 tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);
@@ -77,13 +82,23 @@ typedef struct staging_move {
     storage *storage;
     uint64_t offset, staging_offset, size; /* bytes; a size of 0 is nothing to do */
 } staging_move;
-tuff_status tuff__staging_create(tuff_device *device, uint64_t size, staging **out);
+/* sends: tuff__staging_send may be called, for which the staging has device memory of the same size. */
+tuff_status tuff__staging_create(tuff_device *device, uint64_t size, bool sends, staging **out);
 void tuff__staging_destroy(staging *staging); /* NULL is allowed; waits, within bounds, for copies under way */
 void *tuff__staging_memory(staging *staging);
 /* Enqueue copies, of which the last series must be known to be done (tuff__staging_poll), and return: ordered after
    everything submitted earlier, before everything later. At most MAX_STAGED_COPIES. */
 tuff_status tuff__staging_upload(staging *staging, const staging_move *moves, int count);
 tuff_status tuff__staging_download(staging *staging, const staging_move *moves, int count);
+/* Enqueues the copy of the first size bytes of the memory to the device, beside the kernels where there is a queue for
+   that, and returns; the last series of copies must be known to be done. The next tuff__staging_upload then only moves
+   them on the device, ordered as ever, which is short. What was sent and not uploaded is lost when the next is sent.
+   Nothing on the reference device. */
+tuff_status tuff__staging_send(staging *staging, uint64_t size);
+/* Whether the device has a queue for that beside the one that computes, and whether sending pays there: where the
+   device has memory of its own. */
+bool tuff__device_has_upload_queue(tuff_device *device);
+bool tuff__device_gains_by_sending(tuff_device *device);
 /* Whether the copies enqueued last are done; true where there were none. Does not wait. */
 tuff_status tuff__staging_poll(staging *staging, bool *done);
 

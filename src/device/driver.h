@@ -108,14 +108,22 @@ typedef struct driver {
                                uint64_t to_offset, uint64_t size);
 
     /* Memory of the host, pinned where the API can do that, from and to which the device copies while the host goes on.
-       *memory: size bytes, valid until staging_destroy, which waits, within bounds, for copies under way. */
-    tuff_status (*staging_create)(driver_device *device, uint64_t size, driver_staging **staging, void **memory);
+       *memory: size bytes, valid until staging_destroy, which waits, within bounds, for copies under way. sends:
+       staging_send may be called. */
+    tuff_status (*staging_create)(driver_device *device, uint64_t size, bool sends, driver_staging **staging,
+                                  void **memory);
     void (*staging_destroy)(driver_device *device, driver_staging *staging);
     /* Enqueues copies to buffers where `upload`, else from them, and returns: ordered after earlier submissions and
        before later ones. count is 1 to MAX_STAGED_COPIES; the staging's earlier copies are known to be done. */
     tuff_status (*staging_copy)(driver_device *device, driver_staging *staging, const staged_copy *copies, int count,
                                 bool upload);
-    /* Whether these copies are done, without waiting; then the host sees what they brought. Fails where they did. */
+    /* Enqueues the copy of the first size bytes to device memory that belongs to the staging, and returns: on the queue
+       of uploads, beside earlier and later submissions. The next staging_copy up is ordered behind it and takes the
+       bytes from there. The staging's earlier copies are known to be done. */
+    tuff_status (*staging_send)(driver_device *device, driver_staging *staging, uint64_t size);
+    /* Whether that queue is another than the one that computes. */
+    bool (*has_upload_queue)(driver_device *device);
+    /* Whether all of these are done, without waiting; then the host sees what they brought. Fails where they did. */
     tuff_status (*staging_poll)(driver_device *device, driver_staging *staging, bool *done);
 
     /* cached: the bytes that an earlier call gave in *made, proved undamaged; an empty blob compiles the text. made:

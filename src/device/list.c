@@ -1,11 +1,13 @@
 /* Lists the devices of every driver that was built in, and finds the one that a selector means. Each API is asked once,
    at the first need of it: loading its drivers takes longer than compiling a small graph. */
+#define _POSIX_C_SOURCE 200809L
 #include "device/list.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -98,6 +100,13 @@ const char *tuff_device_absence(const char *api)
 /* Bytes of one array on the reference device: more than any host has, less than what makes allocators complain. */
 #define HOST_LIMIT ((uint64_t)1 << 39)
 
+/* 0 where the system does not say. */
+static uint64_t host_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+}
+
 static void describe_reference(tuff_device_info *info)
 {
     *info = (tuff_device_info){
@@ -105,6 +114,7 @@ static void describe_reference(tuff_device_info *info)
         .selector = "reference",
         .api = "reference",
         .device_class = TUFF_DEVICE_REFERENCE,
+        .memory_size = host_memory(),
         .max_allocation = HOST_LIMIT,
         .max_binding = HOST_LIMIT,
         .offset_alignment = 16,

@@ -10,6 +10,7 @@ struct staging {
     driver_staging *driver; /* NULL on the reference device */
     void *memory;
     uint64_t size;
+    bool sends;
 };
 
 static tuff_status make_memory(staging *self)
@@ -19,14 +20,15 @@ static tuff_status make_memory(staging *self)
         self->memory = self->size <= SIZE_MAX ? tuff__calloc((size_t)self->size, 1) : NULL;
         return self->memory ? TUFF_OK : TUFF_E_OOM_HOST;
     }
+    const driver *calls = device->driver;
     TRY(tuff__device_begin(device));
-    tuff_status status = device->driver->staging_create(device->handle, self->size, &self->driver, &self->memory);
+    tuff_status status = calls->staging_create(device->handle, self->size, self->sends, &self->driver, &self->memory);
     if (tuff__pool_relieves(device, status))
-        status = device->driver->staging_create(device->handle, self->size, &self->driver, &self->memory);
+        status = calls->staging_create(device->handle, self->size, self->sends, &self->driver, &self->memory);
     return tuff__device_end(device, status);
 }
 
-tuff_status tuff__staging_create(tuff_device *device, uint64_t size, staging **out)
+tuff_status tuff__staging_create(tuff_device *device, uint64_t size, bool sends, staging **out)
 {
     *out = NULL;
     staging *self = tuff__calloc(1, sizeof *self);
@@ -34,6 +36,7 @@ tuff_status tuff__staging_create(tuff_device *device, uint64_t size, staging **o
         return TUFF_E_OOM_HOST;
     self->device = device;
     self->size = size > 0 ? size : 1;
+    self->sends = sends;
     const tuff_status status = make_memory(self);
     if (status == TUFF_OK)
         *out = self;
@@ -124,6 +127,28 @@ tuff_status tuff__staging_upload(staging *self, const staging_move *moves, int c
 tuff_status tuff__staging_download(staging *self, const staging_move *moves, int count)
 {
     return move_all(self, moves, count, false);
+}
+
+tuff_status tuff__staging_send(staging *self, uint64_t size)
+{
+    tuff_device *device = self->device;
+    if (!self->sends || size > self->size)
+        return FAIL(TUFF_E_USAGE, "%llu bytes sent of staging memory that has %llu%s", (unsigned long long)size,
+                    (unsigned long long)self->size, self->sends ? "" : " and does not send");
+    if (!self->driver || size == 0)
+        return TUFF_OK;
+    TRY(tuff__device_begin_work(device));
+    return tuff__device_end_work(device, device->driver->staging_send(device->handle, self->driver, size));
+}
+
+bool tuff__device_has_upload_queue(tuff_device *device)
+{
+    return device->driver && device->driver->has_upload_queue(device->handle);
+}
+
+bool tuff__device_gains_by_sending(tuff_device *device)
+{
+    return device->info.device_class == TUFF_DEVICE_GPU_DISCRETE && tuff__device_has_upload_queue(device);
 }
 
 tuff_status tuff__staging_poll(staging *self, bool *done)

@@ -17,6 +17,7 @@ struct reference_plan {
     bool carries_bounds;
     double slack;       /* as evaluations have it */
     tuff_dtype storage; /* the rounding that bounds allow of each value; f32: none beyond that of its op */
+    const reference_rounding *rounding; /* NULL: none */
     bool has_run;
 };
 
@@ -221,6 +222,42 @@ static void round_value(const node *at, const held *from, held *to)
     }
 }
 
+/* To the nearest number of so many bits on a grid that is stretched. */
+static double round_on_grid(double value, int bits, double stretch)
+{
+    const int least = bits == 11 ? -24 : -149; /* exponents of the last bit of subnormal numbers */
+    int exponent;
+    if (!isfinite(value) || value == 0)
+        return value;
+    (void)frexp(value * stretch, &exponent);
+    const int last = exponent - bits > least ? exponent - bits : least;
+    return ldexp(rint(ldexp(value * stretch, -last)), last) / stretch;
+}
+
+/* Nodes whose operands are rounded have at most two; copies: of them, freed by the caller. */
+static tuff_status round_operands(const reference_plan *plan, const node *at, const double **values, double **copies)
+{
+    const int bits = plan->rounding->operands[at->id];
+    for (int i = 0; i < at->input_count && i < 2; i++) {
+        const int64_t count = tuff_shape_count(at->inputs[i]->shape);
+        copies[i] = doubles(count + 1);
+        if (!copies[i])
+            return TUFF_E_OOM_HOST;
+        for (int64_t k = 0; k < count; k++)
+            copies[i][k] = round_on_grid(values[i][k], bits, plan->rounding->stretch);
+        values[i] = copies[i];
+    }
+    return TUFF_OK;
+}
+
+static void round_result(const reference_plan *plan, const node *at)
+{
+    const int bits = plan->rounding ? plan->rounding->results[at->id] : 0;
+    double *values = plan->values[at->id].value;
+    for (int64_t i = 0; bits > 0 && i < element_count(at); i++)
+        values[i] = round_on_grid(values[i], bits, plan->rounding->stretch);
+}
+
 #define MAX_FEW 8
 
 /* What tuff__evaluate wants of a node; the lists of inputs are short but for CONCAT's. */
@@ -234,6 +271,7 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
     const double **values = many ? tuff__calloc(2 * count, sizeof *values) : few_values;
     tuff_shape *shapes = many ? tuff__calloc(count, sizeof *shapes) : few_shapes;
     tuff_dtype *dtypes = many ? tuff__calloc(count, sizeof *dtypes) : few_dtypes;
+    double *rounded[2] = {NULL, NULL};
     tuff_status status = TUFF_E_OOM_HOST;
     if (values && shapes && dtypes) {
         for (size_t i = 0; i < count; i++) {
@@ -243,6 +281,10 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
             shapes[i] = at->inputs[i]->shape;
             dtypes[i] = at->inputs[i]->dtype;
         }
+        status = plan->rounding && plan->rounding->operands[at->id] > 0 ? round_operands(plan, at, values, rounded)
+                                                                        : TUFF_OK;
+    }
+    if (status == TUFF_OK)
         status = tuff__evaluate(&(evaluation){.op = at->op,
                                               .attributes = &at->attributes,
                                               .input_count = at->input_count,
@@ -255,7 +297,8 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
                                               .value = plan->values[at->id].value,
                                               .error = plan->values[at->id].error,
                                               .slack = plan->slack});
-    }
+    tuff__free(rounded[0]);
+    tuff__free(rounded[1]);
     if (many) {
         tuff__free(values);
         tuff__free(shapes);
@@ -290,6 +333,7 @@ static tuff_status run_node(reference_plan *plan, const node *at)
     if (made_before && plan->values[at->id].error)
         memset(plan->values[at->id].error, 0, (size_t)element_count(at) * sizeof(double));
     allow_rounding(plan, at);
+    round_result(plan, at);
     return TUFF_OK;
 }
 
@@ -394,6 +438,11 @@ void tuff__reference_set_storage(reference_plan *plan, tuff_dtype dtype)
 void tuff__reference_set_slack(reference_plan *plan, double slack)
 {
     plan->slack = slack;
+}
+
+void tuff__reference_set_rounding(reference_plan *plan, const reference_rounding *rounding)
+{
+    plan->rounding = rounding;
 }
 
 tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, double *bounds)

@@ -37,4 +37,15 @@ void tuff__reference_set_storage(reference_plan *plan, tuff_dtype dtype);
 void tuff__reference_set_slack(reference_plan *plan, double slack);
 tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, double *bounds);
 
+/* Runs that round on the way, as kernels do which store with fewer bits: what such runs of one program differ by says
+   how far rounding moves its results. Both lists are by the id of a node of the plan's graph. 11 bits have the least
+   number of f16; nothing overflows. */
+typedef struct reference_rounding {
+    const unsigned char *results;  /* bits of the significands that a result is rounded to; 0: as it is */
+    const unsigned char *operands; /* the same of what a node reads of its operands */
+    double stretch;                /* of the grid that is rounded to, against that of the dtype: 1 to 2 */
+} reference_rounding;
+/* rounding must outlive the runs; NULL: none. */
+void tuff__reference_set_rounding(reference_plan *plan, const reference_rounding *rounding);
+
 #endif

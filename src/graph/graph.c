@@ -27,6 +27,9 @@ void tuff_graph_destroy(tuff_graph *graph)
         return;
     if (graph->owns_step)
         tuff_array_destroy(graph->step_array);
+    for (int i = 0; i < graph->array_count; i++)
+        tuff_array_destroy(graph->arrays[i].array);
+    tuff__free(graph->arrays);
     tuff__free(graph->nodes);
     tuff__free(graph->outputs);
     tuff__free(graph->assigns);

@@ -56,6 +56,12 @@ typedef struct graph_output {
     tuff_tensor *tensor;
 } graph_output;
 
+/* An array that came with a graph that was read. */
+typedef struct graph_array {
+    tuff_array *array;
+    const char *name; /* "" where it has none */
+} graph_array;
+
 struct tuff_graph {
     tuff_device *device;
     arena arena;
@@ -67,6 +73,8 @@ struct tuff_graph {
     int assign_count, assign_capacity;
     segment *segments;
     int segment_count, segment_capacity;
+    graph_array *arrays; /* destroyed with the graph */
+    int array_count;
     int copy_count;     /* recomputations so far */
     int copy;           /* of the nodes being made */
     tuff_phase phase;   /* likewise */

@@ -258,6 +258,15 @@ static bool has_narrow_vectors(const assembly_request *request)
     return any;
 }
 
+static bool stores_wide_halves(const assembly_request *request)
+{
+    bool any = false;
+    for (int i = 0; i < request->buffer_count; ++i)
+        any |=
+            !request->glsl && request->vec > 4 && request->buffers[i].written && request->buffers[i].dtype == TUFF_F16;
+    return any;
+}
+
 static void add_glsl_buffers(const assembly_request *request, text *out)
 {
     tuff__text_add(out, "layout(std430, set = 0, binding = 0) readonly buffer P_ { int p[]; };\n");
@@ -333,6 +342,8 @@ static tuff_status compose(const expansion *self, text *out)
     tuff__text_add_bytes(out, prelude, strlen(prelude));
     if (has_narrow_vectors(request))
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.glsl"));
+    if (stores_wide_halves(request))
+        tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.cl"));
     text used = {0};
     tuff__text_add(&used, "%s%s%s", tuff__text_get(self->header), tuff__text_get(self->body),
                    request->defines == NULL ? "" : request->defines);

@@ -42,16 +42,29 @@ static void end(comparison *self)
     tuff__subgraph_destroy(self->part);
 }
 
+/* What results are rounded to where one of them has 16 bits. */
+static tuff_dtype narrowest(const subgraph *part)
+{
+    tuff_dtype found = TUFF_F32;
+    for (int i = 0; i < tuff__subgraph_root_count(part); ++i) {
+        const tuff_dtype one = tuff__subgraph_rounding(part, tuff__subgraph_root(part, i));
+        found = one == TUFF_F16 || one == TUFF_BF16 ? one : found;
+    }
+    return found;
+}
+
 static tuff_status begin_host(comparison *self, tuff_device *device)
 {
     tuff_graph *graph;
-    TRY(tuff__subgraph_graph(self->part, device, &graph));
+    TRY(tuff__subgraph_graph(self->part, device, false, &graph));
     const tuff_status status = tuff__reference_create(graph, &self->host);
     if (status != TUFF_OK)
         tuff_graph_destroy(graph);
     TRY(status);
     tuff__reference_carry_bounds(self->host, true);
     tuff__reference_set_slack(self->host, SLACK);
+    if (tuff__subgraph_reads_roots(self->part))
+        tuff__reference_set_storage(self->host, narrowest(self->part));
     return TUFF_OK;
 }
 
@@ -77,7 +90,14 @@ static double rounding_of(tuff_dtype dtype)
     return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0x1p-24;
 }
 
-/* What is no number on the host is not judged: at the edges of a function's domain a rounding decides. */
+/* Half of the least number above 0. */
+static double least_of(tuff_dtype dtype)
+{
+    return dtype == TUFF_F16 ? 0x1p-25 : (double)FLT_MIN;
+}
+
+/* dtype: what was rounded to. What is no number on the host is not judged: at the edges of a function's domain a
+   rounding decides. */
 static bool is_right(tuff_dtype dtype, double got, double value, double bound)
 {
     if (!isfinite(value) || !isfinite(bound))
@@ -87,14 +107,14 @@ static bool is_right(tuff_dtype dtype, double got, double value, double bound)
     const double most = dtype == TUFF_F16 ? 65504 : FLT_MAX;
     if (!isfinite(got))
         return fabs(value) + SLACK * bound > most;
-    return fabs(got - value) <= SLACK * bound + rounding_of(dtype) * fabs(value) + (double)FLT_MIN;
+    return fabs(got - value) <= SLACK * bound + rounding_of(dtype) * fabs(value) + least_of(dtype);
 }
 
 /* Of one root; got has its elements in order. */
 static void judge_root(const comparison *self, int index, const double *got, char *wrong, size_t size)
 {
     const expectation *root = &self->roots[index];
-    const tuff_dtype dtype = tuff__subgraph_root(self->part, index)->outputs[0].dtype;
+    const tuff_dtype dtype = tuff__subgraph_rounding(self->part, tuff__subgraph_root(self->part, index));
     int64_t failures = 0, first = -1;
     for (int64_t i = 0; i < root->count; ++i)
         if (!is_right(dtype, got[i], root->values[i], root->bounds[i]) && failures++ == 0)
@@ -245,13 +265,14 @@ static tuff_status write_both(const comparison *self, tuff_plan *plan, task_kind
     for (int i = 0; i < tuff__subgraph_read_count(self->part); ++i) {
         const node *at = tuff__subgraph_read(self->part, i);
         const int64_t count = tuff_shape_count(tuff__subgraph_shape(self->part, at));
-        const size_t bytes = (size_t)count * tuff_dtype_size(at->outputs[0].dtype);
+        const tuff_dtype dtype = tuff__subgraph_dtype(self->part, at);
+        const size_t bytes = (size_t)count * tuff_dtype_size(dtype);
         double *values = tuff__calloc((size_t)count + 1, sizeof *values);
         void *data = tuff__alloc(bytes);
         tuff_status status = values == NULL || data == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
         if (status == TUFF_OK) {
             make_up(self, kind, at, count, values);
-            tuff__from_double(at->outputs[0].dtype, values, count, data);
+            tuff__from_double(dtype, values, count, data);
             status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
         }
         if (status == TUFF_OK) /* one that the simplified graph has no use for is no input of the plan */
@@ -282,7 +303,7 @@ static tuff_status compare_plan(const comparison *self, tuff_plan *plan, char *w
 {
     char name[16];
     for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
-        const tuff_dtype dtype = tuff__subgraph_root(self->part, i)->outputs[0].dtype;
+        const tuff_dtype dtype = tuff__subgraph_dtype(self->part, tuff__subgraph_root(self->part, i));
         const size_t count = (size_t)self->roots[i].count, bytes = count * tuff_dtype_size(dtype);
         double *got = tuff__calloc(count + 1, sizeof *got);
         void *data = tuff__alloc(bytes);
@@ -333,7 +354,7 @@ static tuff_status hear_ragged(comparison *self, tuff_device *device, const stru
     TRY(tuff__subgraph_create(fusion, task, &self->part));
     TRY(shrink(self->part));
     TRY(begin_host(self, device));
-    TRY(tuff__subgraph_graph(self->part, device, &graph));
+    TRY(tuff__subgraph_graph(self->part, device, true, &graph));
     tuff_compile_options plain = *options;
     plain.memory_budget = 0;
     tuff_plan *plan;

@@ -19,7 +19,9 @@
 
 #define COUNTER_NAME "optimizer.step"
 #define BATCHES_NAME "optimizer.batches"
+#define AVERAGE_PREFIX "optimizer.average."
 #define OWN_METADATA_MAX 3
+#define TENSOR_NAME_MAX 256
 
 /* Does not depend on the order of tensors in the file. */
 static void add_to_hash(uint64_t *hash, const tuff_file_tensor *tensor)
@@ -225,6 +227,34 @@ static tuff_status check_no_more(const char *path, const tuff_file *file, tuff_p
     return TUFF_OK;
 }
 
+/* The tensor that a parameter's average is in; its own where it has none. */
+static const char *average_name(const tuff_file *file, const char *name, char *room, bool *found)
+{
+    tuff_file_tensor tensor;
+    snprintf(room, TENSOR_NAME_MAX, AVERAGE_PREFIX "%s", name);
+    *found = tuff_file_find(file, room, &tensor) == TUFF_OK;
+    return *found ? room : name;
+}
+
+/* The list is of parameters alone. */
+static tuff_status read_averages(state_list *self, const char *path, const tuff_file *file)
+{
+    char room[TENSOR_NAME_MAX];
+    bool any = false;
+    for (int i = 0; i < self->tensor_count; i++) {
+        const state_tensor *into = &self->tensors[i];
+        tuff_file_tensor tensor;
+        bool found;
+        const char *name = average_name(file, into->name, room, &found);
+        TRY(find_tensor(path, file, name, into->dtype, into->shape, &tensor));
+        if (tensor.size > 0)
+            memcpy(into->data, tensor.data, (size_t)tensor.size);
+        any = any || found;
+    }
+    return any ? TUFF_OK
+               : FAIL(TUFF_E_FORMAT, "%s: holds no averages of its parameters: it was trained without any", path);
+}
+
 static tuff_status read_file(state_list *self, const char *path, const tuff_file *file)
 {
     tuff_file_tensor tensor;
@@ -244,26 +274,36 @@ static tuff_status read_file(state_list *self, const char *path, const tuff_file
 
 /* Nothing on the device changes before the whole file was found sound. */
 static tuff_status load(state_list *self, const char *path, const tuff_file *file, tuff_parameters *parameters,
-                        tuff_optimizer *optimizer)
+                        tuff_optimizer *optimizer, bool averages)
 {
     TRY(check_format(path, file));
     if (optimizer)
         TRY(check_optimizer(path, file, optimizer));
     TRY(check_no_more(path, file, parameters));
     TRY(tuff__state_list(parameters, optimizer, self));
-    TRY(read_file(self, path, file));
+    TRY(averages ? read_averages(self, path, file) : read_file(self, path, file));
     return tuff__state_write(self);
 }
 
-tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer)
+static tuff_status load_path(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer, bool averages)
 {
     TRY(check_arguments(path, parameters, optimizer));
     tuff_file *file = tuff_file_open(path);
     if (!file)
         return tuff_last_status();
     state_list state = {0};
-    const tuff_status status = load(&state, path, file, parameters, optimizer);
+    const tuff_status status = load(&state, path, file, parameters, optimizer, averages);
     tuff__state_free(&state);
     tuff_file_close(file);
     return status;
+}
+
+tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer)
+{
+    return load_path(path, parameters, optimizer, false);
+}
+
+tuff_status tuff_checkpoint_load_average(const char *path, tuff_parameters *parameters)
+{
+    return load_path(path, parameters, NULL, true);
 }

@@ -127,7 +127,7 @@ static tuff_status make_pieces(tuff_checkpoint_writer *self)
 {
     for (int i = 0; i < 2; i++)
         if (!self->pieces[i])
-            TRY(tuff__staging_create(self->parameters->device, self->piece_size, &self->pieces[i]));
+            TRY(tuff__staging_create(self->parameters->device, self->piece_size, false, &self->pieces[i]));
     return TUFF_OK;
 }
 

@@ -35,6 +35,7 @@ int tuff__adafactor_parts(const parameter *item, state_part *parts)
     parts[1] = (state_part){.name = "column", .shape = item->shape};
     parts[0].shape.rank = parts[1].shape.rank = rank - 1;
     parts[1].shape.extent[rank - 2] = item->shape.extent[rank - 1];
+    parts[1].is_common = rank == 2;
     return 2;
 }
 

@@ -2,6 +2,7 @@
    compiler writes them there in the first place), so that norm, clipping and update are a few dispatches over whole
    slabs. A step is either one graph or two: gradients that are accumulated by one plan are what another one begins
    with. */
+#include "train/masks.h"
 #include "train/rules.h"
 #include "train/scaling.h"
 #include "train/slab.h"
@@ -16,6 +17,7 @@ typedef struct step {
     tuff_tensor *done, *rate;
     tuff_tensor *squares[TUFF_MAX_GROUPS]; /* sums over the groups; the first is that of all where none is asked for */
     tuff_tensor *factors[TUFF_MAX_GROUPS]; /* of the gradients of a group; NULL: 1 */
+    tuff_tensor **masks;                   /* by parameter, as tuff__choose_masks makes them; NULL: all is updated */
 } step;
 
 static bool clips_groups(const tuff_optimizer *self)
@@ -201,14 +203,30 @@ static void assign(const step *self, tuff_array *array, tuff_tensor *before, tuf
     tuff_assign(self->graph, array, self->skip ? tuff_where(self->skip, before, after) : after);
 }
 
+/* The new elements where the mask is not 0. */
+static tuff_tensor *masked(tuff_tensor *mask, tuff_tensor *before, tuff_tensor *after)
+{
+    return mask ? tuff_where(mask, after, before) : after;
+}
+
+/* Where the program wants it so, a mask is for gradients alone: then none is left for what is assigned. */
+static tuff_tensor *mask_gradients(const step *self, tuff_tensor **mask, tuff_tensor *gradients)
+{
+    if (!*mask || !self->optimizer->options.zero_masked)
+        return gradients;
+    gradients = tuff_where(*mask, gradients, tuff__f32(gradients, 0));
+    *mask = NULL;
+    return gradients;
+}
+
 /* The first step has no average to go on from. */
-static void assign_average(const step *self, tuff_array *into, tuff_tensor *weights)
+static void assign_average(const step *self, tuff_array *into, tuff_tensor *weights, tuff_tensor *mask)
 {
     const double decay = self->optimizer->options.average_decay;
     tuff_tensor *average = tuff_array_tensor(self->graph, into);
     tuff_tensor *blended = tuff_add(tuff__times(average, decay), tuff__times(weights, 1 - decay));
     tuff_tensor *is_first = tuff_equal(self->done, tuff__f32(self->done, 0));
-    assign(self, into, average, tuff_where(is_first, weights, blended));
+    assign(self, into, average, tuff_where(is_first, weights, masked(mask, average, blended)));
 }
 
 /* Parameters and moments are read before any of them is assigned: a plan assigns at its end. */
@@ -218,16 +236,19 @@ static tuff_status update_slab(const step *self, update *made)
     tuff_tensor *moments[MOMENTS_MAX] = {NULL};
     for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
         moments[i] = made->moments[i] = tuff_array_tensor(self->graph, of->moments[i]);
-    tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, of->weights);
-    made->gradients = piece_gradients(self, made);
+    tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, of->weights), *mask = NULL;
+    if (self->masks)
+        TRY(tuff__mask_of_piece(self->optimizer, of, self->masks, &mask));
+    made->gradients = mask_gradients(self, &mask, piece_gradients(self, made));
     tuff_tensor *after = of->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
+    after = masked(mask, weights, after);
     assign(self, of->weights, weights, after);
     for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
-        assign(self, of->moments[i], moments[i], made->moments[i]);
+        assign(self, of->moments[i], moments[i], masked(mask, moments[i], made->moments[i]));
     if (of->average)
-        assign_average(self, of->average, after);
+        assign_average(self, of->average, after, mask);
     return TUFF_OK;
 }
 
@@ -239,12 +260,25 @@ static const region *region_of(const tuff_optimizer *self, const piece *of, cons
     return &self->parameters->regions[at];
 }
 
+static void assign_parts(const step *self, int index, tuff_tensor *const *before, tuff_tensor *const *after,
+                         tuff_tensor *mask)
+{
+    const parameter *item = &self->optimizer->parameters->items[index];
+    tuff_array *const *states = &self->optimizer->parts[index * STATE_PARTS_MAX];
+    state_part parts[STATE_PARTS_MAX];
+    const int count = self->optimizer->rule->state_parts(item, parts);
+    for (int i = 0; i < count && states[i]; i++) {
+        tuff_tensor *own = parts[i].is_common ? tuff__mask_of_any(mask) : tuff__mask_of_rows(mask, parts[i].shape.rank);
+        assign(self, states[i], before[i], masked(own, before[i], after[i]));
+    }
+}
+
 /* A rule with a state of its own kind has every parameter for itself. */
 static tuff_status update_tensor(const step *self, update *made, int index)
 {
     const parameter *item = &self->optimizer->parameters->items[index];
     tuff_array *const *states = &self->optimizer->parts[index * STATE_PARTS_MAX];
-    tuff_tensor *parts[STATE_PARTS_MAX] = {NULL};
+    tuff_tensor *parts[STATE_PARTS_MAX] = {NULL}, *mask = self->masks ? self->masks[index] : NULL;
     for (int i = 0; i < STATE_PARTS_MAX && states[i]; i++)
         parts[i] = made->parts[i] = tuff_array_tensor(self->graph, states[i]);
     made->region = region_of(self->optimizer, made->piece, item);
@@ -252,15 +286,17 @@ static tuff_status update_tensor(const step *self, update *made, int index)
     tuff_tensor *factor = self->factors[item->group];
     made->gradients =
         tuff__slab_part(self->slabs[item->slab], item->offset - self->optimizer->ranges[item->slab].begin, item->shape);
-    made->gradients = keep_small(self, product(made->gradients, factor));
+    tuff_tensor *by_row = tuff__mask_of_rows(mask, item->shape.rank);
+    made->gradients = mask_gradients(self, &by_row, keep_small(self, product(made->gradients, factor)));
+    mask = by_row ? mask : NULL;
     tuff_tensor *after = made->piece->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
+    after = masked(by_row, weights, after);
     assign(self, item->array, weights, after);
-    for (int i = 0; i < STATE_PARTS_MAX && states[i]; i++)
-        assign(self, states[i], parts[i], made->parts[i]);
+    assign_parts(self, index, parts, made->parts, mask);
     if (self->optimizer->averages)
-        assign_average(self, self->optimizer->averages[index], after);
+        assign_average(self, self->optimizer->averages[index], after, by_row);
     return TUFF_OK;
 }
 
@@ -301,6 +337,32 @@ static tuff_tensor *list_of(const step *self, tuff_tensor *const *squares, int c
     return tuff__slab_join(&made, count);
 }
 
+/* A parameter's gradient, not scaled, in any shape of as many elements. */
+static tuff_tensor *gradient_of(const step *self, const parameter *item, tuff_shape shape)
+{
+    const int64_t at = item->offset - self->optimizer->ranges[item->slab].begin;
+    if (item->count == 0)
+        return tuff_expand(tuff_constant(self->graph, TUFF_F32, 0), shape);
+    return unscaled(self, tuff__slab_part(self->slabs[item->slab], at, shape));
+}
+
+static tuff_status choose_masks(step *self, const tuff_optimizer_tensors *made)
+{
+    const tuff_optimizer *optimizer = self->optimizer;
+    const tuff_parameters *parameters = optimizer->parameters;
+    if (!optimizer->options.choose)
+        return TUFF_OK;
+    tuff_tensor **gradients = tuff__calloc((size_t)parameters->count, sizeof *gradients);
+    if (!gradients)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < parameters->count; i++)
+        if (tuff__is_trained(optimizer, &parameters->items[i]))
+            gradients[i] = gradient_of(self, &parameters->items[i], parameters->items[i].shape);
+    const tuff_status status = tuff__choose_masks(optimizer, self->graph, made, gradients, &self->masks);
+    tuff__free(gradients);
+    return status;
+}
+
 static tuff_status list_norms(const step *self, tuff_optimizer_tensors *made)
 {
     const tuff_parameters *parameters = self->optimizer->parameters;
@@ -312,9 +374,7 @@ static tuff_status list_norms(const step *self, tuff_optimizer_tensors *made)
         const parameter *item = &parameters->items[i];
         if (!tuff__is_trained(self->optimizer, item) || item->count == 0)
             continue;
-        tuff_tensor *part = tuff__slab_part(
-            self->slabs[item->slab], item->offset - self->optimizer->ranges[item->slab].begin, TUFF_SHAPE(item->count));
-        part = unscaled(self, part);
+        tuff_tensor *part = gradient_of(self, item, TUFF_SHAPE(item->count));
         squares[i] = tuff_sum(tuff_mul(part, part), &first, 1, false);
     }
     made->tensor_norms = list_of(self, squares, parameters->count);
@@ -348,11 +408,12 @@ static tuff_status finish(step *self, tuff_optimizer_tensors *made)
     self->rate = optimizer->rate ? tuff_array_tensor(graph, optimizer->rate)
                                  : tuff__learning_rate(&optimizer->options, self->done);
     made->learning_rate = self->rate;
+    if (optimizer->options.tensor_norms)
+        TRY(list_norms(self, made));
+    TRY(choose_masks(self, made));
     for (int i = 0; i < optimizer->piece_count; i++)
         TRY(update_piece(self, &optimizer->pieces[i]));
     raise(self, optimizer->counter, false);
-    if (optimizer->options.tensor_norms)
-        TRY(list_norms(self, made));
     return TUFF_OK;
 }
 
@@ -370,6 +431,7 @@ static tuff_status begin(step *self, tuff_optimizer *optimizer, tuff_graph *grap
 static tuff_status end(step *self, tuff_status status)
 {
     tuff__free(self->slabs);
+    tuff__free(self->masks);
     (void)tuff_graph_phase(self->graph, self->phase);
     TRY(status);
     if (tuff_graph_status(self->graph) != TUFF_OK)

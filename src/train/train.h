@@ -59,6 +59,7 @@ typedef struct optimizer_rule optimizer_rule;
 typedef struct state_part {
     const char *name;
     tuff_shape shape;
+    bool is_common; /* to the parameter's rows, which are what one index of the first axis holds */
 } state_part;
 
 /* An algorithm as data. */

@@ -363,7 +363,8 @@ static void run_long_works(tuff_device *device)
 {
     expect_works(long_works, LONG_WORKS, 40000);
     for (int i = 0; i < LONG_WORKS; i++)
-        check_work(&long_works[i], device, &expected[i], 40000);
+        if (device->info.loop_limit > 0 || is_its_turn(device, i))
+            check_work(&long_works[i], device, &expected[i], 40000);
 }
 
 static void walks_long_loops_to_their_end(void **state)
@@ -379,7 +380,8 @@ static void run_short_works(tuff_device *device)
     const uint32_t own = device->info.loop_limit;
     device->info.loop_limit = LOW_LIMIT;
     for (int i = 0; i < SHORT_WORKS; i++)
-        check_work(&short_works[i], device, &expected[i], 800);
+        if (is_turn_of_api(device, i))
+            check_work(&short_works[i], device, &expected[i], 800);
     device->info.loop_limit = own;
 }
 

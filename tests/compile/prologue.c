@@ -193,7 +193,7 @@ static void check_products(tuff_device *device)
     static const tuff_compile_options families[] = {{.family = TUFF_FAMILY_REGISTER}, {.family = TUFF_FAMILY_LOCAL}};
     const bool thorough = is_thorough(), slow = !thorough && strcmp(tuff__device_language(device), "GLSL") == 0;
     for (int i = 0; i < SHAPES * 4 && is_wanted(device); i++) {
-        if (slow && drawn_turn("products on Vulkan", i, 2) == 1)
+        if (!thorough && drawn_turn("products", i, slow ? 4 : 2) != 0)
             continue;
         const bool turn = is_its_turn(device, i), is_local = drawn_turn("local kernels", i, 3) == 0;
         const int64_t *extent = extents[i / 4];
@@ -259,7 +259,7 @@ static void count_small_products(tuff_device *device)
 static void a_producer_is_no_task(void **state)
 {
     (void)state;
-    for_each_driver(count_small_products);
+    for_drawn_drivers(count_small_products);
 }
 
 static void count_what_stays(tuff_device *device)
@@ -292,7 +292,7 @@ static void count_what_stays(tuff_device *device)
 static void what_others_read_stays_a_task(void **state)
 {
     (void)state;
-    for_each_driver(count_what_stays);
+    for_drawn_drivers(count_what_stays);
 }
 
 enum { LINES = 24, TERMS = 40, COLUMNS = 48 };
@@ -354,7 +354,7 @@ static void change_weights(tuff_device *device)
 static void finished_weights_follow_their_sources(void **state)
 {
     (void)state;
-    for_each_driver(change_weights);
+    for_drawn_drivers(change_weights);
 }
 
 enum { MANY = 256, DEEP = 1100 };
@@ -392,7 +392,7 @@ static void copy_rows(tuff_device *device)
 static void rows_are_finished_in_their_copies(void **state)
 {
     (void)state;
-    for_each_driver(copy_rows);
+    for_drawn_drivers(copy_rows);
 }
 
 enum { SIDE = 24 };
@@ -431,7 +431,7 @@ static void halve_weights(tuff_device *device)
 static void weights_change_after_they_were_read(void **state)
 {
     (void)state;
-    for_each_driver(halve_weights);
+    for_drawn_drivers(halve_weights);
 }
 
 int main(void)

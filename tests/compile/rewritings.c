@@ -60,6 +60,37 @@ static void pads(tuff_graph *graph, const void *context)
                                         tuff_pad(side, (int64_t[]){2, 0}, none, 0))));
 }
 
+static tuff_tensor *rows(tuff_tensor *x, int64_t from, int64_t to)
+{
+    return tuff_slice(x, (int64_t[]){from, 0}, (int64_t[]){to, tuff_tensor_shape(x).extent[1]}, NULL);
+}
+
+/* Concatenations of slices of one value: neighbours in it, through other shapes; then with a gap, twice the same, in
+   the wrong order, backwards, of columns, along another axis, and beside other parts. */
+static void slices(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(6, 5)), *y = tuff_tanh(x);
+    tuff_tensor *flat = tuff_reshape(y, TUFF_SHAPE(2, 15));
+    tuff_tensor *parts[] = {rows(y, 0, 2), rows(y, 2, 3), rows(y, 3, 6)};
+    add_with_gradients(graph, tuff_mul(tuff_concat(parts, 3, 0), x), &x, 1);
+    tuff_tensor *halves[] = {tuff_reshape(rows(flat, 0, 1), TUFF_SHAPE(3, 5)), rows(y, 3, 4), rows(y, 5, 6)};
+    add_with_gradients(graph, tuff_exp(tuff_concat(halves, 3, 0)), &x, 1);
+    tuff_tensor *others[] = {rows(y, 1, 3), rows(y, 1, 3), rows(y, 0, 1), x, rows(y, 4, 6)};
+    add_with_gradients(graph, tuff_exp(tuff_concat(others, 5, 0)), &x, 1);
+    tuff_tensor *back = tuff_slice(y, (int64_t[]){3, 0}, (int64_t[]){0, 5}, (int64_t[]){-1, 1});
+    tuff_tensor *backwards[] = {back, tuff_slice(y, (int64_t[]){4, 0}, (int64_t[]){6, 5}, (int64_t[]){1, 1})};
+    add_output(graph, tuff_concat(backwards, 2, 0));
+    tuff_tensor *columns[] = {tuff_slice(y, (int64_t[]){0, 0}, (int64_t[]){2, 3}, NULL),
+                              tuff_slice(y, (int64_t[]){2, 0}, (int64_t[]){4, 3}, NULL)};
+    add_output(graph, tuff_concat(columns, 2, 0));
+    tuff_tensor *beside[] = {rows(y, 0, 3), rows(y, 3, 6)};
+    add_output(graph, tuff_concat(beside, 2, 1));
+    tuff_tensor *within[] = {tuff_slice(y, (int64_t[]){2, 0}, (int64_t[]){3, 2}, NULL),
+                             tuff_slice(y, (int64_t[]){2, 2}, (int64_t[]){3, 5}, NULL)};
+    add_output(graph, tuff_exp(tuff_concat(within, 2, 1)));
+}
+
 /* Divisions by 1 and of 1; products with 1; ops of one input along different axes, from different beginnings. */
 static void almost_equal(tuff_graph *graph, const void *context)
 {
@@ -242,6 +273,34 @@ static void shared_parts(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_concat(turned, 5, 1), &cube, 1);
 }
 
+/* More parts than a kernel can read: among them a source, a concat that is an output, one part twice, two views of one
+   value, and a part of another such concat. */
+static void many_parts(tuff_graph *graph, const void *context)
+{
+    enum { MANY = 40, WIDE = 6 };
+    static const int rows[] = {0};
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(MANY + 2, WIDE)), *y = float_input(graph, TUFF_SHAPE(WIDE));
+    tuff_tensor *parts[MANY];
+    for (int64_t i = 0; i < MANY; i++) {
+        tuff_tensor *three = tuff_slice(x, (int64_t[]){i, 0}, (int64_t[]){i + 3, WIDE}, NULL);
+        parts[i] = tuff_sum(three, rows, 1, false);
+    }
+    add_output(graph, tuff_concat(parts, MANY, 0));
+    tuff_tensor *pair = tuff_concat((tuff_tensor *[]){tuff_exp(y), tuff_cos(y)}, 2, 0);
+    tuff_tensor *square =
+        tuff_matmul(tuff_reshape(parts[1], TUFF_SHAPE(WIDE, 1)), tuff_reshape(y, TUFF_SHAPE(1, WIDE)));
+    for (int i = 0; i < MANY - 7; i++)
+        parts[i] = tuff_sin(parts[i]);
+    add_output(graph, pair);
+    parts[1] = y;
+    parts[3] = pair;
+    parts[5] = parts[4];
+    parts[7] = parts[8] = tuff_reshape(square, TUFF_SHAPE(WIDE * WIDE));
+    parts[9] = tuff_reshape(tuff_permute(square, (int[]){1, 0}), TUFF_SHAPE(WIDE * WIDE));
+    add_output(graph, tuff_concat(parts, MANY, 0));
+}
+
 /* A large value that is read at once and long after, cheap enough to be computed again, from views of what it is made
    of and of random numbers. */
 static void late_reader(tuff_graph *graph, const void *context)
@@ -262,6 +321,7 @@ static const struct {
     bool denormals; /* for devices alone that keep them */
 } graphs[] = {{"constants", constants, false},
               {"pads", pads, false},
+              {"slices", slices, false},
               {"almost equal", almost_equal, false},
               {"permutations", permutations, false},
               {"maxima", maxima, false},
@@ -271,6 +331,7 @@ static const struct {
               {"scattered", scattered, false},
               {"parts", parts, false},
               {"shared parts", shared_parts, false},
+              {"many parts", many_parts, false},
               {"late reader", late_reader, false},
               {"row weights", row_weights, false},
               {"gradient slab", gradient_slab, false}};
@@ -281,6 +342,8 @@ static void run_all(tuff_device *device)
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
         differential comparison;
         if (graphs[i].denormals && !tuff__device_info(device)->proved_denormals)
+            continue;
+        if (!is_its_turn(device, (int)i) || !is_turn_of_api(device, (int)i))
             continue;
         differential_create(&comparison, graphs[i].name, graphs[i].build, NULL, i + 1);
         failures += differential_run(&comparison, device,

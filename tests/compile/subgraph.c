@@ -127,7 +127,7 @@ static tuff_status evaluate(const subgraph *self, tuff_device *device, double **
     char name[16];
     tuff_graph *graph;
     reference_plan *plan;
-    TRY(tuff__subgraph_graph(self, device, &graph));
+    TRY(tuff__subgraph_graph(self, device, false, &graph));
     const tuff_status made = tuff__reference_create(graph, &plan);
     if (made != TUFF_OK) {
         tuff_graph_destroy(graph);
@@ -310,7 +310,7 @@ static tuff_status go_through(const compiled *one, int task)
     TRY(tuff__subgraph_create(&one->fusion, task, &self));
     tuff_status status = tuff__subgraph_sample(self, 4);
     if (status == TUFF_OK)
-        status = tuff__subgraph_graph(self, one->device, &graph);
+        status = tuff__subgraph_graph(self, one->device, false, &graph);
     if (status == TUFF_OK) {
         tuff_graph_destroy(graph);
         status = tuff__subgraph_shrink(self, 19, &changed);

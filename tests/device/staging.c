@@ -33,7 +33,7 @@ static void check_bytes(tuff_device *device)
     staging *memory;
     storage *target;
     unsigned char read[SIZE];
-    assert_int_equal(tuff__staging_create(device, 2 * SIZE, &memory), TUFF_OK);
+    assert_int_equal(tuff__staging_create(device, 2 * SIZE, false, &memory), TUFF_OK);
     assert_int_equal(tuff__storage_create(device, SIZE, true, &target), TUFF_OK);
     unsigned char *bytes = tuff__staging_memory(memory);
     for (int i = 0; i < SIZE; i++)
@@ -93,7 +93,8 @@ static void check_copies(tuff_device *device)
 }
 
 /* Two stagings in turns, a kernel behind each upload, and a download behind the kernel; nobody waits in between but for
-   the staging to be free. */
+   the staging to be free. Some uploads are sent ahead, beside the kernel before, and some of what is sent is given up
+   for other bytes. */
 static void check_order(tuff_device *device)
 {
     enum { ROUNDS = 20 };
@@ -106,8 +107,8 @@ static void check_order(tuff_device *device)
     recording *recorded;
     assert_int_equal(tuff__recording_create(device, &work, 1, false, false, &recorded), TUFF_OK);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(tuff__staging_create(device, SIZE, &up[i]), TUFF_OK);
-        assert_int_equal(tuff__staging_create(device, SIZE, &down[i]), TUFF_OK);
+        assert_int_equal(tuff__staging_create(device, SIZE, true, &up[i]), TUFF_OK);
+        assert_int_equal(tuff__staging_create(device, SIZE, false, &down[i]), TUFF_OK);
     }
     for (uint32_t round = 0; round < ROUNDS + 2; round++) {
         const staging_move whole = {words, 0, 0, SIZE};
@@ -119,11 +120,21 @@ static void check_order(tuff_device *device)
         }
         if (round >= ROUNDS)
             continue;
+        if (round % 5 == 3) {
+            fill(tuff__staging_memory(up[round % 2]), 1);
+            assert_int_equal(tuff__staging_send(up[round % 2], SIZE), TUFF_OK);
+            wait_for(up[round % 2]);
+        }
         fill(tuff__staging_memory(up[round % 2]), round * 13);
+        if (round % 4 != 2 || round % 5 == 3)
+            assert_int_equal(tuff__staging_send(up[round % 2], SIZE), TUFF_OK);
         assert_int_equal(tuff__staging_upload(up[round % 2], &whole, 1), TUFF_OK);
         assert_int_equal(tuff__submit(device, recorded), TUFF_OK);
         assert_int_equal(tuff__staging_download(down[round % 2], &whole, 1), TUFF_OK);
     }
+    assert_int_equal(tuff__staging_send(down[0], SIZE), TUFF_E_USAGE);
+    assert_int_equal(tuff__staging_send(up[0], SIZE + 1), TUFF_E_USAGE);
+    assert_int_equal(tuff__staging_send(up[0], SIZE), TUFF_OK); /* and never uploaded */
     for (int i = 0; i < 2; i++) {
         tuff__staging_destroy(up[i]);
         tuff__staging_destroy(down[i]);

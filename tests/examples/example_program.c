@@ -157,7 +157,7 @@ static void train_on(tuff_device *device)
 static void drivers_train(void **state)
 {
     (void)state;
-    if (tuff_device_count() < 2)
+    if (tuff_device_count() < 2 || (tested->is_slow_to_compile && !is_thorough()))
         skip();
     /* Means over two lines of output are compared with one over all of them otherwise. */
     expect(run("--device", "reference", "--steps", "4", "--log-every", "2", "--log", path_of("optimized.csv"), NULL), 0,
@@ -168,20 +168,18 @@ static void drivers_train(void **state)
 /* With accumulation, validations and scaled losses. */
 static void resumed_run_ends_with_the_same_bits(void **state)
 {
+    const char *accumulate = tested->is_never_accumulated ? "accumulate=1" : "accumulate=2";
     long size = 0, same = 0;
     (void)state;
-    expect(run("--device", "reference", "--set", "accumulate=2", "--precision", "f16", "--steps", "4",
-               "--validate-every", "2", "--validation-batches", "1", "--save", path_of("whole"), "--log",
-               path_of("whole.csv"), NULL),
+    expect(run("--device", "reference", "--set", accumulate, "--precision", "f16", "--steps", "4", "--validate-every",
+               "2", "--validation-batches", "1", "--save", path_of("whole"), "--log", path_of("whole.csv"), NULL),
            0, "validation loss");
-    expect(run("--device", "reference", "--set", "accumulate=2", "--precision", "f16", "--steps", "4",
-               "--validate-every", "2", "--validation-batches", "1", "--save-every", "3", "--save", path_of("part"),
-               NULL),
+    expect(run("--device", "reference", "--set", accumulate, "--precision", "f16", "--steps", "4", "--validate-every",
+               "2", "--validation-batches", "1", "--save-every", "3", "--save", path_of("part"), NULL),
            0, NULL);
     /* The checkpoint before the last one is of step 3. */
-    expect(run("--device", "reference", "--set", "accumulate=2", "--precision", "f16", "--steps", "4",
-               "--validate-every", "2", "--validation-batches", "1", "--resume", path_of("part.prev"), "--save",
-               path_of("resumed"), NULL),
+    expect(run("--device", "reference", "--set", accumulate, "--precision", "f16", "--steps", "4", "--validate-every",
+               "2", "--validation-batches", "1", "--resume", path_of("part.prev"), "--save", path_of("resumed"), NULL),
            0, NULL);
     char *whole = bytes_of(path_of("whole"), &size), *resumed = bytes_of(path_of("resumed"), &same);
     assert_int_equal(size, same);
@@ -192,12 +190,22 @@ static void resumed_run_ends_with_the_same_bits(void **state)
     assert_true(last_loss(path_of("whole.csv")) > -1e9);
 }
 
-static void report_is_a_page(void **state)
+static void report_and_graph_are_written(void **state)
 {
     long size = 0;
     (void)state;
-    expect(run("--device", "reference", "--steps", "3", "--log-every", "1", "--report", path_of("page.html"), NULL), 0,
-           NULL);
+    expect(run("--device", "reference", "--steps", "3", "--log-every", "1", "--report", path_of("page.html"),
+               "--save-graph", path_of("step.graph"), NULL),
+           0, NULL);
+    tuff_device *device = tuff_device_open("reference");
+    tuff_graph_file_info info;
+    tuff_graph *graph = tuff_graph_load(device, path_of("step.graph"), &info);
+    if (!graph)
+        fail_msg("%s", tuff_error());
+    assert_string_equal(info.name, "train");
+    assert_true(tuff_graph_array_count(graph) > 1);
+    tuff_graph_destroy(graph);
+    tuff_device_close(device);
     char *page = bytes_of(path_of("page.html"), &size);
     assert_non_null(strstr(page, "<polyline"));
     assert_non_null(strstr(page, "</table>"));
@@ -256,16 +264,28 @@ static void random_configurations_agree_with_the_reference(void **state)
     for_each_device(check_on);
 }
 
+void example_expect(const char *option, const char *value, int code, const char *text)
+{
+    expect(run("--device", "reference", "--steps", "1", option, value, NULL), code, text);
+}
+
+static void example_has_tests_of_its_own(void **state)
+{
+    if (tested->more)
+        tested->more(state);
+}
+
 int test_example_program(const example_case *given)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_train_alike),
         cmocka_unit_test(drivers_train),
         cmocka_unit_test(resumed_run_ends_with_the_same_bits),
-        cmocka_unit_test(report_is_a_page),
+        cmocka_unit_test(report_and_graph_are_written),
         cmocka_unit_test(wrong_use_is_one_line),
         cmocka_unit_test(failures_are_one_line),
         cmocka_unit_test(random_configurations_agree_with_the_reference),
+        cmocka_unit_test(example_has_tests_of_its_own),
     };
     tested = given;
     return cmocka_run_group_tests_name(given->model->name, tests, use_fresh_cache, drop_cache);

@@ -10,7 +10,14 @@ typedef struct example_case {
        multiple of the heads. */
     const char *const *tiny;
     const char *refused;
+    void (*more)(void **state); /* a further test; NULL: none */
+    bool is_never_accumulated;  /* refuses steps of several batches */
+    bool is_slow_to_compile;    /* drivers train it in thorough runs only */
 } example_case;
+
+/* A step on the reference device with one more option: its exit code, and what is printed. For tests of the example's
+   own. */
+void example_expect(const char *option, const char *value, int code, const char *text);
 
 /* Runs all tests of the program, and returns what main does. In a thorough run every driver trains both forms in every
    precision and is checked with random configurations; otherwise one driver trains one form, all else is on the

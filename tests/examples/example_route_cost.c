@@ -8,5 +8,9 @@ int main(void)
     static const char *const tiny[] = {"--set", "B=3",   "--set", "N=2",   "--set", "H=8", "--set",
                                        "h=2",   "--set", "L=1",   "--set", "f=1",   NULL};
     /* Q=9: a customer whose demand is 10 cannot be served by any vehicle. */
-    return test_example_program(&(example_case){.model = &route_cost_example, .tiny = tiny, .refused = "Q=9"});
+    return test_example_program(&(example_case){.model = &route_cost_example,
+                                                .tiny = tiny,
+                                                .refused = "Q=9",
+                                                .is_never_accumulated = true,
+                                                .is_slow_to_compile = true});
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Holds every device found against the golden files: training with fusion, and on one driver without it, or, where the
-# second argument is ops, the cases of single ops, all on the reference, and in turns on one driver of each API: what an op
-# means depends on no device, and every_op holds all against the reference. TUFF_TEST_SEED (default: the time) draws the
+# Holds the reference and one driver of each API against the golden files: training with fusion, and on one driver without
+# it, or, where the second argument is ops, the cases of single ops, all on the reference, and some on the drivers: what an
+# op means depends on no device, and every_op holds all drivers against the reference. TUFF_TEST_SEED (default: the time) draws the
 # drivers and the turns, so that a few runs together have tried all; TUFF_SUITE=thorough leaves nothing out.
 # Called: golden.sh BUILD [ops]
 set -u
@@ -30,15 +30,16 @@ check() {
 drivers=$(printf '%s\n' $few | grep -v '^reference$')
 count=$(printf '%s\n' $drivers | wc -w)
 turn=$seed
+turns=$((2 * count))
 if [ "${2:-}" = ops ]; then
     check reference "$data/ops.safetensors"
     for device in $drivers; do
-        [ "${TUFF_SUITE:-}" != thorough ] || turn=0 count=1
-        check "$device" "$data/ops.safetensors" --turn "$((turn % count))/$count"
+        [ "${TUFF_SUITE:-}" != thorough ] || turn=0 turns=1
+        check "$device" "$data/ops.safetensors" --turn "$((turn % turns))/$turns"
         turn=$((turn + 1))
     done
 else
-    for device in $devices; do
+    for device in $few; do
         check "$device" "$data/gpt_tiny.safetensors"
     done
     [ "${TUFF_SUITE:-}" = thorough ] || [ "$count" -eq 0 ] ||

@@ -50,6 +50,11 @@ bool workload_exists(const workload *self)
     return file != NULL;
 }
 
+static const char *variant_of(const check *self)
+{
+    return self->row->variant ? self->row->variant : "";
+}
+
 /* Counts a comparison: part is the deviation as a part of what is allowed. */
 static void take(check *self, const char *name, double part)
 {
@@ -73,6 +78,8 @@ static void configure(check *self)
         if (text && end != text && *end == 0)
             assert_true(example_set(model, self->config, name, value));
     }
+    for (int i = 0; i < 4 && self->row->numbers[i].name; i++)
+        assert_true(example_set(model, self->config, self->row->numbers[i].name, self->row->numbers[i].value));
     if (self->row->configure)
         self->row->configure(self->file, self->config);
     const char *why = model->wrong ? model->wrong(self->config) : NULL;
@@ -235,7 +242,7 @@ static void compare_weight(check *self, const char *name, int step)
     const workload_bars *bars = &self->row->bars;
     char prefix[64], label[96], gradients[64];
     int64_t count = 0, same = 0, third = 0, first = 0, last = 0;
-    snprintf(prefix, sizeof prefix, "%sstep%d.", self->row->prefix, step);
+    snprintf(prefix, sizeof prefix, "%sstep%d%s.", self->row->prefix, step, variant_of(self));
     snprintf(label, sizeof label, "%s after %d", name, step);
     snprintf(gradients, sizeof gradients, "%sgrad.", self->row->prefix);
     float *got = example_trial_read(&self->trial, name, true, &count);
@@ -274,7 +281,7 @@ static bool has_steps(const check *self, int step)
     char prefix[64];
     const char *name;
     tuff_file_tensor tensor;
-    snprintf(prefix, sizeof prefix, "%sstep%d.", self->row->prefix, step);
+    snprintf(prefix, sizeof prefix, "%sstep%d%s.", self->row->prefix, step, variant_of(self));
     tuff_parameters_at(self->trial.source.parameters, 0, &name);
     return golden_find(self->file, prefix, name, &tensor);
 }
@@ -283,13 +290,17 @@ static bool has_steps(const check *self, int step)
 static void run_steps(check *self)
 {
     tuff_file_tensor losses;
-    const int64_t steps = golden_find(self->file, self->row->prefix, "losses", &losses) ? golden_count(&losses) : 1;
+    char losses_name[64], norms_name[64];
+    snprintf(losses_name, sizeof losses_name, "losses%s", variant_of(self));
+    snprintf(norms_name, sizeof norms_name, "grad_norms%s", variant_of(self));
+    const int64_t steps = golden_find(self->file, self->row->prefix, losses_name, &losses) ? golden_count(&losses) : 1;
     for (int64_t step = 0; step < steps; step++) {
         if (example_trial_run(&self->trial) != TUFF_OK)
             fail_msg("%s: %s", self->row->file, tuff_error());
         if (steps > 1)
-            compare_scalar(self, "loss", step, self->trial.loss, scalar_of(self, "losses", step), self->row->bars.loss);
-        const double norm = scalar_of(self, "grad_norms", step);
+            compare_scalar(self, "loss", step, self->trial.loss, scalar_of(self, losses_name, step),
+                           self->row->bars.loss);
+        const double norm = scalar_of(self, norms_name, step);
         if (!isnan(norm))
             compare_scalar(self, "grad_norm", step, self->trial.gradient_norm, norm, self->row->bars.norm);
         if (step == 0) {
@@ -343,8 +354,8 @@ void workload_check(const workload *row, tuff_device *device, bool optimized)
     check self = {.row = row, .file = file};
     check_opened(&self, device, optimized);
     tuff_file_close(file);
-    print_message("    %s, %s: %d quantities, %d beyond their bars\n", row->file, optimized ? "optimized" : "baseline",
-                  self.compared, self.failures);
+    print_message("    %s%s, %s: %d quantities, %d beyond their bars\n", row->file, variant_of(&self),
+                  optimized ? "optimized" : "baseline", self.compared, self.failures);
     assert_true(self.compared > 0);
     assert_int_equal(self.failures, 0);
 }

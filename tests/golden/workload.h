@@ -17,7 +17,12 @@ typedef struct workload_bars {
 typedef struct workload {
     const char *file; /* "1_dotgat" */
     const example *model;
-    const char *prefix; /* of the file's keys for outputs, gradients and losses: "", "alt." */
+    const char *prefix;  /* of the file's keys for outputs, gradients and losses: "", "alt." */
+    const char *variant; /* of the keys of losses, norms and weights after steps: "losses_l2_own"; NULL: none */
+    struct {
+        const char *name; /* NULL ends the list */
+        double value;
+    } numbers[4]; /* of the configuration, which the metadata does not have */
     /* Sets what the metadata does not name as the configuration does; numbers of equal names are set before. May be
        NULL. */
     void (*configure)(const tuff_file *file, void *config);

@@ -1,6 +1,6 @@
 /* The training examples repeat golden files made with PyTorch, in both forms. The mathematics of a form is held on the
    reference device; of the files a run draws one of two for a driver, which it draws as well as the form, because
-   compiling takes the time. A thorough run leaves nothing out. A new
+   compiling takes the time; variants of a file are for the reference device. A thorough run leaves nothing out. A new
    example is a row of the table, and a function where its configuration has other names than the file. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,13 +15,25 @@
 #include "golden_common.h"
 #include "workload.h"
 
-extern const example dotgat_example, route_cost_example;
+extern const example dotgat_example, vision_bdh_example, ragged_sequence_example, k1_tree_example, route_cost_example;
 
 static void configure_dotgat(const tuff_file *file, void *config)
 {
     const char *shared = tuff_file_metadata(file, "shared_v"), *loss = tuff_file_metadata(file, "loss");
     assert_true(example_set(&dotgat_example, config, "own_values", shared && strcmp(shared, "false") == 0));
     assert_true(example_set(&dotgat_example, config, "argmax", loss && strcmp(loss, "mse") != 0));
+}
+
+static void configure_vision(const tuff_file *file, void *config)
+{
+    const char *softmax = tuff_file_metadata(file, "use_softmax");
+    assert_true(example_set(&vision_bdh_example, config, "use_softmax", softmax && strcmp(softmax, "true") == 0));
+}
+
+static void configure_query(const tuff_file *file, void *config)
+{
+    (void)file;
+    assert_true(example_set(&ragged_sequence_example, config, "read_query", 1));
 }
 
 /* The numbers of schedules, and the actions of the greedy rollout, which ends before all of its steps. */
@@ -46,8 +58,42 @@ static bool bind_route_cost(const tuff_file *file, const void *config, const cha
         .out = 2e-5, .gradient = 2e-5, .loss = 1e-5, .norm = 1e-5, .noise = 1e-5, .threshold = 1e-4, .close1 = 0.01, \
         .far1 = 2.1, .close10 = 0.05, .far10 = 21                                                                    \
     }
+#define BARS_OF_RAGGED                                                                                               \
+    {                                                                                                                \
+        .out = 1e-5, .gradient = 1e-5, .loss = 1e-5, .norm = 1e-5, .noise = 1e-5, .threshold = 1e-4, .close1 = 0.01, \
+        .far1 = 2.1, .close10 = 0.02, .far10 = 21                                                                    \
+    }
+/* Softmax ignores the bias of keys, the second third. */
+#define K1_TREE                                                                                               \
+    .model = &k1_tree_example, .prefix = "", .zero_endings = "in_proj.bias", .zero_part = 1, .zero_parts = 3, \
+    .bars = BARS_OF_MOST
 static const workload rows[] = {
     {.file = "1_dotgat", .model = &dotgat_example, .prefix = "", .configure = configure_dotgat, .bars = BARS_OF_MOST},
+    {.file = "2_vision_bdh",
+     .model = &vision_bdh_example,
+     .prefix = "",
+     .configure = configure_vision,
+     .bars = BARS_OF_MOST},
+    {.file = "3_ragged_sequence",
+     .model = &ragged_sequence_example,
+     .prefix = "",
+     .zero_endings = "in_proj.bias",
+     .zero_part = 1,
+     .zero_parts = 3,
+     .bars = BARS_OF_RAGGED},
+    {.file = "3_ragged_sequence",
+     .model = &ragged_sequence_example,
+     .prefix = "alt.",
+     .configure = configure_query,
+     .zero_endings = "in_proj.bias",
+     .zero_part = 1,
+     .zero_parts = 3,
+     .bars = BARS_OF_RAGGED},
+    {.file = "5_k1_a", .numbers = {{"tree", 0}}, K1_TREE},
+    {.file = "5_k1_b", .numbers = {{"tree", 1}}, K1_TREE},
+    {.file = "5_k1_b", .variant = "_sum_subtree", .numbers = {{"tree", 1}, {"subtree", 1}}, K1_TREE},
+    {.file = "5_k1_b", .variant = "_l2_own", .numbers = {{"tree", 1}, {"l2", 1}}, K1_TREE},
+    {.file = "5_k1_b", .variant = "_l2_subtree", .numbers = {{"tree", 1}, {"l2", 1}, {"subtree", 1}}, K1_TREE},
     {.file = "4_route_cost",
      .model = &route_cost_example,
      .prefix = "",
@@ -76,8 +122,8 @@ static void check_on(tuff_device *device)
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     const bool all = is_thorough() || info.device_class == TUFF_DEVICE_REFERENCE;
     const int drawn = drawn_turn("form", current, 2);
-    if (!all &&
-        (drawn_turn("file", current, 2) == 1 || !is_its_turn(device, current) || !is_turn_of_api(device, current))) {
+    if (!all && (rows[current].variant || drawn_turn("file", current, 2) == 1 || !is_its_turn(device, current) ||
+                 !is_turn_of_api(device, current))) {
         leave_out_device("not drawn");
         return;
     }

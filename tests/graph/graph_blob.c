@@ -64,20 +64,20 @@ static void expect_same_keys(tuff_plan *a, const tuff_plan *b)
 static void expect_round_trip(tuff_plan *plan)
 {
     text bytes, again;
-    graph_copy copy;
+    tuff_graph *copy;
     tuff_plan read;
     write_graph(plan->graph, &bytes);
     if (tuff__graph_read(plan->device, bytes.data, bytes.length, &copy) != TUFF_OK)
         fail_msg("%s", tuff_error());
-    write_graph(copy.graph, &again);
+    write_graph(copy, &again);
     assert_int_equal(bytes.length, again.length);
     assert_memory_equal(bytes.data, again.data, bytes.length);
-    fuse_copy(plan, copy.graph, &read);
+    fuse_copy(plan, copy, &read);
     expect_same_kernels(plan, &read);
     expect_same_keys(plan, &read);
     tuff__plan_keys_free(&read.keys);
     tuff__fusion_free(&read.fusion);
-    tuff__graph_copy_free(&copy);
+    tuff_graph_destroy(copy);
     tuff__text_free(&bytes);
     tuff__text_free(&again);
 }
@@ -110,11 +110,13 @@ static void try_graphs(tuff_device *device)
     const uint64_t seeds = is_thorough() ? 40 : 12;
     int count = 0;
     for (uint64_t seed = 0; seed < seeds; seed++)
-        count += round_trip(device, random_graph, &seed);
+        if (is_turn_of_api(device, (int)seed))
+            count += round_trip(device, random_graph, &seed);
     for (int i = 0; i < hard_graph_count; i++)
-        count += round_trip(device, hard_graphs[i].build, NULL);
+        if (is_turn_of_api(device, i))
+            count += round_trip(device, hard_graphs[i].build, NULL);
     print_message("    %d graphs\n", count);
-    assert_true(count > (int)seeds);
+    assert_true(count > (int)seeds / 2);
 }
 
 static void graphs_come_back(void **state)
@@ -147,23 +149,23 @@ static void models_come_back(void **state)
 
 static bool is_read(tuff_device *device, const void *data, size_t size)
 {
-    graph_copy copy;
+    tuff_graph *copy;
     unsigned char *exact = malloc(size + 1);
     assert_non_null(exact);
     memcpy(exact, data, size);
     const tuff_status status = tuff__graph_read(device, exact, size, &copy);
     if (status == TUFF_OK) {
         const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
-        tuff_plan plan = {.device = device, .graph = copy.graph, .is_tunable = true};
-        if (tuff__fuse(copy.graph, &options, 8, NULL, &plan.fusion) == TUFF_OK)
+        tuff_plan plan = {.device = device, .graph = copy, .is_tunable = true};
+        if (tuff__fuse(copy, &options, 8, NULL, &plan.fusion) == TUFF_OK)
             (void)tuff__session_list(&plan);
         tuff__plan_keys_free(&plan.keys);
         tuff__fusion_free(&plan.fusion);
     } else {
-        assert_int_equal(status, TUFF_E_FORMAT);
-        assert_null(copy.graph);
+        assert_true(status == TUFF_E_FORMAT || status == TUFF_E_UNSUPPORTED);
+        assert_null(copy);
     }
-    tuff__graph_copy_free(&copy);
+    tuff_graph_destroy(copy);
     free(exact);
     return status == TUFF_OK;
 }
@@ -225,9 +227,11 @@ static void damage_all(tuff_device *device)
     const char *asked = getenv("TUFF_TEST_DAMAGES");
     const int times = asked ? atoi(asked) : 24;
     for (uint64_t seed = 0; seed < 6; seed++)
-        damage_built(device, random_graph, &seed, times);
+        if (is_turn_of_api(device, (int)seed))
+            damage_built(device, random_graph, &seed, times);
     for (int i = 0; i < hard_graph_count; i += 3)
-        damage_built(device, hard_graphs[i].build, NULL, times);
+        if (is_turn_of_api(device, i / 3))
+            damage_built(device, hard_graphs[i].build, NULL, times);
 }
 
 static void damage_is_found(void **state)

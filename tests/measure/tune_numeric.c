@@ -148,7 +148,7 @@ typedef struct visit {
 
 static bool says_enough(const tally *counts)
 {
-    return counts->same > 50 && counts->changed > 0;
+    return counts->same > 20 && counts->changed > 0;
 }
 
 static void visit_task(const struct fusion *fusion, int task, const char *key, void *state)
@@ -156,7 +156,7 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
     const visit *by = state;
     tally *counts = by->counts;
     const int number = counts->visited++;
-    const bool is_drawn = drawn_turn("tasks", number / 2, 2) == 0 && is_turn_of_api(by->device, number);
+    const bool is_drawn = drawn_turn("tasks", number / 2, 4) == 0 && is_turn_of_api(by->device, number);
     const bool is_wanted = counts->is_second ? !is_drawn && !says_enough(counts) : is_drawn;
     if (!verbose && !is_wanted)
         return;
@@ -205,7 +205,7 @@ static void try_models(tuff_device *device)
     tuff_optimizer_destroy(optimizer);
     model_destroy(&model);
     assert_int_equal(print_tally(&counts), 0);
-    assert_true(counts.same > 50);
+    assert_true(counts.same > 20);
     assert_true(counts.changed > 0); /* else the data would show nothing */
 }
 

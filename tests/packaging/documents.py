@@ -150,6 +150,8 @@ class Checker:
         """The command with what makes it short; None where nothing can be run here. The last of an option counts."""
         verb = words[0]
         device = ["--device", self.device]
+        is_file = any(word.endswith(".graph") and before != "--save-graph" for before, word in zip(words, words[1:]))
+        model = [] if is_file else TINY_MODEL.split()
         if verb == "devices":
             return words
         if verb == "cache":
@@ -171,11 +173,11 @@ class Checker:
         if verb == "kernel" and self.device != "reference":
             return [*words, *device]
         if verb == "plan" and self.device != "reference":
-            return [*words, *TINY_MODEL.split(), *device, "--tune-budget", "0.1"]
+            return [*words, *model, *device, "--tune-budget", "0.1"]
         if verb == "profile" and self.device != "reference":
-            return [*words, *TINY_MODEL.split(), *device, "--runs", "1", "--tune-budget", "0.1"]
+            return [*words, *model, *device, "--runs", "1", "--tune-budget", "0.1"]
         if verb == "tune" and self.device != "reference":
-            short = [*words, *TINY_MODEL.split(), *device]
+            short = [*words, *model, *device]
             return short + (["--tune-budget", "0.1"] if words[1:2] == ["warm"] else [])
         return None
 

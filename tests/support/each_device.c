@@ -200,8 +200,10 @@ static void for_each(void (*test)(tuff_device *device), device_set which, int tu
         if (!device)
             fail_msg("%s: %s", info.selector, tuff_error());
         is_left_out = turn >= 0 && !is_turn_of_api(device, turn);
+        const clock_t begin = clock();
         if (!is_left_out)
             test(device);
+        print_message("    %.1f s of processor time\n", (double)(clock() - begin) / CLOCKS_PER_SEC);
         ran += !is_left_out;
         tuff_device_close(device);
     }

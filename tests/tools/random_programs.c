@@ -113,6 +113,57 @@ static void relations_hold_on_the_reference(void **state)
     assert_true(all.elements > 0);
 }
 
+/* How many of some programs fail where they have a fault; *tried: of how many. The reference runs them, exactly: what
+   is found is found within what roundings to 16 bits are allowed. */
+static int count_found(program_bench *bench, program_fault fault, int precision, int *tried)
+{
+    enum { COUNT = 16 };
+    int found = 0;
+    for (uint64_t i = 0; i < COUNT; i++) {
+        program_recipe recipe = program_draw(i * PROGRAM_FAMILY);
+        program_report report = {.failures = 0};
+        program_expectation *expected;
+        if (program_size(&recipe, FIELD_BATCH) == 1 || program_choice(&recipe, FIELD_FORM) == FORM_IMAGES)
+            continue;
+        recipe.at[FIELD_BIAS] = 1;
+        recipe.at[FIELD_DROPOUT] = recipe.at[FIELD_STEPS] = 0;
+        recipe.at[FIELD_PRECISION] = (unsigned char)precision;
+        assert_int_equal(program_expect(&recipe, bench->reference, &expected), TUFF_OK);
+        recipe.variant.fault = fault;
+        program_try(bench, &recipe, expected, &report);
+        program_expectation_free(expected);
+        found += report.failures > 0;
+        if (report.failures > 0 && fault == FAULT_NONE) {
+            char line[LINE_SIZE];
+            program_describe(&recipe, line, sizeof line);
+            print_error("--program \"%s\": %s\n", line, report.failure);
+        }
+        ++*tried;
+    }
+    return found;
+}
+
+static void faults_are_found(void **state)
+{
+    (void)state;
+    static const int percent[] = {80, 75, 60}; /* f32, f16, bf16; some samples have the targets of others */
+    reference = tuff_device_open("reference");
+    assert_non_null(reference);
+    program_bench bench = {.device = reference, .reference = reference};
+    for (int fault = FAULT_NONE; fault <= FAULT_SAMPLE; fault++)
+        for (int precision = 0; precision < 3; precision++) {
+            int tried = 0;
+            const int found = count_found(&bench, (program_fault)fault, precision, &tried);
+            print_message("    fault %d, precision %d: %d of %d found\n", fault, precision, found, tried);
+            if (fault == FAULT_NONE)
+                assert_int_equal(found, 0);
+            else
+                assert_true(100 * found >= percent[precision] * tried);
+        }
+    program_bench_clear(&bench);
+    tuff_device_close(reference);
+}
+
 /* Every recipe is read back from its line. */
 static void lines_say_all(void **state)
 {
@@ -175,7 +226,8 @@ static void plan_program(tuff_device *device, uint64_t seed, const tuff_compile_
     char line[LINE_SIZE];
     program_describe(&recipe, line, sizeof line);
     assert_int_equal(program_state_make(&recipe, device, &state), TUFF_OK);
-    plan_graph(program_graph(&recipe, device, &state), options, line);
+    for (int i = 0; i < program_graph_count(&recipe); i++)
+        plan_graph(program_graph(&recipe, device, &state, i), options, line);
     program_state_free(&state);
 }
 
@@ -217,6 +269,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_say_all),
         cmocka_unit_test(failures_shrink_to_what_matters),
+        cmocka_unit_test(faults_are_found),
         cmocka_unit_test(relations_hold_on_the_reference),
         cmocka_unit_test(the_verifier_finds_nothing),
         cmocka_unit_test(training_steps_are_right),

@@ -30,7 +30,8 @@ expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup
 for optimizer in adamw sgd adam lion adafactor muon; do
     expect 0 "done after step 3" train reference --steps 3 --optimizer $optimizer --weight-decay 0.01
 done
-expect 0 "loss scale is 1024" train reference --steps 3 --loss-scale 1024
+expect 0 "loss scale is 1024" train reference --steps 3 --loss-scale 1024 --save plain.safetensors
+expect 1 "holds no averages" "$tuff" generate --checkpoint plain.safetensors --average --device reference
 expect 0 "loss scale is 65536" train reference --steps 3 --loss-scale auto --schedule linear
 
 # everything DEVICE: the same bits, run through or stopped and resumed.
@@ -44,6 +45,7 @@ everything() {
     expect 0 "going on after step 2" "$tuff" train --data text --device "$device" --resume half.safetensors \
         --save rest.safetensors --sample 0
     cmp -s whole.safetensors rest.safetensors || fail "$device: the resumed run ends with other bits"
+    expect 0 "I" "$tuff" generate --checkpoint whole.safetensors --average --prompt I --tokens 4 --device "$device"
     expect 0 "--ema is not the checkpoint's" "$tuff" train --data text --device "$device" --resume half.safetensors \
         --sample 0 --ema 0.5
     expect 0 "--precision bf16 instead of the checkpoint's f16" "$tuff" train --data text --device "$device" \

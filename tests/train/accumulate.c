@@ -149,6 +149,42 @@ static void check_checkpoint(tuff_device *device)
     trainer_drop(&rest);
 }
 
+/* Averages come back as the parameters; what is frozen has none and is itself. */
+static void check_averages_load(tuff_device *device)
+{
+    static const char *const patterns[] = {"bias"};
+    const char *path = scratch_path("averaged");
+    const tuff_parameter_group groups[] = {{0}, {.frozen = true}};
+    tuff_optimizer_options options = usual(NULL);
+    options.groups = groups;
+    options.group_count = 2;
+    trainer averaged = trainer_make(
+        device, specs, SPEC_COUNT, &(trainer_options){.optimizer = &options, .patterns = patterns, .pattern_count = 1});
+    tuff_parameters *loaded = tuff_parameters_create(device, specs, SPEC_COUNT);
+    trainer_step(&averaged, 0);
+    trainer_step(&averaged, 1);
+    assert_int_equal(tuff_checkpoint_save(path, averaged.parameters, averaged.optimizer, NULL, NULL, 0), TUFF_OK);
+    assert_int_equal(tuff_checkpoint_load_average(path, loaded), TUFF_OK);
+    for (int i = 0; i < SPEC_COUNT; i++) {
+        float expected[31 * 43], read[31 * 43];
+        const size_t size = (size_t)tuff_shape_count(specs[i].shape) * sizeof(float);
+        tuff_array *average = tuff_optimizer_average(averaged.optimizer, i);
+        assert_true((average == NULL) == (i == 0));
+        assert_int_equal(
+            tuff_array_read(average ? average : tuff_parameters_at(averaged.parameters, i, NULL), expected, size),
+            TUFF_OK);
+        assert_int_equal(tuff_array_read(tuff_parameters_at(loaded, i, NULL), read, size), TUFF_OK);
+        assert_memory_equal(read, expected, size);
+    }
+    assert_int_equal(tuff_checkpoint_save(path, averaged.parameters, NULL, NULL, NULL, 0), TUFF_OK);
+    const uint64_t version = tuff_array_version(tuff_parameters_at(loaded, 0, NULL));
+    assert_int_equal(tuff_checkpoint_load_average(path, loaded), TUFF_E_FORMAT);
+    assert_non_null(strstr(tuff_error(), "holds no averages"));
+    assert_int_equal(tuff_array_version(tuff_parameters_at(loaded, 0, NULL)), version);
+    trainer_drop(&averaged);
+    tuff_parameters_destroy(loaded);
+}
+
 static void check_refusals(tuff_device *device)
 {
     tuff_parameters *parameters = tuff_parameters_create(device, specs, SPEC_COUNT);
@@ -188,6 +224,12 @@ static void checkpoints_are_written_between_steps(void **state)
     for_each_device(check_checkpoint);
 }
 
+static void averages_are_loaded_as_parameters(void **state)
+{
+    (void)state;
+    for_drawn_drivers(check_averages_load);
+}
+
 static void the_wrong_function_is_refused(void **state)
 {
     (void)state;
@@ -201,6 +243,7 @@ int main(void)
         cmocka_unit_test(a_part_that_overflows_skips_its_step),
         cmocka_unit_test_setup_teardown(checkpoints_are_written_between_steps, scratch_folder_make,
                                         scratch_folder_remove),
+        cmocka_unit_test_setup_teardown(averages_are_loaded_as_parameters, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test(the_wrong_function_is_refused),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

@@ -374,19 +374,19 @@ static tuff_plan *slow_plan(tuff_device *device)
     return plan;
 }
 
+enum { STEPS = 30 };
+
 /* Many slow steps behind each other, of which nobody reads anything: every batch reached its own step, and nothing is
    allocated or read on the way. */
-static void check_steps(tuff_device *device)
+static void feed(tuff_device *device, tuff_plan *plan, tuff_plan *slow, tuff_upload upload)
 {
-    enum { STEPS = 60 };
+    enum { SIZE = BATCH * 4 * (1 + 1 + 2 * ROWS_MAX) + ROOM * 2 * 4 };
     tuff_loader_options options = ragged(false);
     tuff_device_counters before, after;
     tuff_loader_counters counters;
-    tuff_array *total = tuff_array_create(device, TUFF_I32, TUFF_SCALAR);
-    tuff_plan *plan = summing_plan(device, total), *slow = slow_plan(device);
     options.workers = 2;
+    options.upload = upload;
     tuff_loader *loader = make(device, &options);
-    int32_t sum = 0, read = 0;
     for (int64_t step = 0; step < STEPS; step++) {
         if (step == 3) {
             assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
@@ -402,19 +402,33 @@ static void check_steps(tuff_device *device)
     const int64_t allocations = failing_memory_requests();
     failing_memory_end();
     assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
-    for (int64_t step = 0; step < (tuff__device_is_reference(device) ? 3 : STEPS); step++) {
-        int64_t joined;
-        sum += expected_sum(step, &joined);
-        sum += (int32_t)joined;
-    }
-    assert_int_equal(tuff_array_read(total, &read, sizeof read), TUFF_OK);
-    assert_int_equal(read, sum);
     assert_int_equal(after.reads, before.reads);
     assert_int_equal(allocations, 0);
     assert_int_equal(tuff_loader_counters_get(loader, &counters), TUFF_OK);
     assert_int_equal(counters.batches, STEPS);
-    assert_int_equal(counters.uploaded, STEPS * (BATCH * 4 * (1 + 1 + 2 * ROWS_MAX) + ROOM * 2 * 4));
+    assert_int_equal(counters.uploaded, STEPS * SIZE);
+    assert_in_range(counters.beside,
+                    upload == TUFF_UPLOAD_AHEAD && tuff__device_has_upload_queue(device) ? STEPS * SIZE : 0,
+                    upload == TUFF_UPLOAD_IN_ORDER ? 0 : STEPS * (SIZE + 512));
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
+}
+
+static void check_steps(tuff_device *device)
+{
+    tuff_array *total = tuff_array_create(device, TUFF_I32, TUFF_SCALAR);
+    tuff_plan *plan = summing_plan(device, total), *slow = slow_plan(device);
+    for (int upload = TUFF_UPLOAD_IN_ORDER; upload <= TUFF_UPLOAD_AHEAD; upload++) {
+        int32_t sum = 0, read = 0;
+        assert_int_equal(tuff_array_write(total, &sum, sizeof sum), TUFF_OK);
+        feed(device, plan, slow, (tuff_upload)upload);
+        for (int64_t step = 0; step < (tuff__device_is_reference(device) ? 3 : STEPS); step++) {
+            int64_t joined;
+            sum += expected_sum(step, &joined);
+            sum += (int32_t)joined;
+        }
+        assert_int_equal(tuff_array_read(total, &read, sizeof read), TUFF_OK);
+        assert_int_equal(read, sum);
+    }
     tuff_plan_destroy(slow);
     tuff_plan_destroy(plan);
     tuff_array_destroy(total);

@@ -3,6 +3,7 @@
 
 #include "tools/bench/bench.h"
 #include "tools/cli/options.h"
+#include "tools/model/options.h"
 #include "tools/verbs.h"
 
 typedef struct suite {
@@ -13,15 +14,36 @@ typedef struct suite {
 static const suite suites[] = {{"matmul", bench_matmul},       {"attention", bench_attention},
                                {"norms", bench_norms},         {"elementwise", bench_elementwise},
                                {"optimizer", bench_optimizer}, {"gpt", bench_gpt},
-                               {"launch", bench_launch}};
+                               {"launch", bench_launch},       {"graph", bench_graph}};
 enum { SUITE_COUNT = (int)(sizeof suites / sizeof *suites) };
 
+/* A graph file alone is measured alone. */
 static bool is_wanted(const bench *self, const char *name)
 {
+    if (strcmp(name, "graph") == 0)
+        return self->graph != NULL;
     for (int i = 0; i < self->suites.count; i++)
         if (strcmp(self->suites.items[i], name) == 0)
             return true;
-    return self->suites.count == 0;
+    return self->suites.count == 0 && !self->graph;
+}
+
+/* Takes the graph file out of the operands. */
+static int find_graph(bench *self)
+{
+    int kept = 0;
+    for (int i = 0; i < self->suites.count; i++) {
+        const char *word = self->suites.items[i];
+        const bool is_file = is_graph_file(word);
+        if (is_file && self->graph)
+            return cli_fail(&verb_bench, EXIT_WRONG_USE, "%s and %s: one graph file at a time", self->graph, word);
+        if (is_file)
+            self->graph = word;
+        else
+            self->suites.items[kept++] = word;
+    }
+    self->suites.count = kept;
+    return EXIT_DONE;
 }
 
 static int check_suites(const bench *self)
@@ -32,6 +54,8 @@ static int check_suites(const bench *self)
             known = known || strcmp(self->suites.items[i], suites[k].name) == 0;
         if (!known)
             return cli_fail(&verb_bench, EXIT_WRONG_USE, "there is no suite \"%s\"", self->suites.items[i]);
+        if (strcmp(self->suites.items[i], "graph") == 0 && !self->graph)
+            return cli_fail(&verb_bench, EXIT_WRONG_USE, "the suite graph needs a graph file");
     }
     if (self->json && self->markdown_path && strcmp(self->markdown_path, "-") == 0)
         return cli_fail(&verb_bench, EXIT_WRONG_USE, "--json and --markdown - both want the output");
@@ -110,6 +134,8 @@ static int run_bench(int count, char **arguments)
     const cli_end end = parse(count, arguments, &self);
     int code = end.code;
     if (!end.now)
+        code = find_graph(&self);
+    if (!end.now && code == EXIT_DONE)
         code = check_suites(&self);
     if (!end.now && code == EXIT_DONE) {
         cli_catch_interrupt();
@@ -130,9 +156,11 @@ static int run_bench(int count, char **arguments)
 
 const cli_verb verb_bench = {
     .name = "bench",
-    .operand = "[SUITE...]",
+    .operand = "[FILE] [SUITE...]",
     .summary = "Measures works of tuff in turns with the device's peak and with other software that does the same.",
-    .about = "Suites: matmul, attention, norms, elementwise, optimizer, gpt, launch; all without an argument.\n"
-             "Times mean something on a quiet machine only; ratios also where there is a little noise.",
+    .about =
+        "Suites: matmul, attention, norms, elementwise, optimizer, gpt, launch; all without an argument. FILE is a\n"
+        "graph file (see tuff plan), which is measured beside the suites that are named: fused, tuned, unfused.\n"
+        "Times mean something on a quiet machine only; ratios also where there is a little noise.",
     .run = run_bench,
 };

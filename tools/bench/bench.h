@@ -74,7 +74,7 @@ typedef enum bench_format { BENCH_TEXT, BENCH_JSON } bench_format;
 
 typedef struct bench {
     cli_texts suites, wanted, skipped, peer_commands;
-    const char *device_name, *markdown_path, *clblast_folder;
+    const char *device_name, *markdown_path, *clblast_folder, *graph; /* graph: a file; NULL: none */
     int64_t round_count;
     bool quick, json;
     tuning tune; /* of the contestants "tuff, tuned": none below TUFF_TUNE_QUICK */
@@ -139,6 +139,7 @@ tuff_status bench_norms(bench *self);
 tuff_status bench_elementwise(bench *self);
 tuff_status bench_optimizer(bench *self);
 tuff_status bench_gpt(bench *self);
+tuff_status bench_graph(bench *self);
 tuff_status bench_launch(bench *self);
 
 #endif

@@ -153,6 +153,11 @@ static int retune(int count, char **arguments)
     const cli_option options[] = {
         CACHE_COMMON(common),
         MODEL_OPTIONS(&model),
+        {.name = "--graph",
+         .kind = CLI_TEXT,
+         .value = &model.file,
+         .placeholder = "FILE",
+         .help = "the graph file whose keys --now measures, in place of a model"},
         {.name = "--now",
          .kind = CLI_SWITCH,
          .value = &now,
@@ -167,10 +172,11 @@ static int retune(int count, char **arguments)
                                     &which.prefix, NULL, &common);
     if (end.now)
         return end.code;
-    if (now != model.given)
+    if (now != (model.given || model.file))
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE,
-                        now ? "--now needs the model whose keys are measured: --layers and the like"
-                            : "a model is for --now");
+                        now ? "--now needs the model whose keys are measured: --layers and the like, or --graph FILE"
+                        : model.file ? "a graph is for --now"
+                                     : "a model is for --now");
     if (now && model_options_complete(&model) != TUFF_OK)
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE, "%s", tuff_error());
     const int code = drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
@@ -183,8 +189,8 @@ const cli_verb cache_verb_retune = {
     .name = "cache retune",
     .operand = "[KEY]",
     .summary = "Drops the winners of keys, so that the next start measures again.",
-    .about =
-        "Pins and rejected candidates stay. A winner that came with tuff becomes a seed of the search. --now\n"
-        "compiles the model that --layers and the options below it describe, and measures its keys that are unknown.",
+    .about = "Pins and rejected candidates stay. A winner that came with tuff becomes a seed of the search. --now\n"
+             "compiles the model that --layers and the options below it describe, or --graph FILE, and measures its "
+             "keys that are unknown.",
     .run = retune,
 };

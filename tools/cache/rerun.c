@@ -169,7 +169,7 @@ static int conclude(rerun *self)
 static int rerun_plans(rerun *self, int most)
 {
     tuff_status status = TUFF_OK;
-    for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++) {
+    for (int i = 0; i < self->plans.count && status == TUFF_OK; i++) {
         status = tuff__plan_tasks_create(self->plans.items[i].plan, &self->tasks[i]);
         if (status == TUFF_OK)
             status = collect(self, self->tasks[i]);
@@ -204,9 +204,9 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *opt
     tuff__json_begin();
     self.list = json ? json_array() : NULL;
     if (code == CACHE_OK)
-        code = known_plans_create(device, &options->model, options->batch, false, &baseline, &self.plans) == TUFF_OK
+        code = known_plans_open(device, options, &baseline, &self.plans) == TUFF_OK
                    ? rerun_plans(&self, most)
-                   : cache_fail(verb, "compiling the model");
+                   : cache_fail(verb, options->file ? "compiling the graph" : "compiling the model");
     for (int i = 0; i < KNOWN_COUNT; i++)
         tuff__plan_tasks_destroy(self.tasks[i]);
     tuff__free(self.all);

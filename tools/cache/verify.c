@@ -88,6 +88,21 @@ static int verify_all(const cli_texts *paths, const cache_common *common, bool r
     return host.code;
 }
 
+/* The winners of a model, or of a graph file. */
+static int rerun(model_options *model, const cli_texts *paths, const cache_common *common, bool retry, int64_t most)
+{
+    model->file = paths->count == 1 ? paths->items[0] : NULL;
+    if (!model->given && paths->count == 0)
+        return cli_fail(&cache_verb_verify, EXIT_WRONG_USE,
+                        "--rerun needs the model or the graph file whose keys are run: --layers and the like, or FILE; "
+                        "a key's text is not enough to make its kernels of");
+    if (paths->count > 1 || retry)
+        return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun is by itself, and of one file");
+    if (model_options_complete(model) != TUFF_OK)
+        return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "%s", tuff_error());
+    return cache_rerun(&cache_verb_verify, common->selector, model, (int)most, common->json);
+}
+
 static int verify(int count, char **arguments)
 {
     cache_common common = {0};
@@ -95,37 +110,30 @@ static int verify(int count, char **arguments)
     bool retry = false, is_rerun = false;
     int64_t most = 0;
     model_options model = MODEL_OPTIONS_DEFAULT;
-    const cli_option options[] = {CACHE_COMMON(common),
-                                  {.name = "--rerun",
-                                   .kind = CLI_WHOLE,
-                                   .value = &most,
-                                   .placeholder = "N",
-                                   .help = "run the N newest winners of a model's keys on a device again",
-                                   .low = 1,
-                                   .high = 1e6,
-                                   .given = &is_rerun},
-                                  MODEL_OPTIONS(&model),
-                                  {.name = "--retry",
-                                   .kind = CLI_SWITCH,
-                                   .value = &retry,
-                                   .help = "forget what was rejected, so that it may be tried again"}};
+    const cli_option options[] = {
+        CACHE_COMMON(common),
+        {.name = "--rerun",
+         .kind = CLI_WHOLE,
+         .value = &most,
+         .placeholder = "N",
+         .help = "run the N newest winners of the keys of a model or a graph FILE on a device again",
+         .low = 1,
+         .high = 1e6,
+         .given = &is_rerun},
+        MODEL_OPTIONS(&model),
+        {.name = "--retry",
+         .kind = CLI_SWITCH,
+         .value = &retry,
+         .help = "forget what was rejected, so that it may be tried again"}};
     const cli_end end = cache_parse(&cache_verb_verify, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, &paths, &common);
     int code = end.code;
-    if (!end.now && retry && paths.count > 0)
+    if (!end.now && is_rerun)
+        code = rerun(&model, &paths, &common, retry, most);
+    else if (!end.now && model.given)
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "a model is for --rerun");
+    else if (!end.now && retry && paths.count > 0)
         code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--retry is for the stores, not for files");
-    else if (!end.now && is_rerun != model.given)
-        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE,
-                        is_rerun
-                            ? "--rerun needs the model whose keys are run: --layers and the like; a key's text is not "
-                              "enough to make its kernels of"
-                            : "a model is for --rerun");
-    else if (!end.now && is_rerun && (paths.count > 0 || retry))
-        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun is by itself");
-    else if (!end.now && is_rerun && model_options_complete(&model) != TUFF_OK)
-        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "%s", tuff_error());
-    else if (!end.now && is_rerun)
-        code = cache_rerun(&cache_verb_verify, common.selector, &model, (int)most, common.json);
     else if (!end.now)
         code = verify_all(&paths, &common, retry);
     cli_texts_free(&paths);
@@ -138,7 +146,8 @@ const cli_verb cache_verb_verify = {
     .summary = "Checks every line of the stores, or of files: damage, form, candidates, environments.",
     .about =
         "tuff cache prune takes damaged lines out. Exits with 1 where there are findings. --rerun compiles the model\n"
-        "that --layers and the options below it describe, and for its newest winners compares results and times\n"
-        "with the default's: ok, slower by more than 5 %, wrong, or gone, where they can no longer be made.",
+        "that --layers and the options below it describe, or the graph that FILE holds (see tuff plan), and for its\n"
+        "newest winners compares results and times with the default's: ok, slower by more than 5 %, wrong, or gone,\n"
+        "where they can no longer be made.",
     .run = verify,
 };

@@ -1,5 +1,5 @@
-/* tuff kernel: the source of kernels as the driver of a device sees it: those of a GPT's plans, or of a small graph
-   around one op. */
+/* tuff kernel: the source of kernels as the driver of a device sees it: those of a GPT's plans or of a graph file, or
+   of a small graph around one op. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +15,7 @@
 typedef struct kernel_list {
     tuff_task_info *items;
     int count, capacity;
+    const char *file; /* a graph; NULL: a GPT */
     const char *name; /* asked for; NULL: list */
     int shown;
     bool shows_all; /* of the plan that is looked at: it was made for the name */
@@ -139,18 +140,19 @@ static tuff_plan *compile_named(tuff_device *device, const char *name, const tuf
     return NULL;
 }
 
-/* Kernels of a GPT first; those of a graph of one primitive or composite where the GPT has none of the name. */
+/* Kernels of the graph file, or of a GPT first; those of a graph of one primitive or composite where the GPT has none
+   of the name. */
 static int search(kernel_list *self, tuff_device *device, const tuff_compile_options *options)
 {
-    const model_config config = {
-        .form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256};
+    model_options described = MODEL_OPTIONS_DEFAULT;
     known_plans plans;
     tuff_plan *single = NULL;
-    tuff_status status = known_plans_create(device, &config, 8, false, options, &plans);
+    described.file = self->file;
+    tuff_status status = known_plans_open(device, &described, options, &plans);
     fputs(self->json ? "[\n" : "", stdout);
-    for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++)
+    for (int i = 0; i < plans.count && status == TUFF_OK; i++)
         status = search_plan(self, plans.items[i].plan);
-    if (status == TUFF_OK && self->name && self->shown == 0)
+    if (status == TUFF_OK && self->name && self->shown == 0 && !self->file)
         single = compile_named(device, self->name, options);
     if (single) {
         self->shows_all = true;
@@ -159,7 +161,9 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
     fputs(self->json ? "\n]\n" : "", stdout);
     tuff_plan_destroy(single);
     known_plans_destroy(&plans);
-    return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_kernel, "compiling the model");
+    return status == TUFF_OK
+               ? EXIT_DONE
+               : cli_fail_library(&verb_kernel, self->file ? "compiling the graph" : "compiling the model");
 }
 
 /* A GPU as the vendor's are; only what the compiler goes by. */
@@ -177,15 +181,43 @@ static void pose(tuff_device *device, int vendor)
     tuff__device_pose(device, &as);
 }
 
+/* Nothing, a file, a name, or a file and a name. */
+static int take_operands(kernel_list *self, const cli_texts *operands)
+{
+    int taken = 0;
+    if (operands->count > 0 && is_graph_file(operands->items[0]))
+        self->file = operands->items[taken++];
+    if (taken < operands->count)
+        self->name = operands->items[taken++];
+    return taken == operands->count
+               ? EXIT_DONE
+               : cli_fail(&verb_kernel, EXIT_WRONG_USE, "\"%s\" is one operand too many", operands->items[taken]);
+}
+
+static int show(kernel_list *self, tuff_device *device, const tuff_compile_options *options, const char *folder)
+{
+    if (folder)
+        return kernel_texts_write(device, options, folder) == TUFF_OK
+                   ? EXIT_DONE
+                   : cli_fail_library(&verb_kernel, "writing the kernels");
+    const int code = search(self, device, options);
+    if (code != EXIT_DONE || self->shown > 0)
+        return code;
+    return self->name ? cli_fail(&verb_kernel, EXIT_FAILED, "there is no kernel \"%s\" on this device", self->name)
+                      : cli_fail(&verb_kernel, EXIT_FAILED, "this device has no kernels");
+}
+
 static int kernel(int count, char **arguments)
 {
     kernel_list self = {0};
+    cli_texts operands = {0};
     const char *device_name = NULL, *folder = NULL;
-    int fuse = 0, family = TUFF_FAMILY_DEVICE, vendor = 0, code = EXIT_FAILED;
+    int fuse = 0, family = TUFF_FAMILY_DEVICE, precision = 0, vendor = 0, code = EXIT_FAILED;
     const cli_option options[] = {
         DEVICE_OPTION(&device_name),
         FUSE_OPTION(&fuse),
         FAMILY_OPTION(&family),
+        PRECISION_OPTION(&precision, NULL),
         {.name = "--as",
          .kind = CLI_CHOICE,
          .value = &vendor,
@@ -199,35 +231,30 @@ static int kernel(int count, char **arguments)
         JSON_OPTION(&self.json, "a list with one object per line"),
     };
     const cli_end end =
-        cli_parse(&verb_kernel, options, sizeof options / sizeof *options, count, arguments, &self.name);
-    if (end.now)
-        return end.code;
-    tuff_device *device = cli_open_device(&verb_kernel, device_name, &code);
-    if (!device)
-        return code;
+        cli_parse_all(&verb_kernel, options, sizeof options / sizeof *options, count, arguments, &operands);
+    code = end.now ? end.code : take_operands(&self, &operands);
+    if (!end.now && code == EXIT_DONE && folder && operands.count > 0)
+        code = cli_fail(&verb_kernel, EXIT_WRONG_USE, "--out writes all kernels: it takes no file and no name");
+    tuff_device *device = end.now || code != EXIT_DONE ? NULL : cli_open_device(&verb_kernel, device_name, &code);
     const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                          .family = (tuff_family)family};
-    if (vendor > 0 && !tuff__device_is_reference(device))
+                                          .family = (tuff_family)family,
+                                          .precision = (tuff_precision)precision};
+    if (device && vendor > 0 && !tuff__device_is_reference(device))
         pose(device, vendor);
-    if (!folder)
-        code = search(&self, device, &compile);
-    else if (kernel_texts_write(device, &compile, folder) == TUFF_OK)
-        code = EXIT_DONE;
-    else
-        code = cli_fail_library(&verb_kernel, "writing the kernels");
-    if (!folder && code == EXIT_DONE && self.shown == 0)
-        code = self.name ? cli_fail(&verb_kernel, EXIT_FAILED, "there is no kernel \"%s\" on this device", self.name)
-                         : cli_fail(&verb_kernel, EXIT_FAILED, "this device has no kernels");
+    if (device)
+        code = show(&self, device, &compile, folder);
     tuff__free(self.items);
+    cli_texts_free(&operands);
     tuff_device_close(device);
     return code;
 }
 
 const cli_verb verb_kernel = {
     .name = "kernel",
-    .operand = "[NAME]",
+    .operand = "[FILE] [NAME]",
     .summary = "Prints the assembled source of a kernel for a device.",
-    .about = "NAME is a number of the list, a program, a kind of task (map, row, column, matmul, ...) or an op. "
+    .about = "FILE is a graph file (see tuff plan): its kernels instead of those of a GPT's plans. NAME is a number of "
+             "the list, a program, a kind of task (map, row, column, matmul, ...) or an op. "
              "Without it,\n"
              "lists the kernels of a GPT's plans. With --out, writes a file for each different kernel and lists these.",
     .run = kernel,

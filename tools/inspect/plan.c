@@ -1,4 +1,5 @@
-/* tuff plan: what a training step and a generated token of a language model are made of on a device. */
+/* tuff plan: what a training step and a generated token of a language model, or a program's graph, are made of on a
+   device. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,9 +12,9 @@
 typedef struct plan_options {
     model_options description;
     int64_t memory_budget;
-    const char *device;
+    const char *device, *save_graph;
     int fuse, matmul, family, precision;
-    bool json, profile, summary, recompute;
+    bool json, profile, summary;
     tuning tune;
 } plan_options;
 
@@ -143,10 +144,16 @@ static int show_all(const known_plans *plans, const known_plans *unfused, const 
 {
     int code = EXIT_DONE;
     fputs(options->json ? "{\n" : "", stdout);
-    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++)
+    for (int i = 0; i < plans->count && code == EXIT_DONE; i++)
         code = show(plans, unfused, i, options);
     fputs(options->json ? "}\n" : "", stdout);
     return code;
+}
+
+static tuff_status save_graph(const known_plans *plans, const tuff_compile_options *options, const char *path)
+{
+    const known_plan *train = &plans->items[KNOWN_TRAIN];
+    return known_graph_save(train->graph, train->name, plans->model.parameters, options, path);
 }
 
 static int compile_and_show(tuff_device *device, plan_options *options)
@@ -160,16 +167,16 @@ static int compile_and_show(tuff_device *device, plan_options *options)
     known_plans plans = {0}, unfused = {0};
     int code;
     tuning_apply(&options->tune, &asked);
-    const tuff_status status = known_plans_create(device, &options->description.model, options->description.batch,
-                                                  options->recompute, &asked, &plans);
+    const tuff_status status = known_plans_open(device, &options->description, &asked, &plans);
     bool saved = true;
-    for (int i = 0; i < KNOWN_COUNT; i++)
+    for (int i = 0; i < plans.count; i++)
         saved = tuning_end(&options->tune, plans.items[i].plan) && saved;
     if (!saved)
         code = EXIT_FAILED;
-    else if (status != TUFF_OK || known_plans_create(device, &options->description.model, options->description.batch,
-                                                     options->recompute, &single, &unfused) != TUFF_OK)
-        code = cli_fail_library(&verb_plan, "compiling the model");
+    else if (status != TUFF_OK || known_plans_open(device, &options->description, &single, &unfused) != TUFF_OK)
+        code = cli_fail_library(&verb_plan, options->description.file ? "compiling the graph" : "compiling the model");
+    else if (options->save_graph && save_graph(&plans, &asked, options->save_graph) != TUFF_OK)
+        code = cli_fail_library(&verb_plan, "--save-graph");
     else
         code = show_all(&plans, &unfused, options);
     known_plans_destroy(&plans);
@@ -185,15 +192,17 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         FAMILY_OPTION(&self->family),
-        PRECISION_OPTION(&self->precision, NULL),
-        RECOMPUTE_OPTION(&self->recompute),
+        PRECISION_OPTION(&self->precision, &self->description.has_precision),
+        RECOMPUTE_OPTION(&self->description.recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
         {"--profile", CLI_SWITCH, &self->profile, NULL, "run once, and print the time of each task", 0, 0, NULL},
         {"--summary", CLI_SWITCH, &self->summary, NULL, "leave out the list of tasks", 0, 0, NULL},
+        {"--save-graph", CLI_TEXT, &self->save_graph, "FILE",
+         "write the graph of the training step to FILE, with the options it is compiled with", 0, 0, NULL},
         JSON_OPTION(&self->json, "one object with both plans"),
     };
-    return cli_parse(&verb_plan, options, sizeof options / sizeof *options, count, arguments, NULL);
+    return cli_parse(&verb_plan, options, sizeof options / sizeof *options, count, arguments, &self->description.file);
 }
 
 static int plan(int count, char **arguments)
@@ -204,11 +213,12 @@ static int plan(int count, char **arguments)
         return end.code;
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
+    if (self.description.file && self.save_graph)
+        return cli_fail(&verb_plan, EXIT_WRONG_USE, "--save-graph is for a model's graph: %s is one already",
+                        self.description.file);
     int code = EXIT_FAILED;
-    tuff_device *device = cli_open_device_for(
-        &verb_plan, self.device,
-        &(fastest_work){.model = &self.description.model, .batch = self.description.batch, .recompute = self.recompute},
-        &code);
+    tuff_device *device =
+        cli_open_device_for(&verb_plan, self.device, &(fastest_work){.described = &self.description}, &code);
     if (!device)
         return code;
     code = compile_and_show(device, &self);
@@ -218,7 +228,8 @@ static int plan(int count, char **arguments)
 
 const cli_verb verb_plan = {
     .name = "plan",
-    .summary = "Shows what a GPT's or Llama's training step and next token become: tasks, memory.",
-    .about = "Each task lists the ops that were fused into it.",
+    .operand = GRAPH_OPERAND,
+    .summary = "Shows what a GPT's or Llama's training step and next token, or a graph file, become: tasks, memory.",
+    .about = GRAPH_ABOUT "\nEach task lists the ops that were fused into it.",
     .run = plan,
 };

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file/file.h"
+#include "base/hash.h"
 
 static tuff_plan *setup(tuff_device *device, void *user, void **entry)
 {
@@ -13,7 +15,7 @@ static tuff_plan *setup(tuff_device *device, void *user, void **entry)
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     known_plans *plans = tuff__calloc(1, sizeof *plans);
     *entry = plans;
-    if (!plans || known_plans_create(device, work->model, work->batch, work->recompute, &options, plans) != TUFF_OK ||
+    if (!plans || known_plans_open(device, work->described, &options, plans) != TUFF_OK ||
         known_plan_write(plans, work->plan) != TUFF_OK)
         return NULL;
     return plans->items[work->plan].plan;
@@ -26,9 +28,9 @@ static void teardown(tuff_plan *plan, void *user, void *entry)
     tuff__free(entry);
 }
 
-static void say(const tuff_device_race_result *result, bool trains)
+static void say(const tuff_device_race_result *result, const fastest_work *of)
 {
-    const char *work = trains ? "a training step" : "a token";
+    const char *work = of->described->file ? "a run" : of->plan == KNOWN_TRAIN ? "a training step" : "a token";
     if (result->left_out > 0)
         (void)fprintf(stderr,
                       "fastest: %d of the devices here left out: a process ended while they were in this race; tuff "
@@ -45,21 +47,43 @@ static void say(const tuff_device_race_result *result, bool trains)
                       (double)result->runner_up_nanoseconds * 1e-6, result->remembered ? "remembered" : "measured now");
 }
 
+/* A file by what is in it. */
+static tuff_status name_file(const char *path, char *key, size_t size)
+{
+    void *data;
+    size_t length;
+    TRY(tuff__file_read(path, UINT64_C(1) << 30, &data, &length));
+    const hash128 hash = tuff__hash(data, length);
+    tuff__free(data);
+    (void)snprintf(key, size, "graph %016llx%016llx", (unsigned long long)hash.high, (unsigned long long)hash.low);
+    return TUFF_OK;
+}
+
+/* What the race is remembered by. */
+static tuff_status name_work(const fastest_work *work, char *key, size_t size)
+{
+    const model_options *described = work->described;
+    if (described->file)
+        return name_file(described->file, key, size);
+    char *config = model_config_text(&described->model);
+    if (!config)
+        return TUFF_E_OOM_HOST;
+    (void)snprintf(key, size, "%s batch %lld recompute %d plan %d", config, (long long)described->batch,
+                   described->recompute, work->plan);
+    tuff__free(config);
+    return TUFF_OK;
+}
+
 tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const fastest_work *work, int *code)
 {
     const char *asked = name ? name : getenv("TUFF_DEVICE");
     if (!asked || strcmp(asked, "fastest") != 0)
         return cli_open_device(verb, name, code);
-    const model_config *model = work->model;
-    char *config = model_config_text(model);
     char key[2048];
-    if (!config) {
-        *code = cli_fail(verb, EXIT_FAILED, "out of memory");
+    if (name_work(work, key, sizeof key) != TUFF_OK) {
+        *code = cli_fail_library(verb, "--device fastest");
         return NULL;
     }
-    (void)snprintf(key, sizeof key, "%s batch %lld recompute %d plan %d", config, (long long)work->batch,
-                   work->recompute, work->plan);
-    tuff__free(config);
     fastest_work copy = *work;
     const tuff_device_race race = {.name = key, .setup = setup, .teardown = teardown, .user = &copy};
     tuff_device_race_result result;
@@ -67,7 +91,7 @@ tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const f
     tuff_device *device = tuff_device_open_fastest(&race, &result);
     cli_release_interrupt();
     if (device)
-        say(&result, work->plan == KNOWN_TRAIN);
+        say(&result, work);
     else
         *code = cli_fail_library(verb, "--device fastest");
     return device;

@@ -15,10 +15,8 @@
     }
 
 typedef struct fastest_work {
-    const model_config *model;
-    int64_t batch;
-    bool recompute;
-    int plan; /* KNOWN_TRAIN or KNOWN_GENERATE */
+    const model_options *described;
+    int plan; /* KNOWN_TRAIN or KNOWN_GENERATE; 0 for a file */
 } fastest_work;
 
 /* Like cli_open_device; where name, or else $TUFF_DEVICE, is "fastest", opens that one and says on the error stream

@@ -1,7 +1,11 @@
 /* Compiles the plans of a model for a look at them. */
 #include "tools/model/known_plans.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/alloc.h"
+#include "tools/model/graph_data.h"
 #include "tools/model/graphs.h"
 
 static tuff_status compile(known_plan *self, const char *name, tuff_graph *graph, const tuff_compile_options *options)
@@ -15,7 +19,7 @@ static tuff_status compile(known_plan *self, const char *name, tuff_graph *graph
 tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
                                const tuff_compile_options *options, known_plans *out)
 {
-    *out = (known_plans){.batch = batch};
+    *out = (known_plans){.batch = batch, .count = KNOWN_COUNT};
     TRY(model_create(device, config, &out->model));
     out->model.recompute = recompute;
     const tuff_optimizer_options rule = model_optimizer_options(1e-3, 1000);
@@ -24,6 +28,59 @@ tuff_status known_plans_create(tuff_device *device, const model_config *config, 
         return tuff_last_status();
     TRY(compile(&out->items[KNOWN_TRAIN], "train", train_graph(device, &out->model, out->optimizer, batch), options));
     return compile(&out->items[KNOWN_GENERATE], "generate", sampler_graph(device, &out->model), options);
+}
+
+/* What was asked for by name is not the file's. Kernels without fusion are a baseline: no limit is theirs. */
+static tuff_compile_options merge(const model_options *described, const tuff_compile_options *asked,
+                                  const tuff_graph_file_info *file, tuff_tune_options *tuning)
+{
+    tuff_compile_options out = *asked;
+    const bool is_baseline = asked->fuse == TUFF_FUSE_NONE;
+    if (!described->has_precision)
+        out.precision = file->compile.precision;
+    if (!is_baseline) {
+        out.fuse = file->compile.fuse;
+        out.family = asked->family ? asked->family : file->compile.family;
+        out.matmul_library = asked->matmul_library ? asked->matmul_library : file->compile.matmul_library;
+        out.memory_budget = asked->memory_budget ? asked->memory_budget : file->compile.memory_budget;
+        out.barrier_everywhere |= file->compile.barrier_everywhere;
+    }
+    *tuning = asked->tuning ? *asked->tuning : (tuff_tune_options){.mode = TUFF_TUNE_CACHED};
+    tuning->deterministic |= file->deterministic && tuning->mode < TUFF_TUNE_QUICK;
+    out.tuning = tuning;
+    return out;
+}
+
+/* A name of printable ASCII that needs no escapes anywhere. */
+static void name_file(known_plans *self, const char *name)
+{
+    (void)snprintf(self->file_name, sizeof self->file_name, "%s", name[0] ? name : "graph");
+    for (char *at = self->file_name; *at; at++)
+        if (*at < ' ' || *at > '~' || strchr("\"\\<>&", *at))
+            *at = '_';
+}
+
+static tuff_status open_file(tuff_device *device, const model_options *described, const tuff_compile_options *options,
+                             known_plans *out)
+{
+    tuff_graph_file_info file;
+    tuff_tune_options tuning;
+    *out = (known_plans){.is_file = true, .count = 1};
+    tuff_graph *graph = tuff_graph_load(device, described->file, &file);
+    if (!graph)
+        return tuff_last_status();
+    name_file(out, file.name);
+    const tuff_compile_options merged = merge(described, options, &file, &tuning);
+    out->file_precision = merged.precision;
+    return compile(&out->items[0], out->file_name, graph, &merged);
+}
+
+tuff_status known_plans_open(tuff_device *device, const model_options *described, const tuff_compile_options *options,
+                             known_plans *out)
+{
+    if (described->file)
+        return open_file(device, described, options, out);
+    return known_plans_create(device, &described->model, described->batch, described->recompute, options, out);
 }
 
 void known_plans_destroy(known_plans *self)
@@ -51,8 +108,39 @@ tuff_status known_plan_write(const known_plans *self, int index)
 {
     const int64_t context = self->model.config.context;
     tuff_plan *plan = self->items[index].plan;
+    if (self->is_file)
+        return graph_data_write(self->items[index].graph, plan);
     if (index == KNOWN_TRAIN)
         return write_zeros(plan, "windows", self->batch * (context + 1));
     TRY(write_zeros(plan, "tokens", context));
     return write_zeros(plan, "position", 1);
+}
+
+/* Arrays and names of all parameters; both lists are freed by the caller. */
+static tuff_status list_parameters(tuff_parameters *parameters, tuff_array ***arrays, const char ***names)
+{
+    const size_t count = (size_t)tuff_parameters_count(parameters);
+    *arrays = tuff__calloc(count + 1, sizeof(tuff_array *));
+    *names = tuff__calloc(count + 1, sizeof(const char *));
+    for (size_t i = 0; *arrays && *names && i < count; i++)
+        (*arrays)[i] = tuff_parameters_at(parameters, (int)i, &(*names)[i]);
+    return *arrays && *names ? TUFF_OK : TUFF_E_OOM_HOST;
+}
+
+tuff_status known_graph_save(const tuff_graph *graph, const char *name, tuff_parameters *parameters,
+                             const tuff_compile_options *options, const char *path)
+{
+    tuff_array **arrays;
+    const char **names;
+    tuff_status status = list_parameters(parameters, &arrays, &names);
+    if (status == TUFF_OK)
+        status = tuff_graph_save(graph, path,
+                                 &(tuff_graph_save_options){.name = name,
+                                                            .compile = options,
+                                                            .arrays = arrays,
+                                                            .names = names,
+                                                            .array_count = tuff_parameters_count(parameters)});
+    tuff__free(arrays);
+    tuff__free((void *)names);
+    return status;
 }

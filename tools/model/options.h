@@ -9,8 +9,17 @@ typedef struct model_options {
     model_config model;
     int64_t batch;
     int form;
-    bool given; /* whether the command line has any of the options: default values mean a model too */
+    bool given;         /* whether the command line has any of the options: default values mean a model too */
+    bool recompute;     /* of verbs with RECOMPUTE_OPTION */
+    const char *file;   /* a graph file in place of a model; NULL: none. The operand of most verbs */
+    bool has_precision; /* of a verb with PRECISION_OPTION: it was given, and the file's does not count */
 } model_options;
+
+/* How verbs name their operand, and what their --help says of it. */
+#define GRAPH_OPERAND "[FILE]"
+#define GRAPH_ABOUT                                                                                                \
+    "FILE is a graph that tuff_graph_save or --save-graph of tuff train and tuff plan wrote: it takes the place\n" \
+    "of the model, compiled with the options that it says. Its inputs and arrays get random values."
 
 #define MODEL_OPTIONS_DEFAULT                                                                                   \
     {                                                                                                           \
@@ -41,6 +50,10 @@ typedef struct model_options {
 
 /* form: the index of the choice. What a Llama has beside what a GPT has; then the check of the whole. */
 tuff_status model_config_complete(model_config *model, int form);
+/* TUFF_E_USAGE where the command line has both a file and options of a model, too. */
 tuff_status model_options_complete(model_options *self);
+/* Whether a word of the command line is meant as a graph file: it has a dot or a slash, which no name of a kernel, an
+   op or a suite has, or it is the path of such a file. */
+bool is_graph_file(const char *word);
 
 #endif

@@ -1,5 +1,5 @@
-/* tuff profile: how long each kernel of a language model's training step and next token takes, and how near to the
-   device's limits that is. */
+/* tuff profile: how long each kernel of a language model's training step and next token, or of a program's graph,
+   takes, and how near to the device's limits that is. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ typedef struct profile_options {
     int64_t memory_budget, runs;
     const char *device, *trace_path;
     int fuse, matmul, plan; /* plan: 0 both, else 1 more than its index among the known ones */
-    bool json, recompute;
+    bool json;
     tuning tune;
 } profile_options;
 
@@ -116,6 +116,8 @@ static tuff_status write_inputs(const known_plans *plans, int index)
 {
     const model_config *config = &plans->model.config;
     tuff_plan *plan = plans->items[index].plan;
+    if (plans->is_file)
+        return known_plan_write(plans, index);
     const int32_t last = (int32_t)config->context - 1;
     if (index == KNOWN_TRAIN)
         return write_tokens(plan, "windows", plans->batch * (config->context + 1), config->vocabulary);
@@ -166,7 +168,7 @@ static int show(profiling *self)
     if (!self->options->json && self->peaks.operations > 0 && self->peaks.bytes > 0)
         printf("%s (%s): at most %.1f GFLOP/s and %.1f GB/s, measured now\n\n", self->device.name,
                self->device.selector, 1e-9 * self->peaks.operations, 1e-9 * self->peaks.bytes);
-    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++) {
+    for (int i = 0; i < self->plans.count && code == EXIT_DONE; i++) {
         if (wanted >= 0 && wanted != i)
             continue;
         code = show_plan(self, i, first);
@@ -187,19 +189,19 @@ static int compile_and_show(tuff_device *device, profile_options *options)
     profiling self = {.options = options};
     int code;
     tuning_apply(&options->tune, &asked);
-    tuff_status status = known_plans_create(device, &options->description.model, options->description.batch,
-                                            options->recompute, &asked, &self.plans);
+    tuff_status status = known_plans_open(device, &options->description, &asked, &self.plans);
     bool saved = true;
-    for (int i = 0; i < KNOWN_COUNT; i++)
+    for (int i = 0; i < self.plans.count; i++)
         saved = tuning_end(&options->tune, self.plans.items[i].plan) && saved;
-    if (status == TUFF_OK)
+    if (status == TUFF_OK && !self.plans.is_file)
         status = model_initialize(&self.plans.model, 1);
     if (status == TUFF_OK)
         status = tuff_device_describe(device, &self.device);
     if (!saved) {
         code = EXIT_FAILED;
     } else if (status != TUFF_OK) {
-        code = cli_fail_library(&verb_profile, "compiling the model");
+        code =
+            cli_fail_library(&verb_profile, options->description.file ? "compiling the graph" : "compiling the model");
     } else {
         if (self.device.device_class != TUFF_DEVICE_REFERENCE)
             peaks_measure(device, &self.peaks);
@@ -219,7 +221,7 @@ static cli_end parse(int count, char **arguments, profile_options *self)
         MODEL_OPTIONS(&self->description),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
-        RECOMPUTE_OPTION(&self->recompute),
+        RECOMPUTE_OPTION(&self->description.recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
         {"--runs", CLI_WHOLE, &self->runs, "N", "profiled runs, of which each task counts with its median; default 5",
@@ -228,7 +230,8 @@ static cli_end parse(int count, char **arguments, profile_options *self)
          NULL},
         JSON_OPTION(&self->json, "one object with the plans and their kernels"),
     };
-    return cli_parse(&verb_profile, options, sizeof options / sizeof *options, count, arguments, NULL);
+    return cli_parse(&verb_profile, options, sizeof options / sizeof *options, count, arguments,
+                     &self->description.file);
 }
 
 static int profile(int count, char **arguments)
@@ -239,11 +242,11 @@ static int profile(int count, char **arguments)
         return end.code;
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&verb_profile, EXIT_WRONG_USE, "%s", tuff_error());
+    if (self.description.file && self.plan > 0)
+        return cli_fail(&verb_profile, EXIT_WRONG_USE, "--plan is for a model: %s is one plan", self.description.file);
     int code = EXIT_FAILED;
-    tuff_device *device = cli_open_device_for(
-        &verb_profile, self.device,
-        &(fastest_work){.model = &self.description.model, .batch = self.description.batch, .recompute = self.recompute},
-        &code);
+    tuff_device *device =
+        cli_open_device_for(&verb_profile, self.device, &(fastest_work){.described = &self.description}, &code);
     if (!device)
         return code;
     code = compile_and_show(device, &self);
@@ -253,10 +256,12 @@ static int profile(int count, char **arguments)
 
 const cli_verb verb_profile = {
     .name = "profile",
-    .summary = "Times each kernel of a GPT's or Llama's training step and next token.",
-    .about =
-        "Kernels are sorted by time. \"of peak\" is the least time that the kernel's arithmetic and memory traffic\n"
-        "need, at what a loop of multiply-adds and a large copy reach on the device, as a fraction of its time:\n"
-        "above 100 % where its memory stays in caches.",
+    .operand = GRAPH_OPERAND,
+    .summary = "Times each kernel of a GPT's or Llama's training step and next token, or of a graph file.",
+    .about = GRAPH_ABOUT
+    "\n"
+    "Kernels are sorted by time. \"of peak\" is the least time that the kernel's arithmetic and memory traffic\n"
+    "need, at what a loop of multiply-adds and a large copy reach on the device, as a fraction of its time:\n"
+    "above 100 % where its memory stays in caches.",
     .run = profile,
 };

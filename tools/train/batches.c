@@ -12,7 +12,7 @@ static tuff_status fill(void *user, tuff_batch_room *room)
     return TUFF_OK;
 }
 
-static tuff_status open_loader(batches *self, tuff_device *device, int64_t workers)
+static tuff_status open_loader(batches *self, tuff_device *device, int64_t workers, tuff_upload upload)
 {
     const tuff_field windows = {.name = "windows", .dtype = TUFF_I32, .shape = {.rank = 1, .extent = {self->window}}};
     self->loader = tuff_loader_create(device, &(tuff_loader_options){.fields = &windows,
@@ -22,6 +22,7 @@ static tuff_status open_loader(batches *self, tuff_device *device, int64_t worke
                                                                      .workers = (int)workers,
                                                                      .ring = workers < 2 ? 2 : (int)workers + 1,
                                                                      .batch = fill,
+                                                                     .upload = upload,
                                                                      .user = self});
     return self->loader ? TUFF_OK : tuff_last_status();
 }
@@ -33,13 +34,13 @@ static tuff_status copy_text(batches *self, tuff_device *device)
 }
 
 tuff_status batches_open(batches *self, tuff_device *device, const corpus *text, const run_settings *settings,
-                         int64_t workers)
+                         int64_t workers, tuff_upload upload)
 {
     *self = (batches){.text = text,
                       .seed = (uint64_t)settings->seed,
                       .batch = settings->batch,
                       .window = settings->model.context + 1};
-    return settings->resident ? copy_text(self, device) : open_loader(self, device, workers);
+    return settings->resident ? copy_text(self, device) : open_loader(self, device, workers, upload);
 }
 
 void batches_close(batches *self)
@@ -103,4 +104,12 @@ double batches_waited(const batches *self)
     if (self->loader)
         (void)tuff_loader_counters_get(self->loader, &counters);
     return (double)counters.waited * 1e-9;
+}
+
+bool batches_are_sent_beside(const batches *self)
+{
+    tuff_loader_counters counters = {0};
+    if (self->loader)
+        (void)tuff_loader_counters_get(self->loader, &counters);
+    return counters.beside > 0;
 }

@@ -15,9 +15,10 @@ typedef struct batches {
     tuff_array *resident; /* u8 [bytes of text]; NULL: a loader has it */
 } batches;
 
-/* text must outlive it. workers: threads that prepare windows. Free it whatever is returned. */
+/* text must outlive it. workers: threads that prepare windows. upload: when they go to the device. Free it whatever is
+   returned. */
 tuff_status batches_open(batches *self, tuff_device *device, const corpus *text, const run_settings *settings,
-                         int64_t workers);
+                         int64_t workers, tuff_upload upload);
 void batches_close(batches *self);
 
 /* The windows of a step, i32 [batch, context + 1], in a graph whose step is set: the input that a loader fills, or a
@@ -33,5 +34,7 @@ tuff_status batches_tell(const batches *self, char *out, size_t size);
 tuff_status batches_next(batches *self, tuff_plan *plan);
 /* Seconds that steps waited for windows so far. */
 double batches_waited(const batches *self);
+/* Whether they reached the device on a queue of their own. */
+bool batches_are_sent_beside(const batches *self);
 
 #endif

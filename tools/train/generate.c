@@ -14,6 +14,7 @@ typedef struct generation {
     int64_t tokens, seed;
     double temperature;
     int fuse;
+    bool average;
     tuning tune;
 } generation;
 
@@ -55,13 +56,19 @@ static int run_sampler(tuff_device *device, language_model *model, generation *s
     return code;
 }
 
+static tuff_status load(language_model *model, const generation *self)
+{
+    return self->average ? tuff_checkpoint_load_average(self->checkpoint, model->parameters)
+                         : tuff_checkpoint_load(self->checkpoint, model->parameters, NULL);
+}
+
 static int run_model(tuff_device *device, const run_settings *settings, generation *self)
 {
     language_model model;
     int code;
     if (model_create(device, &settings->model, &model) != TUFF_OK)
         code = cli_fail_library(&verb_generate, "making the model");
-    else if (tuff_checkpoint_load(self->checkpoint, model.parameters, NULL) != TUFF_OK)
+    else if (load(&model, self) != TUFF_OK)
         code = cli_fail_library(&verb_generate, "loading the checkpoint");
     else
         code = run_sampler(device, &model, self);
@@ -71,7 +78,8 @@ static int run_model(tuff_device *device, const run_settings *settings, generati
 
 static tuff_device *open_device(const char *name, const run_settings *settings, int *code)
 {
-    const fastest_work work = {.model = &settings->model, .batch = settings->batch, .plan = KNOWN_GENERATE};
+    const model_options described = {.model = settings->model, .batch = settings->batch};
+    const fastest_work work = {.described = &described, .plan = KNOWN_GENERATE};
     return cli_open_device_for(&verb_generate, name, &work, code);
 }
 
@@ -102,6 +110,10 @@ static int generate(int count, char **arguments)
          .value = &self.checkpoint,
          .placeholder = "FILE",
          .help = "what tuff train saved; required"},
+        {.name = "--average",
+         .kind = CLI_SWITCH,
+         .value = &self.average,
+         .help = "the average of the weights that tuff train --ema kept, instead of the last weights"},
         {.name = "--prompt",
          .kind = CLI_TEXT,
          .value = &self.prompt,

@@ -45,6 +45,12 @@ typedef struct given_settings {
      0, 0, NULL}, \
     {"--log-every", CLI_WHOLE, &(self)->log_every, "N", "steps between lines; 0: about one line per second", 0, \
      1 << 24, NULL}
+#define LOADING_OPTIONS(self) \
+    {"--workers", CLI_WHOLE, &(self)->workers, "N", "threads that prepare batches; their number changes no result", 1, \
+     256, NULL}, \
+    {"--upload", CLI_CHOICE, &(self)->upload, "auto|in-order|ahead", \
+     "when batches go to the device: ahead is beside earlier steps, on a queue of its own; changes no result", 0, 0, \
+     NULL}
 #define KEEPING_OPTIONS(self, settings, given) \
     {"--save", CLI_TEXT, &(self)->save, "FILE", \
      "write a checkpoint at the end and on Ctrl-C; the previous one becomes FILE.prev", 0, 0, NULL}, \
@@ -59,6 +65,8 @@ typedef struct given_settings {
      1 << 24, &(given)->validate_every}, \
     {"--patience", CLI_WHOLE, &(settings)->patience, "N", "end after N validations without a lower loss; 0: never", 0, \
      1 << 24, &(given)->patience}, \
+    {"--save-graph", CLI_TEXT, &(self)->save_graph, "FILE", \
+     "write the graph of a step to FILE, for tuff plan, profile, bench and tune warm", 0, 0, NULL}, \
     {"--resume", CLI_TEXT, &(self)->resume, "FILE", "continue from a checkpoint, with its settings", 0, 0, NULL}, \
     {"--stop-after", CLI_WHOLE, &(self)->stop_after, "N", "stop after step N, as Ctrl-C would; the schedule stays", 1, \
      1 << 24, NULL}
@@ -86,8 +94,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--batch", CLI_WHOLE, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
          "the peak; warm-up, then cosine decay to a tenth", 1e-12, 100, &given->learning_rate},
-        {"--workers", CLI_WHOLE, &self->workers, "N", "threads that prepare batches; their number changes no result", 1,
-         256, NULL},
+        LOADING_OPTIONS(self),
         {"--resident", CLI_SWITCH, &settings->resident, NULL,
          "keep the text in device memory and draw windows there: other windows than without", 0, 0, &given->resident},
         OPTIMIZER_OPTIONS(&settings->optimizer, &given->optimizer),

@@ -9,8 +9,9 @@
 typedef struct train_options {
     cli_texts data;
     run_settings settings;
-    const char *device, *log, *csv, *tensorboard, *report, *save, *resume, *prompt;
+    const char *device, *log, *csv, *tensorboard, *report, *save, *save_graph, *resume, *prompt;
     int64_t save_every, stop_after, log_every, sample, memory_budget, workers, keep;
+    int upload;             /* a tuff_upload */
     int form, fuse, matmul; /* form: an index, as in model_options */
     bool recompute, profile, plot, force_plot;
     tuning tune;

@@ -48,12 +48,12 @@ static tuff_compile_options compile_options(training *self)
 
 static int open_device(training *self)
 {
+    const model_options described = {.model = self->options.settings.model,
+                                     .batch = self->options.settings.batch,
+                                     .recompute = self->options.recompute};
     int code = EXIT_DONE;
-    self->device = cli_open_device_for(&verb_train, self->options.device,
-                                       &(fastest_work){.model = &self->options.settings.model,
-                                                       .batch = self->options.settings.batch,
-                                                       .recompute = self->options.recompute},
-                                       &code);
+    self->device =
+        cli_open_device_for(&verb_train, self->options.device, &(fastest_work){.described = &described}, &code);
     return code;
 }
 
@@ -88,7 +88,8 @@ static int make_weights(training *self)
 static int make_batches(training *self)
 {
     const run_settings *settings = &self->options.settings;
-    if (batches_open(&self->batches, self->device, &self->text, settings, self->options.workers) != TUFF_OK ||
+    if (batches_open(&self->batches, self->device, &self->text, settings, self->options.workers,
+                     (tuff_upload)self->options.upload) != TUFF_OK ||
         batches_seek(&self->batches, self->done * settings->optimizer.accumulate, settings->state.loader) != TUFF_OK)
         return cli_fail_library(&verb_train, "the windows of text");
     return EXIT_DONE;
@@ -113,6 +114,21 @@ static int make_update(training *self, const tuff_compile_options *options)
     return self->update ? EXIT_DONE : cli_fail_library(&verb_train, "compiling the update");
 }
 
+/* A step of several batches is two graphs: that of a batch, and in FILE.update what ends the step. */
+static int save_graphs(training *self, const tuff_compile_options *options)
+{
+    char path[4096];
+    const char *file = self->options.save_graph;
+    if (!file)
+        return EXIT_DONE;
+    tuff_status status = known_graph_save(self->graph, "train", self->model.parameters, options, file);
+    if (status == TUFF_OK && self->update && (size_t)snprintf(path, sizeof path, "%s.update", file) >= sizeof path)
+        status = FAIL(TUFF_E_USAGE, "the path is too long");
+    else if (status == TUFF_OK && self->update)
+        status = known_graph_save(self->update_graph, "update", self->model.parameters, options, path);
+    return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_train, "--save-graph");
+}
+
 static int make_plan(training *self)
 {
     const tuff_compile_options options = compile_options(self);
@@ -124,6 +140,8 @@ static int make_plan(training *self)
         (void)tuning_end(&self->options.tune, NULL);
         return code;
     }
+    if (save_graphs(self, &options) != EXIT_DONE)
+        return EXIT_FAILED;
     if (self->options.tune.background) /* there is nothing to tell yet */
         return EXIT_DONE;
     return tuning_end(&self->options.tune, self->plan) ? EXIT_DONE : EXIT_FAILED;
@@ -302,6 +320,11 @@ static void say_end(const training *self, int64_t first)
             TIME_TEXT(seconds), tokens / fmax(seconds, 1e-9),
             self->options.save ? ", saved to " : "; not saved: no --save",
             self->options.save ? self->options.save : "");
+    if (self->batches.loader)
+        fprintf(stderr, "steps waited %.3f s for their windows (%.2f %%), which were uploaded %s\n",
+                batches_waited(&self->batches), 100 * batches_waited(&self->batches) / fmax(seconds, 1e-9),
+                batches_are_sent_beside(&self->batches) ? "ahead, on a queue of their own"
+                                                        : "in the queue of the steps");
     float scaling[2];
     if (self->setup.options.loss_scaling && self->done > first &&
         tuff_plan_read(reporting_plan(self), "scaling", scaling, sizeof scaling) == TUFF_OK)

@@ -6,9 +6,9 @@ int measure_model(const cli_verb *verb, tuff_device *device, const model_options
     tuff_compile_options compiled = {.fuse = TUFF_FUSE_ALL};
     int code = EXIT_DONE;
     tuning_apply(tune, &compiled);
-    if (known_plans_create(device, &options->model, options->batch, false, &compiled, plans) != TUFF_OK)
-        code = cli_fail_library(verb, "compiling the model");
-    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++)
+    if (known_plans_open(device, options, &compiled, plans) != TUFF_OK)
+        code = cli_fail_library(verb, options->file ? "compiling the graph" : "compiling the model");
+    for (int i = 0; i < plans->count && code == EXIT_DONE; i++)
         if (!tuning_end(tune, plans->items[i].plan))
             code = EXIT_FAILED;
     return code;

@@ -65,9 +65,9 @@ static int report_model(const report_options *self)
     if (!device)
         return code;
     if (tuff_device_describe(device, &info) != TUFF_OK ||
-        known_plans_create(device, &self->description.model, self->description.batch, false, &options, &plans) !=
-            TUFF_OK) {
-        code = cli_fail_library(&tune_verb_report, "compiling the model");
+        known_plans_open(device, &self->description, &options, &plans) != TUFF_OK) {
+        code =
+            cli_fail_library(&tune_verb_report, self->description.file ? "compiling the graph" : "compiling the model");
     } else {
         tuff__environment_of(&info, &here);
         code = report_on(self, NULL, &plans, &here);
@@ -90,12 +90,12 @@ static int report(int count, char **arguments)
         MODEL_OPTIONS(&self.description),
     };
     const cli_end end = cache_parse(&tune_verb_report, options, sizeof options / sizeof *options, count, arguments,
-                                    NULL, NULL, &self.common);
+                                    &self.description.file, NULL, &self.common);
     if (end.now)
         return end.code;
     if (self.common.json && self.path)
         return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "--out is for the page, --json goes to the output");
-    if (!self.description.given)
+    if (!self.description.given && !self.description.file)
         return report_on(&self, self.common.device, NULL, NULL);
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "%s", tuff_error());
@@ -104,9 +104,11 @@ static int report(int count, char **arguments)
 
 const cli_verb tune_verb_report = {
     .name = "tune report",
+    .operand = GRAPH_OPERAND,
     .summary = "Writes what was tuned as one HTML page that needs nothing else, or as JSON.",
-    .about = "For each key: the default, the winner, the spread of the candidates' times, what was rejected and why.\n"
-             "With options of a model (--layers and the like): only the keys of its training step and next token,\n"
-             "on one device, with the share of their kernels' time that tuning saves.",
+    .about =
+        "For each key: the default, the winner, the spread of the candidates' times, what was rejected and why.\n"
+        "With options of a model (--layers and the like) or a graph FILE (see tuff tune warm): only the keys of its\n"
+        "plans, on one device, with the share of their kernels' time that tuning saves.",
     .run = report,
 };

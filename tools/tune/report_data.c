@@ -74,7 +74,7 @@ static void take_stores(entries *all, const tuff_cache *cache, hash128 environme
 
 static void take_plans(entries *all, const known_plans *plans)
 {
-    for (int i = 0; i < KNOWN_COUNT; i++) {
+    for (int i = 0; i < plans->count; i++) {
         const int count = tuff_plan_key_count(plans->items[i].plan);
         all->failed |= count < 0;
         for (int k = 0; k < count; k++) {
@@ -173,7 +173,7 @@ static void add_win(json_t *out, const entry *item)
                        cache_json_text(win->source), "time", (json_int_t)win->time, "current", (int)is_current));
 }
 
-static json_t *json_entry(const tuff_cache *cache, hash128 environment, const entry *item)
+static json_t *json_entry(const tuff_cache *cache, hash128 environment, const entry *item, int steps)
 {
     tune_key key;
     char dims[160] = "";
@@ -183,7 +183,7 @@ static json_t *json_entry(const tuff_cache *cache, hash128 environment, const en
         (void)snprintf(dims + strlen(dims), sizeof dims - strlen(dims), "%s%lld", i > 0 ? "x" : "",
                        (long long)key.dims[i]);
     json_t *calls = json_array(), *saved = json_array();
-    for (int i = 0; i < KNOWN_COUNT; i++) {
+    for (int i = 0; i < steps; i++) {
         (void)json_array_append_new(calls, json_integer((json_int_t)item->calls[i]));
         (void)json_array_append_new(saved, json_real(item->saved[i]));
     }
@@ -208,12 +208,13 @@ static json_t *json_environment(const tuff_cache *cache, const known_plans *plan
     if (plans)
         take_plans(&all, plans);
     take_stores(&all, cache, environment, plans == NULL);
-    for (int i = 0; plans && i < KNOWN_COUNT; i++)
+    for (int i = 0; plans && i < plans->count; i++)
         (void)json_array_append_new(steps, weigh_plan(&all, plans, i));
     if (all.count > 0)
         qsort(all.items, (size_t)all.count, sizeof *all.items, by_worth);
     for (int i = 0; i < all.count; i++)
-        all.failed |= json_array_append_new(keys, json_entry(cache, environment, &all.items[i])) != 0;
+        all.failed |= json_array_append_new(
+                          keys, json_entry(cache, environment, &all.items[i], plans ? plans->count : KNOWN_COUNT)) != 0;
     tuff__free(all.items);
     json_t *out = json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "environment", cache_json_text(source), "device",
                             cache_json_text(parts.device), "driver", cache_json_text(parts.driver), "backend",

@@ -20,6 +20,6 @@ static int tune(int count, char **arguments)
 const cli_verb verb_tune = {
     .name = "tune",
     .operand = "VERB",
-    .summary = "Measures a model's kernels on a device, so that later starts need not.",
+    .summary = "Measures the kernels of a model or of a graph file, so that later starts need not.",
     .run = tune,
 };

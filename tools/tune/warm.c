@@ -1,4 +1,4 @@
-/* tuff tune warm: measures the kernels of a model before anybody waits for them. */
+/* tuff tune warm: measures the kernels of a model, or of a program's graph, before anybody waits for them. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +82,8 @@ static int warm_device(tuff_device *device, warm_options *options)
     tuff__json_begin();
     int code = measure_model(&tune_verb_warm, device, &options->description, &options->tune, &plans);
     fputs(options->json && code == EXIT_DONE ? "{\n" : "", stdout);
-    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++)
-        code = print_plan(&plans.items[i], options, i + 1 == KNOWN_COUNT);
+    for (int i = 0; i < plans.count && code == EXIT_DONE; i++)
+        code = print_plan(&plans.items[i], options, i + 1 == plans.count);
     fputs(options->json && code == EXIT_DONE ? "}\n" : "", stdout);
     known_plans_destroy(&plans);
     return cli_is_interrupted() && code == EXIT_DONE ? EXIT_FAILED : code;
@@ -101,7 +101,8 @@ static int warm(int count, char **arguments)
         TUNING_ISOLATE_OPTION(&self.tune),
         JSON_OPTION(&self.json, "one object with the counts of both plans"),
     };
-    const cli_end end = cli_parse(&tune_verb_warm, options, sizeof options / sizeof *options, count, arguments, NULL);
+    const cli_end end =
+        cli_parse(&tune_verb_warm, options, sizeof options / sizeof *options, count, arguments, &self.description.file);
     if (end.now)
         return end.code;
     if (model_options_complete(&self.description) != TUFF_OK)
@@ -114,8 +115,7 @@ static int warm(int count, char **arguments)
     tuning_isolate(&self.tune);
     (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* who asks for tuning can wait for another who tunes */
     tuff_device *device =
-        cli_open_device_for(&tune_verb_warm, self.device,
-                            &(fastest_work){.model = &self.description.model, .batch = self.description.batch}, &code);
+        cli_open_device_for(&tune_verb_warm, self.device, &(fastest_work){.described = &self.description}, &code);
     if (!device)
         return code;
     code = warm_device(device, &self);
@@ -125,7 +125,8 @@ static int warm(int count, char **arguments)
 
 const cli_verb tune_verb_warm = {
     .name = "tune warm",
-    .summary = "Measures a model's kernels on a device, so that later starts need not.",
-    .about = "Results are kept in the cache (see tuff cache). Ctrl-C keeps what is finished.",
+    .operand = GRAPH_OPERAND,
+    .summary = "Measures the kernels of a model or of a graph file on a device, so that later starts need not.",
+    .about = GRAPH_ABOUT "\nResults are kept in the cache (see tuff cache). Ctrl-C keeps what is finished.",
     .run = warm,
 };

@@ -44,7 +44,7 @@ typedef struct serving {
     worker_job job;
     ipc_message in;
     tuff_device *device; /* the tuner's bench; owned by that from the beginning of its work */
-    graph_copy graph;
+    tuff_graph *graph;
     struct fusion fusion;
     pass_choices passes;
     tuning_session session;
@@ -237,7 +237,7 @@ static tuff_status look_up_keys(serving *self)
 {
     tuning_session *session = &self->session;
     self->passes.by = self->job.passes;
-    TRY(tuff__fuse(self->graph.graph, session->options, self->job.buffer_limit, &self->passes, &self->fusion));
+    TRY(tuff__fuse(self->graph, session->options, self->job.buffer_limit, &self->passes, &self->fusion));
     TRY(tuff__session_look_up(session));
     if (!tuff__is_same_hash(tuff__worker_keys(session), self->job.keys))
         return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
@@ -375,7 +375,7 @@ static void end(serving *self)
     tuning_session *session = &self->session;
     unlock_device(self);
     tuff__fusion_free(&self->fusion);
-    tuff__graph_copy_free(&self->graph);
+    tuff_graph_destroy(self->graph);
     atomic_store(&shared.journal, NULL);
     if (session->bench)
         tuff__session_close(session);

@@ -40,9 +40,13 @@ typedef enum program_field {
     FIELD_STEPS,
     FIELD_FUSE,
     FIELD_FAMILY,
-    FIELD_STRIDE, /* of convolutions of images */
-    FIELD_POOL,   /* behind them */
+    FIELD_STRIDE,  /* of convolutions of images */
+    FIELD_POOL,    /* behind them */
     FIELD_SCALING, /* of the loss */
+    FIELD_PRECISION,
+    FIELD_GROUPS,     /* of parameters */
+    FIELD_ACCUMULATE, /* runs whose gradients make one step */
+    FIELD_AVERAGE,    /* of the weights */
     FIELD_COUNT
 } program_field;
 
@@ -77,8 +81,27 @@ typedef enum program_optimizer {
     OPTIMIZER_ADAMW,
     OPTIMIZER_SMOOTH_ADAMW,
     OPTIMIZER_SMOOTH_ADAM,
-    OPTIMIZER_LION
+    OPTIMIZER_LION,
+    OPTIMIZER_ADAFACTOR,
+    OPTIMIZER_SMOOTH_ADAFACTOR,
+    OPTIMIZER_MUON
 } program_optimizer;
+typedef enum program_clip { CLIP_NONE, CLIP_NORM, CLIP_VALUE, CLIP_GROUPS, CLIP_ALL } program_clip;
+typedef enum program_scaling { SCALING_NONE, SCALING_KEPT, SCALING_GROWS } program_scaling;
+typedef enum program_groups {
+    GROUPS_NONE,
+    GROUPS_RATES, /* factors of the rate, and of Muon what is elementwise */
+    GROUPS_DECAY, /* decays of their own, and none */
+    GROUPS_FROZEN_LAYER,
+    GROUPS_FROZEN_BIASES
+} program_groups;
+
+/* Faults that a program is given on purpose, to see that they are found. */
+typedef enum program_fault {
+    FAULT_NONE,
+    FAULT_BIAS,  /* values lack the biases of the first layer, whose gradients are as they should be */
+    FAULT_SAMPLE /* the last sample of a batch has the targets of the first */
+} program_fault;
 
 /* Changes under which the results of a program stay what they are; all zero: none. */
 typedef struct program_variant {
@@ -87,6 +110,7 @@ typedef struct program_variant {
     double scale;        /* of the loss; 0: 1 */
     bool several_plans;  /* a plan of its own for every step */
     tuff_tune_mode tune; /* TUFF_TUNE_QUICK: kernels are tuned first, for a moment; else TUFF_TUNE_OFF */
+    program_fault fault; /* under which they do not */
 } program_variant;
 
 typedef struct program_recipe {

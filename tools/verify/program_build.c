@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "graph/builder.h"
 #include "tools/model/random.h"
 #include "train/train.h"
 
@@ -84,6 +85,8 @@ static tuff_tensor *linear(builder *b, tuff_tensor *x, const char *part, int64_t
     tuff_tensor *matrix = layer_weight(b, name, TUFF_SHAPE(last_extent(x), columns));
     snprintf(name, sizeof name, "%s.bias", part);
     tuff_tensor *bias = program_choice(b->recipe, FIELD_BIAS) != 0 ? layer_weight(b, name, TUFF_SHAPE(columns)) : NULL;
+    if (bias != NULL && b->layer == 0 && b->recipe->variant.fault == FAULT_BIAS)
+        bias = tuff_add(bias, tuff__stop_gradient(tuff_neg(bias)));
     return tuff_linear(x, matrix, bias);
 }
 
@@ -442,38 +445,6 @@ static tuff_tensor *whole_loss(builder *b)
     return scale == 0 ? sum : tuff_mul(sum, tuff_constant(b->graph, TUFF_F32, scale));
 }
 
-static tuff_optimizer_options optimizer_options(const program_recipe *recipe)
-{
-    tuff_optimizer_options made = {.learning_rate = 1e-2};
-    const int kind = program_choice(recipe, FIELD_OPTIMIZER);
-    if (kind == OPTIMIZER_ADAMW || kind == OPTIMIZER_SMOOTH_ADAMW) {
-        made.learning_rate = 1e-3;
-        made.epsilon = kind == OPTIMIZER_SMOOTH_ADAMW ? 1e-2 : 0;
-    } else if (kind == OPTIMIZER_SMOOTH_ADAM || kind == OPTIMIZER_LION) {
-        made.kind = kind == OPTIMIZER_LION ? TUFF_LION : TUFF_ADAM;
-        made.learning_rate = 1e-3;
-        made.epsilon = 1e-2;
-    } else {
-        made.kind = TUFF_SGD;
-        made.momentum = kind == OPTIMIZER_SGD ? 0 : 0.9;
-        made.nesterov = kind == OPTIMIZER_NESTEROV;
-    }
-    made.weight_decay = program_choice(recipe, FIELD_DECAY) != 0 ? 0.1 : 0;
-    made.decay_all = program_choice(recipe, FIELD_DECAY) == 2;
-    made.clip_norm = program_number(recipe, FIELD_CLIP);
-    static const tuff_loss_scaling scaling = {.initial = 0x1p12};
-    static const tuff_schedule schedules[] = {TUFF_SCHEDULE_CONSTANT, TUFF_SCHEDULE_COSINE, TUFF_SCHEDULE_LINEAR,
-                                              TUFF_SCHEDULE_ONE_CYCLE};
-    made.loss_scaling = program_choice(recipe, FIELD_SCALING) != 0 ? &scaling : NULL;
-    made.schedule = schedules[program_choice(recipe, FIELD_SCHEDULE)];
-    if (program_choice(recipe, FIELD_SCHEDULE) != 0) {
-        made.warmup_steps = 1;
-        made.total_steps = 4;
-        made.final_fraction = 0.1;
-    }
-    return made;
-}
-
 static tuff_status shapes_of_inputs(const program_recipe *recipe, builder *b)
 {
     TRY(program_data_make(recipe, 0, &b->data));
@@ -482,6 +453,22 @@ static tuff_status shapes_of_inputs(const program_recipe *recipe, builder *b)
         b->data.inputs[i].data = NULL;
     }
     return TUFF_OK;
+}
+
+static tuff_status note_parameters(const program_recipe *recipe, tuff_device *device, program_names *names)
+{
+    builder b = {.recipe = recipe, .graph = tuff_graph_create(device), .names = names};
+    if (b.graph == NULL)
+        return tuff_last_status();
+    tuff_status status = shapes_of_inputs(recipe, &b);
+    if (status == TUFF_OK) {
+        (void)whole_loss(&b);
+        status = tuff_graph_status(b.graph);
+        if (status != TUFF_OK)
+            (void)FAIL(status, "%s", tuff_graph_error(b.graph));
+    }
+    tuff_graph_destroy(b.graph);
+    return status;
 }
 
 /* All weights differ from 0 and from each other: biases and gains too. Large enough that every layer matters. */
@@ -503,63 +490,51 @@ static tuff_status fill_parameters(const program_recipe *recipe, tuff_parameters
     return TUFF_OK;
 }
 
-static tuff_status note_parameters(const program_recipe *recipe, tuff_device *device, program_names *names)
+/* Whether a pattern, one of those that are used here, matches some names but not all. */
+static bool is_found(const program_names *names, const char *pattern)
 {
-    builder b = {.recipe = recipe, .graph = tuff_graph_create(device), .names = names};
-    if (b.graph == NULL)
-        return tuff_last_status();
-    tuff_status status = shapes_of_inputs(recipe, &b);
-    if (status == TUFF_OK) {
-        (void)whole_loss(&b);
-        status = tuff_graph_status(b.graph);
-        if (status != TUFF_OK)
-            (void)FAIL(status, "%s", tuff_graph_error(b.graph));
+    int found = 0;
+    for (int i = 0; i < names->count; i++) {
+        const char *name = names->names[i], *end = strrchr(name, '.');
+        const bool is_vector = end != NULL && (strcmp(end, ".bias") == 0 || strcmp(end, ".gain") == 0);
+        found += strcmp(pattern, PROGRAM_LAYER) == 0 ? strncmp(name, "0.", 2) == 0 : is_vector;
     }
-    tuff_graph_destroy(b.graph);
-    return status;
+    return found > 0 && found < names->count;
 }
 
-tuff_status program_state_make(const program_recipe *recipe, tuff_device *device, program_state *out)
+tuff_status program_build_parameters(const program_recipe *recipe, tuff_device *device, const char **patterns,
+                                     tuff_parameters **out)
 {
     program_names *names = calloc(1, sizeof *names);
-    const tuff_optimizer_options options = optimizer_options(recipe);
-    *out = (program_state){.parameters = NULL};
-    tuff_status status = names == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: names") : TUFF_OK;
-    if (status == TUFF_OK)
-        status = note_parameters(recipe, device, names);
+    const char *kept[PROGRAM_GROUPS];
+    int count = 0;
+    *out = NULL;
+    if (names == NULL)
+        return FAIL(TUFF_E_OOM_HOST, "random program: names");
+    tuff_status status = note_parameters(recipe, device, names);
+    for (int i = 0; i < PROGRAM_GROUPS; i++) {
+        if (patterns[i] != NULL && is_found(names, patterns[i]))
+            kept[count++] = patterns[i];
+        else
+            patterns[i] = NULL;
+    }
     if (status == TUFF_OK) {
-        out->parameters = tuff_parameters_create(device, names->specs, names->count);
-        out->optimizer = out->parameters != NULL ? tuff_optimizer_create(out->parameters, &options) : NULL;
-        status = out->optimizer != NULL ? fill_parameters(recipe, out->parameters) : tuff_last_status();
+        *out = tuff_parameters_create_grouped(device, names->specs, names->count, kept, count);
+        status = *out != NULL ? fill_parameters(recipe, *out) : tuff_last_status();
     }
     free(names);
-    if (status != TUFF_OK)
-        program_state_free(out);
+    if (status != TUFF_OK) {
+        tuff_parameters_destroy(*out);
+        *out = NULL;
+    }
     return status;
 }
 
-void program_state_free(program_state *state)
+tuff_status program_build_loss(const program_recipe *recipe, tuff_graph *graph, tuff_parameters *parameters,
+                               tuff_tensor **loss)
 {
-    tuff_optimizer_destroy(state->optimizer);
-    tuff_parameters_destroy(state->parameters);
-    *state = (program_state){.parameters = NULL};
-}
-
-tuff_graph *program_graph(const program_recipe *recipe, tuff_device *device, const program_state *state)
-{
-    builder b = {.recipe = recipe, .graph = tuff_graph_create(device), .parameters = state->parameters};
-    tuff_optimizer_tensors made;
-    if (b.graph == NULL)
-        return NULL;
-    tuff_graph_step(b.graph, tuff_optimizer_counter(state->optimizer));
-    if (shapes_of_inputs(recipe, &b) != TUFF_OK) {
-        tuff_graph_destroy(b.graph);
-        return NULL;
-    }
-    tuff_tensor *loss = whole_loss(&b);
-    if (tuff_optimizer_apply(state->optimizer, loss, &made) == TUFF_OK) {
-        tuff_output(b.graph, "loss", loss);
-        tuff_output(b.graph, "norm", made.gradient_norm);
-    }
-    return b.graph;
+    builder b = {.recipe = recipe, .graph = graph, .parameters = parameters};
+    TRY(shapes_of_inputs(recipe, &b));
+    *loss = whole_loss(&b);
+    return TUFF_OK;
 }

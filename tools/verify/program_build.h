@@ -20,12 +20,25 @@ typedef struct program_data {
     int count;
 } program_data;
 
-/* The inputs of step `step`, the same for everybody; a sample's numbers do not depend on what else there is.
+/* The inputs of batch `batch`, the same for everybody; a sample's numbers do not depend on what else there is.
    TUFF_E_OOM_HOST where memory ran out. Freed by program_data_free. */
-tuff_status program_data_make(const program_recipe *recipe, int step, program_data *out);
+tuff_status program_data_make(const program_recipe *recipe, int batch, program_data *out);
 void program_data_free(program_data *data);
 
-/* A program on a device: its parameters, with their first values, and its optimizer. */
+/* Patterns of names that parameters are grouped by, at most so many. */
+enum { PROGRAM_GROUPS = 2 };
+#define PROGRAM_VECTORS "*.bias,*.gain"
+#define PROGRAM_LAYER "0.*"
+
+/* The parameters with their first values. Of patterns, one for each group but the first, NULL where there is none,
+   those that match no name, or all of them, become NULL. */
+tuff_status program_build_parameters(const program_recipe *recipe, tuff_device *device, const char **patterns,
+                                     tuff_parameters **out);
+/* Adds the loss of all samples to a graph, which keeps its own errors. */
+tuff_status program_build_loss(const program_recipe *recipe, tuff_graph *graph, tuff_parameters *parameters,
+                               tuff_tensor **loss);
+
+/* A program on a device: its parameters, with their first values, and its optimizer (program_training.c). */
 typedef struct program_state {
     tuff_parameters *parameters;
     tuff_optimizer *optimizer;
@@ -33,9 +46,13 @@ typedef struct program_state {
 tuff_status program_state_make(const program_recipe *recipe, tuff_device *device, program_state *out);
 void program_state_free(program_state *state);
 
-/* A step of training: inputs as program_data names them, outputs "loss" and "norm" (of all gradients, before clipping).
-   NULL on failure. */
-tuff_graph *program_graph(const program_recipe *recipe, tuff_device *device, const program_state *state);
+/* A step of training is one graph, or two: the first runs program_runs times, on the inputs of as many batches. */
+enum { PROGRAM_GRAPHS = 2 };
+int program_graph_count(const program_recipe *recipe);
+int program_runs(const program_recipe *recipe);
+/* Inputs of the first as program_data names them; outputs of the last "loss", "norm" (of all gradients, before
+   clipping) and "rate". NULL on failure. */
+tuff_graph *program_graph(const program_recipe *recipe, tuff_device *device, const program_state *state, int index);
 
 /* Tokens of a sequence with what the variant puts behind; classes that are told apart. */
 int64_t program_length(const program_recipe *recipe);

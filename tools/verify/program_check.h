@@ -22,7 +22,8 @@ void program_expectation_free(program_expectation *expectation); /* NULL is allo
 /* What comparisons found. */
 typedef struct program_report {
     int64_t elements;
-    int64_t wide;      /* of them, those where rounding may be a large part of the tensor's largest element */
+    int64_t wide;      /* of them, those where rounding may be a large part of the tensor's largest element, though the
+                          program stores no 16 bits */
     int failures;      /* tensors with an element that is off, and programs that could not be run */
     char failure[400]; /* the first, in words; empty where there is none */
 } program_report;

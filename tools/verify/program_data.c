@@ -107,7 +107,9 @@ static tuff_status add_input(const program_recipe *recipe, int step, program_dat
     if (input->data == NULL)
         return FAIL(TUFF_E_OOM_HOST, "random program: %zu bytes of data", input->size);
     for (int64_t place = 0; place < shape.extent[0]; place++) {
-        const sample from = sample_of(recipe, step, place);
+        const bool is_wrong =
+            recipe->variant.fault == FAULT_SAMPLE && place == shape.extent[0] - 1 && strcmp(name, "targets") == 0;
+        const sample from = sample_of(recipe, step, is_wrong ? 0 : place);
         fill_sample(recipe, &from, input, place);
     }
     return TUFF_OK;

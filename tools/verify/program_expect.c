@@ -1,168 +1,309 @@
-/* What the reference makes of random programs: the values of every slab after every step. */
+/* What the reference makes of random programs: every tensor of the state after every step, and how far rounding moves
+   it where no formula says so. The step is then repeated with roundings where kernels have theirs, on several grids:
+   what an element moves by is the depth of the program, its cancellations and its kinks all in one. That is done for
+   plans that store 16 bits, and for Muon, whose Newton-Schulz steps enlarge what is small in a matrix 485 times. */
 #include "tools/verify/program_expect.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "compile/rewrite/simplify.h"
-#include "graph/graph.h"
+#include "train/rules.h"
 
-tuff_array *program_slab(const program_state *state, int index)
-{
-    return index == 0 ? state->parameters->slabs[0].array : state->optimizer->pieces[0].moments[index - 1];
-}
+/* A training on the reference. */
+typedef struct runner {
+    program_state state;
+    program_reference plans;
+    program_rounding roundings[PROGRAM_GRAPHS];
+    tensor_list tensors;
+    double *begin, *value, *moved;
+} runner;
 
-int program_slab_count(const program_state *state)
+static void free_values(step_values *values)
 {
-    int count = 1;
-    while (count < MAX_SLABS && state->optimizer->pieces[0].moments[count - 1] != NULL)
-        count++;
-    return count;
+    free(values->begin);
+    free(values->value);
+    free(values->noise);
+    free(values->gradient);
+    free(values->gradient_noise);
 }
 
 void program_expectation_free(program_expectation *expectation)
 {
     if (expectation == NULL)
         return;
-    for (int step = 0; step < MAX_STEPS; step++)
-        for (int i = 0; i < MAX_SLABS; i++) {
-            free(expectation->steps[step][i].begin);
-            free(expectation->steps[step][i].value);
-        }
+    for (int step = 0; step < PROGRAM_STEPS; step++)
+        free_values(&expectation->steps[step]);
+    free(expectation->state.tensors);
     free(expectation);
 }
 
-/* Inputs that nothing reads are not in the graph. */
-static bool has_input(const tuff_graph *graph, const char *name)
+static void end_runner(runner *self)
 {
-    for (int i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->op == OP_INPUT && strcmp(graph->nodes[i]->attributes.name, name) == 0)
-            return true;
-    return false;
+    program_reference_free(&self->plans);
+    for (int i = 0; i < PROGRAM_GRAPHS; i++)
+        program_rounding_free(&self->roundings[i]);
+    program_state_free(&self->state);
+    free(self->tensors.tensors);
+    free(self->begin);
+    free(self->value);
+    free(self->moved);
 }
 
-/* The new elements of slab `index`, as an output of the graph. */
-static void add_slab_output(tuff_graph *graph, const program_state *state, int index)
+/* A tensor of the state by its name: "NAME", or "optimizer.KIND.NAME". */
+static void note_tensor(const tuff_parameters *parameters, const char *name, tensor_place *place)
 {
-    char name[16];
-    snprintf(name, sizeof name, "slab%d", index);
-    for (int i = 0; i < graph->assign_count; i++)
-        if (graph->assigns[i]->attributes.array == program_slab(state, index))
-            tuff_output(graph, name, graph->assigns[i]->inputs[0]);
+    static const struct {
+        const char *prefix;
+        state_kind kind;
+    } rows[] = {{"optimizer.m.", STATE_FIRST},
+                {"optimizer.v.", STATE_SECOND},
+                {"optimizer.row.", STATE_ROW},
+                {"optimizer.column.", STATE_COLUMN},
+                {"optimizer.average.", STATE_AVERAGE}};
+    const bool is_weights = strncmp(name, "optimizer.", strlen("optimizer.")) != 0;
+    place->kind = is_weights ? STATE_WEIGHTS : STATE_EXACT;
+    place->parameter = -1;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strncmp(name, rows[i].prefix, strlen(rows[i].prefix)) == 0) {
+            place->kind = rows[i].kind;
+            name += strlen(rows[i].prefix);
+        }
+    snprintf(place->name, sizeof place->name, "%s", name);
+    for (int i = 0; i < parameters->count && place->kind != STATE_EXACT; i++)
+        if (strcmp(parameters->items[i].name, name) == 0)
+            place->parameter = i;
 }
 
-tuff_status program_reference(const program_recipe *recipe, tuff_device *reference, const program_state *state,
-                              reference_plan **out, const tuff_graph **graph)
+static tuff_status list_tensors(const program_state *state, tensor_list *out)
 {
-    tuff_graph *built = program_graph(recipe, reference, state);
-    if (built == NULL)
-        return tuff_last_status();
-    for (int i = 0; i < program_slab_count(state); i++)
-        add_slab_output(built, state, i);
-    tuff_status status = tuff_graph_status(built);
-    if (status != TUFF_OK)
-        (void)FAIL(status, "%s", tuff_graph_error(built));
-    tuff_graph *live = status == TUFF_OK ? tuff__simplify(built, true) : NULL;
+    state_list list;
+    tuff_status status = tuff__state_list(state->parameters, state->optimizer, &list);
+    out->tensors = status == TUFF_OK ? calloc((size_t)list.tensor_count + 1, sizeof *out->tensors) : NULL;
+    if (status == TUFF_OK && out->tensors == NULL)
+        status = FAIL(TUFF_E_OOM_HOST, "random program: a list");
+    for (int i = 0; i < list.tensor_count && status == TUFF_OK; i++) {
+        tensor_place *place = &out->tensors[out->count++];
+        note_tensor(state->parameters, list.tensors[i].name, place);
+        place->shape = list.tensors[i].shape;
+        place->offset = out->total;
+        place->count = tuff_shape_count(place->shape);
+        out->total += place->count;
+    }
+    tuff__state_free(&list);
+    return status;
+}
+
+/* Freed with end_runner, also on failure. */
+static tuff_status begin_runner(runner *self, const program_recipe *recipe, tuff_device *reference)
+{
+    *self = (runner){.begin = NULL};
+    TRY(program_state_make(recipe, reference, &self->state));
+    TRY(program_reference_make(recipe, reference, &self->state, &self->plans));
+    for (int i = 0; i < program_graph_count(recipe); i++)
+        TRY(program_rounding_make(self->plans.graphs[i], program_precision(recipe), &self->roundings[i]));
+    TRY(list_tensors(&self->state, &self->tensors));
+    const size_t size = (size_t)self->tensors.total + 1;
+    self->begin = calloc(size, sizeof *self->begin);
+    self->value = calloc(size, sizeof *self->value);
+    self->moved = calloc(size, sizeof *self->moved);
+    return self->begin == NULL || self->value == NULL || self->moved == NULL
+               ? FAIL(TUFF_E_OOM_HOST, "random program: a state")
+               : TUFF_OK;
+}
+
+/* A step with roundings from where the last one began. */
+static tuff_status run_on_grid(runner *self, int step, int grid, double scalars[STEP_SCALARS])
+{
+    reference_rounding roundings[PROGRAM_GRAPHS];
+    TRY(program_write_state(&self->state, self->begin));
+    for (int i = 0; i < PROGRAM_GRAPHS && self->plans.plans[i] != NULL; i++) {
+        roundings[i] = (reference_rounding){.results = self->roundings[i].results,
+                                            .operands = self->roundings[i].operands,
+                                            .stretch = program_rounding_stretch(grid)};
+        tuff__reference_set_rounding(self->plans.plans[i], &roundings[i]);
+    }
+    tuff_status status = program_reference_step(&self->plans, step);
+    for (int i = 0; i < PROGRAM_GRAPHS && self->plans.plans[i] != NULL; i++)
+        tuff__reference_set_rounding(self->plans.plans[i], NULL);
     if (status == TUFF_OK)
-        status = live == NULL ? tuff_last_status() : tuff__reference_create(live, out);
-    if (status != TUFF_OK)
-        tuff_graph_destroy(live);
-    *graph = live;
-    tuff_graph_destroy(built);
+        status = program_read_state(&self->state, self->moved, NULL);
+    return status == TUFF_OK ? program_reference_read(&self->plans, scalars) : status;
+}
+
+/* How far roundings move tensors and scalars; the state then is what it was without them. */
+static tuff_status try_roundings(runner *self, int step, const double *scalars, double *noise, double *scalar_noise)
+{
+    for (int grid = 0; grid < PROGRAM_GRIDS; grid++) {
+        double moved[STEP_SCALARS];
+        TRY(run_on_grid(self, step, grid, moved));
+        for (int i = 0; i < STEP_SCALARS; i++)
+            scalar_noise[i] = fmax(scalar_noise[i], fabs(moved[i] - scalars[i]));
+        for (int i = 0; i < self->tensors.count; i++) {
+            const tensor_place *place = &self->tensors.tensors[i];
+            for (int64_t at = place->offset; at < place->offset + place->count; at++)
+                noise[i] = fmax(noise[i], fabs(self->moved[at] - self->value[at]));
+        }
+    }
+    return program_write_state(&self->state, self->value);
+}
+
+static tuff_status run_step(runner *self, int step, double scalars[STEP_SCALARS])
+{
+    TRY(program_read_state(&self->state, self->begin, NULL));
+    TRY(program_reference_step(&self->plans, step));
+    TRY(program_read_state(&self->state, self->value, NULL));
+    return program_reference_read(&self->plans, scalars);
+}
+
+static bool needs_roundings(const program_recipe *recipe)
+{
+    return program_precision(recipe) != TUFF_PRECISION_F32 || program_choice(recipe, FIELD_OPTIMIZER) == OPTIMIZER_MUON;
+}
+
+static bool needs_gradients(const program_recipe *recipe)
+{
+    const int optimizer = program_choice(recipe, FIELD_OPTIMIZER);
+    return optimizer == OPTIMIZER_ADAFACTOR || optimizer == OPTIMIZER_SMOOTH_ADAFACTOR;
+}
+
+/* The same training by Lion, whose moment is a part of the gradient where it begins as 0, and nothing else. */
+static program_recipe with_lion(const program_recipe *recipe)
+{
+    program_recipe made = *recipe;
+    made.at[FIELD_OPTIMIZER] = OPTIMIZER_LION;
+    return made;
+}
+
+static void copy_common(const runner *from, runner *to)
+{
+    for (int i = 0; i < to->tensors.count; i++) {
+        const tensor_place *place = &to->tensors.tensors[i];
+        for (int64_t at = 0; at < place->count; at++)
+            to->value[place->offset + at] = 0;
+        for (int k = 0; k < from->tensors.count; k++)
+            if (from->tensors.tensors[k].kind == place->kind && strcmp(from->tensors.tensors[k].name, place->name) == 0)
+                memcpy(&to->value[place->offset], &from->begin[from->tensors.tensors[k].offset],
+                       (size_t)place->count * sizeof *to->value);
+    }
+}
+
+/* What the optimizer of `from` was given in its last step. */
+static tuff_status take_gradients(program_expectation *self, const runner *from, runner *lion, bool rounds, int step)
+{
+    step_values *values = &self->steps[step];
+    double scalars[STEP_SCALARS], moved[STEP_SCALARS] = {0};
+    double *noise = calloc((size_t)lion->tensors.count + 1, sizeof *noise);
+    values->gradient = calloc((size_t)lion->tensors.total + 1, sizeof *values->gradient);
+    values->gradient_noise = calloc(PROGRAM_PARAMETERS, sizeof *values->gradient_noise);
+    tuff_status status = noise == NULL || values->gradient == NULL || values->gradient_noise == NULL
+                             ? FAIL(TUFF_E_OOM_HOST, "random program: gradients")
+                             : TUFF_OK;
+    copy_common(from, lion);
+    if (status == TUFF_OK)
+        status = program_write_state(&lion->state, lion->value);
+    if (status == TUFF_OK)
+        status = run_step(lion, step, scalars);
+    if (status == TUFF_OK && rounds)
+        status = try_roundings(lion, step, scalars, noise, moved);
+    for (int i = 0; i < lion->tensors.count && status == TUFF_OK; i++) {
+        const tensor_place *place = &lion->tensors.tensors[i];
+        const double share = 1 - lion->state.optimizer->options.beta2;
+        if (place->kind != STATE_FIRST)
+            continue;
+        values->gradient_noise[place->parameter] = noise[i] / share;
+        for (int64_t at = 0; at < place->count; at++)
+            values->gradient[self->gradient_offsets[place->parameter] + at] = lion->value[place->offset + at] / share;
+    }
+    free(noise);
     return status;
 }
 
-tuff_status program_read_slab(tuff_array *array, int64_t total, float **out)
+static double *copy_of(const double *values, int64_t count)
 {
-    const size_t size = (size_t)total * sizeof **out;
-    *out = malloc(size + 1);
-    return *out == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: a slab") : tuff_array_read(array, *out, size);
+    double *made = calloc((size_t)count + 1, sizeof *made);
+    if (made != NULL)
+        memcpy(made, values, (size_t)count * sizeof *made);
+    return made;
 }
 
-tuff_status program_write_inputs(const program_recipe *recipe, const tuff_graph *graph, int step,
-                                 tuff_status (*write)(void *to, const program_input *input), void *to)
+static tuff_status expect_step(program_expectation *self, const program_recipe *recipe, runner *run, runner *lion,
+                               int step)
 {
-    program_data data;
-    TRY(program_data_make(recipe, step, &data));
-    tuff_status status = TUFF_OK;
-    for (int i = 0; i < data.count && status == TUFF_OK; i++)
-        if (has_input(graph, data.inputs[i].name))
-            status = write(to, &data.inputs[i]);
-    program_data_free(&data);
-    return status;
+    step_values *values = &self->steps[step];
+    TRY(run_step(run, step, values->scalars));
+    values->begin = copy_of(run->begin, self->state.total);
+    values->value = copy_of(run->value, self->state.total);
+    values->noise = calloc((size_t)self->state.count + 1, sizeof *values->noise);
+    if (values->begin == NULL || values->value == NULL || values->noise == NULL)
+        return FAIL(TUFF_E_OOM_HOST, "random program: a state");
+    if (needs_roundings(recipe))
+        TRY(try_roundings(run, step, values->scalars, values->noise, values->scalar_noise));
+    return lion != NULL ? take_gradients(self, run, lion, needs_roundings(recipe), step) : TUFF_OK;
 }
 
-tuff_status program_write_to_reference(void *plan, const program_input *input)
+static int kind_of(const piece *of)
 {
-    return tuff__reference_write(plan, input->name, input->data, input->size);
+    int kind = -1;
+    for (int i = 0; of != NULL && tuff__optimizer_rule(i) != NULL; i++)
+        if (tuff__optimizer_rule(i) == of->rule)
+            kind = i;
+    return kind;
 }
 
-static tuff_status read_expected(program_expectation *self, reference_plan *plan, int step)
+static tuff_status note_training(program_expectation *self, runner *run)
 {
-    for (int i = 0; i < self->slab_count; i++) {
-        slab_step *slab = &self->steps[step][i];
-        char name[16];
-        snprintf(name, sizeof name, "slab%d", i);
-        slab->value = calloc((size_t)self->total + 1, sizeof *slab->value);
-        if (slab->value == NULL)
-            return FAIL(TUFF_E_OOM_HOST, "random program: a slab");
-        TRY(tuff__reference_read_double(plan, name, slab->value));
+    const tuff_parameters *parameters = run->state.parameters;
+    const tuff_optimizer *optimizer = run->state.optimizer;
+    int64_t offset = 0;
+    self->state = run->tensors;
+    self->state.tensors = calloc((size_t)run->tensors.count + 1, sizeof *self->state.tensors);
+    if (self->state.tensors == NULL)
+        return FAIL(TUFF_E_OOM_HOST, "random program: a list");
+    memcpy(self->state.tensors, run->tensors.tensors, (size_t)run->tensors.count * sizeof *self->state.tensors);
+    self->options = optimizer->options;
+    self->options.groups = NULL;
+    self->options.loss_scaling = NULL;
+    self->parameter_count = parameters->count;
+    for (int i = 0; i < parameters->count; i++) {
+        const piece *of = tuff__piece_of(optimizer, &parameters->items[i]);
+        self->rules[i] = kind_of(of);
+        self->rate_factors[i] = optimizer->groups[parameters->items[i].group].rate_factor;
+        if (of != NULL && of->rule != optimizer->rule)
+            self->rate_factors[i] *= optimizer->options.elementwise_rate / optimizer->options.learning_rate;
+        self->gradient_offsets[i] = offset;
+        offset += parameters->items[i].count;
     }
-    return tuff__reference_read_double(plan, "loss", &self->loss[step]);
-}
-
-static tuff_status expect_step(program_expectation *self, const program_recipe *recipe, const program_state *state,
-                               const tuff_graph *graph, reference_plan *plan, int step)
-{
-    for (int i = 0; i < self->slab_count; i++)
-        TRY(program_read_slab(program_slab(state, i), self->total, &self->steps[step][i].begin));
-    TRY(program_write_inputs(recipe, graph, step, program_write_to_reference, plan));
-    TRY(tuff__reference_run(plan));
-    return read_expected(self, plan, step);
-}
-
-static void note_tensors(program_expectation *self, const program_state *state)
-{
-    self->total = state->parameters->slabs[0].total;
-    self->slab_count = program_slab_count(state);
-    self->options = state->optimizer->options;
-    for (int i = 0; i < state->parameters->count; i++) {
-        const parameter *item = &state->parameters->items[i];
-        tensor_place *place = &self->tensors[self->tensor_count++];
-        *place = (tensor_place){.offset = item->offset, .count = item->count};
-        snprintf(place->name, sizeof place->name, "%s", item->name);
-    }
+    return TUFF_OK;
 }
 
 static tuff_status expect_all(program_expectation *self, const program_recipe *recipe, tuff_device *reference,
-                              const program_state *state)
+                              runner *run, runner *lion)
 {
-    reference_plan *plan = NULL;
-    note_tensors(self, state);
+    const program_recipe beside = with_lion(recipe);
+    TRY(begin_runner(run, recipe, reference));
+    TRY(note_training(self, run));
+    if (needs_gradients(recipe))
+        TRY(begin_runner(lion, &beside, reference));
     self->step_count = (int)program_size(recipe, FIELD_STEPS);
-    const tuff_graph *graph;
-    TRY(program_reference(recipe, reference, state, &plan, &graph));
-    tuff_status status = TUFF_OK;
-    for (int step = 0; step < self->step_count && status == TUFF_OK; step++)
-        status = expect_step(self, recipe, state, graph, plan, step);
-    tuff__reference_destroy(plan);
-    return status;
+    for (int step = 0; step < self->step_count; step++)
+        TRY(expect_step(self, recipe, run, needs_gradients(recipe) ? lion : NULL, step));
+    return TUFF_OK;
 }
 
 tuff_status program_expect(const program_recipe *recipe, tuff_device *reference, program_expectation **out)
 {
     program_recipe plain = *recipe;
-    program_state state;
+    runner run = {.begin = NULL}, lion = {.begin = NULL};
     plain.variant = (program_variant){.padding = 0};
     *out = NULL;
-    TRY(program_state_make(&plain, reference, &state));
     program_expectation *self = calloc(1, sizeof *self);
-    tuff_status status = self == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: expectation") : TUFF_OK;
-    if (status == TUFF_OK)
-        status = expect_all(self, &plain, reference, &state);
-    program_state_free(&state);
+    const tuff_status status = self == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: expectation")
+                                            : expect_all(self, &plain, reference, &run, &lion);
+    end_runner(&run);
+    end_runner(&lion);
     if (status == TUFF_OK)
         *out = self;
     else

@@ -4,43 +4,87 @@
 
 #include "exec/reference.h"
 #include "tools/verify/program_check.h"
+#include "tools/verify/program_rounding.h"
+#include "train/state.h"
 #include "train/train.h"
 
-enum { MAX_SLABS = 1 + MOMENTS_MAX, MAX_STEPS = 3 };
+enum { PROGRAM_STEPS = 3 };
 
-/* The elements of a slab before a step, and as they should be after it. */
-typedef struct slab_step {
-    float *begin;
-    double *value;
-} slab_step;
+/* What a tensor of the state is. */
+typedef enum state_kind {
+    STATE_WEIGHTS,
+    STATE_FIRST, /* moments */
+    STATE_SECOND,
+    STATE_ROW, /* of Adafactor's second moments */
+    STATE_COLUMN,
+    STATE_AVERAGE,
+    STATE_EXACT /* counters and scales */
+} state_kind;
 
 typedef struct tensor_place {
-    char name[64];
-    int64_t offset, count;
+    char name[64]; /* of the parameter, or of what is exact */
+    state_kind kind;
+    int parameter; /* of the set; -1: of none */
+    tuff_shape shape;
+    int64_t offset, count; /* among the elements of all tensors */
 } tensor_place;
 
+typedef struct tensor_list {
+    tensor_place *tensors;
+    int count;
+    int64_t total; /* elements of all of them */
+} tensor_list;
+
+/* Outputs of a step. */
+typedef enum step_scalar { SCALAR_LOSS, SCALAR_NORM, SCALAR_RATE, STEP_SCALARS } step_scalar;
+extern const char *const program_scalars[STEP_SCALARS];
+
+/* All tensors of the state one after the other, before a step and as they should be after it. Noise says how far
+   rounding moves an element or a number, at most; it is 0 where that was not tried. */
+typedef struct step_values {
+    double *begin, *value;
+    double *noise; /* by tensor */
+    /* Of rules whose moments do not say it: what they were given, clipped, by parameter one after the other. */
+    double *gradient, *gradient_noise;
+    double scalars[STEP_SCALARS], scalar_noise[STEP_SCALARS];
+} step_values;
+
 struct program_expectation {
-    int64_t total; /* elements of a slab */
-    int slab_count, step_count, tensor_count;
-    tensor_place tensors[PROGRAM_PARAMETERS];
-    slab_step steps[MAX_STEPS][MAX_SLABS];
-    double loss[MAX_STEPS];
-    tuff_optimizer_options options; /* with the defaults filled in */
+    int step_count, parameter_count;
+    tensor_list state;
+    int64_t gradient_offsets[PROGRAM_PARAMETERS];
+    step_values steps[PROGRAM_STEPS];
+    tuff_optimizer_options options; /* with the defaults filled in; groups are not */
+    /* By parameter: the tuff_optimizer_kind that updates it, -1 where it is frozen, and its rate against scalars. */
+    int rules[PROGRAM_PARAMETERS];
+    double rate_factors[PROGRAM_PARAMETERS];
 };
 
-/* The parameters' slab is the first, then come the moments'. */
-tuff_array *program_slab(const program_state *state, int index);
-int program_slab_count(const program_state *state);
-/* *out is freed with free, also on failure. */
-tuff_status program_read_slab(tuff_array *array, int64_t total, float **out);
+/* The tensor of a parameter; NULL where there is none. */
+const tensor_place *program_find_tensor(const tensor_list *list, int owner, state_kind kind);
 
-/* A plan of the reference with outputs "loss" and "slab0" and so on, and its graph, which belongs to it. */
-tuff_status program_reference(const program_recipe *recipe, tuff_device *reference, const program_state *state,
-                              reference_plan **out, const tuff_graph **graph);
-/* Hands the inputs of a step that the graph has to write. */
-tuff_status program_write_inputs(const program_recipe *recipe, const tuff_graph *graph, int step,
+/* The elements of all tensors of a state on any device, as doubles; into: their total. *gaps, where gaps is not NULL:
+   whether elements between the tensors are other than 0. */
+tuff_status program_read_state(const program_state *state, double *into, bool *gaps);
+tuff_status program_write_state(const program_state *state, const double *values);
+
+/* The plans of a step on the reference. */
+typedef struct program_reference {
+    program_recipe recipe;
+    reference_plan *plans[PROGRAM_GRAPHS];
+    const tuff_graph *graphs[PROGRAM_GRAPHS]; /* the plans' */
+} program_reference;
+tuff_status program_reference_make(const program_recipe *recipe, tuff_device *reference, const program_state *state,
+                                   program_reference *out);
+void program_reference_free(program_reference *self);
+/* All runs of a step; those of parts of it have batches of their own. */
+tuff_status program_reference_step(program_reference *self, int step);
+/* The outputs of the last step. */
+tuff_status program_reference_read(const program_reference *self, double scalars[STEP_SCALARS]);
+
+/* Hands the inputs of a batch that the graph has to write. */
+tuff_status program_write_inputs(const program_recipe *recipe, const tuff_graph *graph, int batch,
                                  tuff_status (*write)(void *to, const program_input *input), void *to);
-tuff_status program_write_to_reference(void *plan, const program_input *input);
 
 /* The same program for one step of plain gradients, which are the optimizer's first moment. */
 program_recipe program_plain(const program_recipe *recipe);

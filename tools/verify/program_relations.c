@@ -7,6 +7,7 @@ program_recipe program_plain(const program_recipe *recipe)
     program_recipe plain = *recipe;
     plain.at[FIELD_OPTIMIZER] = OPTIMIZER_MOMENTUM;
     plain.at[FIELD_DECAY] = plain.at[FIELD_CLIP] = plain.at[FIELD_SCHEDULE] = plain.at[FIELD_STEPS] = 0;
+    plain.at[FIELD_GROUPS] = plain.at[FIELD_ACCUMULATE] = plain.at[FIELD_AVERAGE] = 0;
     return plain;
 }
 
@@ -32,7 +33,7 @@ static bool permute_batch(const program_recipe *recipe, program_recipe *base, pr
 static bool split_batch(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
 {
     *base = program_plain(recipe);
-    base->at[FIELD_PARTS] = 0;
+    base->at[FIELD_PARTS] = base->at[FIELD_PRECISION] = 0; /* parts of a loss have other roundings */
     *changed = *base;
     changed->at[FIELD_PARTS] = 1 + (recipe->seed % 2 != 0);
     return !is_random(recipe) && !program_ignores(recipe) && program_size(recipe, FIELD_BATCH) > 1;
@@ -41,6 +42,7 @@ static bool split_batch(const program_recipe *recipe, program_recipe *base, prog
 static bool scale_loss(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
 {
     *base = program_plain(recipe);
+    base->at[FIELD_PRECISION] = 0; /* as the range of f16 is another for larger numbers */
     *changed = *base;
     changed->variant.scale = 8;
     return true;

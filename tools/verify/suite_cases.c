@@ -116,7 +116,7 @@ BUILD(pad)
 /* Axis, size, step, dilation: windows that overlap, that are wider apart than wide, side by side, spread, one, many. */
 BUILD(unfold)
 {
-    static const int64_t variants[8][4] = {{1, 3, 1, 1}, {0, 2, 3, 1}, {1, 4, 4, 1}, {1, 3, 2, 5},
+    static const int64_t variants[8][4] = {{1, 3, 1, 1}, {0, 2, 3, 1}, {1, 4, 4, 1},  {1, 3, 2, 5},
                                            {0, 5, 1, 1}, {1, 1, 3, 1}, {1, 12, 1, 1}, {1, 5, 2, 1}};
     UNUSED;
     const int64_t *is = variants[test->parameter];

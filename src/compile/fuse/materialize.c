@@ -124,7 +124,7 @@ static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
 
 typedef struct chain_size {
     int ops, leaves;
-    bool expensive;
+    bool expensive, random;
 } chain_size;
 
 static void measure(struct fusion *fusion, const node *at, chain_size *size)
@@ -138,6 +138,7 @@ static void measure(struct fusion *fusion, const node *at, chain_size *size)
     }
     size->ops += !tuff__op_is_view(at->op);
     size->expensive |= tuff__op_is_expensive(at->op);
+    size->random |= at->op == OP_RANDOM;
     for (int i = 0; i < at->input_count && size->ops <= 4 * CHAIN_OPS; ++i)
         measure(fusion, at->inputs[i]->node, size);
 }
@@ -210,12 +211,30 @@ static void need_operands(struct fusion *fusion, const node *at)
             need_operand(fusion, at->inputs[i], operands == OPERANDS_FACTORS);
 }
 
-/* An expensive value is not computed again for each row that an expand repeats it for. */
-static void keep_repeated(struct fusion *fusion, const node *expand)
+/* True where a pad adds more elements than there were: kernels compute its input for these, too, and drop it. */
+static bool is_mostly_padding(const node *pad)
 {
-    const node *input = behind_views(fusion, expand->inputs[0]->node);
-    if (repeats_rows(expand) && !tuff__op_is_source(input->op) && chain_size_of(fusion, input).expensive)
+    return tuff_shape_count(pad->outputs[0].shape) > 2 * tuff_shape_count(pad->inputs[0]->shape);
+}
+
+/* An expensive value is not computed again for each row that an expand repeats it for, nor for padding. */
+static void keep_repeated(struct fusion *fusion, const node *at)
+{
+    const node *input = behind_views(fusion, at->inputs[0]->node);
+    const bool repeats = at->op == OP_EXPAND ? repeats_rows(at) : is_mostly_padding(at);
+    if (repeats && !tuff__op_is_source(input->op) && chain_size_of(fusion, input).expensive)
         fusion->facts[input->id].materialized = true;
+}
+
+/* Random numbers, a hundred integer operations each, are not drawn again for every kernel that reads a value made of
+   them: what several nodes read is kept, up to the first such value. */
+static void keep_drawn(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    if (fusion->mode == TUFF_FUSE_ALL && facts->consumer_count > 1 && !facts->materialized &&
+        at->outputs[0].dtype == TUFF_F32 && at->op != OP_RANDOM && !tuff__op_is_view(at->op) &&
+        !tuff__op_is_source(at->op) && chain_size_of(fusion, at).random)
+        facts->materialized = true;
 }
 
 static void choose(struct fusion *fusion, const node *at)
@@ -231,8 +250,9 @@ static void choose(struct fusion *fusion, const node *at)
         tuff__place_parts(fusion, at);
     else if (!is_view)
         limit_chain(fusion, at);
-    if (at->op == OP_EXPAND)
+    if (at->op == OP_EXPAND || at->op == OP_PAD)
         keep_repeated(fusion, at);
+    keep_drawn(fusion, at);
 }
 
 /* A matmul that only a permute reads, perhaps behind a reshape, is written so that the permute is contiguous. */

@@ -69,8 +69,8 @@ static bool is_met(const struct fusion *fusion, const node *at)
     return met;
 }
 
-/* Follows reshapes and permutes back to what computes the part. *shared: another part was led to a node on the way
-   since the fusion's mark was raised. */
+/* Follows reshapes and permutes back to what computes the part, or to the last one before a node that another part was
+   led to since the fusion's mark was raised: this is a copy then. *shared: the part itself is another part as well. */
 static destination find(const struct fusion *fusion, const node *concat, int index, int64_t start, bool *shared)
 {
     destination found = {.at = concat->inputs[index]->node, .place = part_of(concat, index, start)};
@@ -82,9 +82,8 @@ static destination find(const struct fusion *fusion, const node *concat, int ind
             !move_back(found.at, &place))
             break;
         const destination next = {.at = inner, .place = place};
-        if (!can_lie(fusion, &next))
+        if (!can_lie(fusion, &next) || is_met(fusion, inner))
             break;
-        *shared |= is_met(fusion, inner);
         found = next;
     }
     return found;
@@ -134,6 +133,7 @@ void tuff__place_parts(struct fusion *fusion, const node *concat)
     if (facts->placed != NULL || !can_be_placed(fusion, concat))
         return;
     int64_t start = 0;
+    ++fusion->mark;
     for (int i = 0; i < concat->input_count; ++i) {
         bool shared;
         const destination part = find(fusion, concat, i, start, &shared);

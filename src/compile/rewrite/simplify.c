@@ -157,6 +157,55 @@ static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *s
     return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
 }
 
+static tuff_tensor *view_of_range(tuff_graph *graph, const slice_range *found, tuff_shape shape)
+{
+    const int64_t all = tuff_shape_count(found->of->shape);
+    tuff_tensor *x = found->of;
+    if (found->count != all) {
+        const op_attributes attributes = {.start = {found->begin}, .step = {1}};
+        x = tuff__share_node(graph, OP_RESHAPE, x->dtype, TUFF_SHAPE(all), &x, 1, NULL);
+        x = tuff__share_node(graph, OP_SLICE, x->dtype, TUFF_SHAPE(found->count), &x, 1, &attributes);
+    }
+    return tuff__share_node(graph, OP_RESHAPE, x->dtype, shape, &x, 1, NULL);
+}
+
+/* Neighbouring parts that are neighbours in one value become one. Returns how many are left; 1, a part without a node,
+   where memory ran out. */
+static int join_parts(tuff_graph *graph, tuff_tensor **parts, int count, int axis)
+{
+    int kept = 0;
+    for (int i = 0; i < axis; ++i)
+        if (parts[0]->shape.extent[i] != 1)
+            return count;
+    for (int i = 0; i < count; ++kept) {
+        slice_range found;
+        const int taken = tuff__slice_run(parts + i, count - i, &found);
+        tuff_shape shape = parts[i]->shape;
+        for (int k = 1; k < taken; ++k)
+            shape.extent[axis] += parts[i + k]->shape.extent[axis];
+        parts[kept] = taken == 1 ? parts[i] : view_of_range(graph, &found, shape);
+        i += taken;
+        if (parts[kept]->node == NULL) {
+            parts[0] = parts[kept];
+            return 1;
+        }
+    }
+    return kept;
+}
+
+static tuff_tensor *simplify_concat(tuff_graph *graph, const node *at, tuff_tensor **inputs)
+{
+    const tuff_tensor *value = &at->outputs[0];
+    for (int i = 0; i < at->input_count; ++i)
+        if (inputs[i]->node == NULL)
+            return inputs[i];
+    const int count = join_parts(graph, inputs, at->input_count, at->attributes.axis);
+    if (count == 1)
+        return inputs[0];
+    separate_parts(graph, inputs, count);
+    return tuff__share_node(graph, OP_CONCAT, value->dtype, value->shape, inputs, count, &at->attributes);
+}
+
 static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inputs)
 {
     tuff_graph *graph = self->target;
@@ -177,7 +226,7 @@ static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inp
     if (pattern == PATTERN_SCAN)
         return tuff__split_scan(graph, at->op, inputs[0], attributes.axis);
     if (at->op == OP_CONCAT)
-        separate_parts(graph, inputs, at->input_count);
+        return simplify_concat(graph, at, inputs);
     if (at->op == OP_ASSIGN)
         inputs[0] = with_memory(graph, inputs[0]);
     return tuff__share_node(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);

@@ -21,6 +21,13 @@ tuff_tensor *tuff__fold(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_sh
                         int input_count, const op_attributes *attributes);
 /* The pieces, at most 8, that x + y is a concatenation of, and the axis along which; 0 where it is none. */
 int tuff__join_pads(tuff_tensor *x, tuff_tensor *y, tuff_tensor **parts, int *axis);
+/* count elements of a value in row-major order, from `begin` on. */
+typedef struct slice_range {
+    tuff_tensor *of;
+    int64_t begin, count;
+} slice_range;
+/* How many of the parts, from the first on, follow each other in one value, at least 1, and where in it they are. */
+int tuff__slice_run(tuff_tensor *const *parts, int count, slice_range *out);
 /* A reduction or a running sum in pieces. */
 tuff_tensor *tuff__split_reduction(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t axes);
 tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int axis);

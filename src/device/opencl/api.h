@@ -129,8 +129,9 @@ struct driver_device {
     cl_device_id id;
     cl_context context;
     cl_command_queue queue;
-    cl_command_queue timed_queue; /* with profiling; NULL until the first timed submission */
-    cl_ulong group_limit;         /* groups that one launch may have */
+    cl_command_queue upload_queue; /* of what is sent beside the other's work; NULL until something can be */
+    cl_command_queue timed_queue;  /* with profiling; NULL until the first timed submission */
+    cl_ulong group_limit;          /* groups that one launch may have */
     bool is_pocl;
     bool builds_in_turn; /* with all other devices of which that is true */
     bool shares_memory;  /* with the host: buffers are where the host says */
@@ -199,10 +200,13 @@ tuff_status tuff__cl_buffer_copy(driver_device *device, driver_buffer *from, uin
                                  uint64_t to_offset, uint64_t size);
 
 /* staging.c */
-tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, driver_staging **staging, void **memory);
+tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, bool sends, driver_staging **staging,
+                                    void **memory);
 void tuff__cl_staging_destroy(driver_device *device, driver_staging *staging);
 tuff_status tuff__cl_staging_copy(driver_device *device, driver_staging *staging, const staged_copy *copies, int count,
                                   bool upload);
+tuff_status tuff__cl_staging_send(driver_device *device, driver_staging *staging, uint64_t size);
+bool tuff__cl_has_upload_queue(driver_device *device);
 tuff_status tuff__cl_staging_poll(driver_device *device, driver_staging *staging, bool *done);
 
 /* program.c */

@@ -372,6 +372,8 @@ void tuff__cl_close(driver_device *device)
     tuff__cl_library_forget(device);
     if (device->timed_queue)
         tuff__cl.ReleaseCommandQueue(device->timed_queue);
+    if (device->upload_queue)
+        tuff__cl.ReleaseCommandQueue(device->upload_queue);
     if (device->queue)
         tuff__cl.ReleaseCommandQueue(device->queue);
     if (device->context)

@@ -1,12 +1,17 @@
 /* Staging memory: a buffer of the host's, mapped as long as it lives, which is how OpenCL is asked for pinned memory,
-   and copies from and to it that the queue makes while the host goes on. */
+   and copies from and to it that the queue makes while the host goes on. One that sends also has a buffer of the
+   device's, to which a second queue brings the bytes beside everything else; the copies from there wait for its event,
+   and it is not written again before the host has seen theirs. */
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
 struct driver_staging {
     cl_mem memory;
     void *mapped;
-    cl_event event; /* of the last copy enqueued; NULL: none, or it is known to be done */
+    cl_event event;  /* of the last copy enqueued; NULL: none, or it is known to be done */
+    cl_mem landing;  /* NULL: it does not send */
+    cl_event landed; /* of what was sent last; NULL: nothing */
+    bool has_landed; /* what was sent is waiting for a copy up */
 };
 
 static tuff_status map_memory(driver_device *device, size_t size, driver_staging *self)
@@ -26,14 +31,30 @@ static tuff_status map_memory(driver_device *device, size_t size, driver_staging
     return TUFF_OK;
 }
 
-tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, driver_staging **out, void **memory)
+static tuff_status make_landing(driver_device *device, size_t size, driver_staging *self)
+{
+    cl_int error = CL_SUCCESS;
+    if (!device->upload_queue) {
+        cl_command_queue queue = tuff__cl.CreateCommandQueue(device->context, device->id, 0, &error);
+        if (error != CL_SUCCESS || !queue)
+            return tuff__cl_fail(error, "clCreateCommandQueue");
+        device->upload_queue = queue;
+    }
+    self->landing = tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE, size, NULL, &error);
+    return error == CL_SUCCESS && self->landing ? TUFF_OK : tuff__cl_fail(error, "clCreateBuffer");
+}
+
+tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, bool sends, driver_staging **out,
+                                    void **memory)
 {
     if (size > SIZE_MAX)
         return FAIL(TUFF_E_OOM_HOST, "staging memory of %llu bytes", (unsigned long long)size);
     driver_staging *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    const tuff_status status = map_memory(device, (size_t)size, self);
+    tuff_status status = map_memory(device, (size_t)size, self);
+    if (status == TUFF_OK && sends)
+        status = make_landing(device, (size_t)size, self);
     if (status != TUFF_OK) {
         tuff__cl_staging_destroy(device, self);
         return status;
@@ -59,10 +80,14 @@ static bool is_settled(const driver_device *device, cl_event event)
 /* Memory that the device may still use is never freed. */
 void tuff__cl_staging_destroy(driver_device *device, driver_staging *self)
 {
-    if (!is_settled(device, self->event))
+    if (!is_settled(device, self->event) || !is_settled(device, self->landed))
         return;
     if (self->event != NULL)
         tuff__cl.ReleaseEvent(self->event);
+    if (self->landed != NULL)
+        tuff__cl.ReleaseEvent(self->landed);
+    if (self->landing != NULL)
+        tuff__cl.ReleaseMemObject(self->landing);
     if (self->mapped != NULL)
         (void)tuff__cl.EnqueueUnmapMemObject(device->queue, self->memory, self->mapped, 0, NULL, NULL);
     if (self->memory != NULL)
@@ -74,7 +99,10 @@ static tuff_status enqueue(driver_device *device, const driver_staging *self, co
                            cl_event *event)
 {
     char *host = (char *)self->mapped + copy->staging_offset;
-    if (upload)
+    if (upload && self->has_landed)
+        CL_TRY(EnqueueCopyBuffer, (device->queue, self->landing, copy->buffer->memory, (size_t)copy->staging_offset,
+                                   (size_t)copy->offset, (size_t)copy->size, 1, &self->landed, event));
+    else if (upload)
         CL_TRY(EnqueueWriteBuffer, (device->queue, copy->buffer->memory, CL_FALSE, (size_t)copy->offset,
                                     (size_t)copy->size, host, 0, NULL, event));
     else
@@ -107,20 +135,58 @@ tuff_status tuff__cl_staging_copy(driver_device *device, driver_staging *self, c
     /* Copies that nothing tells of must not outlive this call. */
     if (status != TUFF_OK && self->event == NULL)
         (void)tuff__cl_wait(device);
+    if (status == TUFF_OK && upload)
+        self->has_landed = false;
+    return status;
+}
+
+bool tuff__cl_has_upload_queue(driver_device *device)
+{
+    (void)device;
+    return true;
+}
+
+tuff_status tuff__cl_staging_send(driver_device *device, driver_staging *self, uint64_t size)
+{
+    self->has_landed = false;
+    if (self->landed != NULL)
+        tuff__cl.ReleaseEvent(self->landed);
+    self->landed = NULL;
+    CL_TRY(EnqueueWriteBuffer,
+           (device->upload_queue, self->landing, CL_FALSE, 0, (size_t)size, self->mapped, 0, NULL, &self->landed));
+    self->has_landed = true;
+    CL_TRY(Flush, (device->upload_queue));
+    return TUFF_OK;
+}
+
+/* Releases an event that is complete, in an error too. */
+static tuff_status poll_one(cl_event *event, bool *done)
+{
+    *done = *event == NULL;
+    if (*done)
+        return TUFF_OK;
+    cl_int state = CL_QUEUED;
+    const tuff_status status = tuff__cl_poll_event(*event, done, &state);
+    if (*done) {
+        tuff__cl.ReleaseEvent(*event);
+        *event = NULL;
+    }
     return status;
 }
 
 tuff_status tuff__cl_staging_poll(driver_device *device, driver_staging *self, bool *done)
 {
     (void)device;
-    *done = self->event == NULL;
-    if (*done)
-        return TUFF_OK;
+    TRY(poll_one(&self->event, done));
+    bool has_landed = self->landed == NULL;
     cl_int state = CL_QUEUED;
-    const tuff_status status = tuff__cl_poll_event(self->event, done, &state);
-    if (*done) {
-        tuff__cl.ReleaseEvent(self->event);
-        self->event = NULL;
+    /* A copy up may still have to name the event. */
+    const tuff_status status = has_landed ? TUFF_OK : tuff__cl_poll_event(self->landed, &has_landed, &state);
+    if (status != TUFF_OK && has_landed) {
+        tuff__cl.ReleaseEvent(self->landed);
+        self->landed = NULL;
+        self->has_landed = false;
     }
+    *done = *done && has_landed;
     return status;
 }

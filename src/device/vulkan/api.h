@@ -31,6 +31,8 @@
     X(vkDestroyDevice)                          \
     X(vkGetDeviceQueue)                         \
     X(vkQueueSubmit)                            \
+    X(vkCreateSemaphore)                        \
+    X(vkDestroySemaphore)                       \
     X(vkCreateFence)                            \
     X(vkDestroyFence)                           \
     X(vkResetFences)                            \

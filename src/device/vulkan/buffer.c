@@ -10,7 +10,7 @@ tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver
     driver_buffer *buffer = tuff__alloc(sizeof *buffer);
     if (!buffer)
         return TUFF_E_OOM_HOST;
-    tuff_status status = tuff__vulkan_buffer_create(device, size, false, buffer);
+    tuff_status status = tuff__vulkan_buffer_create(device, size, false, false, buffer);
     if (status != TUFF_OK) {
         tuff__free(buffer);
         return status;
@@ -45,7 +45,8 @@ static tuff_status open_staging(driver_device *device)
         };
         TRY(VULKAN(vkAllocateCommandBuffers, device->handle, &info, staging->commands));
     }
-    return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, true, &staging->buffer);
+    return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, true, false,
+                                      &staging->buffer);
 }
 
 /* The next slot, when its former copy is done. */

@@ -72,14 +72,20 @@ static tuff_status allocate(driver_device *device, const VkMemoryRequirements *r
     return TUFF_OK;
 }
 
-static tuff_status fill_buffer(driver_device *device, uint64_t size, bool host, driver_buffer *buffer)
+static tuff_status fill_buffer(driver_device *device, uint64_t size, bool host, bool shared, driver_buffer *buffer)
 {
+    const uint32_t families[] = {device->physical.queue_family, device->physical.upload.family};
     VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = size,
         .usage =
             VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
     };
+    if (shared && families[0] != families[1]) {
+        info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+        info.queueFamilyIndexCount = 2;
+        info.pQueueFamilyIndices = families;
+    }
     TRY(VULKAN(vkCreateBuffer, device->handle, &info, NULL, &buffer->handle));
     VkMemoryRequirements requirements;
     tuff__vk.vkGetBufferMemoryRequirements(device->handle, buffer->handle, &requirements);
@@ -87,7 +93,8 @@ static tuff_status fill_buffer(driver_device *device, uint64_t size, bool host, 
     return VULKAN(vkBindBufferMemory, device->handle, buffer->handle, buffer->memory.handle, 0);
 }
 
-tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, driver_buffer *buffer)
+tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, bool shared,
+                                       driver_buffer *buffer)
 {
     *buffer = (driver_buffer){.size = size};
     uint64_t limit = tuff__vulkan_max_allocation(&device->physical);
@@ -95,7 +102,7 @@ tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, boo
         return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is larger than %s allows (%llu)",
                     (unsigned long long)size, device->physical.properties.properties.deviceName,
                     (unsigned long long)limit);
-    tuff_status status = fill_buffer(device, size, host, buffer);
+    tuff_status status = fill_buffer(device, size, host, shared, buffer);
     if (status != TUFF_OK)
         tuff__vulkan_buffer_release(device, buffer);
     return status;

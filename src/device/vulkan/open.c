@@ -119,18 +119,21 @@ static tuff_status describe(int index, tuff_device_info *info)
 static tuff_status create_device(driver_device *device)
 {
     const vulkan_physical *physical = &device->physical;
-    const float priority = 1;
-    VkDeviceQueueCreateInfo queue = {
+    const float priorities[] = {1, 1};
+    const bool is_apart = physical->upload.family != physical->queue_family;
+    VkDeviceQueueCreateInfo queues[2] = {{
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
         .queueFamilyIndex = physical->queue_family,
-        .queueCount = 1,
-        .pQueuePriorities = &priority,
-    };
+        .queueCount = is_apart ? 1 : physical->upload.index + 1,
+        .pQueuePriorities = priorities,
+    }};
+    queues[1] = queues[0];
+    queues[1].queueFamilyIndex = physical->upload.family;
     VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
         .pNext = &physical->features,
-        .queueCreateInfoCount = 1,
-        .pQueueCreateInfos = &queue,
+        .queueCreateInfoCount = is_apart ? 2 : 1,
+        .pQueueCreateInfos = queues,
         .enabledExtensionCount = physical->extension_count,
         .ppEnabledExtensionNames = physical->extensions,
     };
@@ -146,6 +149,10 @@ static tuff_status create_objects(driver_device *device)
     };
     tuff__vk.vkGetDeviceQueue(device->handle, device->physical.queue_family, 0, &device->queue);
     TRY(VULKAN(vkCreateCommandPool, device->handle, &pool, NULL, &device->commands));
+    pool.queueFamilyIndex = device->physical.upload.family;
+    tuff__vk.vkGetDeviceQueue(device->handle, pool.queueFamilyIndex, device->physical.upload.index,
+                              &device->upload_queue);
+    TRY(VULKAN(vkCreateCommandPool, device->handle, &pool, NULL, &device->upload_commands));
     device->identity = tuff__vulkan_identity(&device->physical);
     return device->identity ? TUFF_OK : TUFF_E_OOM_HOST;
 }
@@ -160,13 +167,15 @@ static void destroy_objects(driver_device *device)
             tuff__vk.vkDestroyFence(device->handle, device->fences[i], NULL);
     if (device->commands)
         tuff__vk.vkDestroyCommandPool(device->handle, device->commands, NULL);
+    if (device->upload_commands)
+        tuff__vk.vkDestroyCommandPool(device->handle, device->upload_commands, NULL);
     tuff__vk.vkDestroyDevice(device->handle, NULL);
 }
 
 static void close_device(driver_device *device)
 {
     /* A device that still runs after the time limit keeps its objects: destroying them could wait for ever. */
-    if (tuff__vulkan_settle(device, device->submitted))
+    if (tuff__vulkan_settle(device, device->submitted) && !device->keeps_uploads)
         destroy_objects(device);
     tuff__free(device->identity);
     tuff__free(device);
@@ -211,6 +220,11 @@ static tuff_status wait_for_all(driver_device *device)
     return tuff__vulkan_wait_until(device, device->submitted);
 }
 
+static bool has_upload_queue(driver_device *device)
+{
+    return device->physical.upload.is_second;
+}
+
 static void set_patience(driver_device *device, uint64_t nanoseconds)
 {
     device->wait_limit = nanoseconds > 0 ? nanoseconds : WAIT_LIMIT;
@@ -245,7 +259,9 @@ const driver tuff__driver_vulkan = {
     .staging_create = tuff__vulkan_staging_create,
     .staging_destroy = tuff__vulkan_staging_destroy,
     .staging_copy = tuff__vulkan_staging_copy,
+    .staging_send = tuff__vulkan_staging_send,
     .staging_poll = tuff__vulkan_staging_poll,
+    .has_upload_queue = has_upload_queue,
     .program_create = tuff__vulkan_new_program,
     .loads_in_parallel = true,
     .compiles_in_parallel = true,

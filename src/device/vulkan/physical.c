@@ -20,12 +20,10 @@
     } while (0)
 
 /* The family for compute: without graphics if one has timestamps too, since it does not wait for the desktop. */
-static bool find_queue_family(VkPhysicalDevice handle, uint32_t *family, uint32_t *timestamp_bits)
+static bool find_queue_family(const VkQueueFamilyProperties *families, uint32_t count, uint32_t *family,
+                              uint32_t *timestamp_bits)
 {
-    VkQueueFamilyProperties families[32];
-    uint32_t count = sizeof families / sizeof *families;
     bool found = false;
-    tuff__vk.vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families);
     for (uint32_t i = 0; i < count; i++) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || !families[i].queueCount)
             continue;
@@ -41,12 +39,37 @@ static bool find_queue_family(VkPhysicalDevice handle, uint32_t *family, uint32_
     return found;
 }
 
+vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperties *families, uint32_t count,
+                                                     uint32_t compute_family)
+{
+    /* Video engines have queues of transfers as well, which are not meant for more than their pictures. */
+    const VkQueueFlags allowed = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT;
+    for (uint32_t i = 0; i < count; i++)
+        if (families[i].queueCount > 0 && families[i].queueFlags & VK_QUEUE_TRANSFER_BIT &&
+            !(families[i].queueFlags & ~allowed))
+            return (vulkan_upload_queue){.family = i, .is_second = true};
+    const bool has_two = families[compute_family].queueCount > 1;
+    return (vulkan_upload_queue){.family = compute_family, .index = has_two ? 1 : 0, .is_second = has_two};
+}
+
+/* False where no family computes. */
+static bool choose_queues(VkPhysicalDevice handle, vulkan_physical *physical)
+{
+    VkQueueFamilyProperties families[32];
+    uint32_t count = sizeof families / sizeof *families;
+    tuff__vk.vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families);
+    if (!find_queue_family(families, count, &physical->queue_family, &physical->timestamp_bits))
+        return false;
+    physical->upload = tuff__vulkan_choose_upload_queue(families, count, physical->queue_family);
+    return true;
+}
+
 bool tuff__vulkan_is_usable(VkPhysicalDevice handle)
 {
     VkPhysicalDeviceProperties properties;
-    uint32_t family, bits;
+    vulkan_physical physical;
     tuff__vk.vkGetPhysicalDeviceProperties(handle, &properties);
-    return properties.apiVersion >= VK_API_VERSION_1_1 && find_queue_family(handle, &family, &bits);
+    return properties.apiVersion >= VK_API_VERSION_1_1 && choose_queues(handle, &physical);
 }
 
 static bool has(const VkExtensionProperties *extensions, uint32_t count, const char *name)
@@ -173,7 +196,7 @@ tuff_status tuff__vulkan_examine(VkPhysicalDevice handle, vulkan_physical *physi
     physical->version = properties.apiVersion & ~UINT32_C(0xfff);
     if (physical->version > VK_API_VERSION_1_3)
         physical->version = VK_API_VERSION_1_3;
-    if (!find_queue_family(handle, &physical->queue_family, &physical->timestamp_bits))
+    if (!choose_queues(handle, physical))
         return FAIL(TUFF_E_NO_DEVICE, "vulkan: %s has no compute queue", properties.deviceName);
     tuff_status status = list_extensions(handle, &list);
     if (status == TUFF_OK) {

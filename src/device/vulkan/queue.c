@@ -1,5 +1,5 @@
-/* The order of work on the device's one queue: numbered submissions, bounded waits, and the barriers that make
-   submissions follow each other. */
+/* The order of work on the queue that computes, and of uploads beside it: numbered submissions, bounded waits, and the
+   barriers that make submissions follow each other. */
 #include "base/thread.h"
 #include "device/vulkan/state.h"
 
@@ -88,9 +88,18 @@ static tuff_status next_fence(driver_device *device, VkFence *out)
 
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket)
 {
+    return tuff__vulkan_submit_behind(device, commands, VK_NULL_HANDLE, ticket);
+}
+
+tuff_status tuff__vulkan_submit_behind(driver_device *device, VkCommandBuffer commands, VkSemaphore before,
+                                       uint64_t *ticket)
+{
     VkFence fence;
     VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .waitSemaphoreCount = before ? 1 : 0,
+        .pWaitSemaphores = &before,
+        .pWaitDstStageMask = &work_stages,
         .commandBufferCount = 1,
         .pCommandBuffers = &commands,
     };
@@ -100,6 +109,45 @@ tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands,
     TRY(note(device, tuff__vk.vkQueueSubmit(device->queue, 1, &info, fence), "vkQueueSubmit"));
     *ticket = ++device->submitted;
     return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,
+                                       VkFence fence)
+{
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .commandBufferCount = 1,
+        .pCommandBuffers = &commands,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &signal,
+    };
+    return note(device, tuff__vk.vkQueueSubmit(device->upload_queue, 1, &info, fence), "vkQueueSubmit");
+}
+
+tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool *done)
+{
+    const VkResult result = tuff__vk.vkGetFenceStatus(device->handle, fence);
+    *done = result == VK_SUCCESS;
+    return note(device, result, "vkGetFenceStatus");
+}
+
+bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
+{
+    uint64_t left = device->hung ? 0 : device->wait_limit;
+    VkResult result = VK_TIMEOUT;
+    for (int attempt = 0; attempt < 3 && result != VK_SUCCESS && !device->lost; attempt++) {
+        /* In slices, so that a process that was stopped has not waited meanwhile. */
+        do {
+            const uint64_t slice = left < WAIT_SLICE ? left : WAIT_SLICE;
+            result = tuff__vk.vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
+            left -= slice;
+        } while (result == VK_TIMEOUT && left > 0);
+        (void)note(device, result, "vkWaitForFences");
+    }
+    if (result == VK_SUCCESS || device->lost)
+        return true;
+    device->keeps_uploads = true;
+    return false;
 }
 
 void tuff__vulkan_barrier(VkCommandBuffer commands, VkPipelineStageFlags from)

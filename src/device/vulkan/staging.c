@@ -1,5 +1,7 @@
 /* Staging memory: a mapped buffer of the host's with a command buffer of its own, which copies from or to it on the
-   queue while the host goes on. */
+   queue while the host goes on. One that sends also has a buffer of the device's, to which the queue of uploads brings
+   the bytes beside everything else. A semaphore orders the copies from there behind that; the buffer is not written
+   again before the host has seen their fence, so that nothing else is needed between the two queues. */
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
@@ -8,26 +10,52 @@ struct driver_staging {
     VkCommandBuffer commands;
     uint64_t ticket; /* of the copies submitted last */
     bool is_download;
+    /* What follows is there where it sends. */
+    driver_buffer landing; /* of the device; no handle: it does not send */
+    VkCommandBuffer upload_commands;
+    VkFence uploaded;
+    VkSemaphore landed;
+    bool is_uploading; /* the fence is not known to be signalled */
+    bool has_landed;   /* the semaphore is signalled, or will be, and nothing waits for it yet */
 };
 
-static tuff_status fill_staging(driver_device *device, uint64_t size, driver_staging *self)
+static tuff_status allocate_commands(driver_device *device, VkCommandPool pool, VkCommandBuffer *out)
 {
-    VkCommandBufferAllocateInfo info = {
+    const VkCommandBufferAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = device->commands,
+        .commandPool = pool,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
-    TRY(VULKAN(vkAllocateCommandBuffers, device->handle, &info, &self->commands));
-    return tuff__vulkan_buffer_create(device, size, true, &self->buffer);
+    return VULKAN(vkAllocateCommandBuffers, device->handle, &info, out);
 }
 
-tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, driver_staging **out, void **memory)
+static tuff_status create_semaphore(driver_device *device, VkSemaphore *out)
+{
+    const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
+    return VULKAN(vkCreateSemaphore, device->handle, &info, NULL, out);
+}
+
+static tuff_status fill_staging(driver_device *device, uint64_t size, bool sends, driver_staging *self)
+{
+    const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    TRY(allocate_commands(device, device->commands, &self->commands));
+    TRY(tuff__vulkan_buffer_create(device, size, true, sends, &self->buffer));
+    if (!sends)
+        return TUFF_OK;
+    TRY(allocate_commands(device, device->upload_commands, &self->upload_commands));
+    TRY(VULKAN(vkCreateFence, device->handle, &fence, NULL, &self->uploaded));
+    TRY(create_semaphore(device, &self->landed));
+    return tuff__vulkan_buffer_create(device, size, false, true, &self->landing);
+}
+
+tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, bool sends, driver_staging **out,
+                                        void **memory)
 {
     driver_staging *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return TUFF_E_OOM_HOST;
-    const tuff_status status = fill_staging(device, size, self);
+    const tuff_status status = fill_staging(device, size, sends, self);
     if (status != TUFF_OK) {
         tuff__vulkan_staging_destroy(device, self);
         return status;
@@ -37,13 +65,25 @@ tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, dr
     return TUFF_OK;
 }
 
+static void destroy_objects(driver_device *device, driver_staging *self)
+{
+    if (self->commands)
+        tuff__vk.vkFreeCommandBuffers(device->handle, device->commands, 1, &self->commands);
+    if (self->upload_commands)
+        tuff__vk.vkFreeCommandBuffers(device->handle, device->upload_commands, 1, &self->upload_commands);
+    if (self->uploaded)
+        tuff__vk.vkDestroyFence(device->handle, self->uploaded, NULL);
+    if (self->landed)
+        tuff__vk.vkDestroySemaphore(device->handle, self->landed, NULL);
+    tuff__vulkan_buffer_release(device, &self->landing);
+    tuff__vulkan_buffer_release(device, &self->buffer);
+}
+
 void tuff__vulkan_staging_destroy(driver_device *device, driver_staging *self)
 {
-    if (tuff__vulkan_settle(device, self->ticket)) {
-        if (self->commands)
-            tuff__vk.vkFreeCommandBuffers(device->handle, device->commands, 1, &self->commands);
-        tuff__vulkan_buffer_release(device, &self->buffer);
-    }
+    const bool is_uploaded = !self->is_uploading || tuff__vulkan_settle_upload(device, self->uploaded);
+    if (tuff__vulkan_settle(device, self->ticket) && is_uploaded)
+        destroy_objects(device, self);
     tuff__free(self);
 }
 
@@ -54,24 +94,61 @@ static void record_copy(const driver_staging *self, const staged_copy *copy, boo
         .dstOffset = upload ? copy->offset : copy->staging_offset,
         .size = copy->size,
     };
-    const VkBuffer from = upload ? self->buffer.handle : copy->buffer->handle;
-    const VkBuffer to = upload ? copy->buffer->handle : self->buffer.handle;
+    const VkBuffer staged = upload && self->has_landed ? self->landing.handle : self->buffer.handle;
+    const VkBuffer from = upload ? staged : copy->buffer->handle;
+    const VkBuffer to = upload ? copy->buffer->handle : staged;
     tuff__vk.vkCmdCopyBuffer(self->commands, from, to, 1, &region);
 }
 
 tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *self, const staged_copy *copies, int count,
                                       bool upload)
 {
-    if (upload)
+    const bool has_landed = upload && self->has_landed;
+    if (upload && !has_landed)
         TRY(tuff__vulkan_flush(device, &self->buffer, 0, self->buffer.size));
     TRY(tuff__vulkan_begin(self->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
     for (int i = 0; i < count; i++)
         record_copy(self, &copies[i], upload);
     TRY(tuff__vulkan_end(self->commands));
+    TRY(tuff__vulkan_submit_behind(device, self->commands, has_landed ? self->landed : VK_NULL_HANDLE, &self->ticket));
     self->is_download = !upload;
-    TRY(tuff__vulkan_submit(device, self->commands, &self->ticket));
+    self->has_landed = self->has_landed && !upload;
     for (int i = 0; i < count; i++)
         copies[i].buffer->last_use = self->ticket;
+    return TUFF_OK;
+}
+
+/* A semaphore that was signalled and never waited for cannot be signalled again. */
+static tuff_status renew_semaphore(driver_device *device, driver_staging *self)
+{
+    tuff__vk.vkDestroySemaphore(device->handle, self->landed, NULL);
+    self->landed = VK_NULL_HANDLE;
+    TRY(create_semaphore(device, &self->landed));
+    self->has_landed = false;
+    return TUFF_OK;
+}
+
+/* Queues of transfers alone have no stage for kernels, so this command buffer has none of the usual barriers. */
+static tuff_status record_upload(driver_staging *self, uint64_t size)
+{
+    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                           .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    const VkBufferCopy region = {.size = size};
+    TRY(VULKAN(vkBeginCommandBuffer, self->upload_commands, &info));
+    tuff__vk.vkCmdCopyBuffer(self->upload_commands, self->buffer.handle, self->landing.handle, 1, &region);
+    return VULKAN(vkEndCommandBuffer, self->upload_commands);
+}
+
+tuff_status tuff__vulkan_staging_send(driver_device *device, driver_staging *self, uint64_t size)
+{
+    if (self->has_landed || !self->landed)
+        TRY(renew_semaphore(device, self));
+    TRY(tuff__vulkan_flush(device, &self->buffer, 0, self->buffer.size));
+    TRY(record_upload(self, size));
+    TRY(VULKAN(vkResetFences, device->handle, 1, &self->uploaded));
+    TRY(tuff__vulkan_submit_upload(device, self->upload_commands, self->landed, self->uploaded));
+    self->is_uploading = self->has_landed = true;
+    self->is_download = false;
     return TUFF_OK;
 }
 
@@ -80,6 +157,10 @@ tuff_status tuff__vulkan_staging_poll(driver_device *device, driver_staging *sel
     *done = tuff__vulkan_is_done(device, self->ticket);
     if (device->lost)
         return FAIL(TUFF_E_DEVICE_LOST, "vulkan: %s was lost", device->physical.properties.properties.deviceName);
+    if (*done && self->is_uploading) {
+        TRY(tuff__vulkan_is_uploaded(device, self->uploaded, done));
+        self->is_uploading = !*done;
+    }
     if (*done && self->is_download)
         return tuff__vulkan_invalidate(device, &self->buffer, 0, self->buffer.size);
     return TUFF_OK;

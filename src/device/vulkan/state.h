@@ -16,11 +16,23 @@
    none. khr and nv: which extensions it has. */
 uint32_t tuff__vulkan_find_matrices(VkPhysicalDevice handle, bool khr, bool nv);
 
+/* A queue of a device, by its family and its place in that. The queue that computes is the first one of its family. */
+typedef struct vulkan_upload_queue {
+    uint32_t family, index;
+    bool is_second; /* false: the device has no other queue than the one that computes, and this is it */
+} vulkan_upload_queue;
+
+/* Where uploads go that run beside kernels: to a family of transfers alone, which is a copy engine, else to a second
+   queue of the family that computes. */
+vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperties *families, uint32_t count,
+                                                     uint32_t compute_family);
+
 /* A physical device as examined: the properties and features structures point at each other and must not be moved. */
 typedef struct vulkan_physical {
     VkPhysicalDevice handle;
     uint32_t version; /* the lower of the device's and ours, without the patch */
     uint32_t queue_family, timestamp_bits;
+    vulkan_upload_queue upload; /* what copies go through beside the queue that computes */
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceProperties2 properties;
     VkPhysicalDeviceIDProperties id;
@@ -69,16 +81,17 @@ typedef struct vulkan_staging {
 struct driver_device {
     vulkan_physical physical;
     VkDevice handle;
-    VkQueue queue;
-    VkCommandPool commands;
+    VkQueue queue, upload_queue;
+    VkCommandPool commands, upload_commands;
     VkFence fences[MAX_IN_FLIGHT]; /* of ticket t: fences[t % MAX_IN_FLIGHT], made at its first use */
     uint64_t submitted, finished;  /* tickets */
     uint64_t wait_limit;           /* nanoseconds without progress until TUFF_E_TIMEOUT */
     uint32_t segment_size;         /* commands of a recording that are submitted together */
     bool lost;
-    _Atomic bool hung; /* also read where programs are made, beside other calls */
-    bool mapped;       /* buffers live where host and device both reach them */
-    bool tells_spills; /* pipelines are made with statistics */
+    _Atomic bool hung;  /* also read where programs are made, beside other calls */
+    bool keeps_uploads; /* one did not end in time: the device is never destroyed */
+    bool mapped;        /* buffers live where host and device both reach them */
+    bool tells_spills;  /* pipelines are made with statistics */
     vulkan_staging staging;
     char *identity;
 };
@@ -114,6 +127,16 @@ char *tuff__vulkan_identity(const vulkan_physical *physical);
 
 /* queue.c */
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket);
+/* The same behind what signals the semaphore, which is not signalled any more then; none: behind nothing else. */
+tuff_status tuff__vulkan_submit_behind(driver_device *device, VkCommandBuffer commands, VkSemaphore before,
+                                       uint64_t *ticket);
+/* Submits to the queue of uploads; work there has no ticket. */
+tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,
+                                       VkFence fence);
+/* Whether an upload has signalled its fence. Fails where the device was lost. */
+tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool *done);
+/* tuff__vulkan_settle for an upload. */
+bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence);
 tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket);
 /* True when work up to ticket is done, without waiting. */
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket);
@@ -126,8 +149,9 @@ tuff_status tuff__vulkan_end(VkCommandBuffer commands);
 void tuff__vulkan_barrier(VkCommandBuffer commands, VkPipelineStageFlags from);
 
 /* memory.c */
-/* Creates a buffer for storage and copies. host: the memory must be mapped. */
-tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, driver_buffer *buffer);
+/* Creates a buffer for storage and copies. host: the memory must be mapped. shared: uploads use it too. */
+tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, bool shared,
+                                       driver_buffer *buffer);
 void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer); /* a buffer of zeros is allowed */
 /* Copies between host memory and a mapped buffer that no submission uses. */
 tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
@@ -156,10 +180,12 @@ tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uin
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);
 tuff_status tuff__vulkan_copy(driver_device *device, driver_buffer *from, uint64_t from_offset, driver_buffer *to,
                               uint64_t to_offset, uint64_t size);
-tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, driver_staging **staging, void **memory);
+tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, bool sends, driver_staging **staging,
+                                        void **memory);
 void tuff__vulkan_staging_destroy(driver_device *device, driver_staging *staging);
 tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *staging, const staged_copy *copies,
                                       int count, bool upload);
+tuff_status tuff__vulkan_staging_send(driver_device *device, driver_staging *staging, uint64_t size);
 tuff_status tuff__vulkan_staging_poll(driver_device *device, driver_staging *staging, bool *done);
 tuff_status tuff__vulkan_new_program(driver_device *device, const program_request *request, blob cached, blob *made,
                                      driver_program **program);

@@ -1,54 +1,80 @@
 /* Bytes to graphs. None of the bytes is trusted: indices refer to what was read before, counts lead to no more memory
    than there are bytes, and every node is one that builders could have made (check.c). A reader that failed gives
-   zeros, so that most functions check it once, at their end; status codes are for memory alone. The arrays of the graph
-   are placeholders without memory. */
+   zeros, so that most functions check it once, at their end; status codes are for memory alone, and for ops of later
+   versions. */
 #include "graph/blob/blob.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/checked.h"
 #include "base/crc.h"
+#include "graph/blob/parts.h"
 #include "graph/builder.h"
 
-enum { LEAST_NODE = 4 * 4, LEAST_ARRAY = 20, NAME_SIZE = 4096 };
+enum { LEAST_NODE = 4 * 4, LEAST_ARRAY = 28, LEAST_OP = 8 };
 
 typedef struct reading {
-    byte_reader from;
+    byte_reader *from;
     tuff_device *device;
-    graph_copy *out;
+    tuff_graph *graph;
+    graph_memory memory;
+    storage **storages;
+    int storage_count;
     tuff_array **arrays;
     int array_count;
+    op_code ops[OP_COUNT];
+    int op_count;
 } reading;
 
 /* A scalar after a failure, which is legal everywhere. */
 static tuff_shape take_shape(reading *self)
 {
-    tuff_shape shape = {.rank = tuff__take_below(&self->from, TUFF_MAX_RANK + 1)};
+    tuff_shape shape = {.rank = tuff__take_below(self->from, TUFF_MAX_RANK + 1)};
     for (int i = 0; i < shape.rank; i++)
-        shape.extent[i] = tuff__take_i64(&self->from);
-    if (!self->from.failed && !tuff__shape_is_legal(self->out->graph, "graph", shape))
-        self->from.failed = true;
-    return self->from.failed ? TUFF_SCALAR : shape;
+        shape.extent[i] = tuff__take_i64(self->from);
+    if (!self->from->failed && !tuff__shape_is_legal(self->graph, "graph", shape))
+        self->from->failed = true;
+    return self->from->failed ? TUFF_SCALAR : shape;
 }
 
 static tuff_dtype take_dtype(reading *self)
 {
-    return (tuff_dtype)tuff__take_below(&self->from, TUFF_BOOL + 1);
+    return (tuff_dtype)tuff__take_below(self->from, TUFF_BOOL + 1);
 }
 
-/* Storages stand for those of another process: they have a size, but no memory. */
+/* The device says itself what it cannot allocate at once, but not always what it cannot allocate in all. */
+static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, uint64_t *all)
+{
+    storage **out = &self->storages[self->storage_count];
+    if (self->memory == GRAPH_STAND_INS)
+        return tuff__storage_stand_in(self->device, size, is_imported, out);
+    const tuff_device_info *info = tuff__device_info(self->device);
+    const uint64_t limit = info->memory_size > 0 ? info->memory_size : info->max_allocation;
+    if (size > limit || *all > limit - size)
+        return FAIL(TUFF_E_LIMIT, "the graph: its arrays take more than the %llu bytes of %s",
+                    (unsigned long long)limit, info->selector);
+    *all += size;
+    TRY(tuff__storage_create(self->device, size, true, out));
+    if (is_imported)
+        tuff__storage_pose_imported(*out);
+    return TUFF_OK;
+}
+
 static tuff_status read_storages(reading *self)
 {
-    const int count = tuff__take_count(&self->from, 9);
-    self->out->storages = tuff__calloc((size_t)count + 1, sizeof *self->out->storages);
-    if (self->out->storages == NULL)
+    uint64_t all = 0;
+    const int count = tuff__take_count(self->from, 9);
+    self->storages = tuff__calloc((size_t)count + 1, sizeof *self->storages);
+    if (self->storages == NULL)
         return TUFF_E_OOM_HOST;
-    for (int i = 0; i < count && !self->from.failed; i++) {
-        const uint64_t size = tuff__take_u64(&self->from);
-        const bool is_imported = tuff__take_bool(&self->from);
-        TRY(tuff__storage_stand_in(self->device, size, is_imported, &self->out->storages[i]));
-        self->out->storage_count++;
+    for (int i = 0; i < count; i++) {
+        const uint64_t size = tuff__take_u64(self->from);
+        const bool is_imported = tuff__take_bool(self->from);
+        if (self->from->failed)
+            return TUFF_OK;
+        TRY(make_storage(self, size, is_imported, &all));
+        self->storage_count++;
     }
     return TUFF_OK;
 }
@@ -60,34 +86,88 @@ static bool lies_within(const tuff_array *array)
     return array->offset % tuff_dtype_size(array->dtype) == 0 && array->offset <= all && size <= all - array->offset;
 }
 
+static tuff_status take_text(reading *self, const char **out)
+{
+    char name[NAME_SIZE];
+    tuff__take_text(self->from, name, sizeof name);
+    *out = tuff__arena_strdup(&self->graph->arena, name);
+    return *out == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+static tuff_status take_name(reading *self, const char **out)
+{
+    TRY(take_text(self, out));
+    self->from->failed |= (*out)[0] == '\0';
+    return TUFF_OK;
+}
+
 static tuff_status read_array(reading *self, int index)
 {
-    tuff_array *made = tuff__arena_alloc(&self->out->graph->arena, sizeof *made);
-    if (made == NULL)
-        return TUFF_E_OOM_HOST;
-    const int memory = tuff__take_below(&self->from, (uint64_t)self->out->storage_count);
-    made->device = self->device;
-    made->offset = tuff__take_u64(&self->from);
-    made->dtype = take_dtype(self);
-    made->shape = take_shape(self);
-    self->arrays[index] = made;
-    if (self->from.failed)
+    graph_array *made = &self->graph->arrays[index];
+    const int memory = tuff__take_below(self->from, (uint64_t)self->storage_count);
+    const uint64_t offset = tuff__take_u64(self->from);
+    const tuff_dtype dtype = take_dtype(self);
+    const tuff_shape shape = take_shape(self);
+    TRY(take_text(self, &made->name));
+    if (self->from->failed)
         return TUFF_OK;
-    made->storage = self->out->storages[memory];
-    self->from.failed = !lies_within(made);
+    tuff__storage_retain(self->storages[memory]);
+    made->array = self->arrays[index] = tuff__array_over(self->device, self->storages[memory], offset, dtype, shape);
+    if (made->array == NULL)
+        return TUFF_E_OOM_HOST;
+    self->graph->array_count++;
+    self->from->failed = !lies_within(made->array);
+    return TUFF_OK;
+}
+
+static tuff_status check_array_names(reading *self)
+{
+    const tuff_graph *graph = self->graph;
+    const char **names = tuff__calloc((size_t)graph->array_count + 1, sizeof *names);
+    if (names == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < graph->array_count; i++)
+        names[i] = graph->arrays[i].name;
+    self->from->failed |= tuff__name_twice(names, graph->array_count) != NULL;
+    tuff__free(names);
     return TUFF_OK;
 }
 
 static tuff_status read_arrays(reading *self)
 {
     TRY(read_storages(self));
-    const int count = tuff__take_count(&self->from, LEAST_ARRAY);
+    const int count = tuff__take_count(self->from, LEAST_ARRAY);
     self->arrays = tuff__calloc((size_t)count + 1, sizeof(tuff_array *));
-    if (self->arrays == NULL)
+    self->graph->arrays = tuff__calloc((size_t)count + 1, sizeof(graph_array));
+    if (self->arrays == NULL || self->graph->arrays == NULL)
         return TUFF_E_OOM_HOST;
     self->array_count = count;
-    for (int i = 0; i < count && !self->from.failed; i++)
+    for (int i = 0; i < count && !self->from->failed; i++)
         TRY(read_array(self, i));
+    return self->from->failed ? TUFF_OK : check_array_names(self);
+}
+
+static tuff_status take_op(reading *self, op_code *out)
+{
+    char name[64];
+    tuff__take_text(self->from, name, sizeof name);
+    for (int op = 0; op < OP_COUNT; op++)
+        if (strcmp(tuff__op_info((op_code)op)->name, name) == 0) {
+            *out = (op_code)op;
+            return TUFF_OK;
+        }
+    if (self->from->failed)
+        return TUFF_OK;
+    return FAIL(TUFF_E_UNSUPPORTED, "the graph: this version has no op \"%.40s\"", name);
+}
+
+static tuff_status read_ops(reading *self)
+{
+    const int count = tuff__take_count(self->from, LEAST_OP);
+    self->from->failed |= count > OP_COUNT;
+    for (int i = 0; i < count && !self->from->failed; i++)
+        TRY(take_op(self, &self->ops[i]));
+    self->op_count = count;
     return TUFF_OK;
 }
 
@@ -95,61 +175,67 @@ static tuff_status read_arrays(reading *self)
 static tuff_status take_data(reading *self, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
 {
     size_t size;
-    if (!tuff__take_bool(&self->from))
+    if (!tuff__take_bool(self->from))
         return TUFF_OK;
-    const void *found = tuff__take_bytes(&self->from, &size);
-    self->from.failed |= size != (size_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
-    if (self->from.failed)
+    const void *found = tuff__take_bytes(self->from, &size);
+    self->from->failed |= size != (size_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
+    if (self->from->failed)
         return TUFF_OK;
-    unsigned char *copy = tuff__arena_alloc(&self->out->graph->arena, size + 1);
+    unsigned char *copy = tuff__arena_alloc(&self->graph->arena, size + 1);
     if (copy == NULL)
         return TUFF_E_OOM_HOST;
     if (size > 0)
         memcpy(copy, found, size);
     for (size_t i = 0; dtype == TUFF_BOOL && i < size; i++)
-        self->from.failed |= copy[i] > 1;
+        self->from->failed |= copy[i] > 1;
     out->data = copy;
     return TUFF_OK;
 }
 
-static tuff_status take_name(reading *self, const char **out)
+static void take_steps(byte_reader *from, op_attributes *out)
 {
-    char name[NAME_SIZE];
-    tuff__take_text(&self->from, name, sizeof name);
-    self->from.failed |= name[0] == '\0';
-    *out = tuff__arena_strdup(&self->out->graph->arena, name);
-    return *out == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
-}
-
-static void take_numbers(reading *self, op_attributes *out)
-{
-    byte_reader *from = &self->from;
-    out->axes = tuff__take_u32(from);
-    out->axis = tuff__take_below(from, TUFF_MAX_RANK);
-    for (int i = 0; i < TUFF_MAX_RANK; i++) {
+    const int count = tuff__take_below(from, TUFF_MAX_RANK + 1);
+    for (int i = 0; i < count; i++) {
         out->order[i] = tuff__take_below(from, TUFF_MAX_RANK);
         out->start[i] = tuff__take_i64(from);
         out->step[i] = tuff__take_i64(from);
     }
-    out->value = tuff__take_double(from);
-    out->seed = tuff__take_u32(from);
-    out->ordinal = tuff__take_u32(from);
-    out->options = tuff__take_u32(from);
-    out->dropout = tuff__take_double(from);
 }
 
-/* By the column of ops.def that blob_write.c wrote by. */
+static void take_numbers(byte_reader *from, op_attributes *out)
+{
+    const uint8_t groups = tuff__take_u8(from);
+    from->failed |= groups > GROUP_ALL;
+    if (groups & GROUP_AXES) {
+        out->axes = tuff__take_u32(from);
+        out->axis = tuff__take_below(from, TUFF_MAX_RANK);
+    }
+    if (groups & GROUP_STEPS)
+        take_steps(from, out);
+    if (groups & GROUP_VALUE)
+        out->value = tuff__take_double(from);
+    if (groups & GROUP_RANDOM) {
+        out->seed = tuff__take_u32(from);
+        out->ordinal = tuff__take_u32(from);
+    }
+    if (groups & GROUP_OPTIONS) {
+        out->options = tuff__take_u32(from);
+        out->dropout = tuff__take_double(from);
+    }
+}
+
+/* By the column of ops.def that write.c wrote by. */
 static tuff_status take_attributes(reading *self, op_code op, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
 {
-    take_numbers(self, out);
+    take_numbers(self->from, out);
     const op_attribute attribute = tuff__op_info(op)->attribute;
     if (attribute == ATTRIBUTE_NAME)
         return take_name(self, &out->name);
     if (attribute == ATTRIBUTE_DATA)
         return take_data(self, dtype, shape, out);
     if (attribute == ATTRIBUTE_ARRAY) {
-        const int index = tuff__take_below(&self->from, (uint64_t)self->array_count);
-        out->array = self->from.failed ? NULL : self->arrays[index];
+        const int index = tuff__take_below(self->from, (uint64_t)self->array_count);
+        out->array = self->from->failed ? NULL : self->arrays[index];
     }
     return TUFF_OK;
 }
@@ -157,14 +243,14 @@ static tuff_status take_attributes(reading *self, op_code op, tuff_dtype dtype, 
 /* Ids of earlier nodes only, which keeps the graph free of cycles. */
 static tuff_status take_inputs(reading *self, tuff_tensor ***out, int *count)
 {
-    tuff_graph *graph = self->out->graph;
-    *count = tuff__take_count(&self->from, 4);
+    tuff_graph *graph = self->graph;
+    *count = tuff__take_count(self->from, 4);
     *out = tuff__arena_alloc(&graph->arena, ((size_t)*count + 1) * sizeof(tuff_tensor *));
     if (*out == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < *count; i++) {
-        const int id = tuff__take_below(&self->from, (uint64_t)graph->node_count);
-        if (!self->from.failed)
+        const int id = tuff__take_below(self->from, (uint64_t)graph->node_count);
+        if (!self->from->failed)
             (*out)[i] = &graph->nodes[id]->outputs[0];
     }
     return TUFF_OK;
@@ -173,15 +259,16 @@ static tuff_status take_inputs(reading *self, tuff_tensor ***out, int *count)
 /* The node exists before it is checked: the check looks at it as the compiler would. */
 static tuff_status read_node(reading *self)
 {
-    tuff_graph *graph = self->out->graph;
-    byte_reader *from = &self->from;
+    tuff_graph *graph = self->graph;
+    byte_reader *from = self->from;
     op_attributes attributes = {0};
     tuff_tensor **inputs;
     int input_count;
-    const op_code op = (op_code)tuff__take_below(from, OP_COUNT);
+    const op_code op = self->ops[tuff__take_below(from, (uint64_t)self->op_count)];
     const tuff_dtype dtype = take_dtype(self);
     const tuff_shape shape = take_shape(self);
     const bool stops_gradient = tuff__take_bool(from), is_late_copy = tuff__take_bool(from);
+    const tuff_phase phase = (tuff_phase)tuff__take_u8(from);
     const int copy = tuff__take_below(from, from->size); /* no more of them than bytes */
     TRY(take_inputs(self, &inputs, &input_count));
     if (!from->failed)
@@ -194,47 +281,38 @@ static tuff_status read_node(reading *self)
     made->node->stops_gradient = stops_gradient;
     made->node->is_late_copy = is_late_copy;
     made->node->copy = copy;
-    from->failed = !tuff__node_is_plausible(made->node);
+    from->failed = phase < made->node->phase || phase > TUFF_PHASE_OPTIMIZER || !tuff__node_is_plausible(made->node);
+    made->node->phase = phase;
     return TUFF_OK;
 }
 
 static tuff_status read_nodes(reading *self)
 {
-    tuff_graph *graph = self->out->graph;
-    graph->seed = tuff__take_u32(&self->from);
-    graph->random_count = tuff__take_u32(&self->from);
-    graph->copy_count = tuff__take_below(&self->from, self->from.size);
-    const uint32_t step = tuff__take_u32(&self->from);
+    tuff_graph *graph = self->graph;
+    graph->seed = tuff__take_u32(self->from);
+    graph->random_count = tuff__take_u32(self->from);
+    graph->copy_count = tuff__take_below(self->from, self->from->size);
+    const uint32_t step = tuff__take_u32(self->from);
     if (step != UINT32_MAX && step >= (uint32_t)self->array_count)
-        self->from.failed = true;
-    if (self->from.failed)
+        self->from->failed = true;
+    if (self->from->failed)
         return TUFF_OK;
     graph->step_array = step == UINT32_MAX ? NULL : self->arrays[step];
-    const int count = tuff__take_count(&self->from, LEAST_NODE);
-    for (int i = 0; i < count && !self->from.failed; i++)
+    const int count = tuff__take_count(self->from, LEAST_NODE);
+    for (int i = 0; i < count && !self->from->failed; i++)
         TRY(read_node(self));
     return TUFF_OK;
 }
 
-static bool is_taken(const tuff_graph *graph, const char *name)
-{
-    for (int i = 0; i < graph->output_count; i++)
-        if (strcmp(graph->outputs[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* Names of outputs are unique, as tuff_output demands. */
 static tuff_status read_outputs(reading *self)
 {
-    tuff_graph *graph = self->out->graph;
-    const int count = tuff__take_count(&self->from, 12);
-    for (int i = 0; i < count && !self->from.failed; i++) {
+    tuff_graph *graph = self->graph;
+    const int count = tuff__take_count(self->from, 12);
+    for (int i = 0; i < count && !self->from->failed; i++) {
         const char *name;
         TRY(take_name(self, &name));
-        const int id = tuff__take_below(&self->from, (uint64_t)graph->node_count);
-        self->from.failed |= is_taken(graph, name);
-        if (self->from.failed)
+        const int id = tuff__take_below(self->from, (uint64_t)graph->node_count);
+        if (self->from->failed)
             return TUFF_OK;
         if (!GROW(graph->outputs, graph->output_count, graph->output_capacity))
             return TUFF_E_OOM_HOST;
@@ -243,27 +321,14 @@ static tuff_status read_outputs(reading *self)
     return TUFF_OK;
 }
 
-/* As the builder of ASSIGN has it: no two of them share elements. */
-static bool is_assigned(const tuff_graph *graph, const node *assign)
-{
-    const tuff_array *array = assign->attributes.array;
-    for (int i = 0; i < graph->assign_count; i++) {
-        const tuff_array *other = graph->assigns[i]->attributes.array;
-        if (array->storage == other->storage && array->offset < other->offset + tuff_array_size(other) &&
-            other->offset < array->offset + tuff_array_size(array))
-            return true;
-    }
-    return false;
-}
-
 static tuff_status read_assigns(reading *self)
 {
-    tuff_graph *graph = self->out->graph;
-    const int count = tuff__take_count(&self->from, 4);
-    for (int i = 0; i < count && !self->from.failed; i++) {
-        const int id = tuff__take_below(&self->from, (uint64_t)graph->node_count);
-        if (self->from.failed || graph->nodes[id]->op != OP_ASSIGN || is_assigned(graph, graph->nodes[id])) {
-            self->from.failed = true;
+    tuff_graph *graph = self->graph;
+    const int count = tuff__take_count(self->from, 4);
+    for (int i = 0; i < count && !self->from->failed; i++) {
+        const int id = tuff__take_below(self->from, (uint64_t)graph->node_count);
+        if (self->from->failed || graph->nodes[id]->op != OP_ASSIGN) {
+            self->from->failed = true;
             return TUFF_OK;
         }
         if (!GROW(graph->assigns, graph->assign_count, graph->assign_capacity))
@@ -273,32 +338,80 @@ static tuff_status read_assigns(reading *self)
     return TUFF_OK;
 }
 
-/* Names of inputs are told apart by them, and every ASSIGN is in the list of those. */
-static bool is_whole(const tuff_graph *graph)
+static int by_place(const void *a, const void *b)
 {
-    int assigns = 0;
+    const tuff_array *first = *(const tuff_array *const *)a, *second = *(const tuff_array *const *)b;
+    if (first->storage != second->storage)
+        return (uintptr_t)first->storage < (uintptr_t)second->storage ? -1 : 1;
+    return (first->offset > second->offset) - (first->offset < second->offset);
+}
+
+/* As the builder of ASSIGN has it: no two of them share elements. Empty ones share none. */
+static tuff_status check_assigns(reading *self)
+{
+    const tuff_graph *graph = self->graph;
+    const tuff_array **targets = tuff__calloc((size_t)graph->assign_count + 1, sizeof(tuff_array *));
+    int count = 0;
+    if (targets == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < graph->assign_count; i++)
+        if (tuff_array_size(graph->assigns[i]->attributes.array) > 0)
+            targets[count++] = graph->assigns[i]->attributes.array;
+    if (count > 0)
+        qsort(targets, (size_t)count, sizeof *targets, by_place);
+    for (int i = 1; i < count; i++)
+        self->from->failed |= tuff__arrays_overlap(targets[i - 1], targets[i]);
+    tuff__free(targets);
+    return TUFF_OK;
+}
+
+/* Inputs and outputs are told apart by their names, and every ASSIGN is in the list of those, once. */
+static tuff_status check_whole(reading *self)
+{
+    const tuff_graph *graph = self->graph;
+    const char **names = tuff__calloc((size_t)(graph->node_count + graph->output_count) + 1, sizeof *names);
+    int assigns = 0, inputs = 0;
+    if (names == NULL)
+        return TUFF_E_OOM_HOST;
     for (int i = 0; i < graph->node_count; i++) {
-        const node *n = graph->nodes[i];
-        assigns += n->op == OP_ASSIGN;
-        for (int k = 0; k < i && n->op == OP_INPUT; k++)
-            if (graph->nodes[k]->op == OP_INPUT && strcmp(graph->nodes[k]->attributes.name, n->attributes.name) == 0)
-                return false;
+        assigns += graph->nodes[i]->op == OP_ASSIGN;
+        if (graph->nodes[i]->op == OP_INPUT)
+            names[inputs++] = graph->nodes[i]->attributes.name;
     }
-    return assigns == graph->assign_count && graph->output_count + assigns > 0;
+    bool fits = assigns == graph->assign_count && graph->output_count + assigns > 0;
+    fits = fits && tuff__name_twice(names, inputs) == NULL;
+    for (int i = 0; i < graph->output_count; i++)
+        names[i] = graph->outputs[i].name;
+    fits = fits && tuff__name_twice(names, graph->output_count) == NULL;
+    for (int i = 1; i < graph->assign_count; i++)
+        fits = fits && graph->assigns[i - 1] != graph->assigns[i];
+    self->from->failed |= !fits;
+    tuff__free(names);
+    return TUFF_OK;
 }
 
 /* Each part only where those before were sound. */
 static tuff_status read_body(reading *self)
 {
-    TRY(read_arrays(self));
-    if (!self->from.failed)
-        TRY(read_nodes(self));
-    if (!self->from.failed)
-        TRY(read_outputs(self));
-    if (!self->from.failed)
-        TRY(read_assigns(self));
-    self->from.failed |= !is_whole(self->out->graph);
-    return tuff__reader_status(&self->from, "the graph");
+    tuff_status (*const parts[])(reading *) = {read_arrays,  read_ops,      read_nodes, read_outputs,
+                                               read_assigns, check_assigns, check_whole};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !self->from->failed; i++)
+        TRY(parts[i](self));
+    return tuff__reader_status(self->from, "the graph");
+}
+
+tuff_status tuff__graph_take(tuff_device *device, byte_reader *from, graph_memory memory, tuff_graph **out)
+{
+    reading self = {.from = from, .device = device, .memory = memory, .graph = tuff_graph_create(device)};
+    const tuff_status status = self.graph == NULL ? tuff_last_status() : read_body(&self);
+    for (int i = 0; i < self.storage_count; i++)
+        tuff__storage_release(self.storages[i]);
+    tuff__free(self.storages);
+    tuff__free(self.arrays);
+    if (status != TUFF_OK)
+        tuff_graph_destroy(self.graph);
+    *out = status == TUFF_OK ? self.graph : NULL;
+    return status;
 }
 
 /* The bytes behind the head, proved undamaged. */
@@ -317,24 +430,10 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
     return TUFF_OK;
 }
 
-tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size, graph_copy *out)
+tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size, tuff_graph **out)
 {
-    reading self = {.device = device, .out = out};
-    *out = (graph_copy){0};
-    TRY(open_body(data, size, &self.from));
-    out->graph = tuff_graph_create(device);
-    const tuff_status status = out->graph == NULL ? TUFF_E_OOM_HOST : read_body(&self);
-    tuff__free(self.arrays);
-    if (status != TUFF_OK)
-        tuff__graph_copy_free(out);
-    return status;
-}
-
-void tuff__graph_copy_free(graph_copy *copy)
-{
-    tuff_graph_destroy(copy->graph);
-    for (int i = 0; i < copy->storage_count; i++)
-        tuff__storage_release(copy->storages[i]);
-    tuff__free(copy->storages);
-    *copy = (graph_copy){0};
+    byte_reader body;
+    *out = NULL;
+    TRY(open_body(data, size, &body));
+    return tuff__graph_take(device, &body, GRAPH_STAND_INS, out);
 }

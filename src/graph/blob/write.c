@@ -1,10 +1,14 @@
-/* Graphs to bytes: a head with size and checksum, then storages, arrays, nodes, outputs, assigns. Numbers are
-   little-endian, of fixed width. Whatever is put here is taken in the same order by read.c; a change of the order
-   raises BLOB_VERSION. */
+/* Graphs to bytes: storages, arrays, names of ops, nodes, outputs, assigns; for other processes behind a head with size
+   and checksum. Numbers are little-endian, of fixed width; ops are written by name, for their numbers change with the
+   table. Whatever is put here is taken in the same order by read.c; a change of the order raises BLOB_VERSION and the
+   format of files (file.c). */
 #include "graph/blob/blob.h"
 
-#include "base/bytes.h"
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/crc.h"
+#include "graph/blob/parts.h"
 
 /* Distinct arrays of a graph, and the distinct storages of those. */
 typedef struct listing {
@@ -12,6 +16,10 @@ typedef struct listing {
     int array_count, array_capacity;
     storage **storages;
     int storage_count, storage_capacity;
+    const array_names *names;
+    const tuff_graph *graph;
+    int ops[OP_COUNT]; /* positions among the ops that occur */
+    int op_count;
 } listing;
 
 static int find_array(const listing *in, const tuff_array *array)
@@ -20,6 +28,18 @@ static int find_array(const listing *in, const tuff_array *array)
         if (in->arrays[i] == array)
             return i;
     return -1;
+}
+
+/* As given, or as it was read with. */
+static const char *name_of(const listing *in, const tuff_array *array)
+{
+    for (int i = 0; in->names != NULL && i < in->names->count; i++)
+        if (in->names->arrays[i] == array)
+            return in->names->names[i];
+    for (int i = 0; i < in->graph->array_count; i++)
+        if (in->graph->arrays[i].array == array)
+            return in->graph->arrays[i].name;
+    return "";
 }
 
 static int find_storage(const listing *in, const storage *memory)
@@ -75,26 +95,65 @@ static void put_arrays(text *out, const listing *listed)
         tuff__put_u64(out, listed->arrays[i]->offset);
         tuff__put_u32(out, listed->arrays[i]->dtype);
         put_shape(out, listed->arrays[i]->shape);
+        tuff__put_text(out, name_of(listed, listed->arrays[i]));
     }
 }
 
-/* Attributes that are numbers are written for every op; names, arrays and data only for the ops that have them. */
-static void put_attributes(text *out, const listing *listed, const node *n)
+/* Which groups of numbers are not all zeros. */
+static uint8_t groups_of(const op_attributes *at)
 {
-    const op_attributes *at = &n->attributes;
-    const tuff_tensor *value = &n->outputs[0];
-    tuff__put_u32(out, at->axes);
-    tuff__put_u32(out, (uint32_t)at->axis);
-    for (int i = 0; i < TUFF_MAX_RANK; i++) {
+    static const double zero;
+    uint8_t groups = at->axes != 0 || at->axis != 0 ? GROUP_AXES : 0;
+    groups |= memcmp(&at->value, &zero, sizeof zero) != 0 ? GROUP_VALUE : 0;
+    groups |= at->seed != 0 || at->ordinal != 0 ? GROUP_RANDOM : 0;
+    groups |= at->options != 0 || memcmp(&at->dropout, &zero, sizeof zero) != 0 ? GROUP_OPTIONS : 0;
+    for (int i = 0; i < TUFF_MAX_RANK; i++)
+        groups |= at->order[i] != 0 || at->start[i] != 0 || at->step[i] != 0 ? GROUP_STEPS : 0;
+    return groups;
+}
+
+static void put_steps(text *out, const op_attributes *at)
+{
+    int count = TUFF_MAX_RANK;
+    while (count > 0 && at->order[count - 1] == 0 && at->start[count - 1] == 0 && at->step[count - 1] == 0)
+        count--;
+    tuff__put_u32(out, (uint32_t)count);
+    for (int i = 0; i < count; i++) {
         tuff__put_u32(out, (uint32_t)at->order[i]);
         tuff__put_i64(out, at->start[i]);
         tuff__put_i64(out, at->step[i]);
     }
-    tuff__put_double(out, at->value);
-    tuff__put_u32(out, at->seed);
-    tuff__put_u32(out, at->ordinal);
-    tuff__put_u32(out, at->options);
-    tuff__put_double(out, at->dropout);
+}
+
+/* Few nodes have more than one group. */
+static void put_numbers(text *out, const op_attributes *at)
+{
+    const uint8_t groups = groups_of(at);
+    tuff__put_u8(out, groups);
+    if (groups & GROUP_AXES) {
+        tuff__put_u32(out, at->axes);
+        tuff__put_u32(out, (uint32_t)at->axis);
+    }
+    if (groups & GROUP_STEPS)
+        put_steps(out, at);
+    if (groups & GROUP_VALUE)
+        tuff__put_double(out, at->value);
+    if (groups & GROUP_RANDOM) {
+        tuff__put_u32(out, at->seed);
+        tuff__put_u32(out, at->ordinal);
+    }
+    if (groups & GROUP_OPTIONS) {
+        tuff__put_u32(out, at->options);
+        tuff__put_double(out, at->dropout);
+    }
+}
+
+/* Names, arrays and data only for the ops that have them. */
+static void put_attributes(text *out, const listing *listed, const node *n)
+{
+    const op_attributes *at = &n->attributes;
+    const tuff_tensor *value = &n->outputs[0];
+    put_numbers(out, at);
     const op_attribute attribute = tuff__op_info(n->op)->attribute;
     if (attribute == ATTRIBUTE_NAME)
         tuff__put_text(out, at->name);
@@ -110,11 +169,12 @@ static void put_attributes(text *out, const listing *listed, const node *n)
 /* Inputs are ids of earlier nodes, as in the graph. */
 static void put_node(text *out, const listing *listed, const node *n)
 {
-    tuff__put_u32(out, n->op);
+    tuff__put_u32(out, (uint32_t)listed->ops[n->op]);
     tuff__put_u32(out, n->outputs[0].dtype);
     put_shape(out, n->outputs[0].shape);
     tuff__put_u8(out, n->stops_gradient);
     tuff__put_u8(out, n->is_late_copy);
+    tuff__put_u8(out, (uint8_t)n->phase);
     tuff__put_u32(out, (uint32_t)n->copy);
     tuff__put_u32(out, (uint32_t)n->input_count);
     for (int i = 0; i < n->input_count; i++)
@@ -122,9 +182,28 @@ static void put_node(text *out, const listing *listed, const node *n)
     put_attributes(out, listed, n);
 }
 
-static void put_graph(text *out, const listing *listed, const tuff_graph *graph)
+/* In the order in which they occur. */
+static void put_ops(text *out, listing *listed, const tuff_graph *graph)
+{
+    op_code found[OP_COUNT];
+    for (int op = 0; op < OP_COUNT; op++)
+        listed->ops[op] = -1;
+    for (int i = 0; i < graph->node_count; i++) {
+        const op_code op = graph->nodes[i]->op;
+        if (listed->ops[op] >= 0)
+            continue;
+        found[listed->op_count] = op;
+        listed->ops[op] = listed->op_count++;
+    }
+    tuff__put_u32(out, (uint32_t)listed->op_count);
+    for (int i = 0; i < listed->op_count; i++)
+        tuff__put_text(out, tuff__op_info(found[i])->name);
+}
+
+static void put_graph(text *out, listing *listed, const tuff_graph *graph)
 {
     put_arrays(out, listed);
+    put_ops(out, listed, graph);
     tuff__put_u32(out, graph->seed);
     tuff__put_u32(out, graph->random_count);
     tuff__put_u32(out, (uint32_t)graph->copy_count);
@@ -142,22 +221,59 @@ static void put_graph(text *out, const listing *listed, const tuff_graph *graph)
         tuff__put_u32(out, (uint32_t)graph->assigns[i]->id);
 }
 
+static tuff_status check_length(const char *name)
+{
+    return strlen(name) < NAME_SIZE
+               ? TUFF_OK
+               : FAIL(TUFF_E_LIMIT, "graph: the name \"%.60s...\" has more than %d bytes", name, NAME_SIZE - 1);
+}
+
+/* What a reader would refuse. */
+static tuff_status check_names(const tuff_graph *graph, const listing *listed)
+{
+    const char **names = tuff__calloc((size_t)listed->array_count + 1, sizeof *names);
+    tuff_status status = names == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (int i = 0; i < listed->array_count && status == TUFF_OK; i++)
+        status = check_length(names[i] = name_of(listed, listed->arrays[i]));
+    const char *twice = status == TUFF_OK ? tuff__name_twice(names, listed->array_count) : NULL;
+    if (twice != NULL)
+        status = FAIL(TUFF_E_USAGE, "graph: two arrays have the name \"%.200s\"", twice);
+    tuff__free(names);
+    for (int i = 0; i < graph->output_count && status == TUFF_OK; i++)
+        status = check_length(graph->outputs[i].name);
+    for (int i = 0; i < graph->node_count && status == TUFF_OK; i++)
+        if (graph->nodes[i]->op == OP_INPUT)
+            status = check_length(graph->nodes[i]->attributes.name);
+    return status;
+}
+
+tuff_status tuff__graph_put(const tuff_graph *graph, const array_names *names, text *out)
+{
+    listing listed = {.names = names, .graph = graph};
+    tuff_status status = list_all(graph, &listed);
+    if (status == TUFF_OK)
+        status = check_names(graph, &listed);
+    if (status == TUFF_OK) {
+        put_graph(out, &listed, graph);
+        status = tuff__text_status(out);
+    }
+    tuff__free(listed.arrays);
+    tuff__free(listed.storages);
+    return status;
+}
+
 /* The body is made first, for the head needs its checksum. */
 tuff_status tuff__graph_write(const tuff_graph *graph, text *out)
 {
-    listing listed = {0};
     text body = {0};
-    tuff_status status = list_all(graph, &listed);
+    tuff_status status = tuff__graph_put(graph, NULL, &body);
     if (status == TUFF_OK) {
-        put_graph(&body, &listed, graph);
         tuff__put_u32(out, BLOB_MAGIC);
         tuff__put_u32(out, BLOB_VERSION);
         tuff__put_u32(out, tuff__crc32(tuff__text_get(&body), body.length));
         tuff__put_bytes(out, tuff__text_get(&body), body.length);
-        status = tuff__text_status(&body) == TUFF_OK ? tuff__text_status(out) : TUFF_E_OOM_HOST;
+        status = tuff__text_status(out);
     }
     tuff__text_free(&body);
-    tuff__free(listed.arrays);
-    tuff__free(listed.storages);
     return status;
 }

@@ -131,7 +131,7 @@ static tuff_status wait_staged(script *run)
 /* Up and down again, behind each other on the queue. */
 static tuff_status move_staged(script *run)
 {
-    TRY(tuff__staging_create(run->device, 512, &run->staged));
+    TRY(tuff__staging_create(run->device, 512, true, &run->staged));
     unsigned char *bytes = tuff__staging_memory(run->staged);
     for (int i = 0; i < 256; i++)
         bytes[i] = (unsigned char)(i ^ 5);
@@ -139,6 +139,9 @@ static tuff_status move_staged(script *run)
     const staging_move down[] = {{run->large, 1000, 256, 100}, {run->large, 5000, 356, 156}};
     TRY(tuff__submit(run->device, run->recorded));
     TRY(tuff__storage_copy(run->device, run->copy, 0, run->large, 1000, 300));
+    TRY(tuff__staging_upload(run->staged, up, 2));
+    TRY(wait_staged(run));
+    TRY(tuff__staging_send(run->staged, 256));
     TRY(tuff__staging_upload(run->staged, up, 2));
     TRY(wait_staged(run));
     TRY(tuff__staging_download(run->staged, down, 2));

@@ -568,6 +568,91 @@ static void has_several_devices_open(void **state)
         vulkan->close(devices[i]);
 }
 
+/* Families of devices as their drivers list them: which queue uploads get where kernels have the first of a family. */
+static void chooses_the_copy_engine_for_uploads(void **state)
+{
+    enum {
+        G = VK_QUEUE_GRAPHICS_BIT,
+        C = VK_QUEUE_COMPUTE_BIT,
+        T = VK_QUEUE_TRANSFER_BIT,
+        DECODES = 0x20,
+        NOTHING = 9
+    };
+    static const struct {
+        uint32_t flags[4], counts[4], compute;
+        vulkan_upload_queue chosen;
+    } cases[] = {
+        {{G | C | T, T, C | T, T | DECODES}, {16, 2, 8, 5}, 2, {1, 0, true}}, /* NVIDIA */
+        {{G | C | T, C | T, T | DECODES, T | 8}, {1, 4, 1, 2}, 1, {3, 0, true}},
+        {{G | C | T, C | T, T, 0}, {1, 4, 0, 0}, 1, {1, 1, true}}, /* a family without queues */
+        {{G | C | T, T | DECODES, 0, 0}, {1, 1, 0, 0}, 0, {0, 0, false}},
+        {{G | C, 0, 0, 0}, {2, 0, 0, 0}, 0, {0, 1, true}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        VkQueueFamilyProperties families[4] = {{0}};
+        for (int f = 0; f < 4; f++)
+            families[f] = (VkQueueFamilyProperties){.queueFlags = cases[i].flags[f], .queueCount = cases[i].counts[f]};
+        const vulkan_upload_queue chosen = tuff__vulkan_choose_upload_queue(families, 4, cases[i].compute);
+        assert_int_equal(chosen.family, cases[i].chosen.family);
+        assert_int_equal(chosen.index, cases[i].chosen.index);
+        assert_int_equal(chosen.is_second, cases[i].chosen.is_second);
+    }
+}
+
+static void wait_for_staging(driver_device *device, driver_staging *staged)
+{
+    bool done = false;
+    while (!done)
+        ok(vulkan->staging_poll(device, staged, &done));
+}
+
+/* Batches sent ahead beside kernels that read the former ones, in turns of two, now and then in vain. */
+static void check_uploads(driver_device *device)
+{
+    enum { COUNT = 3001, SIZE = COUNT * 4, ROUNDS = 12 };
+    float x[COUNT], y[COUNT];
+    driver_buffer *in = create_buffer(device, SIZE), *out = create_buffer(device, SIZE);
+    driver_program *program = create_program(device, scale_text, 2, 64);
+    const command work = scale(program, in, out, COUNT);
+    driver_recording *recording = record(device, &work, 1, false);
+    driver_staging *staged[2];
+    void *memory[2];
+    for (int i = 0; i < 2; i++)
+        ok(vulkan->staging_create(device, SIZE, true, &staged[i], &memory[i]));
+    for (int round = 0; round < ROUNDS; round++) {
+        driver_staging *now = staged[round % 2];
+        for (int again = round % 3 == 1; again >= 0; again--) {
+            wait_for_staging(device, now);
+            for (int i = 0; i < COUNT; i++)
+                x[i] = (float)(i + 10 * round + 7 * again);
+            memcpy(memory[round % 2], x, SIZE);
+            ok(vulkan->staging_send(device, now, SIZE));
+        }
+        const staged_copy parts[] = {{in, 0, 0, 400}, {in, 400, 400, SIZE - 400}};
+        ok(vulkan->staging_copy(device, now, parts, 2, true));
+        ok(vulkan->submit(device, recording));
+    }
+    ok(vulkan->buffer_read(device, out, 0, y, SIZE));
+    for (int i = 0; i < COUNT; i++)
+        assert_true(y[i] == 2 * x[i] + 1);
+    for (int i = 0; i < 2; i++) {
+        wait_for_staging(device, staged[i]);
+        ok(vulkan->staging_send(device, staged[i], SIZE));
+        vulkan->staging_destroy(device, staged[i]);
+    }
+    vulkan->recording_destroy(device, recording);
+    vulkan->program_destroy(device, program);
+    vulkan->buffer_destroy(device, in);
+    vulkan->buffer_destroy(device, out);
+}
+
+static void uploads_beside_kernels(void **state)
+{
+    (void)state;
+    on_every_device(check_uploads);
+}
+
 static void says_that_there_is_no_compiler(void **state)
 {
     (void)state;
@@ -623,6 +708,8 @@ int main(void)
         cmocka_unit_test(measures_every_command),
         cmocka_unit_test(runs_without_any_feature_of_a_later_version),
         cmocka_unit_test(has_several_devices_open),
+        cmocka_unit_test(chooses_the_copy_engine_for_uploads),
+        cmocka_unit_test(uploads_beside_kernels),
         cmocka_unit_test(has_nothing_to_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

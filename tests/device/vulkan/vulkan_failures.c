@@ -165,10 +165,18 @@ static tuff_status copy_staged(script *run, const staged_copy *work, bool upload
 static tuff_status move_staged(script *run)
 {
     void *memory;
-    TRY(vulkan->staging_create(run->device, 200, &run->staged, &memory));
+    TRY(vulkan->staging_create(run->device, 200, true, &run->staged, &memory));
     unsigned char *bytes = memory;
     for (int i = 0; i < 100; i++)
         bytes[i] = (unsigned char)(i + 50);
+    TRY(copy_staged(run, &(staged_copy){run->kept, 300, 0, 100}, true));
+    /* Sent twice, for what is sent may be given up. */
+    for (int i = 0; i < 2; i++) {
+        bool done = false;
+        TRY(vulkan->staging_send(run->device, run->staged, 100));
+        while (!done)
+            TRY(vulkan->staging_poll(run->device, run->staged, &done));
+    }
     TRY(copy_staged(run, &(staged_copy){run->kept, 300, 0, 100}, true));
     TRY(vulkan->buffer_copy(run->device, run->kept, 300, run->out, 5, 100));
     TRY(copy_staged(run, &(staged_copy){run->out, 5, 100, 100}, false));

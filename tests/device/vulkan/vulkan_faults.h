@@ -29,6 +29,7 @@
 #define OBJECTS(X)                                                                                   \
     X(vkCreateDevice, VkPhysicalDevice, VkDeviceCreateInfo, VkDevice)                                \
     X(vkCreateFence, VkDevice, VkFenceCreateInfo, VkFence)                                           \
+    X(vkCreateSemaphore, VkDevice, VkSemaphoreCreateInfo, VkSemaphore)                               \
     X(vkCreateBuffer, VkDevice, VkBufferCreateInfo, VkBuffer)                                        \
     X(vkAllocateMemory, VkDevice, VkMemoryAllocateInfo, VkDeviceMemory)                              \
     X(vkCreateShaderModule, VkDevice, VkShaderModuleCreateInfo, VkShaderModule)                      \
@@ -41,6 +42,7 @@
 /* Functions that destroy one object. X(destroyer, object). */
 #define DESTROYERS(X)                                      \
     X(vkDestroyFence, VkFence)                             \
+    X(vkDestroySemaphore, VkSemaphore)                     \
     X(vkDestroyBuffer, VkBuffer)                           \
     X(vkFreeMemory, VkDeviceMemory)                        \
     X(vkDestroyShaderModule, VkShaderModule)               \

@@ -1,0 +1,600 @@
+/* Vision-BDH: an image classifier that applies one block several times with the same weights: sparse codes by ReLU,
+   linear attention without softmax between them, and a gate of two codes.
+
+   Shapes: B batch, C channels, s image size, p patch size, T = (s / p)² + 1 tokens (the class token, then patches),
+   D width, n heads, N = mult · D / n elements of a code, L recurrences. LN normalises over D, without gain and bias. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/example.h"
+
+enum { CLASSES = 10, MOST_CHANNELS = 16 };
+
+typedef struct vision_config {
+    example_settings settings;
+    int64_t channels, size, patch, width, heads, multiple, recurrences;
+    int64_t softmax; /* of the scores, over sqrt(N); training uses them as they are */
+} vision_config;
+
+#define WHOLE(member, name, meaning) EXAMPLE_WHOLE(vision_config, member, name, meaning)
+static const example_field fields[] = {
+    WHOLE(channels, "C", "channels of an image"),
+    WHOLE(size, "s", "rows and columns of an image"),
+    WHOLE(patch, "p", "rows and columns of a patch"),
+    WHOLE(width, "D", "width"),
+    WHOLE(heads, "n", "heads"),
+    WHOLE(multiple, "mult", "elements of the codes of all heads, over D"),
+    WHOLE(recurrences, "L", "recurrences"),
+    WHOLE(softmax, "use_softmax", "1: attention with softmax"),
+};
+
+/* The published rate rises a step later: from 0 in the first step. */
+#define OPTIMIZER \
+    .rate = 2e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.05, .clip_norm = 1, .final_rate = 0
+static const vision_config small = {.settings = {.batch = 16, .steps = 500, .warmup = 10, .dropout = 0.1, OPTIMIZER},
+                                    .channels = 3,
+                                    .size = 32,
+                                    .patch = 4,
+                                    .width = 64,
+                                    .heads = 4,
+                                    .multiple = 8,
+                                    .recurrences = 3};
+/* Of the published baseline. Its optimized script has B=128, accumulate=2, steps=7825. */
+static const vision_config original = {
+    .settings = {.batch = 64, .steps = 31250, .warmup = 1000, .dropout = 0.1, OPTIMIZER},
+    .channels = 3,
+    .size = 32,
+    .patch = 4,
+    .width = 192,
+    .heads = 6,
+    .multiple = 32,
+    .recurrences = 6};
+
+static const double norm_epsilon = 1e-5, full_turn = 6.283185307179586;
+
+static const char *wrong(const void *given)
+{
+    const vision_config *c = given;
+    if (c->channels < 1 || c->channels > MOST_CHANNELS || c->size < 1 || c->patch < 1 || c->width < 1 || c->heads < 1 ||
+        c->multiple < 1 || c->recurrences < 1)
+        return "C must be 1 to 16, and s, p, D, n, mult and L at least 1";
+    if (c->size % c->patch != 0)
+        return "s must be a multiple of p";
+    if (c->multiple * c->width % (2 * c->heads) != 0)
+        return "mult D must be a multiple of 2 n";
+    return NULL;
+}
+
+static int64_t tokens_of(const vision_config *c)
+{
+    return c->size / c->patch * (c->size / c->patch) + 1;
+}
+
+static int64_t code_of(const vision_config *c)
+{
+    return c->multiple * c->width / c->heads;
+}
+
+static void list_parameters(const void *given, example_parameters *list)
+{
+    const vision_config *c = given;
+    const int64_t C = c->channels, p = c->patch, D = c->width, n = c->heads, N = code_of(c);
+    const double code = sqrt(6.0 / (double)((D + n) * N)), area = (double)(p * p);
+    example_add(list, TUFF_SHAPE(n * N, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(n * N + D)), "Dc");
+    example_add(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "E");
+    example_add(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "F");
+    example_add(list, TUFF_SHAPE(D, C, p, p), EXAMPLE_UNIFORM, sqrt(6 / ((double)(C + D) * area)), "patch.weight");
+    example_add(list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, "patch.bias");
+    example_add(list, TUFF_SHAPE(1, 1, D), EXAMPLE_CONSTANT, 0, "cls");
+    example_add(list, TUFF_SHAPE(1, tokens_of(c), D), EXAMPLE_NORMAL, 0.02, "pos");
+    example_add(list, TUFF_SHAPE(CLASSES, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(D + CLASSES)), "head.weight");
+    example_add(list, TUFF_SHAPE(CLASSES), EXAMPLE_CONSTANT, 0, "head.bias");
+}
+
+static void list_inputs(const void *given, example_purpose purpose, example_inputs *list)
+{
+    const vision_config *c = given;
+    (void)purpose;
+    example_add_input(list, "images", TUFF_F32, TUFF_SHAPE(c->channels, c->size, c->size));
+    example_add_input(list, "labels", TUFF_I32, TUFF_SCALAR);
+}
+
+static tuff_tensor *norm(tuff_tensor *x)
+{
+    return tuff_layer_norm(x, NULL, NULL, 1, norm_epsilon);
+}
+
+/* Elements first, first + step, .. of an axis, up to stop. */
+static tuff_tensor *part(tuff_tensor *x, int axis, int64_t first, int64_t stop, int64_t step)
+{
+    tuff_shape shape = tuff_tensor_shape(x);
+    int64_t from[TUFF_MAX_RANK] = {0}, to[TUFF_MAX_RANK], by[TUFF_MAX_RANK];
+    for (int i = 0; i < shape.rank; i++) {
+        to[i] = shape.extent[i];
+        by[i] = 1;
+    }
+    from[axis] = first;
+    to[axis] = stop;
+    by[axis] = step;
+    return tuff_slice(x, from, to, by);
+}
+
+/* [B,s/p · s/p,D]: the published form is a convolution whose result is turned, the other one a product of patches. */
+static tuff_tensor *embed_patches(example_build *b)
+{
+    static const int width_last[] = {0, 2, 1};
+    const vision_config *c = b->config;
+    tuff_tensor *images = example_input(b, "images"), *weight = example_parameter(b, "patch.weight"),
+                *bias = example_parameter(b, "patch.bias");
+    if (b->optimized)
+        return tuff_patch_embed(images, weight, bias);
+    const tuff_conv2d_options options = {.stride = {c->patch, c->patch}};
+    tuff_tensor *made = tuff_conv2d(images, weight, bias, &options);
+    return tuff_permute(tuff_reshape(made, TUFF_SHAPE(b->batch, c->width, tokens_of(c) - 1)), width_last);
+}
+
+static tuff_tensor *embed(example_build *b)
+{
+    const vision_config *c = b->config;
+    tuff_tensor *const parts[] = {tuff_expand(example_parameter(b, "cls"), TUFF_SHAPE(b->batch, 1, c->width)),
+                                  embed_patches(b)};
+    tuff_tensor *x = tuff_add(tuff_concat(parts, 2, 1), example_parameter(b, "pos"));
+    return example_show(b, x, "tokens");
+}
+
+/* The part of a turn by which an element of a code turns at each token, in f32 as published; both of a pair alike. */
+static float frequency_of(const vision_config *c, int64_t element)
+{
+    return (float)(pow(65536, -(double)(element / 2 * 2) / (double)code_of(c)) / full_turn);
+}
+
+typedef struct tables {
+    tuff_tensor *cosines, *sines;
+} tables;
+
+/* [T,N]: in each recurrence, on the device, as published. (The compiler computes equal values once, even unfused.) */
+static tables compute_tables(example_build *b)
+{
+    const vision_config *c = b->config;
+    const int64_t T = tokens_of(c), N = code_of(c);
+    float *frequency = calloc((size_t)N, sizeof *frequency);
+    for (int64_t j = 0; frequency && j < N; j++)
+        frequency[j] = frequency_of(c, j);
+    tuff_tensor *time = tuff_cast(tuff_iota(b->graph, TUFF_SHAPE(T, 1), 0), TUFF_F32);
+    tuff_tensor *turns = tuff_mul(time, tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(1, N), frequency));
+    tuff_tensor *phase = tuff_mul(tuff_sub(turns, tuff_floor(turns)), tuff_constant(b->graph, TUFF_F32, full_turn));
+    free(frequency);
+    return (tables){tuff_cos(phase), tuff_sin(phase)};
+}
+
+/* [T,N/2], a number for both of a pair: made once, on the host. */
+static tables constant_tables(example_build *b)
+{
+    const vision_config *c = b->config;
+    const int64_t half = code_of(c) / 2, count = tokens_of(c) * half;
+    const tuff_shape shape = TUFF_SHAPE(tokens_of(c), half);
+    float *cosines = calloc((size_t)(2 * count), sizeof *cosines), *sines = cosines ? cosines + count : NULL;
+    for (int64_t i = 0; cosines && i < count; i++) {
+        const float turns = (float)(i / half) * frequency_of(c, i % half * 2);
+        const float phase = (turns - floorf(turns)) * (float)full_turn;
+        cosines[i] = cosf(phase);
+        sines[i] = sinf(phase);
+    }
+    const tables made = {tuff_constant_data(b->graph, TUFF_F32, shape, cosines),
+                         tuff_constant_data(b->graph, TUFF_F32, shape, sines)};
+    free(cosines);
+    return made;
+}
+
+/* u[B,n,T,N] with each pair (2i, 2i+1) turned: the published form stacks slices into a turned copy. */
+static tuff_tensor *rope_in_steps(tuff_tensor *u, tables angles)
+{
+    const tuff_shape shape = tuff_tensor_shape(u);
+    tuff_shape column = shape;
+    column.rank = 5;
+    column.extent[3] = shape.extent[3] / 2;
+    column.extent[4] = 1;
+    tuff_tensor *const pair[] = {tuff_reshape(tuff_neg(part(u, 3, 1, shape.extent[3], 2)), column),
+                                 tuff_reshape(part(u, 3, 0, shape.extent[3], 2), column)};
+    return tuff_add(tuff_mul(u, angles.cosines), tuff_mul(tuff_reshape(tuff_concat(pair, 2, 4), shape), angles.sines));
+}
+
+/* The same of u[B,T,n,2,N/2], in which the members of all pairs are apart: they change places by a view of rows. */
+static tuff_tensor *rope(example_build *b, tuff_tensor *u, tables angles)
+{
+    static const float signs[] = {-1, 1};
+    const int64_t T = tokens_of(b->config), half = code_of(b->config) / 2;
+    const tuff_shape table = TUFF_SHAPE(1, T, 1, 1, half);
+    tuff_tensor *sign = tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(2, 1), signs);
+    tuff_tensor *sines = tuff_mul(tuff_reshape(angles.sines, table), sign);
+    return tuff_add(tuff_mul(u, tuff_reshape(angles.cosines, table)), tuff_mul(part(u, 3, 1, -1, -1), sines));
+}
+
+/* R·Rᵀ[B,n,T,T] of r[B,n,T,N]. */
+static tuff_tensor *scores_of(example_build *b, tuff_tensor *r)
+{
+    static const int transposed[] = {0, 1, 3, 2};
+    const vision_config *c = b->config;
+    tuff_tensor *scores = tuff_matmul(r, tuff_permute(r, transposed));
+    if (!c->softmax)
+        return scores;
+    tuff_tensor *scale = tuff_constant(b->graph, TUFF_F32, 1 / sqrt((double)code_of(c)));
+    return tuff_softmax(tuff_mul(scores, scale), 3);
+}
+
+/* x[B,T,D] after a recurrence, as published: every head reads x by broadcasting, and the scores lie in memory. */
+static tuff_tensor *recur_in_steps(example_build *b, tuff_tensor *x, int step)
+{
+    static const int heads_last[] = {0, 2, 1, 3};
+    const vision_config *c = b->config;
+    const int64_t B = b->batch, T = tokens_of(c);
+    x = norm(x);
+    tuff_tensor *values = tuff_reshape(x, TUFF_SHAPE(B, 1, T, c->width));
+    tuff_tensor *u = tuff_relu(tuff_matmul(values, example_parameter(b, "E")));
+    const tables angles = compute_tables(b);
+    tuff_tensor *scores = scores_of(b, rope_in_steps(u, angles));
+    tuff_tensor *y = norm(tuff_matmul(scores, values));
+    tuff_tensor *z = tuff_relu(tuff_matmul(y, example_parameter(b, "F")));
+    tuff_tensor *gated = example_dropout(b, tuff_mul(u, z));
+    tuff_tensor *w = tuff_reshape(tuff_permute(gated, heads_last), TUFF_SHAPE(B, T, c->heads * code_of(c)));
+    if (step == 0) {
+        example_show(b, angles.cosines, "rope_cos");
+        example_show(b, angles.sines, "rope_sin");
+        example_show(b, u, "U_0");
+        example_show(b, scores, "scores_0");
+        example_show(b, y, "Y_0");
+        example_show(b, w, "w_0");
+    }
+    x = norm(tuff_add(x, norm(tuff_matmul(w, example_parameter(b, "Dc")))));
+    return example_show(b, x, "x_after_rec_%d", step);
+}
+
+/* The parameters of the optimized form, made once for all recurrences: heads side by side, and the elements of codes in
+   an order in which the members of pairs are apart, first all even ones. */
+typedef struct weights {
+    tuff_tensor *e, *f, *dc; /* [D,n·N], [n,D,N], [n·N,D] */
+    tables angles;
+} weights;
+
+static weights prepare(example_build *b)
+{
+    static const int of_e[] = {1, 0, 3, 2}, of_f[] = {0, 1, 3, 2}, of_dc[] = {0, 2, 1, 3};
+    const vision_config *c = b->config;
+    const int64_t D = c->width, n = c->heads, N = code_of(c);
+    const tuff_shape pairs = TUFF_SHAPE(n, D, N / 2, 2);
+    tuff_tensor *e = tuff_permute(tuff_reshape(example_parameter(b, "E"), pairs), of_e);
+    tuff_tensor *f = tuff_permute(tuff_reshape(example_parameter(b, "F"), pairs), of_f);
+    tuff_tensor *dc = tuff_permute(tuff_reshape(example_parameter(b, "Dc"), TUFF_SHAPE(n, N / 2, 2, D)), of_dc);
+    return (weights){tuff_reshape(e, TUFF_SHAPE(D, n * N)), tuff_reshape(f, TUFF_SHAPE(n, D, N)),
+                     tuff_reshape(dc, TUFF_SHAPE(n * N, D)), constant_tables(b)};
+}
+
+/* [B,count,n,2,N/2] as [B,n,count,N], the order of the published form. */
+static tuff_tensor *published_order(example_build *b, tuff_tensor *x)
+{
+    static const int order[] = {0, 2, 1, 4, 3};
+    const tuff_shape shape = tuff_tensor_shape(x);
+    return tuff_reshape(tuff_permute(x, order),
+                        TUFF_SHAPE(b->batch, shape.extent[2], shape.extent[1], 2 * shape.extent[4]));
+}
+
+/* A table of pairs [T,N/2] as one of elements [T,N]. */
+static tuff_tensor *of_elements(tuff_tensor *x)
+{
+    const int64_t T = tuff_tensor_shape(x).extent[0], half = tuff_tensor_shape(x).extent[1];
+    return tuff_reshape(tuff_expand(tuff_reshape(x, TUFF_SHAPE(T, half, 1)), TUFF_SHAPE(T, half, 2)),
+                        TUFF_SHAPE(T, 2 * half));
+}
+
+/* x after a recurrence, of the first `count` tokens: all T, or the class token alone where nothing reads the others.
+   One product makes the codes of all heads, scores are never in memory, and a product per head follows. */
+static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, int64_t count, int step)
+{
+    static const int heads_first[] = {2, 0, 1, 3}, back[] = {1, 2, 0, 3}, exchanged[] = {0, 2, 1, 3},
+                     in_pairs[] = {0, 2, 1, 4, 3};
+    const vision_config *c = b->config;
+    const int64_t B = b->batch, T = tokens_of(c), D = c->width, n = c->heads, N = code_of(c);
+    const tuff_attention_options options = {.scale = c->softmax ? 0 : 1, .no_softmax = !c->softmax};
+    const tuff_shape codes = TUFF_SHAPE(B, count, n, 2, N / 2);
+    x = norm(x);
+    tuff_tensor *u = tuff_relu(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(B * T, D)), w->e));
+    u = tuff_reshape(u, TUFF_SHAPE(B, T, n, 2, N / 2));
+    tuff_tensor *r = tuff_reshape(rope(b, u, w->angles), TUFF_SHAPE(B, T, n, N));
+    tuff_tensor *values = tuff_expand(tuff_reshape(x, TUFF_SHAPE(B, T, 1, D)), TUFF_SHAPE(B, T, n, D));
+    tuff_tensor *y = norm(tuff_attention(part(r, 1, 0, count, 1), r, values, &options));
+    tuff_tensor *rows = tuff_reshape(tuff_permute(y, heads_first), TUFF_SHAPE(n, B * count, D));
+    tuff_tensor *z = tuff_reshape(tuff_relu(tuff_matmul(rows, w->f)), TUFF_SHAPE(n, B, count, N));
+    z = tuff_reshape(tuff_permute(z, back), codes);
+    /* The same elements as in the published form are dropped. */
+    tuff_tensor *kept = tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), TUFF_SHAPE(B, n, T, N));
+    kept = part(example_dropout(b, kept), 2, 0, count, 1);
+    kept = tuff_permute(tuff_reshape(kept, TUFF_SHAPE(B, n, count, N / 2, 2)), in_pairs);
+    tuff_tensor *gated = tuff_mul(tuff_mul(part(u, 1, 0, count, 1), z), kept);
+    tuff_tensor *sum = norm(tuff_matmul(tuff_reshape(gated, TUFF_SHAPE(B * count, n * N)), w->dc));
+    if (step == 0 && count == T && b->purpose == EXAMPLE_CHECK) {
+        example_show(b, of_elements(w->angles.cosines), "rope_cos");
+        example_show(b, of_elements(w->angles.sines), "rope_sin");
+        example_show(b, published_order(b, u), "U_0");
+        example_show(b, scores_of(b, tuff_permute(r, exchanged)), "scores_0");
+        example_show(b, tuff_permute(y, exchanged), "Y_0");
+        tuff_tensor *joined = tuff_permute(published_order(b, gated), exchanged);
+        example_show(b, tuff_reshape(joined, TUFF_SHAPE(B, T, n * N)), "w_0");
+    }
+    return norm(tuff_add(part(x, 1, 0, count, 1), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
+}
+
+/* x after all recurrences, at least of the class token. */
+static tuff_tensor *recur_all(example_build *b, tuff_tensor *x)
+{
+    const vision_config *c = b->config;
+    const weights w = prepare(b);
+    for (int step = 0; step < c->recurrences - 1; step++)
+        x = example_show(b, recur(b, x, &w, tokens_of(c), step), "x_after_rec_%d", step);
+    const int last = (int)c->recurrences - 1;
+    tuff_tensor *class_token = recur(b, x, &w, 1, last);
+    if (b->purpose == EXAMPLE_CHECK && example_dropout_of(b) == 0) /* golden files hold all tokens */
+        example_show(b, recur(b, x, &w, tokens_of(c), last), "x_after_rec_%d", last);
+    return class_token;
+}
+
+static tuff_tensor *build(example_build *b)
+{
+    static const int turned[] = {1, 0}, samples[] = {0};
+    const vision_config *c = b->config;
+    tuff_tensor *x = embed(b), *labels = example_input(b, "labels");
+    for (int step = 0; step < c->recurrences && !b->optimized; step++)
+        x = recur_in_steps(b, x, step);
+    if (b->optimized)
+        x = recur_all(b, x);
+    tuff_tensor *class_token = tuff_reshape(part(x, 1, 0, 1, 1), TUFF_SHAPE(b->batch, c->width));
+    tuff_tensor *weight = tuff_permute(example_parameter(b, "head.weight"), turned);
+    tuff_tensor *logits = tuff_linear(norm(class_token), weight, example_parameter(b, "head.bias"));
+    example_show(b, logits, "logits");
+    tuff_tensor *right = tuff_cast(tuff_equal(tuff_argmax(logits, 1, false), labels), TUFF_F32);
+    example_metric(b, "accuracy", tuff_mean(right, samples, 1, false));
+    return tuff_cross_entropy(logits, labels, -100, 0);
+}
+
+/* Images as bytes, with their labels. The seed draws four fifths of them to train with; the others validate. */
+typedef struct image_set {
+    int64_t count, channels;
+    unsigned char *pixels; /* [count, channels, SIDE, SIDE] */
+    unsigned char *labels;
+} image_set;
+enum { SIDE = 32, PIXELS = SIDE * SIDE, RECORD = 1 + 3 * PIXELS, SYNTHETIC = 500 };
+
+static void close_images(void *data)
+{
+    image_set *self = data;
+    if (self) {
+        free(self->pixels);
+        free(self->labels);
+    }
+    free(self);
+}
+
+static image_set *make_images(int64_t count, int64_t channels)
+{
+    image_set *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    *made = (image_set){.count = count, .channels = channels};
+    made->pixels = malloc((size_t)(count * channels * PIXELS) + 1);
+    made->labels = malloc((size_t)count + 1);
+    if (made->pixels && made->labels)
+        return made;
+    close_images(made);
+    return NULL;
+}
+
+/* Waves in noise: the class is one of five slopes (of either sign, as images are mirrored) and of two lengths. */
+static void draw_image(example_random *random, int64_t channels, int label, unsigned char *pixels)
+{
+    const double slope = label % 5 * 0.392699 * (example_integer(random, 2) ? 1 : -1);
+    const double pace = label < 5 ? 0.4 : 0.9, phase = example_uniform(random, 0, full_turn);
+    double contrast[MOST_CHANNELS];
+    for (int64_t c = 0; c < channels; c++)
+        contrast[c] = example_uniform(random, 20, 60) * (example_integer(random, 2) ? 1 : -1);
+    for (int64_t i = 0; i < PIXELS; i++) {
+        const double wave = sin(pace * ((double)(i % SIDE) * cos(slope) + (double)(i / SIDE) * sin(slope)) + phase);
+        for (int64_t c = 0; c < channels; c++)
+            pixels[c * PIXELS + i] =
+                (unsigned char)(96 + contrast[c] * wave + (double)(example_random_bits(random) & 63));
+    }
+}
+
+static void *open_synthetic(tuff_device *device, const void *config, uint64_t seed)
+{
+    const vision_config *c = config;
+    image_set *made = make_images(SYNTHETIC, c->channels);
+    (void)device;
+    for (int64_t i = 0; made && i < SYNTHETIC; i++) {
+        example_random random = example_random_stream(seed, ((uint64_t)1 << 62) + (uint64_t)i);
+        made->labels[i] = (unsigned char)example_integer(&random, CLASSES);
+        draw_image(&random, c->channels, made->labels[i], made->pixels + i * c->channels * PIXELS);
+    }
+    return made;
+}
+
+static image_set *refuse(const char *path, const char *why, image_set *made)
+{
+    fprintf(stderr, "vision_bdh: %s: %s\n", path, why);
+    close_images(made);
+    return NULL;
+}
+
+/* Takes count records: a label, then the pixels of red, green and blue. */
+static image_set *read_records(FILE *file, const char *path, int64_t count)
+{
+    image_set *made = make_images(count, 3);
+    if (!made)
+        return refuse(path, "out of memory", NULL);
+    for (int64_t i = 0; i < count; i++) {
+        unsigned char *pixels = made->pixels + i * 3 * PIXELS;
+        if (fread(made->labels + i, 1, 1, file) != 1 || fread(pixels, 3 * PIXELS, 1, file) != 1)
+            return refuse(path, ferror(file) ? strerror(errno) : "became shorter while it was read", made);
+        if (made->labels[i] >= CLASSES) {
+            char why[96];
+            snprintf(why, sizeof why, "image %lld has label %d of %d classes: not a binary file of CIFAR-10",
+                     (long long)i, made->labels[i], CLASSES);
+            return refuse(path, why, made);
+        }
+    }
+    return made;
+}
+
+/* A binary file of CIFAR-10, or several behind each other. */
+static void *open_cifar(tuff_device *device, const void *config, uint64_t seed, const char *path)
+{
+    const vision_config *c = config;
+    (void)device;
+    (void)seed;
+    if (c->channels != 3)
+        return refuse(path, "images of CIFAR-10 have 3 channels: C must be 3", NULL);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return refuse(path, strerror(errno), NULL);
+    const long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    image_set *made = NULL;
+    char why[128];
+    snprintf(why, sizeof why,
+             "%ld bytes are not whole records of %d bytes: cut short, or not a binary file of CIFAR-10", size, RECORD);
+    if (size < 0 || size / RECORD > (long)1 << 24 || fseek(file, 0, SEEK_SET) != 0)
+        refuse(path, "is not a regular file, or too large", NULL);
+    else if (size == 0 || size % RECORD != 0)
+        refuse(path, why, NULL);
+    else if (size / RECORD < 5)
+        refuse(path, "fewer than 5 images cannot be split for validation", NULL);
+    else
+        made = read_records(file, path, size / RECORD);
+    fclose(file);
+    return made;
+}
+
+/* The image of sample `index` of a batch: each epoch of training in an order of its own. */
+static int64_t image_at(const image_set *set, const example_batch *batch, int64_t index)
+{
+    const int64_t training = set->count * 4 / 5, held_out = set->count - training;
+    if (batch->number < 0) {
+        const int64_t position = ((-1 - batch->number) * batch->count + index) % held_out;
+        return tuff_shuffled_index(batch->seed, -1, training + position, set->count);
+    }
+    const int64_t position = batch->number * batch->count + index;
+    const int64_t drawn = tuff_shuffled_index(batch->seed, position / training, position % training, training);
+    return tuff_shuffled_index(batch->seed, -1, drawn, set->count);
+}
+
+/* A random part of the image: 0.8 to 1 of its area, with sides 3/4 to 4/3 of each other, mirrored half of the time. */
+typedef struct crop {
+    double left, top, width, height;
+    bool mirrored;
+} crop;
+
+static crop draw_crop(example_random *random)
+{
+    crop made = {.width = SIDE, .height = SIDE};
+    for (int attempt = 0; attempt < 10; attempt++) {
+        const double area = PIXELS * example_uniform(random, 0.8, 1);
+        const double ratio = exp(example_uniform(random, log(3.0 / 4), log(4.0 / 3)));
+        const double width = floor(sqrt(area * ratio) + 0.5), height = floor(sqrt(area / ratio) + 0.5);
+        if (width <= SIDE && height <= SIDE) {
+            made = (crop){.width = width, .height = height};
+            break;
+        }
+    }
+    made.left = (double)example_integer(random, SIDE - (int64_t)made.width + 1);
+    made.top = (double)example_integer(random, SIDE - (int64_t)made.height + 1);
+    made.mirrored = example_integer(random, 2);
+    return made;
+}
+
+/* The two elements around a place, and the weight of the second: bilinear, the border repeated. */
+static double between(double first, double extent, int64_t index, int64_t count, int64_t *low, int64_t *high)
+{
+    const double at = fmax(((double)index + 0.5) * extent / (double)count - 0.5, 0),
+                 whole = fmin(floor(at), extent - 1);
+    *low = (int64_t)(first + whole);
+    *high = (int64_t)(first + fmin(whole + 1, extent - 1));
+    return at - whole;
+}
+
+/* The part of pixels[SIDE,SIDE] as out[size,size], from -1 to 1. */
+static void resize(const unsigned char *pixels, crop from, int64_t size, float *out)
+{
+    for (int64_t row = 0; row < size; row++) {
+        int64_t above, below;
+        const double down = between(from.top, from.height, row, size, &above, &below);
+        for (int64_t column = 0; column < size; column++) {
+            int64_t left, right;
+            const double across =
+                between(from.left, from.width, from.mirrored ? size - 1 - column : column, size, &left, &right);
+            const double upper = pixels[above * SIDE + left] * (1 - across) + pixels[above * SIDE + right] * across;
+            const double lower = pixels[below * SIDE + left] * (1 - across) + pixels[below * SIDE + right] * across;
+            *out++ = (float)((upper * (1 - down) + lower * down) / 127.5 - 1);
+        }
+    }
+}
+
+static void fill(const example_batch *batch)
+{
+    const vision_config *c = batch->config;
+    const image_set *set = batch->data;
+    const int64_t size = c->size * c->size;
+    float *images = batch->inputs[0];
+    int32_t *labels = batch->inputs[1];
+    example_random random = example_random_stream(batch->seed, 1 + (uint64_t)batch->number);
+    for (int64_t i = 0; i < batch->count; i++, images += c->channels * size) {
+        if (batch->purpose == EXAMPLE_CHECK) {
+            for (int64_t k = 0; k < c->channels * size; k++)
+                images[k] = (float)example_normal(&random);
+            labels[i] = (int32_t)example_integer(&random, CLASSES);
+            continue;
+        }
+        const int64_t from = image_at(set, batch, i);
+        const crop where = draw_crop(&random);
+        for (int64_t channel = 0; channel < c->channels; channel++)
+            resize(set->pixels + (from * c->channels + channel) * PIXELS, where, c->size, images + channel * size);
+        labels[i] = set->labels[from];
+    }
+}
+
+static void draw(void *config, example_random *random)
+{
+    static const int64_t heads[] = {1, 2, 3, 4}, patches[] = {1, 2, 3, 4};
+    vision_config *c = config;
+    c->settings.batch = 1 + example_integer(random, 4);
+    c->settings.dropout = example_integer(random, 2) ? 0.1 : 0;
+    c->channels = 1 + example_integer(random, 3);
+    c->patch = example_pick(random, patches, 4);
+    c->size = c->patch * (1 + example_integer(random, 6));
+    c->heads = example_pick(random, heads, 4);
+    c->width = 3 + example_extent(random, 30); /* of two numbers LN keeps little more than their order */
+    c->multiple = 1 + example_integer(random, 8);
+    c->recurrences = 1 + example_integer(random, 2);
+    c->softmax = example_integer(random, 3) == 0;
+}
+
+const example vision_bdh_example = {
+    .name = "vision_bdh",
+    .summary = "an image classifier of recurrent sparse codes and linear attention",
+    .item = "images",
+    .config_size = sizeof(vision_config),
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .small = &small,
+    .original = &original,
+    .baseline_reads_loss = true,
+    .wrong = wrong,
+    .list_parameters = list_parameters,
+    .list_inputs = list_inputs,
+    .build = build,
+    .fill = fill,
+    .draw = draw,
+    .open = open_synthetic,
+    .open_file = open_cifar,
+    .file = "images: a binary file of CIFAR-10, or several behind each other (synthetic ones)",
+    .close = close_images,
+};

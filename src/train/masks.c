@@ -1,0 +1,216 @@
+/* Which parameters, and which of their rows, a step updates: the program says so by tensors of the graph. A run of a
+   slab finds the mask of each element in a table of all masks, which has an entry for every scalar and every row, by
+   its place there, which is a constant. The places are kept for blocks of elements where rows are blocks, which is what
+   the alignment of slabs makes usual, so that they are small. Called by step.c. */
+#include "train/masks.h"
+
+#include "base/text.h"
+#include "train/slab.h"
+
+/* A program may have given any dtype. */
+static tuff_status check_mask(const parameter *item, tuff_graph *graph, tuff_tensor **mask)
+{
+    if (tuff_tensor_graph(*mask) != graph)
+        return FAIL(TUFF_E_USAGE, "optimizer: the mask of \"%s\" is of another graph", item->name);
+    const tuff_shape shape = tuff_tensor_shape(*mask);
+    const bool fits =
+        shape.rank == 0 || (shape.rank == 1 && item->shape.rank > 0 && shape.extent[0] == item->shape.extent[0]);
+    if (!fits)
+        return FAIL(TUFF_E_SHAPE,
+                    "optimizer: the mask of \"%s\" %s is %s: it must have rank 0 or an element for each row",
+                    item->name, SHAPE_TEXT(item->shape), SHAPE_TEXT(shape));
+    if (tuff_tensor_dtype(*mask) != TUFF_BOOL)
+        *mask = tuff_cast(*mask, TUFF_BOOL);
+    return TUFF_OK;
+}
+
+static tuff_status choose(const tuff_optimizer *optimizer, tuff_graph *graph, const tuff_optimizer_tensors *tensors,
+                          tuff_tensor *const *gradients, tuff_tensor **masks)
+{
+    const tuff_parameters *parameters = optimizer->parameters;
+    const tuff_update_choice choice = {.graph = graph,
+                                       .tensors = tensors,
+                                       .gradients = gradients,
+                                       .masks = masks,
+                                       .count = parameters->count,
+                                       .group_count = parameters->group_count};
+    TRY(optimizer->options.choose(optimizer->options.choose_user, &choice));
+    for (int i = 0; i < parameters->count; i++) {
+        const parameter *item = &parameters->items[i];
+        tuff_tensor *const given = masks[i];
+        if (!tuff__is_trained(optimizer, item))
+            masks[i] = NULL;
+        if (!masks[i])
+            continue;
+        TRY(check_mask(item, graph, &masks[i]));
+        for (int j = i + 1; j < parameters->count; j++)
+            if (masks[j] == given) /* a mask in common stays one */
+                masks[j] = masks[i];
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__choose_masks(const tuff_optimizer *optimizer, tuff_graph *graph,
+                               const tuff_optimizer_tensors *tensors, tuff_tensor *const *gradients, tuff_tensor ***out)
+{
+    *out = tuff__calloc((size_t)optimizer->parameters->count, sizeof **out);
+    return *out ? choose(optimizer, graph, tensors, gradients, *out) : TUFF_E_OOM_HOST;
+}
+
+tuff_tensor *tuff__mask_of_rows(tuff_tensor *mask, int rank)
+{
+    if (!mask || tuff_tensor_shape(mask).rank == 0)
+        return mask;
+    tuff_shape shape = {.rank = rank, .extent = {tuff_tensor_shape(mask).extent[0]}};
+    for (int i = 1; i < rank; i++)
+        shape.extent[i] = 1;
+    return tuff_reshape(mask, shape);
+}
+
+tuff_tensor *tuff__mask_of_any(tuff_tensor *mask)
+{
+    const int all = 0;
+    if (!mask || tuff_tensor_shape(mask).rank == 0)
+        return mask;
+    return tuff_cast(tuff_reduce_max(tuff_cast(mask, TUFF_I32), &all, 1, false), TUFF_BOOL);
+}
+
+/* The parameters of a piece, and their masks behind each other. */
+typedef struct mask_table {
+    const tuff_optimizer *optimizer;
+    const piece *piece;
+    tuff_tensor *const *masks; /* by parameter */
+    tuff_tensor **parts;       /* distinct masks, behind a constant true for what has none */
+    int32_t *begins;           /* entry of the table where each begins */
+    int part_count;
+    int64_t entry_count;
+    int64_t block; /* elements of a slab that share an entry */
+    int32_t *places;
+} mask_table;
+
+static bool is_in_piece(const mask_table *self, const parameter *item)
+{
+    return item->count > 0 && item->offset >= self->piece->begin && item->offset < self->piece->end;
+}
+
+static const parameter *parameter_at(const mask_table *self, int at)
+{
+    return &self->optimizer->parameters->items[self->optimizer->parameters->order[at]];
+}
+
+static tuff_tensor *mask_at(const mask_table *self, int at)
+{
+    return self->masks[self->optimizer->parameters->order[at]];
+}
+
+static int64_t entries_of(tuff_tensor *mask)
+{
+    return tuff_shape_count(tuff_tensor_shape(mask));
+}
+
+static int find_part(const mask_table *self, tuff_tensor *mask)
+{
+    int found = self->part_count - 1;
+    while (found >= 0 && self->parts[found] != mask)
+        found--;
+    return found;
+}
+
+static void add_part(mask_table *self, tuff_tensor *mask)
+{
+    if (find_part(self, mask) >= 0)
+        return;
+    self->parts[self->part_count] = mask;
+    self->begins[self->part_count++] = (int32_t)self->entry_count;
+    self->entry_count += entries_of(mask);
+}
+
+/* Rows that are no multiples of a block's elements make blocks of one. */
+static void add_all(mask_table *self)
+{
+    const parameter_slab *within = &self->optimizer->parameters->slabs[self->piece->slab];
+    self->block = SLAB_ALIGNMENT;
+    for (int i = within->first; i < within->last; i++) {
+        const parameter *item = parameter_at(self, i);
+        tuff_tensor *mask = mask_at(self, i);
+        if (!is_in_piece(self, item) || !mask)
+            continue;
+        add_part(self, mask);
+        const int64_t rows = entries_of(mask);
+        if (tuff_tensor_shape(mask).rank > 0 && item->count / rows % SLAB_ALIGNMENT != 0)
+            self->block = 1;
+    }
+}
+
+static void place_parameter(const mask_table *self, const parameter *item, tuff_tensor *mask)
+{
+    const bool by_row = tuff_tensor_shape(mask).rank > 0;
+    const int64_t row = by_row ? item->count / entries_of(mask) : item->count;
+    const int64_t first = (item->offset - self->piece->begin) / self->block;
+    const int32_t begin = self->begins[find_part(self, mask)];
+    for (int64_t i = 0; i * self->block < item->count; i++)
+        self->places[first + i] = begin + (int32_t)(i * self->block / row);
+}
+
+static tuff_tensor *look_up(mask_table *self)
+{
+    const parameter_slab *within = &self->optimizer->parameters->slabs[self->piece->slab];
+    const int64_t elements = self->piece->end - self->piece->begin, blocks = elements / self->block;
+    tuff_graph *graph = tuff_tensor_graph(self->parts[1]);
+    self->places = tuff__calloc((size_t)blocks, sizeof *self->places);
+    if (!self->places)
+        return NULL;
+    for (int i = within->first; i < within->last; i++)
+        if (is_in_piece(self, parameter_at(self, i)) && mask_at(self, i))
+            place_parameter(self, parameter_at(self, i), mask_at(self, i));
+    for (int i = 0; i < self->part_count; i++)
+        self->parts[i] = tuff_reshape(tuff_cast(self->parts[i], TUFF_I32), TUFF_SHAPE(entries_of(self->parts[i])));
+    tuff_tensor *table = tuff_concat(self->parts, self->part_count, 0);
+    tuff_tensor *found = tuff_gather(table, tuff_constant_data(graph, TUFF_I32, TUFF_SHAPE(blocks), self->places), 0);
+    found = tuff_expand(tuff_reshape(found, TUFF_SHAPE(blocks, 1)), TUFF_SHAPE(blocks, self->block));
+    return tuff_cast(tuff_reshape(found, TUFF_SHAPE(elements)), TUFF_BOOL);
+}
+
+/* NULL where nothing is masked; the one mask where all have the same scalar. *status: of memory. */
+static tuff_tensor *make_mask(mask_table *self, tuff_status *status)
+{
+    const parameter_slab *within = &self->optimizer->parameters->slabs[self->piece->slab];
+    bool all = true;
+    add_all(self);
+    for (int i = within->first; i < within->last; i++)
+        all = all && (!is_in_piece(self, parameter_at(self, i)) || mask_at(self, i));
+    if (self->part_count == 1)
+        return NULL;
+    if (all && self->part_count == 2 && tuff_tensor_shape(self->parts[1]).rank == 0)
+        return self->parts[1];
+    tuff_tensor *mask = look_up(self);
+    if (!mask)
+        *status = TUFF_E_OOM_HOST;
+    return mask;
+}
+
+tuff_status tuff__mask_of_piece(const tuff_optimizer *optimizer, const piece *of, tuff_tensor *const *masks,
+                                tuff_tensor **out)
+{
+    const size_t room = (size_t)optimizer->parameters->count + 1;
+    mask_table self = {.optimizer = optimizer, .piece = of, .masks = masks};
+    tuff_tensor *any = NULL;
+    *out = NULL;
+    for (int i = 0; i < optimizer->parameters->count; i++)
+        any = masks[i] ? masks[i] : any;
+    if (!any)
+        return TUFF_OK;
+    tuff_status status = TUFF_OK;
+    self.parts = tuff__calloc(room, sizeof(tuff_tensor *));
+    self.begins = tuff__calloc(room, sizeof *self.begins);
+    if (self.parts && self.begins) {
+        add_part(&self, tuff_cast(tuff_constant(tuff_tensor_graph(any), TUFF_I32, 1), TUFF_BOOL));
+        *out = make_mask(&self, &status);
+    } else {
+        status = TUFF_E_OOM_HOST;
+    }
+    tuff__free(self.parts);
+    tuff__free(self.begins);
+    tuff__free(self.places);
+    return status;
+}

@@ -1,0 +1,50 @@
+/* The program of Vision-BDH, and the files of images that it reads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "example_program.h"
+
+extern const example vision_bdh_example;
+
+enum { RECORD = 3073 };
+
+/* A file of count bytes, of which every RECORD-th is a label, as all of them are but one that is too large. */
+static const char *write_images(const char *name, int count, int wrong_at)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", cache_folder(), name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (int i = 0; i < count; i++)
+        fputc(i == wrong_at ? 77 : i % RECORD == 0 ? i / RECORD % 10 : i % 251, file);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static void files_of_images_are_read_or_refused(void **state)
+{
+    (void)state;
+    example_expect("--data", write_images("good.bin", 8 * RECORD, -1), 0, "accuracy");
+    example_expect("--data", write_images("cut.bin", 8 * RECORD - 1, -1), 1, "cut short");
+    example_expect("--data", write_images("empty.bin", 0, -1), 1, "cut short");
+    example_expect("--data", write_images("few.bin", 4 * RECORD, -1), 1, "fewer than 5 images");
+    example_expect("--data", write_images("other.bin", 8 * RECORD, 6 * RECORD), 1, "image 6 has label 77");
+    example_expect("--data", "/nonexistent/x", 1, "/nonexistent/x: No such file");
+    example_expect("--data", cache_folder(), 1, cache_folder());
+    example_expect("--data", NULL, 2, "needs a value");
+}
+
+int main(void)
+{
+    static const char *const tiny[] = {"--set", "B=2", "--set", "s=8",      "--set", "p=4",
+                                       "--set", "D=8", "--set", "n=2",      "--set", "mult=2",
+                                       "--set", "L=2", "--set", "warmup=0", NULL};
+    return test_example_program(&(example_case){
+        .model = &vision_bdh_example, .tiny = tiny, .refused = "p=3", .more = files_of_images_are_read_or_refused});
+}

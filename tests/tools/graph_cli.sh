@@ -1,0 +1,98 @@
+#!/bin/sh
+# Graph files with the tool: tuff train and tuff plan write the graph of a step, and every verb that takes a file does with it
+# what it does with the model: the same plan, keys and kernels. On a device that is drawn for the run, and on the reference.
+# Called: graph_cli.sh BUILD
+set -u
+. "$(dirname "$0")/script_checks"
+begin "$1"
+shape="--layers 1 --heads 1 --width 8 --context 8 --batch 2"
+yes "The licensed work is that which the licensee may copy." | head -n 20 >text
+
+# Wrong use, and files that are none.
+expect 0 "usage: tuff plan [FILE] [OPTIONS]" "$tuff" plan --help
+expect 0 "FILE is a graph that" "$tuff" profile --help
+echo "no graph" >none.graph
+for verb in plan profile kernel bench; do
+    expect 1 "none.graph: no graph file" "$tuff" $verb none.graph --device reference
+    expect 1 "cannot open nowhere.graph" "$tuff" $verb nowhere.graph --device reference
+done
+expect 2 "none.graph is a graph by itself" "$tuff" plan none.graph --layers 2
+expect 2 "none.graph is a graph by itself" "$tuff" profile none.graph --recompute
+expect 2 "--plan is for a model" "$tuff" profile none.graph --plan train
+expect 2 "one operand too many" "$tuff" kernel none.graph matmul row
+expect 2 "--out writes all" "$tuff" kernel none.graph --out kernels
+expect 2 "one graph file at a time" "$tuff" bench none.graph other.graph
+expect 2 "the suite graph needs a graph file" "$tuff" bench graph
+expect 2 "--save-graph is for a model's graph" "$tuff" plan none.graph --save-graph other.graph
+expect 1 "nowhere/step.graph" "$tuff" plan $shape --device reference --summary --save-graph nowhere/step.graph
+
+# Without a device with kernels: a file is written and read all the same, and a damaged one is found.
+expect 0 "train: " "$tuff" plan $shape --device reference --summary --save-graph reference.graph
+expect 0 "train: " "$tuff" plan reference.graph --device reference --summary
+head -c 2000 reference.graph >part.graph
+expect 1 "part.graph: a damaged graph file, or a part of one" "$tuff" plan part.graph --device reference
+expect 0 "stopped after step 1" "$tuff" train --data text $shape --accumulate 2 --stop-after 1 --sample 0 --device reference \
+    --save-graph half.graph
+expect 0 "train: " "$tuff" plan half.graph --device reference --summary
+expect 0 "update: " "$tuff" plan half.graph.update --device reference --summary
+
+# The last device of an API that is drawn: the seed is the time where none is given.
+seed=${TUFF_TEST_SEED:-$(date +%s)}
+device=$("$tuff" devices --json | python3 -c '
+import json, sys
+last = {d["selector"].split(":")[0]: d["selector"] for d in json.load(sys.stdin) if d["selector"] != "reference"}
+found = sorted(last.values())
+print(found[int(sys.argv[1]) % len(found)] if found else "")' "$seed")
+[ -n "$device" ] || { echo "no device here has kernels"; [ $failures -eq 0 ]; exit; }
+echo "TUFF_TEST_SEED=$seed draws $device"
+
+# The schedule of both, which is in the graph.
+expect 0 "stopped after step 1" "$tuff" train --data text $shape --steps 1000 --learning-rate 1e-3 --stop-after 1 --sample 0 \
+    --device "$device" --save-graph step.graph
+"$tuff" plan $shape --device "$device" --json --save-graph built.graph >built || fail "no plan of the model"
+cmp step.graph built.graph || fail "the graphs of tuff train and tuff plan differ"
+"$tuff" plan step.graph --device "$device" --json >loaded || fail "no plan of the file"
+python3 - <<'EOF' || fail "the plan of the file is another: $(diff built loaded)"
+import json
+built, loaded = json.load(open("built")), json.load(open("loaded"))
+assert list(loaded) == ["train"] and loaded["train"]["hash"]
+for plan in built["train"], loaded["train"]:
+    plan["tuning"].pop("nanoseconds")
+assert built["train"] == loaded["train"]
+EOF
+json '[p["name"] for p in x["plans"]] == ["train"] and all(s > 0 for s in x["plans"][0]["phases"].values())' \
+    "$tuff" profile step.graph --device "$device" --runs 1 --json
+json 'x["works"][0]["suite"] == "graph" and x["works"][0]["work"] == "step.graph" and len(x["works"]) == 1' \
+    "$tuff" bench step.graph --device "$device" --quick --rounds 1 --json
+"$tuff" kernel step.graph --device "$device" >kernels || fail "no kernels"
+[ "$(wc -l <kernels)" -gt 10 ] || fail "few kernels: $(cat kernels)"
+expect 0 "a matmul task of: " "$tuff" kernel step.graph matmul --device "$device"
+expect 1 'no kernel "nonsense"' "$tuff" kernel step.graph nonsense --device "$device"
+
+# Options go with the graph, and those of the command line before them.
+"$tuff" plan $shape --fuse off --device "$device" --summary --save-graph single.graph >/dev/null || fail "no plan without fusion"
+json 'x["train"]["dispatches"] == x["train"]["dispatches_unfused"]' "$tuff" plan single.graph --device "$device" --json
+if [ "${TUFF_SUITE:-}" = thorough ]; then
+    "$tuff" plan $shape --precision bf16 --device "$device" --summary --save-graph narrow.graph >/dev/null || fail "no narrow plan"
+    json 'x["train"]["narrow_matmuls"] > 0' "$tuff" plan narrow.graph --device "$device" --json
+    json 'x["train"]["narrow_matmuls"] == 0' "$tuff" plan narrow.graph --precision f32 --device "$device" --json
+fi
+
+if "$tuff" tune --help >/dev/null 2>&1; then
+    "$tuff" tune warm $shape --list --device "$device" --json >built
+    "$tuff" tune warm step.graph --list --device "$device" --json >loaded
+    python3 - <<'EOF' || fail "the keys of the file are others: $(diff built loaded)"
+import json
+built, loaded = json.load(open("built")), json.load(open("loaded"))
+assert list(loaded) == ["train"] and len(loaded["train"]) > 10 and built["train"] == loaded["train"]
+EOF
+    expect 0 "measured" "$tuff" tune warm step.graph --tune quick --tune-budget 2 --device "$device"
+    json '[s["name"] for s in x["environments"][0]["steps"]] == ["train"] and x["environments"][0]["steps"][0]["known"] > 0' \
+        "$tuff" tune report step.graph --device "$device" --json
+    expect 0 "wrong 0  gone 0" "$tuff" cache verify --rerun 1 step.graph --device "$device"
+    expect 2 "--rerun is by itself" "$tuff" cache verify --rerun 1 step.graph other.graph
+    expect 2 "a graph is for --now" "$tuff" cache retune --all --graph step.graph
+    TUFF_TUNE_BUDGET_MS=300 expect 0 "dropped" "$tuff" cache retune --all --now --graph step.graph --device "$device"
+fi
+[ $failures -eq 0 ] || echo "$failures checks failed" >&2
+[ $failures -eq 0 ]

@@ -1,0 +1,13 @@
+/* Values for graphs that nobody gives values to: those of files. */
+#ifndef TUFF_TOOLS_MODEL_GRAPH_DATA_H
+#define TUFF_TOOLS_MODEL_GRAPH_DATA_H
+
+#include "tuff.h"
+
+/* Writes every input of the plan, and every array of the loaded graph that it was compiled from. The values are random,
+   the same in every call, and valid for what the graph does with them: integers that select along an axis, or are
+   compared with positions of one, lie within its extent; floats whose root is taken are not negative. Other integers of
+   inputs are small, those of arrays 0. */
+tuff_status graph_data_write(const tuff_graph *graph, tuff_plan *plan);
+
+#endif

@@ -1,0 +1,325 @@
+/* What elements may be off by. The unit is the largest element of the own tensor, in which one that is never written
+   cannot hide. Tensors that are zero but for rounding, as the gradient of a key's bias is, are no larger than a
+   millionth of the largest element of all. What roundings to 16 bits do is no formula: the reference tried it
+   (program_expect.c), and what it found is allowed several times.
+
+   Rules that are not continuous have a formula of their own, which says of each element how far an error of its
+   gradient, of which the moments tell, moves it: a sign may turn where the gradient is smaller than its error, and
+   nowhere else. */
+#include "tools/verify/program_allow.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Of the largest element: f32 sums of these sizes are good to some 1e-6 each, and a step has many, one after
+   another. */
+#define BAR 1e-4
+/* Of the largest element of all tensors. */
+#define FLOOR 1e-6
+/* So many times what was found on a few grids. */
+#define NOISE 5
+
+double program_bar(const program_expectation *expected, int step)
+{
+    /* It is log(1 + x) for a small x, and its gradient 1 / (1 + x) - 1: f32 rounds 1 + x, so neither is known to more
+       than the epsilon's part of the loss. */
+    return BAR + (double)FLT_EPSILON / fmax(fabs(expected->steps[step].scalars[SCALAR_LOSS]), FLT_MIN);
+}
+
+bool program_begins_anew(const program_recipe *recipe)
+{
+    /* Adam's step is a sign where a gradient is small. */
+    static const bool turns[] = {
+        [OPTIMIZER_ADAMW] = true, [OPTIMIZER_LION] = true, [OPTIMIZER_ADAFACTOR] = true, [OPTIMIZER_MUON] = true};
+    return program_precision(recipe) != TUFF_PRECISION_F32 || turns[program_choice(recipe, FIELD_OPTIMIZER)];
+}
+
+static const step_values *values_of(const comparison *self)
+{
+    return &self->expected->steps[self->step];
+}
+
+static const tensor_place *find(const comparison *self, int owner, state_kind kind)
+{
+    return program_find_tensor(&self->expected->state, owner, kind);
+}
+
+double program_largest(const comparison *self, const tensor_place *place)
+{
+    const step_values *values = values_of(self);
+    double largest = 0;
+    if (place->kind == STATE_AVERAGE)
+        place = find(self, place->parameter, STATE_WEIGHTS);
+    for (int64_t at = place->offset; at < place->offset + place->count; at++)
+        largest = fmax(largest, fabs(values->value[at] - (place->kind == STATE_WEIGHTS ? values->begin[at] : 0)));
+    return largest;
+}
+
+static double largest_of_all(const comparison *self, state_kind kind)
+{
+    double largest = 0;
+    for (int i = 0; i < self->expected->state.count; i++)
+        if (self->expected->state.tensors[i].kind == kind)
+            largest = fmax(largest, program_largest(self, &self->expected->state.tensors[i]));
+    return largest;
+}
+
+/* Of what depends on gradients as a sum does. */
+static double linear_error(const comparison *self, const tensor_place *place)
+{
+    const int index = (int)(place - self->expected->state.tensors);
+    return self->bar * program_largest(self, place) + FLOOR * largest_of_all(self, place->kind) +
+           NOISE * values_of(self)->noise[index];
+}
+
+static const double *gradient_of(const comparison *self, int owner)
+{
+    return values_of(self)->gradient + self->expected->gradient_offsets[owner];
+}
+
+static double largest_gradient(const comparison *self, int owner)
+{
+    const int64_t count = find(self, owner, STATE_WEIGHTS)->count;
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs(gradient_of(self, owner)[i]));
+    return largest;
+}
+
+/* The error that a gradient may have: by what is allowed of the first moment, or by the gradient itself. */
+static double gradient_error(const comparison *self, int owner)
+{
+    const tuff_optimizer_options *rule = &self->expected->options;
+    const tensor_place *first = find(self, owner, STATE_FIRST);
+    double of_all = 0;
+    if (first != NULL)
+        return linear_error(self, first) /
+               (1 - (self->expected->rules[owner] == TUFF_LION ? rule->beta2 : rule->beta1));
+    for (int i = 0; i < self->expected->parameter_count; i++)
+        of_all = fmax(of_all, largest_gradient(self, i));
+    return self->bar * largest_gradient(self, owner) + FLOOR * of_all + NOISE * values_of(self)->gradient_noise[owner];
+}
+
+/* Adam divides by the root of the second moment: how far the error of a gradient moves an element of the parameters. */
+static double adam_error(const comparison *self, double second, double rate, double gradient)
+{
+    const tuff_optimizer_options *rule = &self->expected->options;
+    const double root = sqrt(second / (1 - pow(rule->beta2, self->step + 1))) + rule->epsilon;
+    const double share = (1 - rule->beta1) / (1 - pow(rule->beta1, self->step + 1));
+    return 2 * rate * fmin(share * gradient / root, 1 / (1 - rule->beta1));
+}
+
+/* Lion takes the sign of a blend: where the error of a gradient may turn it, an element goes the other way. */
+static double lion_error(const comparison *self, int64_t at, double rate, double gradient)
+{
+    const tuff_optimizer_options *rule = &self->expected->options;
+    const double before = values_of(self)->begin[at], after = values_of(self)->value[at];
+    const double sample = (after - rule->beta2 * before) / (1 - rule->beta2);
+    const double blend = rule->beta1 * before + (1 - rule->beta1) * sample;
+    const double rounding = 0x1p-20 * (fabs(before) + fabs(sample));
+    return fabs(blend) <= gradient + rounding ? 2 * rate : 0;
+}
+
+/* Adafactor's state after a step t: what was kept of it, and how much a fresh square counts. */
+typedef struct forgetting {
+    double fresh, kept, epsilon;
+} forgetting;
+
+static forgetting forgetting_of(const comparison *self)
+{
+    const double fresh = pow(self->step + 1, -0.8);
+    return (forgetting){.fresh = fresh, .kept = 1 - fresh, .epsilon = self->expected->options.epsilon};
+}
+
+/* What is between a mean of squares, with an error of each root, and the least and the largest that it may be. */
+typedef struct interval {
+    double low, high;
+} interval;
+
+static interval state_interval(const comparison *self, int64_t at, double gradient)
+{
+    const forgetting by = forgetting_of(self);
+    const double value = values_of(self)->value[at],
+                 least = by.kept * values_of(self)->begin[at] + by.fresh * by.epsilon;
+    const double mean = fmax(0, value - least) / by.fresh; /* of squares */
+    const double off = by.fresh * (2 * gradient * sqrt(mean) + gradient * gradient);
+    return (interval){.low = fmax(value - off, least), .high = value + off};
+}
+
+/* What Adafactor multiplies a parameter's directions by, but for the clipping of these. */
+static double adafactor_size(const comparison *self, const tensor_place *weights, double rate)
+{
+    const double *begin = values_of(self)->begin + weights->offset;
+    double squares = 0;
+    for (int64_t i = 0; i < weights->count; i++)
+        squares += begin[i] * begin[i];
+    return fmin(rate, self->expected->rate_factors[weights->parameter] / sqrt(self->step + 1)) *
+           fmax(1e-3, sqrt(squares / (double)weights->count));
+}
+
+/* How far a direction may be from what the gradient says, which is *direction: of vectors g / sqrt(v), which grows with
+   g. */
+static double vector_error(const comparison *self, const tensor_place *state, int64_t i, double gradient, double error,
+                           double *direction)
+{
+    const forgetting by = forgetting_of(self);
+    const double others = by.kept * values_of(self)->begin[state->offset + i] + by.fresh * by.epsilon;
+    const double low = gradient - error, high = gradient + error;
+    *direction = gradient / sqrt(others + by.fresh * gradient * gradient);
+    return fmax(high / sqrt(others + by.fresh * high * high) - *direction,
+                *direction - low / sqrt(others + by.fresh * low * low));
+}
+
+/* Of matrices g / sqrt(row / mean of rows * column). Whatever g is, its square is a part of its row's mean and of its
+   column's. */
+typedef struct matrix_place {
+    const tensor_place *rows, *columns;
+    int64_t row_count, column_count; /* of one matrix */
+    int64_t row, column;             /* among those of all matrices */
+    double mean;
+    interval mean_interval; /* of the rows of the matrix */
+} matrix_place;
+
+static double matrix_error(const comparison *self, const matrix_place *at, double gradient, double error,
+                           double *direction)
+{
+    const double fresh = forgetting_of(self).fresh, most = at->mean_interval.high;
+    const int64_t row_at = at->rows->offset + at->row, column_at = at->columns->offset + at->column;
+    const interval row = state_interval(self, row_at, error), column = state_interval(self, column_at, error);
+    const double *value = values_of(self)->value, size = fabs(gradient);
+    *direction = gradient / sqrt(value[row_at] / at->mean * value[column_at]);
+    double high = (size + error) * sqrt(most / row.low / column.low);
+    high = fmin(high, sqrt(most * (double)at->column_count / fresh / column.low));
+    high = fmin(high, sqrt(most * (double)at->row_count / fresh / row.low));
+    if (size < error)
+        return fabs(*direction) + high;
+    const double low = (size - error) * sqrt(at->mean_interval.low / row.high / column.high);
+    return fmax(high - fabs(*direction), fabs(*direction) - low);
+}
+
+static void mean_of_rows(const comparison *self, matrix_place *at, int64_t matrix, double error)
+{
+    at->mean = at->mean_interval.low = at->mean_interval.high = 0;
+    for (int64_t i = 0; i < at->row_count; i++) {
+        const int64_t row = at->rows->offset + matrix * at->row_count + i;
+        const interval one = state_interval(self, row, error);
+        at->mean += values_of(self)->value[row] / (double)at->row_count;
+        at->mean_interval.low += one.low / (double)at->row_count;
+        at->mean_interval.high += one.high / (double)at->row_count;
+    }
+}
+
+/* Rows of a table that nothing looked up have no gradient at all, whatever is rounded. */
+static bool is_untouched(const tensor_place *weights, const double *row, int64_t count)
+{
+    bool zero = strstr(weights->name, ".table") != NULL;
+    for (int64_t i = 0; i < count && zero; i++)
+        zero = row[i] == 0;
+    return zero;
+}
+
+/* Fills most with the errors of the directions, and answers how far their root mean square may make them all shorter or
+   longer, as a part; *squares: their mean square. */
+static double direction_errors(const comparison *self, const tensor_place *weights, double *most, double *clipped)
+{
+    const int rank = weights->shape.rank;
+    const double *gradient = gradient_of(self, weights->parameter), error = gradient_error(self, weights->parameter);
+    matrix_place at = {.rows = find(self, weights->parameter, STATE_ROW),
+                       .columns = find(self, weights->parameter, STATE_COLUMN),
+                       .row_count = rank < 2 ? 1 : weights->shape.extent[rank - 2],
+                       .column_count = rank < 2 ? weights->count : weights->shape.extent[rank - 1]};
+    const tensor_place *squares_of = find(self, weights->parameter, STATE_SECOND);
+    double squares = 0, off = 0;
+    for (int64_t i = 0; i < weights->count; i++) {
+        const int64_t matrix = i / (at.row_count * at.column_count);
+        double direction;
+        at.row = i / at.column_count;
+        at.column = matrix * at.column_count + i % at.column_count;
+        if (rank >= 2 && i % (at.row_count * at.column_count) == 0)
+            mean_of_rows(self, &at, matrix, error);
+        const bool untouched = rank >= 2 && is_untouched(weights, gradient + at.row * at.column_count, at.column_count);
+        most[i] = rank < 2 ? vector_error(self, squares_of, i, gradient[i], error, &direction)
+                           : matrix_error(self, &at, gradient[i], untouched ? 0 : error, &direction);
+        squares += direction * direction / (double)weights->count;
+        off += most[i] * most[i] / (double)weights->count;
+    }
+    const double root = sqrt(squares);
+    *clipped = fmax(1, root);
+    return (fmax(1, root + sqrt(off)) - fmax(1, root - sqrt(off))) / *clipped;
+}
+
+static void adafactor_errors(const comparison *self, const tensor_place *weights, double rate, double *most)
+{
+    double clipped;
+    const double size = adafactor_size(self, weights, rate);
+    const double share = direction_errors(self, weights, most, &clipped);
+    const double all = self->bar * program_largest(self, weights) + FLOOR * largest_of_all(self, STATE_WEIGHTS) +
+                       share * program_largest(self, weights);
+    for (int64_t i = 0; i < weights->count; i++)
+        most[i] = all + size / clipped * most[i] * (1 + share);
+}
+
+static void weights_errors(const comparison *self, const tensor_place *weights, double *most)
+{
+    const int rule = self->expected->rules[weights->parameter];
+    const step_values *values = values_of(self);
+    const double rate =
+        values->scalars[SCALAR_RATE] * (rule < 0 ? 0 : self->expected->rate_factors[weights->parameter]);
+    const bool is_adam = rule == TUFF_ADAMW || rule == TUFF_ADAM;
+    if (rule == TUFF_ADAFACTOR) {
+        adafactor_errors(self, weights, rate, most);
+        return;
+    }
+    const double all = rule < 0 ? 0
+                       : is_adam || rule == TUFF_LION
+                           ? self->bar * program_largest(self, weights) + FLOOR * largest_of_all(self, STATE_WEIGHTS)
+                           : linear_error(self, weights);
+    const double gradient = is_adam || rule == TUFF_LION ? gradient_error(self, weights->parameter) : 0;
+    const tensor_place *first = find(self, weights->parameter, STATE_FIRST),
+                       *second = find(self, weights->parameter, STATE_SECOND);
+    for (int64_t i = 0; i < weights->count; i++) {
+        most[i] = all;
+        if (is_adam)
+            most[i] += adam_error(self, values->value[second->offset + i], rate, gradient);
+        if (rule == TUFF_LION)
+            most[i] += lion_error(self, first->offset + i, rate, gradient);
+    }
+}
+
+/* Of second moments, which are of squares: (g + e)^2 - g^2 = 2 g e + e^2. */
+static double squares_error(const comparison *self, const tensor_place *place)
+{
+    const double share = 1 - self->expected->options.beta2, gradient = gradient_error(self, place->parameter);
+    return 2 * sqrt(share * program_largest(self, place)) * gradient + share * gradient * gradient;
+}
+
+void program_allow(const comparison *self, const tensor_place *place, double *most)
+{
+    const bool is_factor = place->kind == STATE_ROW || place->kind == STATE_COLUMN ||
+                           (place->kind == STATE_SECOND && self->expected->rules[place->parameter] == TUFF_ADAFACTOR);
+    double same = 0;
+    if (place->kind == STATE_WEIGHTS || place->kind == STATE_AVERAGE)
+        weights_errors(self, find(self, place->parameter, STATE_WEIGHTS), most);
+    else if (place->kind == STATE_FIRST)
+        same = linear_error(self, place);
+    else if (place->kind == STATE_SECOND && !is_factor)
+        same = squares_error(self, place);
+    const double gradient = is_factor ? gradient_error(self, place->parameter) : 0;
+    for (int64_t i = 0; i < place->count; i++) {
+        if (is_factor)
+            most[i] = self->bar * values_of(self)->value[place->offset + i] +
+                      state_interval(self, place->offset + i, gradient).high -
+                      values_of(self)->value[place->offset + i];
+        else if (place->kind != STATE_WEIGHTS && place->kind != STATE_AVERAGE)
+            most[i] = same;
+        most[i] *= self->steps_run;
+    }
+}
+
+double program_allow_scalar(const comparison *self, step_scalar which)
+{
+    const step_values *values = values_of(self);
+    const double value = fabs(values->scalars[which]), bar = which == SCALAR_RATE ? 1e-5 : self->bar * self->steps_run;
+    return bar * fmax(value, FLT_MIN) + NOISE * values->scalar_noise[which];
+}

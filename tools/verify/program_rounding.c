@@ -1,0 +1,112 @@
+/* What is stored with 16 bits, as the documentation of tuff_precision says it: intermediates, and copies of the sources
+   that matmuls read. Assigned values keep their bits, and so does what they are computed from element by element,
+   scalars, results of reductions, and statistics. Sums of kernels are f32 whatever the precision. This says it once
+   more, without the compiler, and allows no less: a fused kernel rounds fewer values. */
+#include "tools/verify/program_rounding.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+/* Sums in f32 of some hundred terms are good to so many bits. */
+#define SUM_BITS 21
+/* A reduction of so many elements to one makes statistics of them. */
+#define FEWEST_REDUCED 16
+
+typedef struct marking {
+    const tuff_graph *graph;
+    bool *precise, *statistic;
+} marking;
+
+tuff_precision program_precision(const program_recipe *recipe)
+{
+    static const tuff_precision precisions[] = {TUFF_PRECISION_F32, TUFF_PRECISION_F16, TUFF_PRECISION_BF16};
+    return precisions[program_choice(recipe, FIELD_PRECISION)];
+}
+
+double program_rounding_stretch(int index)
+{
+    static const double stretches[PROGRAM_GRIDS] = {1, 1.19, 1.41, 1.71};
+    return stretches[index];
+}
+
+static bool sums(const node *at)
+{
+    const op_pattern pattern = tuff__op_info(at->op)->pattern;
+    return pattern == PATTERN_REDUCTION || pattern == PATTERN_SCAN || pattern == PATTERN_SCATTER ||
+           pattern == PATTERN_MATMUL;
+}
+
+static void mark(const marking *self)
+{
+    for (int i = self->graph->node_count - 1; i >= 0; i--) {
+        const node *at = self->graph->nodes[i];
+        const bool passes =
+            tuff__op_is_elementwise(at->op) || tuff__op_is_view(at->op) || at->op == OP_PAD || at->op == OP_CONCAT;
+        for (int k = 0; k < at->input_count && (at->op == OP_ASSIGN || (passes && self->precise[i])); k++)
+            self->precise[at->inputs[k]->node->id] = true;
+    }
+    for (int i = 0; i < self->graph->node_count; i++) {
+        const node *at = self->graph->nodes[i];
+        const bool passes = tuff__op_is_elementwise(at->op) || (tuff__op_is_view(at->op) && at->op != OP_EXPAND);
+        if (tuff__op_info(at->op)->pattern == PATTERN_REDUCTION)
+            self->statistic[i] =
+                tuff_shape_count(at->inputs[0]->shape) >= FEWEST_REDUCED * tuff_shape_count(at->outputs[0].shape);
+        self->statistic[i] |= at->op == OP_ATTENTION_LSE;
+        for (int k = 0; k < at->input_count && passes; k++)
+            self->statistic[i] |= self->statistic[at->inputs[k]->node->id];
+    }
+}
+
+/* Bits that a result keeps; 0: all of a double. */
+static unsigned char bits_of(const marking *self, const node *at, unsigned char stored)
+{
+    const bool untouched = tuff__op_is_view(at->op) || tuff__op_is_source(at->op) || at->op == OP_ASSIGN ||
+                           at->op == OP_PAD || at->op == OP_CONCAT || !tuff__dtype_is_float(at->outputs[0].dtype);
+    const bool adds_up = tuff__op_info(at->op)->pattern != PATTERN_MATMUL && sums(at);
+    if (untouched)
+        return 0;
+    if (!adds_up && !self->precise[at->id] && !self->statistic[at->id] && at->outputs[0].shape.rank > 0)
+        return stored;
+    return sums(at) ? SUM_BITS : 0;
+}
+
+/* Whether a matmul reads an f32 source, of which it gets a copy. */
+static bool reads_source(const node *at)
+{
+    bool found = false;
+    for (int i = 0; i < at->input_count && at->op == OP_MATMUL; i++) {
+        const node *from = at->inputs[i]->node;
+        while (tuff__op_is_view(from->op))
+            from = from->inputs[0]->node;
+        found |= tuff__op_is_source(from->op);
+    }
+    return found;
+}
+
+tuff_status program_rounding_make(const tuff_graph *graph, tuff_precision precision, program_rounding *out)
+{
+    const size_t count = (size_t)graph->node_count + 1;
+    const unsigned char stored = precision == TUFF_PRECISION_F16 ? 11 : precision == TUFF_PRECISION_BF16 ? 8 : SUM_BITS;
+    marking self = {.graph = graph, .precise = calloc(2 * count, sizeof(bool))};
+    *out = (program_rounding){.results = calloc(count, 1), .operands = calloc(count, 1)};
+    if (self.precise == NULL || out->results == NULL || out->operands == NULL) {
+        free(self.precise);
+        return FAIL(TUFF_E_OOM_HOST, "random program: roundings");
+    }
+    self.statistic = self.precise + count;
+    mark(&self);
+    for (int i = 0; i < graph->node_count; i++) {
+        out->results[i] = bits_of(&self, graph->nodes[i], stored);
+        out->operands[i] = precision != TUFF_PRECISION_F32 && reads_source(graph->nodes[i]) ? stored : 0;
+    }
+    free(self.precise);
+    return TUFF_OK;
+}
+
+void program_rounding_free(program_rounding *self)
+{
+    free(self->results);
+    free(self->operands);
+    *self = (program_rounding){.results = NULL};
+}
