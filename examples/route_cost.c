@@ -321,8 +321,7 @@ static tuff_tensor *sense(policy *p, const state *now)
     return tuff_relu(example_norm(p->b, example_linear(p->b, tuff_concat(seen, 3, 1), "state.lin1"), "state.ln"));
 }
 
-/* X_i += g·d·(1 - visited_i / 2), where gate and delta are update.gate1 and update.delta1 of [X_i, s]; then the
-   layers. */
+/* X_i += g·d·(1 - visited_i / 2), gate and delta being update.gate1 and update.delta1 of [X_i, s]; then the layers. */
 static tuff_tensor *update(policy *p, const state *now, tuff_tensor *gate, tuff_tensor *delta)
 {
     tuff_tensor *g = tuff_sigmoid(example_linear(p->b, tuff_relu(gate), "update.gate2"));

@@ -24,8 +24,8 @@ tuff_tensor *example_turned(tuff_tensor *matrix);
 tuff_tensor *example_joined(tuff_tensor *x, tuff_tensor *y, int axis);
 /* count values [B] or [B,n] as [B,count] or [B,count,n]. */
 tuff_tensor *example_stacked(tuff_tensor *const *values, int64_t count);
-/* Positions as of Vaswani et al. (2017), [count,width]: sin and cos of i · 10000^(-2k / width) in columns 2k, 2k +
-   1. */
+/* Positions as of Vaswani et al. (2017), [count,width]: in columns 2k, 2k + 1 sin and cos of
+   i · 10000^(-2k / width). */
 tuff_tensor *example_positions(tuff_graph *graph, int64_t count, int64_t width);
 /* Attention of heads as programs without a fused kernel compute it, with scores and probabilities in memory: q, k, v
    [B,T,h,D] -> the same. bias is added to the scores [B,h,T,T]; dropout is of the probabilities. */
