@@ -11,9 +11,10 @@
 #include "parameters.h"
 #include "trial.h"
 
-static const double bar = 2e-5;         /* of a tensor's largest element */
-static const double noise_bar = 2e-6;   /* of the norm of all gradients */
-static const double weight_noise = 0.2; /* of constant parameters, so that nothing hides behind zeros and ones */
+static const double bar = 2e-5;          /* of a tensor's largest element */
+static const double noise_bar = 2e-6;    /* of the norm of all gradients */
+static const double scalar_noise = 4e-6; /* of losses and other numbers of rank 0, whose terms may cancel */
+static const double weight_noise = 0.2;  /* of constant parameters, so that nothing hides behind zeros and ones */
 
 typedef struct side {
     tuff_device *device;
@@ -89,7 +90,8 @@ static void compare_output(verdict *self, const side *got, const side *wanted, c
     double part = NAN;
     if (a && b && count == same) {
         const bool is_gradient = strncmp(name, "grad.", 5) == 0;
-        const double noise = 1e-7 + (is_gradient ? noise_bar * wanted->trial.gradient_norm : 0);
+        const double rounding = count == 1 ? scalar_noise : 1e-7;
+        const double noise = is_gradient ? 1e-7 + noise_bar * wanted->trial.gradient_norm : rounding;
         part = example_distance(a, b, count) / (bar * example_largest(b, count) + noise);
     }
     take(self, part, name);
