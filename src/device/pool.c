@@ -58,7 +58,8 @@ bool tuff__pool_trim(tuff_device *device)
 
 bool tuff__pool_relieves(tuff_device *device, tuff_status status)
 {
-    return (status == TUFF_E_OOM_DEVICE || status == TUFF_E_OOM_HOST) && tuff__pool_trim(device);
+    return (status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE) &&
+           tuff__device_lost_or(device, status) != TUFF_E_DEVICE_LOST && tuff__pool_trim(device);
 }
 
 /* The smallest idle buffer of at least size bytes that wastes at most a quarter of itself. */
