@@ -96,6 +96,8 @@ typedef struct driver {
     const char *(*build_options)(driver_device *device);
 
     tuff_status (*buffer_create)(driver_device *device, uint64_t size, driver_buffer **buffer); /* contents undefined */
+    /* May be NULL. The same where buffer_create finds no memory: also where the device is slow to reach it. */
+    tuff_status (*buffer_create_anywhere)(driver_device *device, uint64_t size, driver_buffer **buffer);
     void (*buffer_destroy)(driver_device *device, driver_buffer *buffer); /* waits until no submission uses it */
     /* The source may be reused on return; ordered before later submissions and after earlier ones. */
     tuff_status (*buffer_write)(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,

@@ -117,6 +117,12 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
     tuff_status status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
     if (tuff__pool_relieves(device, status))
         status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
+    if (status != TUFF_E_OOM_DEVICE || device->lost || !calls->buffer_create_anywhere)
+        return status;
+    status = calls->buffer_create_anywhere(device->handle, memory->size, &memory->buffer);
+    if (status == TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "%s: its memory is full: a buffer of %llu bytes may be slow to reach",
+                  device->info.selector, (unsigned long long)memory->size);
     return status;
 }
 

@@ -163,7 +163,8 @@ bool tuff__cl_is_lost(driver_device *device)
     }
     if (event)
         tuff__cl.ReleaseEvent(event);
-    return error != CL_SUCCESS && error != CL_OUT_OF_HOST_MEMORY;
+    return error == CL_OUT_OF_RESOURCES ||
+           (error != CL_SUCCESS && tuff__cl_fail(error, "clEnqueueMarkerWithWaitList") == TUFF_E_DEVICE_LOST);
 }
 
 /* Goes on after a command that ended in an error, so that the ring is empty where it can be; answers the first one. */

@@ -191,7 +191,9 @@ static tuff_status open_device(int index, driver_device **out)
     VkPhysicalDeviceType type = device->physical.properties.properties.deviceType;
     /* One command may take seconds on a CPU, whose submissions cost little; with GPUs it is the other way round. */
     device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
-    device->mapped = type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    device->mapped = tuff__vulkan_is_reached(&device->physical);
+    device->reads_copies = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    tuff__pace_begin(&device->pace, type != VK_PHYSICAL_DEVICE_TYPE_CPU);
     if (status == TUFF_OK)
         status = create_device(device);
     if (status == TUFF_OK)
@@ -252,6 +254,7 @@ const driver tuff__driver_vulkan = {
     .identity = identity,
     .build_options = build_options,
     .buffer_create = tuff__vulkan_new_buffer,
+    .buffer_create_anywhere = tuff__vulkan_new_buffer_anywhere,
     .buffer_destroy = tuff__vulkan_drop_buffer,
     .buffer_write = tuff__vulkan_write,
     .buffer_read = tuff__vulkan_read,
