@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compile/schedule/cost.h"
 #include "exec/executable.h"
 
 /* Where a buffer lies, in whole vectors of four. What has no elements may lie at the end of its memory, where there is
@@ -168,6 +169,17 @@ static void build_copy(executable *self, int index)
     snprintf(self->records[index].name, sizeof self->records[index].name, "copy");
 }
 
+/* How long the launch takes, for drivers that must not let it take too long. */
+static void predict(executable *self, int index)
+{
+    const task_record *record = &self->records[index];
+    command *into = &self->commands[index];
+    into->seconds =
+        tuff__cost_seconds(&self->launches.policy.target, record->operations,
+                           (double)(record->bytes_read + record->bytes_written),
+                           into->kind == COMMAND_DISPATCH ? into->group_count : 0);
+}
+
 static tuff_status build_commands(executable *self, const recording_options *options, parameter_block *block)
 {
     for (int i = 0; i < self->command_count; ++i) {
@@ -178,6 +190,7 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         else
             TRY(build_launch(self, i, block));
         TRY(tuff__describe_launch(self, i, &self->records[i]));
+        predict(self, i);
     }
     TRY(get_programs(self, options));
     const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
