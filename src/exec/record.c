@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compile/lower/loop_limit.h"
 #include "compile/schedule/cost.h"
 #include "exec/executable.h"
 
@@ -169,15 +170,26 @@ static void build_copy(executable *self, int index)
     snprintf(self->records[index].name, sizeof self->records[index].name, "copy");
 }
 
+/* Operations of a launch, about: those of products where it has some, else what every element takes; and never less than
+   its loops go round, whatever they are for. */
+static double operations_of(const launch *kernel, const task_record *record)
+{
+    const double elements = (double)record->items * (kernel->chain.value_count + 1);
+    const double items = (double)kernel->groups * kernel->local_size;
+    const double steps = kernel->kind == LAUNCH_KERNEL ? tuff__loop_steps(kernel) * items : 0;
+    const double most = record->operations > elements ? record->operations : elements;
+    return steps > most ? steps : most;
+}
+
 /* How long the launch takes, for drivers that must not let it take too long. */
 static void predict(executable *self, int index)
 {
+    const launch *kernel = &self->launches.launches[index];
     const task_record *record = &self->records[index];
     command *into = &self->commands[index];
-    into->seconds =
-        tuff__cost_seconds(&self->launches.policy.target, record->operations,
-                           (double)(record->bytes_read + record->bytes_written),
-                           into->kind == COMMAND_DISPATCH ? into->group_count : 0);
+    const double bytes = (double)(record->bytes_read + record->bytes_written);
+    into->seconds = tuff__cost_seconds(&self->launches.policy.target, operations_of(kernel, record), bytes,
+                                       into->kind == COMMAND_DISPATCH ? into->group_count : 0);
 }
 
 static tuff_status build_commands(executable *self, const recording_options *options, parameter_block *block)
