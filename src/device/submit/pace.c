@@ -63,7 +63,8 @@ static double predict_all(const pace *self, const pace_mark *mark)
 
 void tuff__pace_submitted(const pace *self, pace_mark *mark, bool is_idle)
 {
-    mark->begin = self->is_on && is_idle ? tuff__pace_clock() : 0;
+    mark->submitted = self->is_on ? tuff__pace_clock() : 0;
+    mark->was_idle = is_idle;
 }
 
 /* Each share of a submission that took `ratio` times as long as predicted. The device's own figure follows what is
@@ -87,25 +88,30 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
     self->version++;
 }
 
-static void learn(pace *self, const pace_mark *mark, double seconds)
+/* is_exact: it took so long; else at most so long, of which nothing follows but that the prediction was too high. */
+static void learn(pace *self, const pace_mark *mark, double seconds, bool is_exact)
 {
     const double predicted = predict_all(self, mark);
-    if (predicted <= 0 || (seconds < LEAST_SECONDS && predicted <= LEAST_SECONDS))
+    const double told = seconds < LEAST_SECONDS ? LEAST_SECONDS : seconds;
+    if (predicted <= 0 || (told > predicted && (!is_exact || seconds < LEAST_SECONDS)))
         return;
-    const double told = seconds < LEAST_SECONDS ? LEAST_SECONDS : seconds, ratio = told / predicted;
+    const double ratio = told / predicted;
     if (ratio > 1.05 || ratio < 0.95)
         correct(self, mark, ratio);
 }
 
+/* It began when it was submitted, if nothing was ahead, else when the one before it was seen to end, if that was seen in
+   time. */
 void tuff__pace_ended(pace *self, const pace_mark *mark, bool waited)
 {
     if (!self->is_on)
         return;
-    const uint64_t begin = mark->begin > 0 ? mark->begin : self->fresh ? self->seen : 0;
+    const uint64_t now = tuff__pace_clock();
+    const bool is_exact = waited && (mark->was_idle || self->fresh);
+    const bool is_behind = is_exact && !mark->was_idle && self->seen > mark->submitted;
+    const uint64_t begin = is_behind ? self->seen : mark->submitted;
+    if (mark->submitted > 0)
+        learn(self, mark, (double)(now - begin) * 1e-9, is_exact);
+    self->seen = now;
     self->fresh = waited;
-    if (!waited)
-        return;
-    self->seen = tuff__pace_clock();
-    if (begin > 0)
-        learn(self, mark, (double)(self->seen - begin) * 1e-9);
 }

@@ -36,7 +36,8 @@ typedef struct pace_mark {
     const pace_share *shares; /* not owned; NULL: only `own` */
     int count;
     pace_share own;
-    uint64_t begin; /* when it was submitted to an idle queue; 0: others were ahead */
+    uint64_t submitted;
+    bool was_idle; /* the queue had nothing else to do then */
 } pace_mark;
 
 /* The clock, in nanoseconds; tests replace it. */
@@ -47,7 +48,7 @@ void tuff__pace_begin(pace *self, bool is_on);
 double tuff__pace_predict(const pace *self, const pace_share *share);
 /* Into how many parts a dispatch of so many groups is to be split. */
 uint64_t tuff__pace_parts(const pace *self, const pace_share *share, uint64_t groups);
-/* Notes a submission; is_idle: the queue had nothing else to do. */
+/* Notes a submission; is_idle: nothing else was under way. */
 void tuff__pace_submitted(const pace *self, pace_mark *mark, bool is_idle);
 /* Its end was seen, after a wait for it or, where waited is false, some time later. In the order of submission. */
 void tuff__pace_ended(pace *self, const pace_mark *mark, bool waited);

@@ -7,7 +7,7 @@
 
 #define SECOND 1e9
 
-enum { BUFFERS = 512 };
+enum { BUFFERS = 4096, FENCES = 256 };
 
 static struct {
     double now, busy;  /* nanoseconds */
@@ -25,7 +25,7 @@ static int recorded_count;
 static struct {
     VkFence fence;
     double end;
-} fences[MAX_IN_FLIGHT];
+} fences[FENCES];
 static int fence_count;
 
 static vulkan_api truth;
@@ -62,7 +62,7 @@ static double *end_of(VkFence fence)
     for (int i = 0; i < fence_count; i++)
         if (fences[i].fence == fence)
             return &fences[i].end;
-    assert_true(fence_count < MAX_IN_FLIGHT);
+    assert_true(fence_count < FENCES);
     fences[fence_count].fence = fence;
     return &fences[fence_count++].end;
 }
