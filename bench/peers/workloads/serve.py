@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--compile-limit", type=int, default=300, help="seconds after which a compilation is given up")
     parser.add_argument("--verify", metavar="FILE")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     module = importlib.import_module(options.workload)
     torch.set_num_threads(options.threads)
     if options.verify:
