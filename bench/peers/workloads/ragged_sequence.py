@@ -83,6 +83,7 @@ class Before(Form):
     asks the host which samples count."""
 
     reads_loss = True
+    compiles = False
 
     def layer(self, i):
         return {name: self.p[f"layers.{i}.{name}"] for name in transformer.NAMES}
@@ -134,6 +135,8 @@ class Before(Form):
 
 class After(Before):
     """Three lookups of types; the tokens of a sample are slices, joined, padded and stacked."""
+
+    compiles = True
 
     def sequence(self, context, query, before, now):
         step, start, end = self.kinds

@@ -32,7 +32,7 @@ def make(options, module, name, answer):
     kind = module.FORMS.get(form)
     begin = time.perf_counter()
     if kind is None or (compiled and not kind.compiles):
-        answer(dict(form=name, error="there is no such form" if kind is None else "has no graph: the host reads within"))
+        answer(dict(form=name, error="there is no such form" if kind is None else "has no graph that compiles"))
         return None
     try:
         made = workload.Training(module, form, module.SIZES, options.batch, bool(compiled), options.compile_limit)
