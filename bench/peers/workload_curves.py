@@ -3,10 +3,10 @@
 
     build/examples/dotgat --steps 2000 --set dropout=0 --save-batches dotgat.batches
     build/examples/dotgat --steps 2000 --set dropout=0 --log-every 20 --log dotgat.csv
-    build/pytorch/bin/python bench/peers/workload_curves.py train dotgat.batches dotgat-pytorch.csv
+    build/pytorch/bin/python bench/peers/workload_curves.py train dotgat.batches dotgat-pytorch.csv [--double] [--steps N]
     build/pytorch/bin/python bench/peers/workload_curves.py compare --svg curves.svg dotgat=dotgat.csv,dotgat-pytorch.csv
 
-A curve is the mean of the loss since the line before. k1_tree draws its batches on the device: its words and its draws
+A curve is the mean of the loss since the line before. --double shows how much of a difference is rounding. k1_tree draws its batches on the device: its words and its draws
 are made here once more. Weights have the names of the program, see examples/*.c. Written from the models' formulas,
 without code of tuff. Dropout must be 0.
 """
@@ -69,7 +69,7 @@ def encoder_layer(p, name, h, heads):
 class Dotgat:
     def __init__(self, config, fixed):
         self.heads, self.messages = int(config["n"]), int(config["S"])
-        self.seen = torch.tensor(fixed["C"], dtype=torch.float32)
+        self.seen = torch.tensor(fixed["C"], dtype=torch.get_default_dtype())
         self.ties = torch.tensor(fixed["learn_mask"], dtype=torch.bool)
 
     @staticmethod
@@ -109,7 +109,7 @@ class VisionBdh:
         frequency = (65536 ** (-pair.double() / code) / (2 * math.pi)).float()
         turns = torch.arange(tokens).float()[:, None] * frequency
         phase = turns.remainder(1) * (2 * math.pi)
-        self.cos, self.sin = phase.cos(), phase.sin()
+        self.cos, self.sin = (table.to(torch.get_default_dtype()) for table in (phase.cos(), phase.sin()))
 
     @staticmethod
     def norm(x):
@@ -142,7 +142,8 @@ class RaggedSequence:
 
     def loss(self, p, batch):
         action = F.one_hot(batch["actions"].long(), 5)
-        rows = torch.cat((batch["states"], action, batch["rewards"][..., None], batch["next_states"]), -1).float()
+        numbers = (batch["states"], action, batch["rewards"][..., None], batch["next_states"])
+        rows = torch.cat([x.to(p["Wc"].dtype) for x in numbers], -1)
         width = len(p["m_start"])
         cells = self.grid * batch["query_states"][:, 0] + batch["query_states"][:, 1]
         table = torch.cat((F.linear(rows, p["Wc"], p["bc"]).flatten(0, 1), F.embedding(cells, p["Eq"]),
@@ -280,13 +281,15 @@ def rate_at(config, step):
     return rate * (last + (1 - last) * (1 + math.cos(math.pi * (at - warmup) / (total - warmup))) / 2)
 
 
-def train(path, out, every=20, steps=None):
+def train(path, out, every, steps):
     config, tensors = read_file(path)
     if config["dropout"] or config["accumulate"] > 1:
         raise SystemExit("dropout must be 0, and batches not accumulated")
+    dtype = torch.get_default_dtype()
     inputs = {name[6:]: values for name, values in tensors.items() if name.startswith("input.")}
     model = MODELS[config["example"]](config, inputs)
-    p = {name[6:]: torch.tensor(values).requires_grad_() for name, values in tensors.items() if name[:6] == "param."}
+    p = {name[6:]: torch.tensor(values, dtype=dtype).requires_grad_()
+         for name, values in tensors.items() if name[:6] == "param."}
     optimizer = torch.optim.AdamW(p.values(), lr=config["lr"], betas=(config["beta1"], config["beta2"]),
                                   eps=config["eps"], weight_decay=config["weight_decay"])
     total, count = torch.zeros(()), 0
@@ -294,12 +297,13 @@ def train(path, out, every=20, steps=None):
     with open(out, "w", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(["step", "loss", "learning rate"])
-        for step in range(int(config["steps"]) if steps is None else steps):
+        for step in range(steps or int(config["steps"])):
             if hasattr(model, "batch"):
                 batch = model.batch(step)
             else:
                 batch = {name: torch.from_numpy(values[step].copy()) for name, values in inputs.items()
                          if values.shape[0] == config["steps"]}
+                batch = {name: x.to(dtype) if x.is_floating_point() else x for name, x in batch.items()}
             optimizer.param_groups[0]["lr"] = rate_at(config, step)
             optimizer.zero_grad()
             loss = model.loss(p, batch)
@@ -372,9 +376,13 @@ def compare(words):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) >= 4 and sys.argv[1] == "train":
-        train(sys.argv[2], sys.argv[3], *(int(word) for word in sys.argv[4:6]))
-    elif len(sys.argv) >= 3 and sys.argv[1] == "compare":
-        compare(sys.argv[2:])
+    words = sys.argv[1:]
+    if words[:1] == ["train"] and len(words) >= 3:
+        if "--double" in words:
+            torch.set_default_dtype(torch.float64)
+        numbers = {name: int(words[words.index(name) + 1]) for name in ("--steps", "--every") if name in words}
+        train(words[1], words[2], numbers.get("--every", 20), numbers.get("--steps"))
+    elif words[:1] == ["compare"] and len(words) >= 2:
+        compare(words[1:])
     else:
         raise SystemExit(__doc__)
