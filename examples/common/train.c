@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "batches.h"
 #include "check.h"
 #include "parameters.h"
 
@@ -239,9 +240,13 @@ int example_main(const example *model, int count, char **words)
     example_options options;
     int code = 2;
     if (example_options_read(model, count, words, &options)) {
+        code = 0;
         if (options.help)
             example_options_help(model);
-        code = options.help ? 0 : options.checks > 0 ? example_check(model, &options) : example_train(model, &options);
+        else if (options.checks > 0)
+            code = example_check(model, &options);
+        else
+            code = options.save_batches ? example_save_batches(model, &options) : example_train(model, &options);
     }
     example_options_free(&options);
     return code;
