@@ -52,12 +52,24 @@ vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperti
     return (vulkan_upload_queue){.family = compute_family, .index = has_two ? 1 : 0, .is_second = has_two};
 }
 
+enum { MAX_FAMILIES = 32 };
+
+/* In two calls: SwiftShader fills all that there is room for. */
+static uint32_t list_families(const vulkan_api *vk, VkPhysicalDevice handle, VkQueueFamilyProperties *families)
+{
+    uint32_t count = 0;
+    vk->vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, NULL);
+    if (count > MAX_FAMILIES)
+        count = MAX_FAMILIES;
+    vk->vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families);
+    return count;
+}
+
 /* False where no family computes. */
 static bool choose_queues(VkPhysicalDevice handle, vulkan_physical *physical)
 {
-    VkQueueFamilyProperties families[32];
-    uint32_t count = sizeof families / sizeof *families;
-    physical->vk->vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families);
+    VkQueueFamilyProperties families[MAX_FAMILIES];
+    const uint32_t count = list_families(physical->vk, handle, families);
     if (!find_queue_family(families, count, &physical->queue_family, &physical->timestamp_bits))
         return false;
     physical->upload = tuff__vulkan_choose_upload_queue(families, count, physical->queue_family);
@@ -67,9 +79,9 @@ static bool choose_queues(VkPhysicalDevice handle, vulkan_physical *physical)
 /* The application's queue serves uploads too. */
 static tuff_status take_queue(const tuff_vulkan_handles *application, vulkan_physical *physical)
 {
-    VkQueueFamilyProperties families[32];
-    uint32_t count = sizeof families / sizeof *families, family = application->queue_family;
-    physical->vk->vkGetPhysicalDeviceQueueFamilyProperties(physical->handle, &count, families);
+    VkQueueFamilyProperties families[MAX_FAMILIES];
+    const uint32_t count = list_families(physical->vk, physical->handle, families);
+    const uint32_t family = application->queue_family;
     if (family >= count)
         return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: queue family %u of a device that has %u", family, count);
     if (!(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT))
