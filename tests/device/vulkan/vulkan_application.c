@@ -252,6 +252,10 @@ static const void *choose_features(VkPhysicalDevice physical, enabled_features e
         return NULL;
     if (enabled == ENABLED_TIMELINE)
         return &out.timeline;
+    if (enabled == ENABLED_STORAGE) {
+        has.core.features = out.core.features = (VkPhysicalDeviceFeatures){0};
+        has.of12.shaderFloat16 = has.of12.shaderInt8 = VK_FALSE;
+    }
     (enabled == ENABLED_ALL ? enable_by_version : enable_apart)(&has, &out);
     return &out.core;
 }

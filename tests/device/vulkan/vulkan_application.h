@@ -19,6 +19,7 @@
 typedef enum enabled_features {
     ENABLED_ALL,      /* what tuff uses, by the structures of versions 1.1 to 1.3 */
     ENABLED_APART,    /* the same by a structure for each subject */
+    ENABLED_STORAGE,  /* elements of 8 and 16 bits, but no arithmetic with them */
     ENABLED_TIMELINE, /* timelineSemaphore alone */
     ENABLED_NONE,     /* and no extension; tuff is told of Vulkan 1.1 */
 } enabled_features;

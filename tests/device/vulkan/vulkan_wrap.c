@@ -238,6 +238,28 @@ static void what_is_not_enabled_is_not_used(void **state)
     for_each_application(ENABLED_NONE, do_without);
 }
 
+/* Kernels load and store narrow elements where only that is enabled. */
+static void store_only(application *app)
+{
+    tuff_device_info info;
+    tuff_device *device = wrap(app);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
+    assert_false(info.half_arithmetic || info.int64);
+    work self = make_work(app, device, TUFF_F16);
+    submit_work(app, &(application_work){.to = &self.from, .word = 0x42004200});
+    run_plan(self.plan);
+    assert_int_equal(tuff_device_wait(device), TUFF_OK);
+    expect_words(&self.to, 0x47004700);
+    destroy_work(app, &self);
+    tuff_device_close(device);
+}
+
+static void storage_is_enabled_alone(void **state)
+{
+    (void)state;
+    for_each_application(ENABLED_STORAGE, store_only);
+}
+
 /* A wrapped device of which everything is enabled is the one that tuff opens, by both ways to name features. */
 static void expect_same_features(application *app)
 {
@@ -560,17 +582,12 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(semaphores_order_the_work_of_both),
-        cmocka_unit_test(one_queue_needs_no_semaphore),
-        cmocka_unit_test(lent_arrays_are_written_in_order),
-        cmocka_unit_test(what_is_not_enabled_is_not_used),
-        cmocka_unit_test(what_is_enabled_is_used),
-        cmocka_unit_test(wrong_objects_are_refused),
-        cmocka_unit_test(timelines_never_go_back),
-        cmocka_unit_test(applications_keep_their_objects),
-        cmocka_unit_test(threads_and_devices_share_a_queue),
-        cmocka_unit_test(a_lost_device_stays_lost),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(semaphores_order_the_work_of_both), cmocka_unit_test(one_queue_needs_no_semaphore),
+        cmocka_unit_test(lent_arrays_are_written_in_order),  cmocka_unit_test(what_is_not_enabled_is_not_used),
+        cmocka_unit_test(storage_is_enabled_alone),          cmocka_unit_test(what_is_enabled_is_used),
+        cmocka_unit_test(wrong_objects_are_refused),         cmocka_unit_test(timelines_never_go_back),
+        cmocka_unit_test(applications_keep_their_objects),   cmocka_unit_test(threads_and_devices_share_a_queue),
+        cmocka_unit_test(a_lost_device_stays_lost),          cmocka_unit_test(memory_may_run_out),
     };
 #if defined(TUFF_WITH_SHADERC) && !TUFF_WITH_SHADERC
     puts("this build compiles no GLSL");
