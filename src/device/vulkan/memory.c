@@ -66,9 +66,9 @@ static tuff_status allocate(driver_device *device, const VkMemoryRequirements *r
         .allocationSize = memory->size,
         .memoryTypeIndex = (uint32_t)type,
     };
-    TRY(VULKAN(vkAllocateMemory, device->handle, &info, NULL, &memory->handle));
+    TRY(VULKAN(device->vk, vkAllocateMemory, device->handle, &info, NULL, &memory->handle));
     if (host || (device->mapped && flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT))
-        TRY(VULKAN(vkMapMemory, device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped));
+        TRY(VULKAN(device->vk, vkMapMemory, device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped));
     return TUFF_OK;
 }
 
@@ -86,11 +86,11 @@ static tuff_status fill_buffer(driver_device *device, uint64_t size, bool host, 
         info.queueFamilyIndexCount = 2;
         info.pQueueFamilyIndices = families;
     }
-    TRY(VULKAN(vkCreateBuffer, device->handle, &info, NULL, &buffer->handle));
+    TRY(VULKAN(device->vk, vkCreateBuffer, device->handle, &info, NULL, &buffer->handle));
     VkMemoryRequirements requirements;
-    tuff__vk.vkGetBufferMemoryRequirements(device->handle, buffer->handle, &requirements);
+    device->vk->vkGetBufferMemoryRequirements(device->handle, buffer->handle, &requirements);
     TRY(allocate(device, &requirements, host, &buffer->memory));
-    return VULKAN(vkBindBufferMemory, device->handle, buffer->handle, buffer->memory.handle, 0);
+    return VULKAN(device->vk, vkBindBufferMemory, device->handle, buffer->handle, buffer->memory.handle, 0);
 }
 
 tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, bool shared,
@@ -110,10 +110,10 @@ tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, boo
 
 void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer)
 {
-    if (buffer->handle)
-        tuff__vk.vkDestroyBuffer(device->handle, buffer->handle, NULL);
+    if (buffer->handle && !buffer->is_imported)
+        device->vk->vkDestroyBuffer(device->handle, buffer->handle, NULL);
     if (buffer->memory.handle)
-        tuff__vk.vkFreeMemory(device->handle, buffer->memory.handle, NULL);
+        device->vk->vkFreeMemory(device->handle, buffer->memory.handle, NULL);
     *buffer = (driver_buffer){0};
 }
 
@@ -136,7 +136,7 @@ tuff_status tuff__vulkan_flush(driver_device *device, const driver_buffer *buffe
     if (buffer->memory.coherent)
         return TUFF_OK;
     VkMappedMemoryRange range = atoms(device, buffer, offset, size);
-    return VULKAN(vkFlushMappedMemoryRanges, device->handle, 1, &range);
+    return VULKAN(device->vk, vkFlushMappedMemoryRanges, device->handle, 1, &range);
 }
 
 tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size)
@@ -144,7 +144,7 @@ tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *
     if (buffer->memory.coherent)
         return TUFF_OK;
     VkMappedMemoryRange range = atoms(device, buffer, offset, size);
-    return VULKAN(vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
+    return VULKAN(device->vk, vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
 }
 
 tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,

@@ -34,7 +34,7 @@ static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, con
     const driver_program *program = step->program;
     uint32_t words[MAX_WORDS];
     memcpy(words, step->words, sizeof words);
-    tuff__vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, program->pipeline);
+    device->vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, program->pipeline);
     for (uint64_t base = 0; base < step->group_count;) {
         grid part = shape_grid(&device->physical, step->group_count - base);
         uint64_t end = base + (uint64_t)part.x * part.y;
@@ -44,13 +44,13 @@ static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, con
                         (unsigned long long)step->group_count);
         /* Parts write different elements, but a validation layer cannot know; they are too long to lose by it. */
         if (base)
-            tuff__vulkan_barrier(commands, compute_stage);
+            tuff__vulkan_barrier(device, commands, compute_stage);
         if (program->word_count) {
             words[program->word_count - 1] = (uint32_t)base;
-            tuff__vk.vkCmdPushConstants(commands, program->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                        program->word_count * 4u, words);
+            device->vk->vkCmdPushConstants(commands, program->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                           program->word_count * 4u, words);
         }
-        tuff__vk.vkCmdDispatch(commands, part.x, part.y, 1);
+        device->vk->vkCmdDispatch(commands, part.x, part.y, 1);
         base = end;
     }
     return TUFF_OK;
@@ -72,9 +72,9 @@ static void bind(driver_device *device, VkCommandBuffer commands, const command 
         .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         .pBufferInfo = buffers,
     };
-    tuff__vk.vkUpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
-    tuff__vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, step->program->layout, 0, 1, &set, 0,
-                                     NULL);
+    device->vk->vkUpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
+    device->vk->vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, step->program->layout, 0, 1, &set, 0,
+                                        NULL);
 }
 
 static tuff_status record_command(driver_device *device, VkCommandBuffer commands, const command *step,
@@ -89,10 +89,10 @@ static tuff_status record_command(driver_device *device, VkCommandBuffer command
         return dispatch(device, commands, step);
     case COMMAND_COPY:
         region = (VkBufferCopy){bindings[0].offset, bindings[1].offset, bindings[0].size};
-        tuff__vk.vkCmdCopyBuffer(commands, bindings[0].buffer->handle, bindings[1].buffer->handle, 1, &region);
+        device->vk->vkCmdCopyBuffer(commands, bindings[0].buffer->handle, bindings[1].buffer->handle, 1, &region);
         return TUFF_OK;
     case COMMAND_FILL_ZERO:
-        tuff__vk.vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
+        device->vk->vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
         return TUFF_OK;
     case COMMAND_PRODUCT: /* stopped at the front door */
         break;
@@ -109,14 +109,15 @@ static tuff_status record_step(driver_device *device, driver_recording *recordin
         *pending | (step->after_copy ? transfer_stage : 0u) | (step->after_dispatch ? compute_stage : 0u);
     /* Timed commands run alone. */
     if ((step->barrier || recording->queries) && from) {
-        tuff__vulkan_barrier(commands, from);
+        tuff__vulkan_barrier(device, commands, from);
         *pending = 0;
     }
     if (recording->queries)
-        tuff__vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, recording->queries, 2 * index);
+        device->vk->vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, recording->queries, 2 * index);
     TRY(record_command(device, commands, step, set));
     if (recording->queries)
-        tuff__vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, recording->queries, 2 * index + 1);
+        device->vk->vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, recording->queries,
+                                        2 * index + 1);
     *pending |= step->kind == COMMAND_DISPATCH ? compute_stage : transfer_stage;
     return TUFF_OK;
 }
@@ -128,14 +129,14 @@ static tuff_status record_segment(driver_device *device, driver_recording *recor
     VkCommandBuffer buffer = recording->segments[segment];
     uint32_t begin = segment * recording->segment_size, end = segment_end(recording, segment);
     VkPipelineStageFlags pending = 0;
-    TRY(tuff__vulkan_begin(buffer, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
+    TRY(tuff__vulkan_begin(device, buffer, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
     if (recording->queries)
-        tuff__vk.vkCmdResetQueryPool(buffer, recording->queries, 2 * begin, 2 * (end - begin));
+        device->vk->vkCmdResetQueryPool(buffer, recording->queries, 2 * begin, 2 * (end - begin));
     for (uint32_t i = begin; i < end; i++) {
         bool has_set = commands[i].kind == COMMAND_DISPATCH && commands[i].program->buffer_count;
         TRY(record_step(device, recording, buffer, &commands[i], i, has_set ? *(*sets)++ : VK_NULL_HANDLE, &pending));
     }
-    return tuff__vulkan_end(buffer);
+    return tuff__vulkan_end(device, buffer);
 }
 
 static void count_descriptors(const command *commands, uint32_t count, uint32_t *sets, uint32_t *descriptors)
@@ -162,7 +163,7 @@ static tuff_status allocate_sets(driver_device *device, driver_recording *record
         .descriptorSetCount = set_count,
         .pSetLayouts = layouts,
     };
-    return VULKAN(vkAllocateDescriptorSets, device->handle, &info, sets);
+    return VULKAN(device->vk, vkAllocateDescriptorSets, device->handle, &info, sets);
 }
 
 /* The descriptor sets of the recording; *sets is freed by the caller, also after a failure. */
@@ -180,7 +181,7 @@ static tuff_status create_sets(driver_device *device, driver_recording *recordin
         .poolSizeCount = 1,
         .pPoolSizes = &size,
     };
-    TRY(VULKAN(vkCreateDescriptorPool, device->handle, &info, NULL, &recording->pool));
+    TRY(VULKAN(device->vk, vkCreateDescriptorPool, device->handle, &info, NULL, &recording->pool));
     *sets = tuff__calloc(set_count, sizeof **sets);
     VkDescriptorSetLayout *layouts = tuff__calloc(set_count, sizeof *layouts);
     tuff_status status =
@@ -221,7 +222,7 @@ static tuff_status create_queries(driver_device *device, driver_recording *recor
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
         .queryCount = 2 * recording->command_count,
     };
-    return VULKAN(vkCreateQueryPool, device->handle, &info, NULL, &recording->queries);
+    return VULKAN(device->vk, vkCreateQueryPool, device->handle, &info, NULL, &recording->queries);
 }
 
 static tuff_status create_segments(driver_device *device, driver_recording *recording)
@@ -236,8 +237,9 @@ static tuff_status create_segments(driver_device *device, driver_recording *reco
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = recording->segment_count,
     };
-    return recording->segment_count ? VULKAN(vkAllocateCommandBuffers, device->handle, &info, recording->segments)
-                                    : TUFF_OK;
+    return recording->segment_count
+               ? VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, recording->segments)
+               : TUFF_OK;
 }
 
 static tuff_status record_all(driver_device *device, driver_recording *recording, const command *commands, bool timed)
@@ -275,11 +277,12 @@ static void destroy_objects(driver_device *device, driver_recording *recording)
 {
     /* A failed allocation leaves no command buffers: the handles are then all null. */
     if (recording->segments && recording->segment_count && recording->segments[0])
-        tuff__vk.vkFreeCommandBuffers(device->handle, device->commands, recording->segment_count, recording->segments);
+        device->vk->vkFreeCommandBuffers(device->handle, device->commands, recording->segment_count,
+                                         recording->segments);
     if (recording->pool)
-        tuff__vk.vkDestroyDescriptorPool(device->handle, recording->pool, NULL);
+        device->vk->vkDestroyDescriptorPool(device->handle, recording->pool, NULL);
     if (recording->queries)
-        tuff__vk.vkDestroyQueryPool(device->handle, recording->queries, NULL);
+        device->vk->vkDestroyQueryPool(device->handle, recording->queries, NULL);
 }
 
 void tuff__vulkan_drop_recording(driver_device *device, driver_recording *recording)
@@ -311,8 +314,9 @@ static uint64_t to_nanoseconds(const vulkan_physical *physical, uint64_t begin, 
 /* The two ticks around a command. */
 static tuff_status read_ticks(driver_device *device, driver_recording *recording, uint32_t index, uint64_t ticks[2])
 {
-    VkResult result = tuff__vk.vkGetQueryPoolResults(device->handle, recording->queries, 2 * index, 2,
-                                                     2 * sizeof *ticks, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT);
+    VkResult result =
+        device->vk->vkGetQueryPoolResults(device->handle, recording->queries, 2 * index, 2, 2 * sizeof *ticks, ticks,
+                                          sizeof *ticks, VK_QUERY_RESULT_64_BIT);
     TRY(tuff__vulkan_check(result, "vkGetQueryPoolResults"));
     return result == VK_SUCCESS ? TUFF_OK : FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver kept no timestamps");
 }
