@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "tuff/device.h"
+#include "tuff/interop.h"
 
 typedef struct driver_device driver_device;
 typedef struct driver_buffer driver_buffer;
@@ -42,6 +43,13 @@ typedef struct staged_copy {
     driver_buffer *buffer;
     uint64_t offset, staging_offset, size;
 } staged_copy;
+
+/* What an application's work and tuff's order each other by: an event of OpenCL, or a semaphore of Vulkan and its value
+   (0: a binary one). */
+typedef struct driver_signal {
+    void *event;
+    uint64_t semaphore, value;
+} driver_signal;
 
 #define MAX_STAGED_COPIES 32
 
@@ -171,14 +179,19 @@ typedef struct driver {
     /* Likewise, when each of them began, by a clock of the driver's. */
     tuff_status (*start_times)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 
-    /* Both may be NULL, where an application's own objects cannot be used. wrap: like describe and open; handles is the
-       tuff_opencl_handles or tuff_vulkan_handles of the API. buffer_import: *size gets the buffer's bytes. */
+    /* All may be NULL, where an application's own objects cannot be used. wrap: like describe and open; handles is the
+       tuff_opencl_handles or tuff_vulkan_handles of the API. buffer_import: handle is a cl_mem or a tuff_vulkan_buffer;
+       *size gets the buffer's bytes. */
     tuff_status (*wrap)(const void *handles, tuff_device_info *info, driver_device **device);
-    tuff_status (*buffer_import)(driver_device *device, void *handle, uint64_t *size, driver_buffer **buffer);
+    tuff_status (*buffer_import)(driver_device *device, const void *handle, uint64_t *size, driver_buffer **buffer);
+    /* Enqueues that later submissions begin behind the signal; and that it is given behind the earlier ones, which
+       OpenCL makes an event for. Neither waits. */
+    tuff_status (*enqueue_wait)(driver_device *device, const driver_signal *signal);
+    tuff_status (*enqueue_signal)(driver_device *device, driver_signal *signal);
     /* The reverse, for every device and buffer: unwrap fills the API's handles, buffer_unwrap its field of the handle.
        What they write stays the driver's. */
     void (*unwrap)(driver_device *device, void *handles);
-    void (*buffer_unwrap)(const driver_buffer *buffer, tuff_buffer_handle *handle);
+    void (*buffer_unwrap)(driver_buffer *buffer, tuff_buffer_handle *handle);
     /* NULL where products can be left to a library, else why not. The slot may be NULL: there is none for this API. */
     const char *(*library_absence)(driver_device *device);
 } driver;

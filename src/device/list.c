@@ -148,6 +148,16 @@ const driver *tuff__device_driver(const char *api)
     return NULL;
 }
 
+const driver *tuff__device_built_driver(const char *api)
+{
+    int i = 0;
+    while (i < API_COUNT - 1 && strcmp(api, apis[i].name) != 0)
+        i++;
+    if (!apis[i].driver)
+        FAIL(TUFF_E_NO_DEVICE, "%s: %s", api, apis[i].absence);
+    return apis[i].driver;
+}
+
 /* The device at a position of the whole list. */
 static device_choice choice_at(int position)
 {

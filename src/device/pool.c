@@ -204,7 +204,7 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
     return tuff__device_end(device, status);
 }
 
-static tuff_status import_buffer(tuff_device *device, void *handle, uint64_t size, storage *memory)
+static tuff_status import_buffer(tuff_device *device, const void *handle, uint64_t size, storage *memory)
 {
     const driver *calls = device->driver;
     if (!calls || !calls->buffer_import)
@@ -218,7 +218,7 @@ static tuff_status import_buffer(tuff_device *device, void *handle, uint64_t siz
     return TUFF_OK;
 }
 
-tuff_status tuff__storage_import(tuff_device *device, void *handle, uint64_t size, storage **out)
+tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64_t size, storage **out)
 {
     *out = NULL;
     TRY(tuff__device_begin(device));

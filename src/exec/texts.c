@@ -53,6 +53,7 @@ tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char 
                                 .vec = kernel->vec,
                                 .local_size = kernel->local_size,
                                 .private_bytes = kernel->private_bytes,
+                                .row_steps = kernel->row_steps,
                                 .prefetches = kernel->prefetches,
                                 .subgroup_size = kernel->subgroup_size,
                                 .cooperative = kernel->cooperative,

@@ -377,7 +377,7 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
                                               request->vec, request->glsl, &self.emitter);
     self.emitter.prefetches = request->prefetches;
     if (status == TUFF_OK)
-        tuff__find_kept(&self.emitter, request->private_bytes);
+        tuff__find_kept(&self.emitter, request->private_bytes, request->row_steps);
     if (status == TUFF_OK)
         status = expand_body(&self, body);
     if (status == TUFF_OK)

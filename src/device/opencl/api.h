@@ -209,9 +209,11 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device);
 
 /* wrap.c */
 tuff_status tuff__cl_wrap(const void *handles, tuff_device_info *info, driver_device **device);
-tuff_status tuff__cl_buffer_import(driver_device *device, void *handle, uint64_t *size, driver_buffer **buffer);
+tuff_status tuff__cl_buffer_import(driver_device *device, const void *handle, uint64_t *size, driver_buffer **buffer);
 void tuff__cl_unwrap(driver_device *device, void *handles);
-void tuff__cl_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle);
+void tuff__cl_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle);
+tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *signal);
+tuff_status tuff__cl_enqueue_signal(driver_device *device, driver_signal *signal);
 
 /* buffer.c */
 tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **buffer);

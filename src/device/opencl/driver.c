@@ -45,5 +45,7 @@ const driver tuff__driver_opencl = {
     .buffer_import = tuff__cl_buffer_import,
     .unwrap = tuff__cl_unwrap,
     .buffer_unwrap = tuff__cl_buffer_unwrap,
+    .enqueue_wait = tuff__cl_enqueue_wait,
+    .enqueue_signal = tuff__cl_enqueue_signal,
     .library_absence = tuff__cl_library_absence,
 };

@@ -23,7 +23,7 @@ static void CL_CALLBACK announce(cl_event event, cl_int state, void *nothing)
     (void)event;
     (void)state;
     (void)nothing;
-    tuff__announce();
+    tuff__event_signal();
 }
 
 /* Short work is met by polling that lets other threads go first; from then on this thread sleeps until the event
@@ -33,7 +33,7 @@ static void pause_for(cl_event event, uint64_t waited, uint64_t seen, bool *told
     if (waited < 100 * MICROSECOND)
         tuff__sleep(0);
     else if (*told || (*told = tuff__cl.SetEventCallback(event, CL_COMPLETE, announce, NULL) == CL_SUCCESS))
-        tuff__await(seen, 20 * MILLISECOND);
+        tuff__event_wait(seen, 20 * MILLISECOND);
     else
         tuff__sleep(waited < 5 * MILLISECOND ? 50 * MICROSECOND : 500 * MICROSECOND);
 }
@@ -47,7 +47,7 @@ tuff_status tuff__cl_wait_event(driver_device *device, cl_event event)
     bool told = false;
     for (;;) {
         bool done = false;
-        const uint64_t seen = tuff__announced();
+        const uint64_t seen = tuff__event_count();
         TRY(tuff__cl_poll_event(event, &done, &state));
         if (done) {
             device->hung = false;

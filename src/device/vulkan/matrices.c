@@ -16,16 +16,16 @@ static bool is_wanted(uint32_t a, uint32_t b, uint32_t c, uint32_t result, uint3
            c == VK_COMPONENT_TYPE_FLOAT32_NV && result == VK_COMPONENT_TYPE_FLOAT32_NV && scope == VK_SCOPE_SUBGROUP_NV;
 }
 
-static bool nv_has_block(VkPhysicalDevice handle)
+static bool nv_has_block(const vulkan_api *vk, VkPhysicalDevice handle)
 {
     uint32_t count = 0;
     bool found = false;
-    if (!tuff__vk.cooperative_nv || tuff__vk.cooperative_nv(handle, &count, NULL) < 0)
+    if (!vk->cooperative_nv || vk->cooperative_nv(handle, &count, NULL) < 0)
         return false;
     VkCooperativeMatrixPropertiesNV *all = tuff__calloc(count + 1u, sizeof *all);
     for (uint32_t i = 0; all && i < count; i++)
         all[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
-    if (all && tuff__vk.cooperative_nv(handle, &count, all) >= 0)
+    if (all && vk->cooperative_nv(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
             found |= suits(all[i].MSize, all[i].NSize, all[i].KSize) &&
                      is_wanted(all[i].AType, all[i].BType, all[i].CType, all[i].DType, all[i].scope);
@@ -33,16 +33,16 @@ static bool nv_has_block(VkPhysicalDevice handle)
     return found;
 }
 
-static bool khr_has_block(VkPhysicalDevice handle)
+static bool khr_has_block(const vulkan_api *vk, VkPhysicalDevice handle)
 {
     uint32_t count = 0;
     bool found = false;
-    if (!tuff__vk.cooperative_khr || tuff__vk.cooperative_khr(handle, &count, NULL) < 0)
+    if (!vk->cooperative_khr || vk->cooperative_khr(handle, &count, NULL) < 0)
         return false;
     cooperative_properties_khr *all = tuff__calloc(count + 1u, sizeof *all);
     for (uint32_t i = 0; all && i < count; i++)
         all[i].sType = (VkStructureType)COOPERATIVE_PROPERTIES_KHR;
-    if (all && tuff__vk.cooperative_khr(handle, &count, all) >= 0)
+    if (all && vk->cooperative_khr(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
             found |= suits(all[i].m, all[i].n, all[i].k) && !all[i].saturating &&
                      is_wanted(all[i].a, all[i].b, all[i].c, all[i].result, all[i].scope);
@@ -52,9 +52,9 @@ static bool khr_has_block(VkPhysicalDevice handle)
 
 /* NV's where both are there: older compilers of GLSL know no other. Whether this build's knows KHR's is what the
    self-test finds out. */
-uint32_t tuff__vulkan_find_matrices(VkPhysicalDevice handle, bool khr, bool nv)
+uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv)
 {
-    if (nv && nv_has_block(handle))
+    if (nv && nv_has_block(vk, handle))
         return 1;
-    return khr && khr_has_block(handle) ? 2 : 0;
+    return khr && khr_has_block(vk, handle) ? 2 : 0;
 }

@@ -66,9 +66,9 @@ static tuff_status allocate_of(driver_device *device, int type, vulkan_place pla
         .allocationSize = memory->size,
         .memoryTypeIndex = (uint32_t)type,
     };
-    TRY(VULKAN(vkAllocateMemory, device->handle, &info, NULL, &memory->handle));
+    TRY(VULKAN(device->vk, vkAllocateMemory, device->handle, &info, NULL, &memory->handle));
     if (place == PLACE_HOST || (device->mapped && flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT))
-        TRY(VULKAN(vkMapMemory, device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped));
+        TRY(VULKAN(device->vk, vkMapMemory, device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped));
     return TUFF_OK;
 }
 
@@ -121,11 +121,11 @@ static tuff_status fill_buffer(driver_device *device, uint64_t size, vulkan_plac
         info.queueFamilyIndexCount = 2;
         info.pQueueFamilyIndices = families;
     }
-    TRY(VULKAN(vkCreateBuffer, device->handle, &info, NULL, &buffer->handle));
+    TRY(VULKAN(device->vk, vkCreateBuffer, device->handle, &info, NULL, &buffer->handle));
     VkMemoryRequirements requirements;
-    tuff__vk.vkGetBufferMemoryRequirements(device->handle, buffer->handle, &requirements);
+    device->vk->vkGetBufferMemoryRequirements(device->handle, buffer->handle, &requirements);
     TRY(allocate(device, &requirements, place, &buffer->memory));
-    return VULKAN(vkBindBufferMemory, device->handle, buffer->handle, buffer->memory.handle, 0);
+    return VULKAN(device->vk, vkBindBufferMemory, device->handle, buffer->handle, buffer->memory.handle, 0);
 }
 
 tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vulkan_place place, bool shared,
@@ -145,10 +145,10 @@ tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vul
 
 void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer)
 {
-    if (buffer->handle)
-        tuff__vk.vkDestroyBuffer(device->handle, buffer->handle, NULL);
+    if (buffer->handle && !buffer->is_imported)
+        device->vk->vkDestroyBuffer(device->handle, buffer->handle, NULL);
     if (buffer->memory.handle)
-        tuff__vk.vkFreeMemory(device->handle, buffer->memory.handle, NULL);
+        device->vk->vkFreeMemory(device->handle, buffer->memory.handle, NULL);
     *buffer = (driver_buffer){0};
 }
 
@@ -171,7 +171,7 @@ tuff_status tuff__vulkan_flush(driver_device *device, const driver_buffer *buffe
     if (buffer->memory.coherent)
         return TUFF_OK;
     VkMappedMemoryRange range = atoms(device, buffer, offset, size);
-    return VULKAN(vkFlushMappedMemoryRanges, device->handle, 1, &range);
+    return VULKAN(device->vk, vkFlushMappedMemoryRanges, device->handle, 1, &range);
 }
 
 tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size)
@@ -179,7 +179,7 @@ tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *
     if (buffer->memory.coherent)
         return TUFF_OK;
     VkMappedMemoryRange range = atoms(device, buffer, offset, size);
-    return VULKAN(vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
+    return VULKAN(device->vk, vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
 }
 
 tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,

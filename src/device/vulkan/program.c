@@ -23,7 +23,7 @@ static tuff_status create_set_layout(driver_device *device, driver_program *prog
         .bindingCount = program->buffer_count,
         .pBindings = bindings,
     };
-    return VULKAN(vkCreateDescriptorSetLayout, device->handle, &info, NULL, &program->set_layout);
+    return VULKAN(device->vk, vkCreateDescriptorSetLayout, device->handle, &info, NULL, &program->set_layout);
 }
 
 static tuff_status create_layout(driver_device *device, driver_program *program)
@@ -36,7 +36,7 @@ static tuff_status create_layout(driver_device *device, driver_program *program)
         .pushConstantRangeCount = program->word_count ? 1 : 0,
         .pPushConstantRanges = &words,
     };
-    return VULKAN(vkCreatePipelineLayout, device->handle, &info, NULL, &program->layout);
+    return VULKAN(device->vk, vkCreatePipelineLayout, device->handle, &info, NULL, &program->layout);
 }
 
 static bool can_require(const vulkan_physical *physical, uint32_t width)
@@ -112,7 +112,8 @@ static tuff_status create_pipeline(driver_device *device, const program_request 
         .layout = program->layout,
         .basePipelineIndex = -1,
     };
-    return VULKAN(vkCreateComputePipelines, device->handle, VK_NULL_HANDLE, 1, &info, NULL, &program->pipeline);
+    return VULKAN(device->vk, vkCreateComputePipelines, device->handle, VK_NULL_HANDLE, 1, &info, NULL,
+                  &program->pipeline);
 }
 
 static tuff_status build(driver_device *device, const program_request *request, blob spirv, driver_program *program)
@@ -125,9 +126,9 @@ static tuff_status build(driver_device *device, const program_request *request, 
     VkShaderModule module = VK_NULL_HANDLE;
     TRY(create_set_layout(device, program));
     TRY(create_layout(device, program));
-    TRY(VULKAN(vkCreateShaderModule, device->handle, &info, NULL, &module));
+    TRY(VULKAN(device->vk, vkCreateShaderModule, device->handle, &info, NULL, &module));
     tuff_status status = create_pipeline(device, request, module, program);
-    tuff__vk.vkDestroyShaderModule(device->handle, module, NULL);
+    device->vk->vkDestroyShaderModule(device->handle, module, NULL);
     return status;
 }
 
@@ -186,11 +187,11 @@ void tuff__vulkan_drop_program(driver_device *device, driver_program *program)
     /* Recordings that use the program are gone, and they waited for their submissions; a hung one keeps it. */
     if (!device->hung) {
         if (program->pipeline)
-            tuff__vk.vkDestroyPipeline(device->handle, program->pipeline, NULL);
+            device->vk->vkDestroyPipeline(device->handle, program->pipeline, NULL);
         if (program->layout)
-            tuff__vk.vkDestroyPipelineLayout(device->handle, program->layout, NULL);
+            device->vk->vkDestroyPipelineLayout(device->handle, program->layout, NULL);
         if (program->set_layout)
-            tuff__vk.vkDestroyDescriptorSetLayout(device->handle, program->set_layout, NULL);
+            device->vk->vkDestroyDescriptorSetLayout(device->handle, program->set_layout, NULL);
     }
     tuff__free(program);
 }

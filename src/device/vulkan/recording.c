@@ -29,7 +29,7 @@ static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, con
     const driver_program *program = step->program;
     uint32_t words[MAX_WORDS];
     memcpy(words, step->words, sizeof words);
-    tuff__vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, program->pipeline);
+    device->vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, program->pipeline);
     for (uint64_t base = part->base; base < part->end;) {
         grid shape = shape_grid(&device->physical, part->end - base);
         uint64_t end = base + (uint64_t)shape.x * shape.y;
@@ -39,13 +39,13 @@ static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, con
                         (unsigned long long)step->group_count);
         /* Parts write different elements, but a validation layer cannot know; they are too long to lose by it. */
         if (base)
-            tuff__vulkan_barrier(commands, compute_stage);
+            tuff__vulkan_barrier(device, commands, compute_stage);
         if (program->word_count) {
             words[program->word_count - 1] = (uint32_t)base;
-            tuff__vk.vkCmdPushConstants(commands, program->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                        program->word_count * 4u, words);
+            device->vk->vkCmdPushConstants(commands, program->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                           program->word_count * 4u, words);
         }
-        tuff__vk.vkCmdDispatch(commands, shape.x, shape.y, 1);
+        device->vk->vkCmdDispatch(commands, shape.x, shape.y, 1);
         base = end;
     }
     return TUFF_OK;
@@ -67,7 +67,7 @@ static void fill_set(driver_device *device, const command *step, VkDescriptorSet
         .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         .pBufferInfo = buffers,
     };
-    tuff__vk.vkUpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
+    device->vk->vkUpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
 }
 
 static tuff_status record_command(driver_device *device, VkCommandBuffer commands, const command *step,
@@ -78,15 +78,15 @@ static tuff_status record_command(driver_device *device, VkCommandBuffer command
     switch (step->kind) {
     case COMMAND_DISPATCH:
         if (set)
-            tuff__vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, step->program->layout, 0, 1,
+            device->vk->vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, step->program->layout, 0, 1,
                                              &set, 0, NULL);
         return dispatch(device, commands, step, part);
     case COMMAND_COPY:
         region = (VkBufferCopy){bindings[0].offset, bindings[1].offset, bindings[0].size};
-        tuff__vk.vkCmdCopyBuffer(commands, bindings[0].buffer->handle, bindings[1].buffer->handle, 1, &region);
+        device->vk->vkCmdCopyBuffer(commands, bindings[0].buffer->handle, bindings[1].buffer->handle, 1, &region);
         return TUFF_OK;
     case COMMAND_FILL_ZERO:
-        tuff__vk.vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
+        device->vk->vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
         return TUFF_OK;
     case COMMAND_PRODUCT: /* stopped at the front door */
         break;
@@ -105,25 +105,25 @@ static tuff_status record_part(driver_device *device, driver_recording *recordin
     const uint32_t query = 2 * part->command;
     /* Timed commands run alone. */
     if (part->is_first && (step->barrier || recording->queries) && from) {
-        tuff__vulkan_barrier(commands, from);
+        tuff__vulkan_barrier(device, commands, from);
         *pending = 0;
     }
     if (recording->queries && part->is_first)
-        tuff__vk.vkCmdWriteTimestamp(commands, end, recording->queries, query);
+        device->vk->vkCmdWriteTimestamp(commands, end, recording->queries, query);
     TRY(record_command(device, commands, step, part, recording->sets ? recording->sets[part->command] : NULL));
     if (recording->queries && part->is_last)
-        tuff__vk.vkCmdWriteTimestamp(commands, end, recording->queries, query + 1);
+        device->vk->vkCmdWriteTimestamp(commands, end, recording->queries, query + 1);
     *pending |= step->kind == COMMAND_DISPATCH ? compute_stage : transfer_stage;
     return TUFF_OK;
 }
 
 /* Those of the commands that begin in the segment. */
-static void reset_queries(const driver_recording *recording, const vulkan_part *first, int count,
+static void reset_queries(const driver_device *device, const driver_recording *recording, const vulkan_part *first, int count,
                           VkCommandBuffer commands)
 {
     for (int i = 0; i < count; i++)
         if (first[i].is_first) {
-            tuff__vk.vkCmdResetQueryPool(commands, recording->queries, 2 * first[i].command,
+            device->vk->vkCmdResetQueryPool(commands, recording->queries, 2 * first[i].command,
                                          2 * (first[count - 1].command + 1 - first[i].command));
             return;
         }
@@ -133,13 +133,13 @@ static tuff_status record_segment(driver_device *device, driver_recording *recor
                                   const vulkan_cut *cut, const vulkan_segment *segment)
 {
     VkPipelineStageFlags pending = 0;
-    TRY(tuff__vulkan_begin(segment->commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
+    TRY(tuff__vulkan_begin(device, segment->commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
     if (recording->queries)
-        reset_queries(recording, &cut->parts[segment->first], segment->end - segment->first, segment->commands);
+        reset_queries(device, recording, &cut->parts[segment->first], segment->end - segment->first, segment->commands);
     for (int i = segment->first; i < segment->end; i++)
         TRY(record_part(device, recording, segment->commands, &commands[cut->parts[i].command], &cut->parts[i],
                         &pending));
-    return tuff__vulkan_end(segment->commands);
+    return tuff__vulkan_end(device, segment->commands);
 }
 
 static void count_descriptors(const command *commands, uint32_t count, uint32_t *sets, uint32_t *descriptors)
@@ -166,7 +166,7 @@ static tuff_status allocate_sets(driver_device *device, driver_recording *record
         .descriptorSetCount = set_count,
         .pSetLayouts = layouts,
     };
-    return VULKAN(vkAllocateDescriptorSets, device->handle, &info, sets);
+    return VULKAN(device->vk, vkAllocateDescriptorSets, device->handle, &info, sets);
 }
 
 /* Sets of all dispatches that have buffers, each at its command's place. */
@@ -183,7 +183,7 @@ static tuff_status create_sets(driver_device *device, driver_recording *recordin
         .poolSizeCount = 1,
         .pPoolSizes = &size,
     };
-    TRY(VULKAN(vkCreateDescriptorPool, device->handle, &info, NULL, &recording->pool));
+    TRY(VULKAN(device->vk, vkCreateDescriptorPool, device->handle, &info, NULL, &recording->pool));
     recording->sets = tuff__calloc(recording->command_count, sizeof *recording->sets);
     VkDescriptorSetLayout *layouts = tuff__calloc(set_count, sizeof *layouts);
     tuff_status status = recording->sets && layouts ? allocate_sets(device, recording, commands, set_count, layouts,
@@ -233,14 +233,14 @@ static tuff_status create_queries(driver_device *device, driver_recording *recor
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
         .queryCount = 2 * recording->command_count,
     };
-    return VULKAN(vkCreateQueryPool, device->handle, &info, NULL, &recording->queries);
+    return VULKAN(device->vk, vkCreateQueryPool, device->handle, &info, NULL, &recording->queries);
 }
 
 static void free_commands(driver_device *device, vulkan_cut *cut)
 {
     for (int i = 0; i < cut->segment_count; i++)
         if (cut->segments[i].commands)
-            tuff__vk.vkFreeCommandBuffers(device->handle, device->commands, 1, &cut->segments[i].commands);
+            device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &cut->segments[i].commands);
 }
 
 /* Gives a cut its command buffers. */
@@ -256,7 +256,7 @@ static tuff_status record_cut(driver_device *device, driver_recording *recording
     VkCommandBuffer *buffers = tuff__calloc((size_t)cut->segment_count + 1, sizeof(VkCommandBuffer));
     tuff_status status = buffers ? TUFF_OK : TUFF_E_OOM_HOST;
     if (status == TUFF_OK && cut->segment_count)
-        status = VULKAN(vkAllocateCommandBuffers, device->handle, &info, buffers);
+        status = VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, buffers);
     for (int i = 0; status == TUFF_OK && i < cut->segment_count; i++)
         cut->segments[i].commands = buffers[i];
     for (int i = 0; status == TUFF_OK && i < cut->segment_count; i++)
@@ -308,9 +308,9 @@ static void destroy_objects(driver_device *device, driver_recording *recording)
 {
     free_commands(device, &recording->cut);
     if (recording->pool)
-        tuff__vk.vkDestroyDescriptorPool(device->handle, recording->pool, NULL);
+        device->vk->vkDestroyDescriptorPool(device->handle, recording->pool, NULL);
     if (recording->queries)
-        tuff__vk.vkDestroyQueryPool(device->handle, recording->queries, NULL);
+        device->vk->vkDestroyQueryPool(device->handle, recording->queries, NULL);
 }
 
 void tuff__vulkan_drop_recording(driver_device *device, driver_recording *recording)
@@ -380,8 +380,9 @@ static uint64_t to_nanoseconds(const vulkan_physical *physical, uint64_t begin, 
 /* The two ticks around a command. */
 static tuff_status read_ticks(driver_device *device, driver_recording *recording, uint32_t index, uint64_t ticks[2])
 {
-    VkResult result = tuff__vk.vkGetQueryPoolResults(device->handle, recording->queries, 2 * index, 2,
-                                                     2 * sizeof *ticks, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT);
+    VkResult result =
+        device->vk->vkGetQueryPoolResults(device->handle, recording->queries, 2 * index, 2, 2 * sizeof *ticks, ticks,
+                                          sizeof *ticks, VK_QUERY_RESULT_64_BIT);
     TRY(tuff__vulkan_check(result, "vkGetQueryPoolResults"));
     return result == VK_SUCCESS ? TUFF_OK : FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver kept no timestamps");
 }

@@ -8,14 +8,14 @@
 #include "device/submit/pace.h"
 #include "device/vulkan/api.h"
 
-#define MAX_DEVICE_EXTENSIONS 8
+#define MAX_DEVICE_EXTENSIONS 12
 #define MAX_IN_FLIGHT 32
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
 /* Which form of matrix units the device offers for blocks of 16 by 16 by 16, f16 with sums in f32: 1 NV's, 2 KHR's, 0
    none. khr and nv: which extensions it has. */
-uint32_t tuff__vulkan_find_matrices(VkPhysicalDevice handle, bool khr, bool nv);
+uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv);
 
 /* A queue of a device, by its family and its place in that. The queue that computes is the first one of its family. */
 typedef struct vulkan_upload_queue {
@@ -30,6 +30,7 @@ vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperti
 
 /* A physical device as examined: the properties and features structures point at each other and must not be moved. */
 typedef struct vulkan_physical {
+    const vulkan_api *vk; /* what its instance is called by */
     VkPhysicalDevice handle;
     uint32_t version; /* the lower of the device's and ours, without the patch */
     uint32_t queue_family, timestamp_bits;
@@ -45,7 +46,8 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceFloatControlsProperties float_controls;
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors;
     VkPhysicalDeviceShaderCorePropertiesAMD compute_units;
-    /* Exactly the features that tuff uses and the device has: what vkCreateDevice gets. */
+    /* Exactly the features that tuff uses and the device has: what vkCreateDevice gets, or, of an application's device,
+       what is left of that where the application did not enable everything. */
     VkPhysicalDeviceFeatures2 features;
     VkPhysicalDevice16BitStorageFeatures storage16;
     VkPhysicalDevice8BitStorageFeatures storage8;
@@ -53,12 +55,14 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_control;
     VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices; /* or KHR's, which looks the same */
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline;                  /* for the semaphores of applications */
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not asked for on CPUs */
     uint32_t cooperative_matrix;                                         /* as tuff_device_info says */
     bool has_matrices; /* of any size */
     bool has_budget;   /* VK_EXT_memory_budget */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
     uint32_t extension_count;
+    char disabled[256]; /* names of features that the device has and its application did not enable */
 } vulkan_physical;
 
 typedef struct vulkan_memory {
@@ -72,7 +76,15 @@ struct driver_buffer {
     VkBuffer handle;
     vulkan_memory memory;
     uint64_t size, last_use;
+    bool is_imported; /* the application's: without memory here, and not destroyed */
+    bool is_shared;   /* an application may use it as well: its work has no tickets */
 };
+
+/* A semaphore to wait for or to signal. */
+typedef struct vulkan_semaphore {
+    VkSemaphore handle;
+    uint64_t value; /* of a timeline semaphore; 0: a binary one */
+} vulkan_semaphore;
 
 typedef struct vulkan_staging {
     driver_buffer buffer; /* STAGING_SLOTS slots; no handle until the first use */
@@ -82,16 +94,22 @@ typedef struct vulkan_staging {
 } vulkan_staging;
 
 struct driver_device {
+    const vulkan_api *vk; /* tuff__vk or application_vk */
     vulkan_physical physical;
+    bool is_wrapped;                 /* what follows is set, and the VkDevice is not destroyed */
+    vulkan_api application_vk;       /* by the application's vkGetInstanceProcAddr */
+    tuff_vulkan_handles application; /* without extensions and features, which were the call's */
     VkDevice handle;
     VkQueue queue, upload_queue;
     VkCommandPool commands, upload_commands;
-    VkFence fences[MAX_IN_FLIGHT]; /* of ticket t: fences[t % MAX_IN_FLIGHT], made at its first use */
-    uint64_t submitted, finished;  /* tickets */
-    pace_mark marks[MAX_IN_FLIGHT]; /* likewise, of what each is to take */
+    VkFence fences[MAX_IN_FLIGHT];           /* of ticket t: fences[t % MAX_IN_FLIGHT], made at its first use */
+    uint64_t submitted, finished;            /* tickets */
+    vulkan_semaphore signals[MAX_IN_FLIGHT]; /* what the submission of ticket t signals: signals[t % MAX_IN_FLIGHT] */
+    pace_mark marks[MAX_IN_FLIGHT];          /* likewise, of what it is to take */
     pace pace;
-    uint64_t wait_limit;           /* nanoseconds without progress until TUFF_E_TIMEOUT */
-    int segment_size;              /* commands of a recording that are submitted together, at most */
+    VkCommandBuffer entry; /* a barrier behind an application's work; none until the first wait for a semaphore */
+    uint64_t wait_limit;   /* nanoseconds without progress until TUFF_E_TIMEOUT */
+    int segment_size;      /* commands of a recording that are submitted together, at most */
     bool lost;
     _Atomic bool hung;  /* also read where programs are made, beside other calls */
     bool keeps_uploads; /* one did not end in time: the device is never destroyed */
@@ -155,7 +173,9 @@ tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording
                                    bool *is_better);
 
 /* physical.c */
-tuff_status tuff__vulkan_examine(VkPhysicalDevice handle, vulkan_physical *physical);
+/* application: whose device it is, with the queue family and all that was enabled; NULL: one that tuff will open. */
+tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, const tuff_vulkan_handles *application,
+                                 vulkan_physical *physical);
 /* True where the device can run tuff: Vulkan 1.1 and a queue family that computes. */
 bool tuff__vulkan_is_usable(VkPhysicalDevice handle);
 void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *info);
@@ -172,11 +192,23 @@ char *tuff__vulkan_identity(const vulkan_physical *physical);
 /* Fills in compute_units by the device's name. */
 void tuff__vulkan_estimate_units(tuff_device_info *info);
 
+/* enabled.c */
+/* Clears the features that are not on in the chain of structures, as vkCreateDevice got it, and notes their names. */
+void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain);
+bool tuff__vulkan_has_enabled(const tuff_vulkan_handles *application, const char *extension);
+
+/* open.c */
+/* What a device needs beside its handles, queues and properties: sizes, pools, identity. */
+tuff_status tuff__vulkan_prepare(driver_device *device);
+void tuff__vulkan_close(driver_device *device);
+
 /* queue.c */
+/* tuff__vulkan_check, which also notes what an answer of the driver means for the device as a whole. */
+tuff_status tuff__vulkan_note(driver_device *device, VkResult result, const char *function);
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket);
-/* The same behind what signals the semaphore, which is not signalled any more then; none: behind nothing else. */
-tuff_status tuff__vulkan_submit_behind(driver_device *device, VkCommandBuffer commands, VkSemaphore before,
-                                       uint64_t *ticket);
+/* The same behind what signals one semaphore, and signalling another one; each may be NULL, as may the commands. */
+tuff_status tuff__vulkan_submit_between(driver_device *device, VkCommandBuffer commands, const vulkan_semaphore *wait,
+                                        const vulkan_semaphore *signal, uint64_t *ticket);
 /* Submits to the queue of uploads; work there has no ticket. */
 tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,
                                        VkFence fence);
@@ -193,10 +225,10 @@ bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket);
 /* Waits before destruction. False where the work may still run: what it uses must be left alone for ever. */
 bool tuff__vulkan_settle(driver_device *device, uint64_t ticket);
 /* Begins a command buffer, ordered after all work submitted earlier; ends it, its writes visible to the host. */
-tuff_status tuff__vulkan_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage);
-tuff_status tuff__vulkan_end(VkCommandBuffer commands);
+tuff_status tuff__vulkan_begin(const driver_device *device, VkCommandBuffer commands, VkCommandBufferUsageFlags usage);
+tuff_status tuff__vulkan_end(const driver_device *device, VkCommandBuffer commands);
 /* Makes writes of the stages `from` (compute, transfer) visible to all that follows. */
-void tuff__vulkan_barrier(VkCommandBuffer commands, VkPipelineStageFlags from);
+void tuff__vulkan_barrier(const driver_device *device, VkCommandBuffer commands, VkPipelineStageFlags from);
 
 /* memory.c */
 /* Where a buffer is to be: on the device, as far as its budget goes; anywhere that it can use; mapped by the host. */
@@ -224,10 +256,14 @@ tuff_status tuff__vulkan_compile(const program_request *request, blob *spirv);
 tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *spirv);
 
 /* The driver's slots, by file. */
+tuff_status tuff__vulkan_wrap(const void *handles, tuff_device_info *info, driver_device **device);
+tuff_status tuff__vulkan_import(driver_device *device, const void *handle, uint64_t *size, driver_buffer **buffer);
+tuff_status tuff__vulkan_enqueue_wait(driver_device *device, const driver_signal *signal);
+tuff_status tuff__vulkan_enqueue_signal(driver_device *device, driver_signal *signal);
 tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **buffer);
 tuff_status tuff__vulkan_new_buffer_anywhere(driver_device *device, uint64_t size, driver_buffer **buffer);
 void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer);
-void tuff__vulkan_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle);
+void tuff__vulkan_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle);
 tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                uint64_t size);
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);
