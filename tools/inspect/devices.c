@@ -39,7 +39,8 @@ static const char *matrix_text(const tuff_device_info *info)
         [TUFF_MATRICES_ABSENT] = NULL,
         [TUFF_MATRICES_OFFERED] = "16 x 16 x 16 of f16",
         [TUFF_MATRICES_OTHER_SIZE] = "unused: of other sizes than 16 x 16 x 16",
-        [TUFF_MATRICES_NO_COMPILER] = "unused: this build's compiler of GLSL does not know them (libshaderc 2023.6 does)",
+        [TUFF_MATRICES_NO_COMPILER] =
+            "unused: this build's compiler of GLSL does not know them (libshaderc 2023.6 does)",
         [TUFF_MATRICES_WRONG] = "unused: they give wrong products"};
     return info->matrix_state < sizeof texts / sizeof *texts ? texts[info->matrix_state] : NULL;
 }

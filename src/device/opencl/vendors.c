@@ -119,8 +119,7 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
     info->half_arithmetic = tuff__cl_has_extension(extensions, "cl_khr_fp16");
     info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || tuff__cl_has_extension(extensions, "cles_khr_int64");
     info->subgroup_size = subgroup_size(id, extensions, info);
-    info->subgroup_shuffle =
-        info->subgroup_size > 0 && tuff__cl_has_extension(extensions, "cl_khr_subgroup_shuffle");
+    info->subgroup_shuffle = info->subgroup_size > 0 && tuff__cl_has_extension(extensions, "cl_khr_subgroup_shuffle");
     info->watchdog = find_watchdog(id, extensions, type);
     info->local_is_global = local_type == CL_GLOBAL;
     if (info->device_class == TUFF_DEVICE_GPU_DISCRETE && is_part_of_processor(id, extensions))
@@ -140,8 +139,8 @@ static cl_kernel_work_group_info find_spill_query(cl_device_type type, const cha
                                                                                  : CL_KERNEL_PRIVATE_MEM_SIZE;
 }
 
-/* The version of OpenCL C to ask for. 1.2 is what every compiler knows best, but those built on clang hide the functions
-   of cl_khr_subgroups below 2.0; Intel's has them in 1.2, and NVIDIA's has none. */
+/* The version of OpenCL C to ask for. 1.2 is what every compiler knows best, but those built on clang hide the
+   functions of cl_khr_subgroups below 2.0; Intel's has them in 1.2, and NVIDIA's has none. */
 static const char *choose_language(cl_device_id id, cl_device_type type, cl_uint vendor, const char *extensions)
 {
     char version[128] = "";

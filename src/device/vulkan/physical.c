@@ -414,8 +414,7 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     describe_limits(physical, info);
     describe_widths(physical, info);
     info->local_is_global = properties->vendorID == VENDOR_ARM;
-    info->watchdog =
-        info->device_class == TUFF_DEVICE_CPU ? TUFF_WATCHDOG_NONE : TUFF_WATCHDOG_UNKNOWN;
+    info->watchdog = info->device_class == TUFF_DEVICE_CPU ? TUFF_WATCHDOG_NONE : TUFF_WATCHDOG_UNKNOWN;
     info->subgroup_size =
         physical->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT ? physical->subgroup.subgroupSize : 0;
     info->subgroup_shuffle =
@@ -423,7 +422,7 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->narrow_storage = physical->storage16.storageBuffer16BitAccess && physical->storage8.storageBuffer8BitAccess;
     info->half_arithmetic = physical->arithmetic.shaderFloat16;
     info->int64 = physical->features.features.shaderInt64;
-    info->matrix_state = !physical->has_matrices          ? TUFF_MATRICES_ABSENT
+    info->matrix_state = !physical->has_matrices             ? TUFF_MATRICES_ABSENT
                          : physical->cooperative_matrix == 0 ? TUFF_MATRICES_OTHER_SIZE
                                                              : TUFF_MATRICES_OFFERED;
     if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic)

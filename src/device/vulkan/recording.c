@@ -79,7 +79,7 @@ static tuff_status record_command(driver_device *device, VkCommandBuffer command
     case COMMAND_DISPATCH:
         if (set)
             device->vk->vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, step->program->layout, 0, 1,
-                                             &set, 0, NULL);
+                                                &set, 0, NULL);
         return dispatch(device, commands, step, part);
     case COMMAND_COPY:
         region = (VkBufferCopy){bindings[0].offset, bindings[1].offset, bindings[0].size};
@@ -118,13 +118,13 @@ static tuff_status record_part(driver_device *device, driver_recording *recordin
 }
 
 /* Those of the commands that begin in the segment. */
-static void reset_queries(const driver_device *device, const driver_recording *recording, const vulkan_part *first, int count,
-                          VkCommandBuffer commands)
+static void reset_queries(const driver_device *device, const driver_recording *recording, const vulkan_part *first,
+                          int count, VkCommandBuffer commands)
 {
     for (int i = 0; i < count; i++)
         if (first[i].is_first) {
             device->vk->vkCmdResetQueryPool(commands, recording->queries, 2 * first[i].command,
-                                         2 * (first[count - 1].command + 1 - first[i].command));
+                                            2 * (first[count - 1].command + 1 - first[i].command));
             return;
         }
 }
@@ -186,9 +186,9 @@ static tuff_status create_sets(driver_device *device, driver_recording *recordin
     TRY(VULKAN(device->vk, vkCreateDescriptorPool, device->handle, &info, NULL, &recording->pool));
     recording->sets = tuff__calloc(recording->command_count, sizeof *recording->sets);
     VkDescriptorSetLayout *layouts = tuff__calloc(set_count, sizeof *layouts);
-    tuff_status status = recording->sets && layouts ? allocate_sets(device, recording, commands, set_count, layouts,
-                                                                    recording->sets)
-                                                    : TUFF_E_OOM_HOST;
+    tuff_status status = recording->sets && layouts
+                             ? allocate_sets(device, recording, commands, set_count, layouts, recording->sets)
+                             : TUFF_E_OOM_HOST;
     tuff__free(layouts);
     if (status != TUFF_OK)
         return status;
@@ -351,10 +351,10 @@ static tuff_status submit_segment(driver_device *device, driver_recording *recor
     const bool is_idle = device->pace.is_on && tuff__vulkan_is_done(device, device->submitted);
     TRY(tuff__vulkan_submit(device, segment->commands, &recording->last_use));
     if (device->pace.is_on)
-        tuff__vulkan_mark(device,
-                          (pace_mark){.shares = recording->cut.shares + segment->first,
-                                      .count = segment->end - segment->first},
-                          is_idle);
+        tuff__vulkan_mark(
+            device,
+            (pace_mark){.shares = recording->cut.shares + segment->first, .count = segment->end - segment->first},
+            is_idle);
     return TUFF_OK;
 }
 

@@ -58,8 +58,8 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline;                  /* for the semaphores of applications */
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not asked for on CPUs */
     uint32_t cooperative_matrix;                                         /* as tuff_device_info says */
-    bool has_matrices; /* of any size */
-    bool has_budget;   /* VK_EXT_memory_budget */
+    bool has_matrices;                                                   /* of any size */
+    bool has_budget;                                                     /* VK_EXT_memory_budget */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
     uint32_t extension_count;
     char disabled[256]; /* names of features that the device has and its application did not enable */
