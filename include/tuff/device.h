@@ -20,6 +20,18 @@ typedef enum tuff_device_class {
     TUFF_DEVICE_REFERENCE
 } tuff_device_class;
 
+/* Whether the driver ends kernels that run for some seconds, with the device then lost. */
+typedef enum tuff_watchdog { TUFF_WATCHDOG_UNKNOWN, TUFF_WATCHDOG_THERE, TUFF_WATCHDOG_NONE } tuff_watchdog;
+
+/* What became of the matrix units that cooperative_matrix tells of. */
+typedef enum tuff_matrix_state {
+    TUFF_MATRICES_ABSENT,      /* the driver offers none */
+    TUFF_MATRICES_OFFERED,     /* it does; whether they are proved cooperative_matrix tells */
+    TUFF_MATRICES_OTHER_SIZE,  /* it does, but not for blocks that tuff uses */
+    TUFF_MATRICES_NO_COMPILER, /* it does, but this build's compiler of kernels does not know them */
+    TUFF_MATRICES_WRONG        /* the self-test got wrong products */
+} tuff_matrix_state;
+
 /* What a driver reports about a device and, where `proved` is true, what tuff's self-test found. Sizes are bytes. */
 typedef struct tuff_device_info {
     char name[128];    /* as the driver spells it */
@@ -57,7 +69,15 @@ typedef struct tuff_device_info {
     /* The driver ends the loops of a kernel, without an error, after so many iterations of them all together; 0: it
        does not. llvmpipe (lavapipe) allows 65535, of which the self-test finds all but a few. */
     uint32_t loop_limit;
-    uint32_t reserved[12];
+    uint32_t watchdog;          /* a tuff_watchdog */
+    uint32_t min_subgroup_size; /* of the widths that a kernel can require; 0: none can */
+    uint32_t max_subgroup_size;
+    uint32_t matrix_state;     /* a tuff_matrix_state */
+    bool local_is_global;      /* local memory lies in the device's memory, behind its caches, as on Mali */
+    bool units_estimated;      /* compute_units follows from the device's name: the driver does not tell */
+    bool writes_directly;      /* the host writes into the device's own memory, all of which it reaches */
+    uint64_t memory_available; /* to this process, of memory_size, when it was described; 0: the driver does not tell */
+    uint32_t reserved[6];
 } tuff_device_info;
 
 /* The number of devices that the drivers on this machine offer, including the reference device, which is the last one

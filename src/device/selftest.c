@@ -11,7 +11,7 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 4
+#define PROBES_VERSION 5
 
 /* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
 #ifndef TUFF_WITH_SHADERC
@@ -227,11 +227,13 @@ static bool is_product(const words *got)
 static void judge_matrix_nv(const words *got, tuff_device_info *info)
 {
     info->cooperative_matrix = is_product(got) ? 1 : 0;
+    info->matrix_state = info->cooperative_matrix ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
 }
 
 static void judge_matrix_khr(const words *got, tuff_device_info *info)
 {
     info->cooperative_matrix = is_product(got) ? 2 : 0;
+    info->matrix_state = info->cooperative_matrix ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
 }
 
 static const probe probes[] = {
@@ -317,6 +319,8 @@ static tuff_status run_probes(tuff_device *device)
     tuff_status status = TUFF_OK;
     info->half_arithmetic = info->int64 = info->subgroup_shuffle = false;
     info->cooperative_matrix = 0;
+    if (claims.cooperative_matrix > 0) /* until the probe was compiled */
+        info->matrix_state = TUFF_MATRICES_NO_COMPILER;
     for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++)
         if (!probes[i].is_wanted || probes[i].is_wanted(&claims))
             status = run_probe(device, &probes[i], got);
@@ -330,6 +334,26 @@ static tuff_status run_probes(tuff_device *device)
    lowest of its bytes first. */
 enum { FLAGS_END = 10, RECORD_SIZE = FLAGS_END + 4 };
 
+/* Whether they are proved, or else why not; as the driver alone says, where it offers none of use. */
+enum { MATRICES = 9, MATRIX_PROVED = 1, MATRIX_NO_COMPILER = 2, MATRIX_WRONG = 3 };
+
+static unsigned char matrix_byte(const tuff_device_info *info)
+{
+    if (info->cooperative_matrix > 0)
+        return MATRIX_PROVED;
+    return info->matrix_state == TUFF_MATRICES_NO_COMPILER ? MATRIX_NO_COMPILER
+           : info->matrix_state == TUFF_MATRICES_WRONG     ? MATRIX_WRONG
+                                                           : 0;
+}
+
+static void from_matrix_byte(unsigned char byte, tuff_device_info *info)
+{
+    if (info->cooperative_matrix > 0 && byte != MATRIX_PROVED)
+        info->matrix_state = byte == MATRIX_WRONG ? TUFF_MATRICES_WRONG : TUFF_MATRICES_NO_COMPILER;
+    if (byte != MATRIX_PROVED)
+        info->cooperative_matrix = 0;
+}
+
 static void to_record(const tuff_device_info *info, unsigned char *record)
 {
     const unsigned char bytes[RECORD_SIZE] = {(unsigned char)info->proved_subgroup_size,
@@ -341,7 +365,7 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
                                               info->half_arithmetic,
                                               info->int64,
                                               info->subgroup_shuffle,
-                                              info->cooperative_matrix > 0};
+                                              matrix_byte(info)};
     memcpy(record, bytes, sizeof bytes);
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
         record[FLAGS_END + i] = (unsigned char)(info->loop_limit >> 8 * i & 0xff);
@@ -354,7 +378,7 @@ static bool from_record(blob record, tuff_device_info *info)
     if (record.size != RECORD_SIZE || bytes[0] > ITEMS)
         return false;
     for (int i = 1; i < FLAGS_END; i++)
-        if (bytes[i] > 1)
+        if (bytes[i] > (i == MATRICES ? MATRIX_WRONG : 1))
             return false;
     info->loop_limit = 0;
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
@@ -368,10 +392,23 @@ static bool from_record(blob record, tuff_device_info *info)
     info->half_arithmetic = info->half_arithmetic && bytes[6];
     info->int64 = info->int64 && bytes[7];
     info->subgroup_shuffle = info->subgroup_shuffle && bytes[8];
-    info->cooperative_matrix = bytes[9] ? info->cooperative_matrix : 0;
+    from_matrix_byte(bytes[MATRICES], info);
     info->narrow_storage = info->proved_narrow_storage;
     info->proved = true;
     return true;
+}
+
+/* Unused matrix units make a card a tenth as fast as it could be: that is said, and said every time. */
+static void tell_of_matrices(const tuff_device *device)
+{
+    if (device->info.matrix_state == TUFF_MATRICES_NO_COMPILER)
+        tuff__log(TUFF_LOG_WARNING,
+                  "%s: its matrix units stay unused: the compiler of GLSL does not know them (libshaderc before 2023.6 "
+                  "knows NVIDIA's own form alone): install a newer libshaderc",
+                  device->info.selector);
+    if (device->info.matrix_state == TUFF_MATRICES_WRONG)
+        tuff__log(TUFF_LOG_WARNING, "%s: its matrix units stay unused: the self-test got wrong products from them",
+                  device->info.selector);
 }
 
 tuff_status tuff__device_prove(tuff_device *device)
@@ -397,6 +434,8 @@ tuff_status tuff__device_prove(tuff_device *device)
             tuff__cache_store(entry, (blob){bytes, sizeof bytes});
         }
     }
+    if (status == TUFF_OK)
+        tell_of_matrices(device);
     tuff__free(record.data);
     tuff__text_free(&key);
     return status;
