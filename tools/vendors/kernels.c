@@ -1,8 +1,8 @@
 /* Writes the kernels of benchmark-sized graphs as the GPUs of a vendor get them; no GPU is needed. Built and run by
    tools/check-loops. Called: kernels FOLDER DEVICE VENDOR FAMILY, with a device whose language is wanted, a vendor
-   (intel, amd, nvidia) and a family of kernels (device, subgroup, cooperative, ...). Prints a line for each kernel, with
-   tabs between: its file, its name (the case, the body, and a number where the case has several of a body), its
-   work-groups, and the items of each. */
+   (intel, amd, nvidia) and a family of kernels (device, subgroup, cooperative, ...). Prints a line for each, with tabs
+   between: its file, its name (the case, the body, and a number where the case has several of a body), its work-groups,
+   and the items of each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,7 +205,7 @@ static bool write_adamw(const writer *self)
     return written;
 }
 
-/* A GPU as the vendor's large ones are; only what the compiler goes by. Answers false for a vendor that is not known. */
+/* A GPU as the vendor's large ones are; only what the compiler goes by. False for a vendor that is not known. */
 static bool pose(tuff_device *device, const char *vendor)
 {
     static const struct {
