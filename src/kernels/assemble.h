@@ -14,7 +14,8 @@ typedef struct assembly_request {
     walk walk;
     bool glsl;           /* else OpenCL C */
     bool narrow_storage; /* the device stores single 8-bit and 16-bit elements */
-    int vec;             /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
+    bool aligned; /* OpenCL C: vectors of four are accessed whole, where they lie at multiples of four elements */
+    int vec;      /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
     uint32_t local_size;
     int private_bytes; /* what an item may keep of a row for later passes; 0 where such memory is slow. Where it is not,
                           division is exact, so that its reciprocal will do for many divisions by one value */
