@@ -24,6 +24,24 @@ typedef enum tuff_device_class {
     TUFF_DEVICE_REFERENCE
 } tuff_device_class;
 
+/* The forms of matrix units, and the instructions that multiply a block: tuff_device_info.cooperative_matrix. */
+typedef enum tuff_matrix_units {
+    TUFF_MATRIX_NONE,
+    TUFF_MATRIX_NV,     /* VK_NV_cooperative_matrix */
+    TUFF_MATRIX_KHR,    /* VK_KHR_cooperative_matrix */
+    TUFF_MATRIX_NVIDIA, /* OpenCL C with PTX: mma.sync, ldmatrix and cp.async, of compute capability 8.0 on */
+    TUFF_MATRIX_MFMA,   /* OpenCL C with the builtins of AMD's gfx90a and newer accelerators */
+    TUFF_MATRIX_WMMA,   /* the same of gfx11 */
+    TUFF_MATRIX_INTEL   /* cl_intel_subgroup_matrix_multiply_accumulate */
+} tuff_matrix_units;
+
+/* Why a device's matrix units are not used: tuff_device_info.matrix_absence. */
+typedef enum tuff_matrix_absence {
+    TUFF_MATRIX_UNCLAIMED,   /* the driver claims none of a form and shape that tuff has kernels for, or they are used */
+    TUFF_MATRIX_UNCOMPILED,  /* a compiler refuses the self-test's kernel: this build's shaderc, or the driver's */
+    TUFF_MATRIX_WRONG_BLOCKS /* blocks come out wrong */
+} tuff_matrix_absence;
+
 /* What a driver reports about a device and, where `proved` is true, what tuff's self-test found. Sizes are bytes. */
 typedef struct tuff_device_info {
     char name[128];    /* as the driver spells it */
@@ -55,13 +73,18 @@ typedef struct tuff_device_info {
     bool proved_negative_zero;
     bool proved_denormals; /* f32 denormals survive arithmetic */
     bool subgroup_shuffle; /* lanes of a subgroup can read each other's registers */
-    /* Subgroups multiply 16 x 16 blocks of f16 and accumulate in f32: 1 as VK_NV_cooperative_matrix defines it, 2 as
-       VK_KHR_cooperative_matrix does, 0 not at all. Once `proved` is true, also 0 where the self-test failed. */
+    /* Subgroups multiply blocks of f16 and accumulate in f32 (tuff_matrix_units). Once `proved` is true, also 0 where
+       the self-test failed. */
     uint32_t cooperative_matrix;
     /* The driver ends the loops of a kernel, without an error, after so many iterations of them all together; 0: it
        does not. llvmpipe (lavapipe) allows 65535, of which the self-test finds all but a few. */
     uint32_t loop_limit;
-    uint32_t reserved[12];
+    uint32_t matrix_shape[3]; /* rows, columns and terms of such a block; 0 where there are none */
+    uint32_t matrix_lanes;    /* of a subgroup that multiplies it; 0: proved_subgroup_size */
+    bool matrix_bf16;         /* blocks of bf16 of the same shape are multiplied, too */
+    /* Why cooperative_matrix is 0 though the driver claims the units. */
+    uint32_t matrix_absence; /* a tuff_matrix_absence */
+    uint32_t reserved[6];
 } tuff_device_info;
 
 /* The number of devices that the drivers on this machine offer, including the reference device, which is the last one

@@ -324,6 +324,20 @@ static bool streams(const assembly_request *request)
     return any;
 }
 
+/* What the body says of blocks, in the instructions of the device. */
+static tuff_status add_matrix_units(const assembly_request *request, text *out)
+{
+    static const char *const files[] = {
+        NULL, "matrix.glsl", "matrix.glsl", "matrix_nvidia.cl", "matrix_amd.cl", "matrix_amd.cl", "matrix_intel.cl"};
+    const char *file = request->cooperative < sizeof files / sizeof *files ? files[request->cooperative] : NULL;
+    const char *common = request->glsl ? "" : tuff__kernel_text("matrix.cl"),
+               *units = file ? tuff__kernel_text(file) : NULL;
+    if (common == NULL || units == NULL || request->glsl != (request->cooperative <= TUFF_MATRIX_KHR))
+        return FAIL(TUFF_E_UNSUPPORTED, "kernels: there is no text for matrix units of form %u", request->cooperative);
+    tuff__text_add(out, "%s%s", common, units);
+    return TUFF_OK;
+}
+
 static tuff_status compose(const expansion *self, text *out)
 {
     const assembly_request *request = self->request;
@@ -344,6 +358,8 @@ static tuff_status compose(const expansion *self, text *out)
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.glsl"));
     if (stores_wide_halves(request))
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.cl"));
+    if (request->cooperative > 0)
+        TRY(add_matrix_units(request, out));
     text used = {0};
     tuff__text_add(&used, "%s%s%s", tuff__text_get(self->header), tuff__text_get(self->body),
                    request->defines == NULL ? "" : request->defines);
