@@ -17,7 +17,7 @@ typedef struct k1_config {
     int64_t tree; /* the model of nodes, else the dense one */
     int64_t depth, branching, kept;
     int64_t squares, subtree; /* how nodes are scored */
-    int64_t next;             /* targets: the next word, as is usual; the published loss shifts them twice */
+    int64_t next;             /* targets: the next word, as is default; the published loss shifts them twice */
 } k1_config;
 
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(k1_config, member, name, meaning)

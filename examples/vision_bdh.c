@@ -11,7 +11,7 @@
 
 #include "common/example.h"
 
-enum { CLASSES = 10, MOST_CHANNELS = 16 };
+enum { CLASSES = 10, MAX_CHANNELS = 16 };
 
 typedef struct vision_config {
     example_settings settings;
@@ -58,7 +58,7 @@ static const double norm_epsilon = 1e-5, full_turn = 6.283185307179586;
 static const char *wrong(const void *given)
 {
     const vision_config *c = given;
-    if (c->channels < 1 || c->channels > MOST_CHANNELS || c->size < 1 || c->patch < 1 || c->width < 1 || c->heads < 1 ||
+    if (c->channels < 1 || c->channels > MAX_CHANNELS || c->size < 1 || c->patch < 1 || c->width < 1 || c->heads < 1 ||
         c->multiple < 1 || c->recurrences < 1)
         return "C must be 1 to 16, and s, p, D, n, mult and L at least 1";
     if (c->size % c->patch != 0)
@@ -395,7 +395,7 @@ static void draw_image(example_random *random, int64_t channels, int label, unsi
 {
     const double slope = label % 5 * 0.392699 * (example_integer(random, 2) ? 1 : -1);
     const double pace = label < 5 ? 0.4 : 0.9, phase = example_uniform(random, 0, full_turn);
-    double contrast[MOST_CHANNELS];
+    double contrast[MAX_CHANNELS];
     for (int64_t c = 0; c < channels; c++)
         contrast[c] = example_uniform(random, 20, 60) * (example_integer(random, 2) ? 1 : -1);
     for (int64_t i = 0; i < PIXELS; i++) {

@@ -51,7 +51,7 @@ typedef struct recorder {
     recording *into;
     recorder_counts *counts;
     tune_space space;
-    tune_config usual;
+    tune_config defaults;
     rng random;
     seen_choice *seen;
     int seen_count, seen_capacity;
@@ -113,8 +113,8 @@ static void trim(recorder *self, tune_config *candidate, const tune_config *cons
     (void)tuff__space_take(&self->space, consulted);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
-        if (tuff__config_has(consulted, one) && !tuff__config_has(&self->usual, one))
-            tuff__config_set(&self->usual, one, consulted->values[one]);
+        if (tuff__config_has(consulted, one) && !tuff__config_has(&self->defaults, one))
+            tuff__config_set(&self->defaults, one, consulted->values[one]);
         if (tuff__config_has(candidate, one) &&
             (!tuff__config_has(consulted, one) || consulted->values[one] == candidate->values[one]))
             tuff__config_unset(candidate, one);
@@ -243,18 +243,18 @@ static uint64_t median_of(const uint64_t *times, int count)
 /* Compiles the default, and learns what the others are compared with. */
 static bool begin_default(recorder *self)
 {
-    entry *usual = &self->all[0];
+    entry *defaults = &self->all[0];
     uint64_t time;
-    if (!compile(self, usual, 0))
+    if (!compile(self, defaults, 0))
         return false;
     for (int i = 0; i <= RUNS_FOR_ONE * self->settings.samples; i++) {
-        if (!sample(self, usual, &time) || (i == 0 && !verify(self, usual)))
+        if (!sample(self, defaults, &time) || (i == 0 && !verify(self, defaults)))
             return false;
-        note_run(&usual->raw, time);
+        note_run(&defaults->raw, time);
     }
-    if (!usual->count)
-        usual->count = keep(&usual->raw, self->settings.samples, usual->times);
-    self->reference = usual->median = median_of(usual->times, usual->count);
+    if (!defaults->count)
+        defaults->count = keep(&defaults->raw, self->settings.samples, defaults->times);
+    self->reference = defaults->median = median_of(defaults->times, defaults->count);
     return true;
 }
 
@@ -284,14 +284,14 @@ static void compile_batch(recorder *self, entry **batch, int count)
         batch[i]->raw.count = 0;
     for (int i = 0; i < count && (i == 0 || has_time(self)); i++) {
         entry *one = batch[i];
-        uint64_t time, usual;
+        uint64_t time, default_time;
         if (!compile(self, one, i + 1) || !sample(self, one, &time))
             continue;
-        if (!sample(self, &self->all[0], &usual)) {
+        if (!sample(self, &self->all[0], &default_time)) {
             (void)fail(self, TUFF_E_NUMERIC);
             return;
         }
-        note_run(&one->raw, scaled(self, time, (double)usual));
+        note_run(&one->raw, scaled(self, time, (double)default_time));
         if (!is_slow(self, one) && !verify(self, one))
             one->raw.count = 0;
     }
@@ -310,16 +310,16 @@ static void conclude(const recorder *self, entry *one)
    default is one of them, too. */
 static bool time_round(recorder *self, entry **batch, int count, int round, runs *paces)
 {
-    entry *usual = &self->all[0];
+    entry *defaults = &self->all[0];
     uint64_t before, between, behind;
-    if (!sample(self, usual, &before) || !sample(self, usual, &between))
+    if (!sample(self, defaults, &before) || !sample(self, defaults, &between))
         return fail(self, TUFF_E_NUMERIC);
     run_round(self, batch, count, round);
-    if (self->status || !sample(self, usual, &behind))
+    if (self->status || !sample(self, defaults, &behind))
         return fail(self, TUFF_E_NUMERIC);
     const double pace = ((double)before + (double)behind) / 2;
     note_run(paces, (uint64_t)pace);
-    note_run(&usual->raw, scaled(self, between, pace));
+    note_run(&defaults->raw, scaled(self, between, pace));
     for (int i = 0; i < count; i++)
         if (batch[i]->is_live && batch[i]->pending)
             note_run(&batch[i]->raw, scaled(self, batch[i]->pending, pace));
@@ -489,8 +489,8 @@ static void measure_space(recorder *self)
 
 static void run(recorder *self)
 {
-    const tune_config usual = {0};
-    if (!offer(self, &usual, true) || self->status || !begin_default(self)) {
+    const tune_config defaults = {0};
+    if (!offer(self, &defaults, true) || self->status || !begin_default(self)) {
         (void)fail(self, TUFF_E_NUMERIC);
         return;
     }
@@ -528,7 +528,7 @@ static void take_known(recorder *self)
 static tuff_status write_down(const recorder *self)
 {
     recording out;
-    TRY(recording_begin(&out, self->into->name, self->into->device, &self->usual, self->into->roofline));
+    TRY(recording_begin(&out, self->into->name, self->into->device, &self->defaults, self->into->roofline));
     tuff_status status = TUFF_OK;
     for (int i = 0; i < self->measured; i++) {
         const entry *one = &self->all[i];

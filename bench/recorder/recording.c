@@ -5,10 +5,10 @@
 
 #include "search/times.h"
 
-tuff_status recording_begin(recording *self, const char *name, const char *device, const tune_config *usual,
+tuff_status recording_begin(recording *self, const char *name, const char *device, const tune_config *defaults,
                             uint64_t roofline)
 {
-    *self = (recording){.usual = *usual, .roofline = roofline};
+    *self = (recording){.defaults = *defaults, .roofline = roofline};
     self->name = tuff__arena_strdup(&self->memory, name);
     self->device = tuff__arena_strdup(&self->memory, device);
     return self->name && self->device ? TUFF_OK : TUFF_E_OOM_HOST;
@@ -54,7 +54,7 @@ static uint64_t median_of(const recorded_point *point)
 {
     if (point->count < 2)
         return point->count ? point->nanoseconds[0] : 0;
-    const int count = point->count - 1 < TIMES_MOST ? point->count - 1 : TIMES_MOST;
+    const int count = point->count - 1 < MAX_TIMES ? point->count - 1 : MAX_TIMES;
     return tuff__times_median(point->nanoseconds + 1, count);
 }
 
@@ -94,8 +94,8 @@ tune_config recording_reduce(const recording *self, const tune_config *candidate
     tune_config out = {0};
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
-        if (tuff__config_has(candidate, one) && tuff__config_has(&self->usual, one) &&
-            candidate->values[one] != self->usual.values[one])
+        if (tuff__config_has(candidate, one) && tuff__config_has(&self->defaults, one) &&
+            candidate->values[one] != self->defaults.values[one])
             tuff__config_set(&out, one, candidate->values[one]);
     }
     return out;

@@ -1,11 +1,11 @@
 /* The measured times of many candidates of one key: a device that a search can be run on again and again. Files are
    JSON Lines, a header and then a line for each candidate:
 
-     {"t":"space","v":1,"name":TEXT,"device":TEXT,"usual":CANDIDATE,"roofline":NS}
+     {"t":"space","v":1,"name":TEXT,"device":TEXT,"default":CANDIDATE,"roofline":NS}
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"e":COST,"ns":[NS...]}
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"d":1,"why":VERDICT}
 
-   usual has every tunable that was consulted, with the value it has by default; the others as in kernels/config.h.
+   default has every tunable that was consulted, with the value it has by default; the others as in kernels/config.h.
    ns are times of single runs in the order they were taken in, the first one right behind the compiling. PROGRAM is a
    number that candidates of equal programs share. COST: what lowering foresaw, as schedule/cost.h says. why: what was
    found instead of times. d: the point was drawn at random; where a recording has some of a space only, the others
@@ -31,7 +31,7 @@ typedef struct recorded_point {
 /* Zero is empty. Texts and times belong to the recording. */
 typedef struct recording {
     const char *name, *device;
-    tune_config usual;
+    tune_config defaults;
     uint64_t roofline; /* 0: not known */
     recorded_point *points;
     int count, capacity;
@@ -41,7 +41,7 @@ typedef struct recording {
 } recording;
 
 /* The header; texts are copied. */
-tuff_status recording_begin(recording *self, const char *name, const char *device, const tune_config *usual,
+tuff_status recording_begin(recording *self, const char *name, const char *device, const tune_config *defaults,
                             uint64_t roofline);
 /* Copies a point and its times. TUFF_E_USAGE where the choice is there already. */
 tuff_status recording_add(recording *self, const recorded_point *point);
@@ -49,7 +49,7 @@ void recording_free(recording *self);
 
 /* NULL where it was not recorded. */
 const recorded_point *recording_find(const recording *self, const tune_config *candidate);
-/* What a choice from elsewhere sets here: without what was not consulted, or is the usual value. */
+/* What a choice from elsewhere sets here: without what was not consulted, or is the default value. */
 tune_config recording_reduce(const recording *self, const tune_config *candidate);
 uint64_t recording_best(const recording *self); /* the least median */
 

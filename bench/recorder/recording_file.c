@@ -33,7 +33,7 @@ void recording_print_header(const recording *self, text *out)
     tuff__text_add(out, "{\"t\":\"space\",\"v\":1");
     print_text("name", self->name, out);
     print_text("device", self->device, out);
-    print_choice("usual", &self->usual, out);
+    print_choice("default", &self->defaults, out);
     tuff__text_add(out, ",\"roofline\":%" PRIu64 "}\n", self->roofline);
 }
 
@@ -69,13 +69,13 @@ static uint64_t read_number(const json_t *from, const char *key)
 
 static tuff_status read_header(const json_t *line, recording *out)
 {
-    tune_config usual;
+    tune_config defaults;
     if (strcmp(read_text(line, "t"), "space") != 0)
         return FAIL(TUFF_E_FORMAT, "it does not begin with a space");
     if (read_number(line, "v") != 1)
         return FAIL(TUFF_E_UNSUPPORTED, "a recording of version %" PRIu64, read_number(line, "v"));
-    TRY(tuff__config_parse(read_text(line, "usual"), &usual));
-    return recording_begin(out, read_text(line, "name"), read_text(line, "device"), &usual,
+    TRY(tuff__config_parse(read_text(line, "default"), &defaults));
+    return recording_begin(out, read_text(line, "name"), read_text(line, "device"), &defaults,
                            read_number(line, "roofline"));
 }
 
@@ -89,7 +89,7 @@ static bool find_verdict(const char *source, tune_evaluation *out)
     return false;
 }
 
-/* Times into `times`, which has room for SAMPLES_MOST. */
+/* Times into `times`, which has room for MAX_SAMPLES. */
 static tuff_status read_times(const json_t *list, uint64_t *times, int *count)
 {
     const size_t size = json_array_size(list);

@@ -13,7 +13,7 @@ static tune_evaluation lower(void *state, const tune_config *candidate, candidat
         (void)FAIL(TUFF_E_USAGE, "replay: not recorded");
         return EVALUATION_INVALID;
     }
-    *out = (candidate_info){found->program, found->group_items, self->from->usual, found->cost};
+    *out = (candidate_info){found->program, found->group_items, self->from->defaults, found->cost};
     return EVALUATION_GOOD;
 }
 

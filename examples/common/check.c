@@ -144,10 +144,10 @@ static void print_config(const example *model, const void *config, uint64_t seed
     printf("seed %" PRIu64 ":", seed);
     for (int i = 0; i < example_field_count(model); i++) {
         const char *name = example_field_at(model, i)->name;
-        double value = 0, usual = 0;
+        double value = 0, defaults = 0;
         example_get(model, config, name, &value);
-        example_get(model, model->small, name, &usual);
-        if (value != usual)
+        example_get(model, model->small, name, &defaults);
+        if (value != defaults)
             printf(" %s=%.4g", name, value);
     }
     printf("\n");

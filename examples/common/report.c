@@ -6,7 +6,7 @@
 
 #include "train.h"
 
-enum { WIDTH = 720, HEIGHT = 240, MOST_TASKS = 40, MOST_LINES = 200 };
+enum { WIDTH = 720, HEIGHT = 240, MAX_TASKS = 40, MAX_LINES = 200 };
 
 static void write_text(FILE *page, const char *text)
 {
@@ -63,7 +63,7 @@ static void write_curve(const training *self, FILE *page)
 
 static void write_lines(const training *self, FILE *page)
 {
-    const int every = 1 + (self->line_count - 1) / MOST_LINES;
+    const int every = 1 + (self->line_count - 1) / MAX_LINES;
     fprintf(page, "<table><tr><th>step<th>loss");
     for (int i = 0; i < self->metric_count; i++)
         fprintf(page, "<th>%s", self->metric_names[i]);
@@ -106,7 +106,7 @@ static tuff_status write_tasks(tuff_plan *plan, FILE *page)
     qsort(tasks, (size_t)info.task_count, sizeof *tasks, by_time);
     fprintf(page, "<p>A run of the plan: %d launches, %.3f ms.</p>\n<table><tr><th>ms<th>kind<th>phase<th>ops</tr>\n",
             info.dispatch_count, 1e-6 * (double)info.run_nanoseconds);
-    for (int i = 0; i < info.task_count && i < MOST_TASKS; i++) {
+    for (int i = 0; i < info.task_count && i < MAX_TASKS; i++) {
         fprintf(page, "<tr><td>%.4f<td>%s<td>%s<td>", 1e-6 * (double)tasks[i].nanoseconds, tasks[i].kind,
                 tuff_phase_name(tasks[i].phase));
         write_text(page, tasks[i].label);

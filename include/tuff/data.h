@@ -80,7 +80,7 @@ typedef struct tuff_loader_options {
                                  their lengths 0. By default such a rest is left out of the epoch */
     int workers;     /* threads; 0: 1. The batches are the same for any number */
     int ring;        /* batches that may be ready or under way ahead of the program; 0: 2 */
-    double patience; /* seconds that tuff_loader_destroy and tuff_loader_seek wait for a source; 0: 10 */
+    double timeout;  /* seconds that tuff_loader_destroy and tuff_loader_seek wait for a source; 0: 10 */
     tuff_sample_source sample;
     tuff_batch_source batch;
     void *user; /* of these */
@@ -101,7 +101,7 @@ typedef struct tuff_loader tuff_loader;
    returned TUFF_OK. NULL on failure: TUFF_E_USAGE, TUFF_E_SHAPE and TUFF_E_DTYPE for options that make no sense,
    TUFF_E_IO for the file, memory. */
 TUFF_API tuff_loader *tuff_loader_create(tuff_device *device, const tuff_loader_options *options);
-/* Stops the workers and frees the loader; NULL is allowed. A source that does not return within `patience` cannot be
+/* Stops the workers and frees the loader; NULL is allowed. A source that does not return within `timeout` cannot be
    stopped: TUFF_E_TIMEOUT then says so, the thread and the memory that it may write are left to it, and are freed once
    it returns; user must stay valid for it. Everything else is freed in either case, and the loader is gone. */
 TUFF_API tuff_status tuff_loader_destroy(tuff_loader *loader);
@@ -128,7 +128,7 @@ typedef struct tuff_loader_position {
 /* Writes the position to *position. */
 TUFF_API tuff_status tuff_loader_tell(const tuff_loader *loader, tuff_loader_position *position);
 /* Goes on from there, as if every batch before had been taken. TUFF_E_USAGE where there is no such batch,
-   TUFF_E_TIMEOUT where a source does not return within `patience`: the loader then takes nothing but another seek. */
+   TUFF_E_TIMEOUT where a source does not return within `timeout`: the loader then takes nothing but another seek. */
 TUFF_API tuff_status tuff_loader_seek(tuff_loader *loader, tuff_loader_position position);
 /* The position and what it depends on (sizes, seed, shuffling) as a text for a checkpoint's metadata, "" and
    TUFF_E_LIMIT where size is too small; 160 bytes are enough. */

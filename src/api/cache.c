@@ -185,12 +185,12 @@ tuff_status tuff_cache_pin(tuff_cache *cache, const tuff_device *device, const c
 /* Whether kernels can be made of the candidate, and it says anything about them. */
 static tuff_status check_candidate(const tuff_plan *plan, int task, const char *candidate)
 {
-    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
+    const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     tune_config config;
     task_estimate made;
     uint64_t common = 0;
     TRY(tuff__config_parse(candidate, &config));
-    TRY(tuff__estimate_task(plan->device, &plan->fusion, &usual, task, &config, &made));
+    TRY(tuff__estimate_task(plan->device, &plan->fusion, &defaults, task, &config, &made));
     for (int i = 0; i < CONFIG_WORDS; ++i)
         common |= config.set[i] & made.used_tunables.set[i];
     if (common == 0 && tuff__config_count(&config) > 0)

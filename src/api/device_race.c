@@ -19,7 +19,7 @@
 #include "tunedb/key.h"
 #include "search/times.h"
 
-enum { ENTRANTS_MOST = 16, ROUNDS = 5, CUT = 4, PATH_MOST = FOLDER_SIZE + 64, DAYS = 30, DAY = 24 * 60 * 60 };
+enum { MAX_ENTRANTS = 16, ROUNDS = 5, CUT = 4, MAX_PATH = FOLDER_SIZE + 64, DAYS = 30, DAY = 24 * 60 * 60 };
 
 typedef struct entrant {
     tuff_device_info info;
@@ -37,11 +37,11 @@ typedef struct field {
     const tuff_device_race *race;
     entrant *all;
     int count;
-    char path[PATH_MOST];   /* of the answer; "": there is no cache */
+    char path[MAX_PATH];    /* of the answer; "": there is no cache */
     char op[TUNE_KEY_SIZE]; /* the race, as a key of the tuner's memory */
     journal *journal;
     int left_out;
-    file_lock locks[ENTRANTS_MOST]; /* of the device that races */
+    file_lock locks[MAX_ENTRANTS]; /* of the device that races */
     int lock_count;
 } field;
 
@@ -67,7 +67,7 @@ static tuff_status is_struck(const field *self, const entrant *one, bool *struck
 
 static tuff_status find_entrants(field *self)
 {
-    for (int i = 0; i < tuff_device_count() && self->count < ENTRANTS_MOST; ++i) {
+    for (int i = 0; i < tuff_device_count() && self->count < MAX_ENTRANTS; ++i) {
         entrant *one = &self->all[self->count];
         tune_environment parts;
         if (tuff_device_describe_at(i, &one->info) != TUFF_OK || one->info.device_class == TUFF_DEVICE_REFERENCE)
@@ -96,7 +96,7 @@ static int compare_texts(const void *a, const void *b)
 /* The answer's file is named by all that it depends on: the work, this version, the devices in whatever order. */
 static tuff_status name_answer(field *self)
 {
-    const char *environments[ENTRANTS_MOST];
+    const char *environments[MAX_ENTRANTS];
     char folder[FOLDER_SIZE];
     text key = {0};
     for (int i = 0; i < self->count; ++i)
@@ -222,7 +222,7 @@ static bool is_held(char (*places)[FOLDER_SIZE], int count, const char *place)
 /* Whether nobody else measures on the devices meanwhile. */
 static bool take_devices(field *self)
 {
-    char(*places)[FOLDER_SIZE] = tuff__calloc(ENTRANTS_MOST, sizeof *places);
+    char(*places)[FOLDER_SIZE] = tuff__calloc(MAX_ENTRANTS, sizeof *places);
     bool is_alone = places != NULL;
     for (int i = 0; is_alone && i < self->count; ++i) {
         tune_environment parts;
@@ -335,7 +335,7 @@ tuff_device *tuff_device_open_fastest(const tuff_device_race *race, tuff_device_
         FAIL(TUFF_E_USAGE, "fastest: a race needs a name, setup and teardown");
         return NULL;
     }
-    field self = {.race = race, .all = tuff__calloc(ENTRANTS_MOST, sizeof *self.all)};
+    field self = {.race = race, .all = tuff__calloc(MAX_ENTRANTS, sizeof *self.all)};
     if (self.all == NULL)
         return NULL;
     tuff_device *device = open_fastest(&self, result);

@@ -104,8 +104,8 @@ static bool is_tunable(const tuff_compile_options *options)
 
 tuff_status tuff__session_list(tuff_plan *plan)
 {
-    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    tuning_session self = {.fusion = &plan->fusion, .options = &usual, .device = plan->device, .log = -1};
+    const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
+    tuning_session self = {.fusion = &plan->fusion, .options = &defaults, .device = plan->device, .log = -1};
     if (plan->keys.is_listed || !plan->is_tunable)
         return TUFF_OK;
     tuff_status status = tuff__session_find(&self);
@@ -117,8 +117,8 @@ tuff_status tuff__session_list(tuff_plan *plan)
 
 tuff_status tuff__session_count(const tuff_plan *plan, tuff_tune_stats *stats)
 {
-    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    tuning_session self = {.fusion = &plan->fusion, .options = &usual, .device = plan->device, .log = -1};
+    const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
+    tuning_session self = {.fusion = &plan->fusion, .options = &defaults, .device = plan->device, .log = -1};
     const tuff_status status = tuff__session_find(&self);
     stats->tasks = self.stats.tasks;
     stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[TUFF_TUNE_MISS_UNKNOWN] = self.stats.keys;
@@ -134,7 +134,7 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     plan->observer.launch_failed = tuff__refused_launch;
     if (tuff__tune_options(options)->manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,
-                    "compile: a manifest is for plans of the usual families, fused, without libraries");
+                    "compile: a manifest is for plans of the default families, fused, without libraries");
     if (!plan->is_tunable ||
         (tuff__tune_options(options)->mode == TUFF_TUNE_OFF && tuff__tune_options(options)->manifest == NULL))
         return TUFF_OK;

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "exec/texts.h"
 
-enum { THREADS_MOST = JOURNAL_PREFETCH };
+enum { MAX_THREADS = JOURNAL_PREFETCH };
 /* How often a waiting thread wakes up to keep the device busy, or to give a compiler up. */
 #define PAUSE UINT64_C(1000000)
 
@@ -56,13 +56,13 @@ struct compile_pool {
     tuff_device *device;
     mutex lock; /* of all below, and of jobs */
     pthread_cond_t changed;
-    worker workers[THREADS_MOST];
+    worker workers[MAX_THREADS];
     int count;
     compile_job *first;
     bool stop;
     uint64_t limit; /* of a program's compilation, as it was last set */
     uint64_t compiled, in_vain, nanoseconds;
-    hung_candidate hung[THREADS_MOST];
+    hung_candidate hung[MAX_THREADS];
     int hung_count;
 };
 
@@ -178,7 +178,7 @@ static void finish(compile_pool *self, compile_job *job, tuff_status status, uin
     self->compiled++;
     self->nanoseconds += nanoseconds;
     /* Its compiler was given up, after its time. */
-    if (status == TUFF_E_DEVICE_LOST && is_overdue(self, job) && !job->is_taken && self->hung_count < THREADS_MOST)
+    if (status == TUFF_E_DEVICE_LOST && is_overdue(self, job) && !job->is_taken && self->hung_count < MAX_THREADS)
         self->hung[self->hung_count++] = (hung_candidate){job->task, job->config};
     (void)pthread_cond_broadcast(&self->changed);
 }
@@ -215,7 +215,7 @@ static int wanted_threads(const tuning_session *session)
     long wanted = tuff__compile_pool_threads;
     if (wanted < 0)
         wanted = tuff__session_is_on_gpu(session) ? others : 0;
-    return wanted > THREADS_MOST ? THREADS_MOST : wanted > 0 ? (int)wanted : 0;
+    return wanted > MAX_THREADS ? MAX_THREADS : wanted > 0 ? (int)wanted : 0;
 }
 
 /* Signals are for the program's threads. */
@@ -258,7 +258,7 @@ void tuff__compile_pool_open(tuning_session *session)
         return;
     self->session = session;
     self->device = session->bench;
-    self->limit = tuff__compile_patience;
+    self->limit = tuff__compile_timeout;
     if (!prepare(self)) {
         tuff__free(self);
         return;

@@ -36,8 +36,8 @@ static uint64_t room_for_buffers(const tuning_session *session)
 /* Whether a run that exceeded its time ends after all. Until then nothing else can be measured. */
 static bool comes_back(const tuning_session *session)
 {
-    enum { MOST_WAITS = 3 };
-    for (int i = 0; i < MOST_WAITS; ++i)
+    enum { MAX_WAITS = 3 };
+    for (int i = 0; i < MAX_WAITS; ++i)
         if (tuff__wait(tuff__session_bench(session)) == TUFF_OK)
             return true;
     return false;
@@ -157,10 +157,10 @@ static void expect_candidate(void *state, const search_candidate *candidate)
 static void keep_running(tuning_task *task)
 {
     const uint64_t short_run = UINT64_C(10000000);
-    const search_candidate usual = {.slot = 0};
+    const search_candidate defaults = {.slot = 0};
     for (int i = 0; i < SEARCH_SLOTS && task->default_nanoseconds < short_run; ++i)
         if (task->slots[i] != NULL && task->has_run[i]) {
-            if (announce(task, &usual, JOURNAL_BENCH, false) == TUFF_OK)
+            if (announce(task, &defaults, JOURNAL_BENCH, false) == TUFF_OK)
                 (void)tuff__candidate_run_run(task->slots[i]);
             tuff__journal_leave(task->session->journal);
             return;
@@ -230,13 +230,13 @@ static tuff_status announce_run(tuning_task *task, const search_candidate *candi
 
 /* The time from which a run counts as slow, given the default's: eight times that, but at least 20 ms. At most 100 ms,
    since operating systems take a GPU that is busy for longer as hung, unless the default itself takes about as long. */
-static uint64_t slow_from(uint64_t usual)
+static uint64_t slow_from(uint64_t default_time)
 {
     enum { TIMES = 8 };
     const uint64_t least = UINT64_C(20000000), most = UINT64_C(100000000);
-    if (TIMES * usual <= most)
-        return TIMES * usual > least ? TIMES * usual : least;
-    return usual + usual / 2 > most ? usual + usual / 2 : most;
+    if (TIMES * default_time <= most)
+        return TIMES * default_time > least ? TIMES * default_time : least;
+    return default_time + default_time / 2 > most ? default_time + default_time / 2 : most;
 }
 
 /* Runs a part of the groups first: what would take far longer than the default is not run in whole. */

@@ -11,10 +11,10 @@ static bool is_other_kernel(const tuning_task *task, const tune_config *config)
 {
     const tuning_session *self = task->session;
     const tune_config none = {.set = {0}};
-    task_estimate usual, other;
-    return tuff__estimate_task(self->device, self->fusion, self->options, task->task, &none, &usual) == TUFF_OK &&
+    task_estimate defaults, other;
+    return tuff__estimate_task(self->device, self->fusion, self->options, task->task, &none, &defaults) == TUFF_OK &&
            tuff__estimate_task(self->device, self->fusion, self->options, task->task, config, &other) == TUFF_OK &&
-           usual.kernels != other.kernels;
+           defaults.kernels != other.kernels;
 }
 
 void tuff__session_avoid_default(tuning_task *task)

@@ -34,14 +34,14 @@ void tuff__session_take_fallback(tuning_task *task)
             by.lower(by.state, &candidate.config, &shown) != EVALUATION_GOOD ||
             !is_right(task, &by, &candidate, found.nanoseconds))
             continue;
-        tuff__log(TUFF_LOG_WARNING, "tune: the usual kernel of %s is wrong on this device: %s is used for it",
+        tuff__log(TUFF_LOG_WARNING, "tune: the default kernel of %s is wrong on this device: %s is used for it",
                   task->text, tuff__fallbacks[i]);
         task->chosen = found.winner = candidate.config;
         tuff__session_remember(task, &found);
         return;
     }
     tuff__log(TUFF_LOG_WARNING,
-              "tune: the usual kernel of %s is wrong on this device, and so is what could stand for it: do not trust "
+              "tune: the default kernel of %s is wrong on this device, and so is what could stand for it: do not trust "
               "its results, and please report it",
               task->text);
 }

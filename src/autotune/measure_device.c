@@ -18,7 +18,7 @@ enum { SLOWEST = sizeof((tuning_session *)NULL)->slow_compiles / sizeof(uint64_t
 
 static atomic_bool was_told;
 
-uint64_t tuff__compile_patience = 30 * SECOND;
+uint64_t tuff__compile_timeout = 30 * SECOND;
 
 tuff_device *tuff__session_bench(const tuning_session *self)
 {
@@ -38,7 +38,7 @@ void tuff__session_open_bench(tuning_session *self)
     const tuff_device_info *info = tuff__device_info(self->device);
     if (strstr(info->selector, ":wrapped") != NULL)
         return;
-    tuff_device *made = tuff__device_open_limited(info->selector, tuff__compile_patience);
+    tuff_device *made = tuff__device_open_limited(info->selector, tuff__compile_timeout);
     if (made == NULL) {
         self->lost = self->had_bench = tuff_last_status() == TUFF_E_DEVICE_LOST;
         return;
@@ -122,7 +122,7 @@ void tuff__session_limit_compile(tuning_task *task)
     const uint64_t own = 4 * task->default_compile;
     uint64_t limit = self->compile_limit > own ? self->compile_limit : own;
     limit = left > limit ? left : limit;
-    task->compile_limit = self->compile_limit > 0 && limit < tuff__compile_patience ? limit : tuff__compile_patience;
+    task->compile_limit = self->compile_limit > 0 && limit < tuff__compile_timeout ? limit : tuff__compile_timeout;
     if (self->bench != NULL && !self->lost && self->compile_limit > 0)
         tuff__device_limit_compiles(self->bench, task->compile_limit);
 }
@@ -135,7 +135,7 @@ static bool is_strike(const tune_record *record, hash128 environment, uint64_t s
             strcmp(record->reason, "reboot") == 0 || strcmp(record->reason, "lost") == 0);
 }
 
-enum { MOST_STRIKES = 2 };
+enum { MAX_STRIKES = 2 };
 
 /* Of those that a process ended with, others than the first of them: compilations ahead have its time. */
 static bool is_beside(const tuning_session *self, const tune_record *strike, hash128 environment, uint64_t since)
@@ -172,14 +172,14 @@ bool tuff__session_may_measure(const tuning_session *self)
     if (self->survives_crashes)
         return true;
     const int strikes = count_strikes(self);
-    if (strikes >= MOST_STRIKES && !atomic_exchange(&was_told, true))
+    if (strikes >= MAX_STRIKES && !atomic_exchange(&was_told, true))
         tuff__log(
             TUFF_LOG_WARNING,
             "tune: %d times within a day candidates ended a process, hung or took the device down: nothing is measured "
             "on %s when graphs are compiled. tuff cache verify --retry allows it again; tuff tune warm tunes in a "
             "process of its own",
             strikes, tuff__device_info(self->device)->name);
-    return strikes < MOST_STRIKES;
+    return strikes < MAX_STRIKES;
 }
 
 static bool waits_for_others(void)

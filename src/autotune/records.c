@@ -42,7 +42,7 @@ static void count_rejection(tuff_tune_stats *stats, tune_evaluation why)
    tried again by the next process. */
 static bool is_given_up(const tuning_task *task, const tune_config *config)
 {
-    return tuff__config_count(config) == 0 && task->compile_limit < tuff__compile_patience &&
+    return tuff__config_count(config) == 0 && task->compile_limit < tuff__compile_timeout &&
            tuff__device_is_stuck(tuff__session_bench(task->session));
 }
 

@@ -23,9 +23,9 @@ static tuning_task *find(const tuning_session *self, hash128 hash)
 /* A task that lowering asks no tunable for has nothing to tune. */
 static bool has_tunables(const tuning_session *self, int task, double *weight)
 {
-    const tune_config usual = {.set = {0}};
+    const tune_config defaults = {.set = {0}};
     task_estimate made;
-    if (tuff__estimate_task(self->device, self->fusion, self->options, task, &usual, &made) != TUFF_OK)
+    if (tuff__estimate_task(self->device, self->fusion, self->options, task, &defaults, &made) != TUFF_OK)
         return false;
     *weight = made.traffic;
     return tuff__config_count(&made.used_tunables) > 0;

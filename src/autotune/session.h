@@ -133,7 +133,7 @@ void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds);
    allows it. */
 void tuff__session_limit_compile(tuning_task *task);
 /* The maximum; tests set a shorter time. */
-extern uint64_t tuff__compile_patience;
+extern uint64_t tuff__compile_timeout;
 /* Whether anything may be measured: not after a candidate took the device down in this process, nor after that happened
    twice within a day in any process. Logs the reason once. */
 bool tuff__session_may_measure(const tuning_session *self);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-enum { MOST_HELPERS = 15 };
+enum { MAX_HELPERS = 15 };
 
 typedef struct loop {
     int count;
@@ -31,7 +31,7 @@ static void *take_turns(void *state)
 static int helper_count(int count)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    int helpers = processors > MOST_HELPERS ? MOST_HELPERS : (int)processors - 1;
+    int helpers = processors > MAX_HELPERS ? MAX_HELPERS : (int)processors - 1;
     helpers = helpers < count - 1 ? helpers : count - 1;
     return helpers > 0 ? helpers : 0;
 }
@@ -52,7 +52,7 @@ static int start(loop *self, pthread_t *threads, int wanted)
 void tuff__parallel(int count, void (*turn)(void *user, int index), void *user)
 {
     loop self = {.count = count, .turn = turn, .user = user};
-    pthread_t threads[MOST_HELPERS];
+    pthread_t threads[MAX_HELPERS];
     const int started = start(&self, threads, helper_count(count));
     (void)take_turns(&self);
     for (int i = 0; i < started; i++)

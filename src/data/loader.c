@@ -21,8 +21,8 @@ static tuff_status check_options(const tuff_loader_options *o)
     if (o->workers < 0 || o->workers > WORKERS_MAX || o->ring < 0 || o->ring > RING_MAX)
         return FAIL(TUFF_E_USAGE, "loader: %d workers and a ring of %d: at most %d and %d", o->workers, o->ring,
                     WORKERS_MAX, RING_MAX);
-    if (!(o->patience >= 0 && o->patience <= 1e6))
-        return FAIL(TUFF_E_USAGE, "loader: the patience must be 0 to 1e6 seconds, got %g", o->patience);
+    if (!(o->timeout >= 0 && o->timeout <= 1e6))
+        return FAIL(TUFF_E_USAGE, "loader: the timeout must be 0 to 1e6 seconds, got %g", o->timeout);
     if ((unsigned)o->upload > TUFF_UPLOAD_AHEAD)
         return FAIL(TUFF_E_USAGE, "loader: %d is no tuff_upload", (int)o->upload);
     if (o->sample_count == 0 && o->sample)
@@ -126,7 +126,7 @@ tuff_loader *tuff_loader_create(tuff_device *device, const tuff_loader_options *
     self->options.path = NULL;
     self->options.workers = options->workers > 0 ? options->workers : 1;
     self->options.ring = options->ring > 0 ? options->ring : 2;
-    self->options.patience = options->patience > 0 ? options->patience : 10;
+    self->options.timeout = options->timeout > 0 ? options->timeout : 10;
     self->sample_count = options->sample_count;
     self->device = device;
     self->file.fd = -1;
@@ -162,7 +162,7 @@ tuff_status tuff_loader_destroy(tuff_loader *self)
 {
     if (!self)
         return TUFF_OK;
-    const double patience = self->options.patience;
+    const double timeout = self->options.timeout;
     const int ring = self->slots ? self->options.ring : 0;
     staging *stagings[RING_MAX];
     for (int i = 0; i < ring; i++)
@@ -176,9 +176,9 @@ tuff_status tuff_loader_destroy(tuff_loader *self)
         return TUFF_OK;
     }
     tuff__log(TUFF_LOG_ERROR, "loader: a source has not returned for %g s: its thread and memory are left to it",
-              patience);
+              timeout);
     return FAIL(TUFF_E_TIMEOUT, "loader: a source has not returned for %g s: its thread and memory are left to it",
-                patience);
+                timeout);
 }
 
 /* With the lock held. Notes for what was waited, from `begin` to now. */

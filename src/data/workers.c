@@ -256,9 +256,9 @@ static bool wait_done(tuff_loader *self, const struct timespec *until)
     return pthread_cond_timedwait(&self->done, &self->lock, until) == 0;
 }
 
-static struct timespec patience_end(const tuff_loader *self)
+static struct timespec timeout_end(const tuff_loader *self)
 {
-    return tuff__time_after((uint64_t)(self->options.patience * 1e9));
+    return tuff__time_after((uint64_t)(self->options.timeout * 1e9));
 }
 
 static int in_source(const tuff_loader *self)
@@ -272,7 +272,7 @@ static int in_source(const tuff_loader *self)
 /* Workers that are not in a source end soon, if need be once the device let go of them. */
 static void wait_for_end(tuff_loader *self)
 {
-    struct timespec until = patience_end(self);
+    struct timespec until = timeout_end(self);
     while (self->living > 0)
         if (!wait_done(self, &until)) {
             if (in_source(self) == self->living)
@@ -310,11 +310,11 @@ bool tuff__workers_stop(tuff_loader *self)
 
 tuff_status tuff__workers_pause(tuff_loader *self)
 {
-    const struct timespec until = patience_end(self);
+    const struct timespec until = timeout_end(self);
     self->is_paused = true;
     while (self->busy > 0)
         if (!wait_done(self, &until) && self->busy > 0)
-            return FAIL(TUFF_E_TIMEOUT, "loader: a source has not returned for %g s", self->options.patience);
+            return FAIL(TUFF_E_TIMEOUT, "loader: a source has not returned for %g s", self->options.timeout);
     return TUFF_OK;
 }
 

@@ -42,7 +42,7 @@ void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds);
 tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds);
 bool tuff__device_is_stuck(tuff_device *device);
 /* How long a wait may see no progress until TUFF_E_TIMEOUT; 0: the driver's own time. */
-void tuff__device_set_patience(tuff_device *device, uint64_t nanoseconds);
+void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds);
 /* For how long the device has been left alone, in nanoseconds: since a call last submitted, read, wrote or waited; all
    of the clock where none ever did. 0: such a call is under way, or something that was submitted is not known to be
    done, because nobody waited for it. From any thread, at once. */

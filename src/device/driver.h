@@ -160,7 +160,7 @@ typedef struct driver {
     /* Bounded: TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress), never an endless wait. */
     tuff_status (*wait)(driver_device *device);
     /* May be NULL. The limit from now on; 0: as at first. */
-    void (*set_patience)(driver_device *device, uint64_t nanoseconds);
+    void (*set_timeout)(driver_device *device, uint64_t nanoseconds);
     /* After wait: nanoseconds of each command of the last submission of a timed recording. */
     tuff_status (*timestamps)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
     /* Likewise, when each of them began, by a clock of the driver's. */

@@ -268,13 +268,13 @@ static tuff_status no_such_device(const char *selector, const selection *wanted)
     return status;
 }
 
-enum { MOST_CHOICES = 64 };
+enum { MAX_CHOICES = 64 };
 
 /* The best of what a selection allows, best first: at most limit. */
 typedef struct choices {
     const selection *wanted;
     device_choice *out;
-    int ranks[MOST_CHOICES], limit, count;
+    int ranks[MAX_CHOICES], limit, count;
 } choices;
 
 /* Inserts by rank; among equals the order of the list stays. */
@@ -320,7 +320,7 @@ tuff_status tuff__device_choose(const char *selector, device_choice *out, int li
     }
     if (!parse(selector, &wanted))
         return no_such_device(selector, NULL);
-    choices found = {.wanted = &wanted, .out = out, .limit = limit < MOST_CHOICES ? limit : MOST_CHOICES};
+    choices found = {.wanted = &wanted, .out = out, .limit = limit < MAX_CHOICES ? limit : MAX_CHOICES};
     for (int i = 0; i < API_COUNT; i++)
         if (!wanted.api || strcmp(wanted.api, apis[i].name) == 0)
             TRY(add_choices(&found, api_at(i)));

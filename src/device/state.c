@@ -102,10 +102,10 @@ bool tuff__device_is_stuck(tuff_device *device)
     return is_stuck;
 }
 
-void tuff__device_set_patience(tuff_device *device, uint64_t nanoseconds)
+void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds)
 {
     tuff__lock(&device->lock);
-    if (device->driver && device->driver->set_patience && !device->is_stuck)
-        device->driver->set_patience(device->handle, nanoseconds);
+    if (device->driver && device->driver->set_timeout && !device->is_stuck)
+        device->driver->set_timeout(device->handle, nanoseconds);
     tuff__unlock(&device->lock);
 }

@@ -4,7 +4,7 @@
    scores is ever in memory. composite/attention.c decides between this and a graph of other ops. */
 #include "graph/builder.h"
 
-#define MOST_INPUTS 8
+#define MAX_INPUTS 8
 
 /* The log-sum-exp depends on scale, band and bias only: dropout comes after it. It passes no gradient, since those of
    the result account for it. */
@@ -25,7 +25,7 @@ tuff_tensor *tuff__attention(const attention_operands *operands, const op_attrib
 {
     op_attributes attributes = *options;
     tuff_graph *graph = operands->q->graph;
-    tuff_tensor *inputs[MOST_INPUTS] = {operands->q, operands->k, operands->v}, *lse = NULL, *step = NULL;
+    tuff_tensor *inputs[MAX_INPUTS] = {operands->q, operands->k, operands->v}, *lse = NULL, *step = NULL;
     int count = 3;
     attributes.options |= operands->bias ? ATTENTION_BIAS : 0;
     if ((attributes.options & ATTENTION_NO_SOFTMAX) == 0)
@@ -62,7 +62,7 @@ tuff_tensor *tuff__attention_gradient(const node *n, tuff_tensor *upstream, int 
     const attention_inputs from = tuff__attention_inputs(OP_ATTENTION, n->attributes.options);
     const attention_inputs to = tuff__attention_inputs(OP_ATTENTION_DQ, n->attributes.options);
     const op_code op = gradient_op(&from, input);
-    tuff_tensor *inputs[MOST_INPUTS] = {n->inputs[from.q], n->inputs[from.k], n->inputs[from.v]};
+    tuff_tensor *inputs[MAX_INPUTS] = {n->inputs[from.q], n->inputs[from.k], n->inputs[from.v]};
     int count = 3;
     if (op == OP_COUNT)
         return NULL;

@@ -41,7 +41,7 @@ tuff_tensor *tuff__as_dtype(tuff_tensor *tensor, tuff_dtype dtype)
     return tuff_constant(tensor->graph, dtype, tensor->node->attributes.value);
 }
 
-/* The second operand is tried first: x * 2 is the usual way to write it. */
+/* The second operand is tried first: x * 2 is the default way to write it. */
 void tuff__agree(tuff_tensor **x, tuff_tensor **y)
 {
     if ((*x)->dtype == (*y)->dtype)

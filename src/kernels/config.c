@@ -23,9 +23,9 @@ bool tuff__config_has(const tune_config *self, tunable parameter)
     return self->set[parameter / 64] >> parameter % 64 & 1;
 }
 
-int tuff__config_value(const tune_config *self, tunable parameter, int usual)
+int tuff__config_value(const tune_config *self, tunable parameter, int default_value)
 {
-    return tuff__config_has(self, parameter) ? self->values[parameter] : usual;
+    return tuff__config_has(self, parameter) ? self->values[parameter] : default_value;
 }
 
 int tuff__config_count(const tune_config *self)

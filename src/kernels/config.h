@@ -17,11 +17,11 @@ typedef struct tune_config {
 void tuff__config_set(tune_config *self, tunable parameter, int value);
 void tuff__config_unset(tune_config *self, tunable parameter);
 bool tuff__config_has(const tune_config *self, tunable parameter);
-/* The value, or usual where the choice has none. */
-int tuff__config_value(const tune_config *self, tunable parameter, int usual);
+/* The value, or default where the choice has none. */
+int tuff__config_value(const tune_config *self, tunable parameter, int default_value);
 int tuff__config_count(const tune_config *self); /* of what is set */
 /* Drops what lowering did not ask for, or has by default anyway: what is left is the name that a candidate is tried and
-   remembered by. consulted: what was asked for, with its usual values. */
+   remembered by. consulted: what was asked for, with its default values. */
 void tuff__config_trim(tune_config *self, const tune_config *consulted);
 bool tuff__config_equal(const tune_config *a, const tune_config *b);
 /* Whether nothing is set that may change results by more than nothing: tuff__tunable_keeps_bits of all. */

@@ -80,7 +80,7 @@ const tunable_exception *tuff__tunable_exceptions(int *count)
     return all;
 }
 
-int tuff__tunable_usual(tunable parameter, kernel_device kind, unsigned which)
+int tuff__tunable_default(tunable parameter, kernel_device kind, unsigned which)
 {
     int count;
     const tunable_exception *all = tuff__tunable_exceptions(&count);

@@ -60,7 +60,7 @@ typedef struct tunable_exception {
 
 const tunable_exception *tuff__tunable_exceptions(int *count);
 /* The value for a kind of device, and those of it that an exception names. */
-int tuff__tunable_usual(tunable parameter, kernel_device kind, unsigned which);
+int tuff__tunable_default(tunable parameter, kernel_device kind, unsigned which);
 /* Whether results are the same to the last bit whatever its value is: the order of sums does not depend on it. */
 bool tuff__tunable_keeps_bits(tunable parameter);
 

@@ -106,7 +106,7 @@ void tuff__cache_flush_find(const executable *self, flushed_weights *out)
 {
     *out = (flushed_weights){.count = 0};
     for (int i = self->setup_count; i < self->command_count; ++i)
-        for (int k = 0; k < self->commands[i].binding_count && out->count < MOST_WEIGHTS; ++k) {
+        for (int k = 0; k < self->commands[i].binding_count && out->count < MAX_WEIGHTS; ++k) {
             const buffer_binding *binding = &self->commands[i].bindings[k];
             if (find(out, binding) != NULL || !is_weight(self, binding))
                 continue;

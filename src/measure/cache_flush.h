@@ -7,14 +7,14 @@
 
 #include "exec/executable.h"
 
-enum { COLD_PLACES = 32, MOST_WEIGHTS = 16 };
+enum { COLD_PLACES = 32, MAX_WEIGHTS = 16 };
 
-/* The parts of memory that a plan's runs read as weights; those past MOST_WEIGHTS stay where they are. */
+/* The parts of memory that a plan's runs read as weights; those past MAX_WEIGHTS stay where they are. */
 typedef struct flushed_weights {
     struct cold_weight {
         const driver_buffer *buffer;
         uint64_t offset, size, at; /* at: from the beginning of a place */
-    } all[MOST_WEIGHTS];
+    } all[MAX_WEIGHTS];
     int count;
     uint64_t size; /* of a place */
 } flushed_weights;

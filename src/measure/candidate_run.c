@@ -8,7 +8,7 @@
 #include "measure/cache_flush.h"
 
 /* Timers are trusted for runs of this length; shorter ones are repeated. */
-enum { LEAST_NANOSECONDS = 200000, MOST_REPEATS = 64 };
+enum { LEAST_NANOSECONDS = 200000, MAX_REPEATS = 64 };
 
 struct candidate_run {
     tuff_device *device;
@@ -149,12 +149,12 @@ tuff_status tuff__candidate_run_create(launch_list *launches, test_buffers *buff
 
 /* Sets the timeout for runs that should take `expected` nanoseconds; 0: unknown. Longer on CPUs, which do not hang but
    may be busy with other processes. */
-static void set_patience(const candidate_run *self, uint64_t expected)
+static void set_timeout(const candidate_run *self, uint64_t expected)
 {
     const uint64_t least =
         tuff__device_info(self->device)->device_class == TUFF_DEVICE_CPU ? UINT64_C(10000000000) : UINT64_C(2000000000);
     const uint64_t wanted = 50 * expected;
-    tuff__device_set_patience(self->device, expected == 0 ? 0 : wanted > least ? wanted : least);
+    tuff__device_set_timeout(self->device, expected == 0 ? 0 : wanted > least ? wanted : least);
 }
 
 /* The time of one of the repeats. A device without a clock leaves it to the host's. */
@@ -162,7 +162,7 @@ static tuff_status time_once(candidate_run *self, uint64_t *nanoseconds)
 {
     recording *timed;
     TRY(next_timed(self, &timed));
-    set_patience(self, self->expected * (uint64_t)self->repeats);
+    set_timeout(self, self->expected * (uint64_t)self->repeats);
     const uint64_t begin = tuff__nanoseconds();
     uint64_t sum = 0;
     TRY(tuff__submit(self->device, timed));
@@ -227,7 +227,7 @@ static tuff_status time_part(candidate_run *self, command *part, uint64_t *stamp
     return timed == TUFF_E_UNSUPPORTED ? status : timed;
 }
 
-tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t usual, uint64_t *nanoseconds)
+tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t default_time, uint64_t *nanoseconds)
 {
     const int count = self->executable.command_count - self->executable.setup_count;
     *nanoseconds = 0;
@@ -241,7 +241,7 @@ tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t usual, uint6
     for (int i = 0; i < count && status == TUFF_OK; ++i)
         if (part[i].kind == COMMAND_DISPATCH)
             part[i].group_count = part_of(self, part[i].group_count);
-    set_patience(self, has_product(self) ? 0 : usual);
+    set_timeout(self, has_product(self) ? 0 : default_time);
     if (status == TUFF_OK && has_product(self))
         status = time_part(self, part, stamps, count, &predicted);
     predicted = 0;
@@ -308,7 +308,7 @@ tuff_status tuff__candidate_run_time(candidate_run *self, int count, uint64_t li
         const uint64_t took = nanoseconds[i] == 0 ? 1 : nanoseconds[i];
         if (self->repeats == 1 && took < LEAST_NANOSECONDS) {
             const uint64_t wanted = LEAST_NANOSECONDS / took + 1;
-            TRY(repeat(self, wanted > MOST_REPEATS ? MOST_REPEATS : (int)wanted));
+            TRY(repeat(self, wanted > MAX_REPEATS ? MAX_REPEATS : (int)wanted));
             TRY(time_once(self, &nanoseconds[i]));
         }
         for (int k = i + 1; k < count && limit > 0 && nanoseconds[i] > limit; ++k)
@@ -321,7 +321,7 @@ tuff_status tuff__candidate_run_time(candidate_run *self, int count, uint64_t li
 
 tuff_status tuff__candidate_run_run(candidate_run *self)
 {
-    set_patience(self, self->expected);
+    set_timeout(self, self->expected);
     TRY(tuff__submit(self->device, self->executable.recording));
     return tuff__wait(self->device);
 }

@@ -19,9 +19,9 @@ void tuff__candidate_run_destroy(candidate_run *self); /* NULL is allowed */
    are not run: they get its time. */
 tuff_status tuff__candidate_run_time(candidate_run *self, int count, uint64_t limit, uint64_t *nanoseconds);
 /* The first run, with only some of each kernel's groups if the kernels can be run in part. *nanoseconds: an estimate of
-   a whole run; 0: unknown. usual: the time of another candidate (0: unknown), which the timeout is derived from, unless
-   a library may compile during the run. */
-tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t usual, uint64_t *nanoseconds);
+   a whole run; 0: unknown. default_time: the time of another candidate (0: unknown), which the timeout is derived from,
+   unless a library may compile during the run. */
+tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t default_time, uint64_t *nanoseconds);
 /* Runs until two times agree within 2 %, so that the clocks have settled, or for at most so many nanoseconds. */
 tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t most);
 /* Whether its weights are cold when it is timed. */

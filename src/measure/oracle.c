@@ -14,7 +14,7 @@
 #include "base/rng.h"
 
 /* Terms that the host computes for one look: some milliseconds, and some tens for a winner. */
-static const double patience = 3e6, long_patience = 2e7;
+static const double timeout = 3e6, long_patience = 2e7;
 /* What results may be off, in bounds: these are of first order. */
 enum { SLACK = 8 };
 /* Elements that rounding decided otherwise though bounds do not say so, where results jump: one in so many at most. */
@@ -158,7 +158,7 @@ static void want_suspects(subgraph *part, const test_buffers *on)
     for (int i = 0; i < tuff__subgraph_root_count(part); ++i) {
         const node *root = tuff__subgraph_root(part, i);
         const tuff_shape *shape = &root->outputs[0].shape;
-        int64_t found[MOST_SUSPECTS], place[TUFF_MAX_RANK] = {0};
+        int64_t found[MAX_SUSPECTS], place[TUFF_MAX_RANK] = {0};
         const int count = tuff__test_buffers_suspects(on, root, found);
         for (int k = 0; k < count; ++k) {
             for (int axis = shape->rank - 1; axis >= 0; --axis) {
@@ -210,12 +210,12 @@ static tuff_status sample(subgraph *part, const test_buffers *on)
     static const int counts[] = {16, 8, 4, 3, 2};
     enum { COUNTS = sizeof counts / sizeof *counts };
     TRY(tuff__subgraph_sample(part, 0));
-    if (tuff__subgraph_cost(part) <= patience)
+    if (tuff__subgraph_cost(part) <= timeout)
         return TUFF_OK;
     want_suspects(part, on);
-    for (int i = 0; i < COUNTS && tuff__subgraph_cost(part) > patience; ++i)
+    for (int i = 0; i < COUNTS && tuff__subgraph_cost(part) > timeout; ++i)
         TRY(tuff__subgraph_sample(part, counts[i]));
-    if (tuff__subgraph_cost(part) > patience)
+    if (tuff__subgraph_cost(part) > timeout)
         return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that takes the host too long");
     return TUFF_OK;
 }

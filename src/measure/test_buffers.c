@@ -694,12 +694,12 @@ static bool begin_suspects(const test_buffers *self, const node *root, bool chan
     return true;
 }
 
-int tuff__test_buffers_suspects(const test_buffers *self, const node *root, int64_t out[MOST_SUSPECTS])
+int tuff__test_buffers_suspects(const test_buffers *self, const node *root, int64_t out[MAX_SUSPECTS])
 {
     suspects found;
     if (!begin_suspects(self, root, true, &found))
         return 0;
-    const int count = found.count < MOST_SUSPECTS - 1 ? found.count : MOST_SUSPECTS - 1;
+    const int count = found.count < MAX_SUSPECTS - 1 ? found.count : MAX_SUSPECTS - 1;
     for (int i = 0; i < count; ++i)
         out[i] = found.noted[found.count * i / count];
     if (count > 0)

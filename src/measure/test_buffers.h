@@ -41,8 +41,8 @@ tuff_status tuff__test_buffers_look_through(const test_buffers *self, char *wron
 /* Indices, in the root's order, of some of its elements whose kept value could also mean that they were never written:
    0, or the initial value of an element that is changed in place. Spread from the first to the last. Returns how
    many. */
-enum { MOST_SUSPECTS = 8 };
-int tuff__test_buffers_suspects(const test_buffers *self, const node *root, int64_t out[MOST_SUSPECTS]);
+enum { MAX_SUSPECTS = 8 };
+int tuff__test_buffers_suspects(const test_buffers *self, const node *root, int64_t out[MAX_SUSPECTS]);
 /* Whether a root has elements and all its kept values are 0. */
 bool tuff__test_buffers_is_zero(const test_buffers *self, const node *root);
 

@@ -7,7 +7,7 @@
 
 static const double minor_share = 0.005, recent_share = 0.2;
 /* How much longer races take than their runs alone would, until some were seen: where clocks drift, they run twice. */
-static const double usual_error = 2.5;
+static const double default_error = 2.5;
 /* Of a race: runs of the winner, its rivals and the default, in all; where there is one rival at most; the least that a
    measured run takes, since short ones are repeated; what comes on top. */
 enum { RACE_RUNS = 180, MINOR_RACE_RUNS = 60, LEAST_RUN = 200000, RACE_OVERHEAD = 20000000 };
@@ -156,7 +156,7 @@ static double estimate(const tune_budget *self, int key)
 
 uint64_t tuff__budget_search_end(const tune_budget *self)
 {
-    const double error = self->estimated > 0 ? self->raced / self->estimated : usual_error;
+    const double error = self->estimated > 0 ? self->raced / self->estimated : default_error;
     double races = 0;
     for (int i = 0; i < self->count; i++)
         if (self->keys[i].weighed && !self->keys[i].raced)

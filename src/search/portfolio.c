@@ -42,7 +42,7 @@ int tuff__portfolio_of(kernel_device class, const char *family, const char *cons
     while (is_of(&rows[first + count], class, family))
         count++;
     *out = &candidates[first];
-    return count < PORTFOLIO_MOST ? count : PORTFOLIO_MOST;
+    return count < MAX_PORTFOLIO ? count : MAX_PORTFOLIO;
 }
 
 static kernel_device class_of(const tune_environment *environment)

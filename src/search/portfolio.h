@@ -7,7 +7,7 @@
 #include "kernels/tunables.h"
 #include "tunedb/environment.h"
 
-enum { PORTFOLIO_MOST = 8 };
+enum { MAX_PORTFOLIO = 8 };
 
 /* The most useful first. Returns how many there are, 0 if the family has none. */
 int tuff__portfolio_of(kernel_device class, const char *family, const char *const **out);

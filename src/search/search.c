@@ -8,7 +8,7 @@
 #include "search/search_state.h"
 #include "search/times.h"
 
-enum { USUAL_PATIENCE = 16 };
+enum { DEFAULT_PATIENCE = 16 };
 /* When patience is over, deferred candidates still get so many turns without a gain; those that spill least go
    first. */
 enum { LATE_TURNS = 8 };
@@ -371,13 +371,13 @@ static void update_pace(search *self)
         return;
     self->paced = 0;
     uint64_t times[3];
-    candidate *usual = &self->candidates[0];
-    if (!tuff__search_sample(self, usual, 3, 0, times)) {
-        if (usual->rejected && !self->end)
+    candidate *defaults = &self->candidates[0];
+    if (!tuff__search_sample(self, defaults, 3, 0, times)) {
+        if (defaults->rejected && !self->end)
             self->end = SEARCH_UNUSABLE;
         return;
     }
-    const double now = (double)tuff__times_median(times, 3) / (double)usual->nanoseconds;
+    const double now = (double)tuff__times_median(times, 3) / (double)defaults->nanoseconds;
     if (now > 1.05 * self->pace || now < 0.95 * self->pace)
         self->pace = now;
 }
@@ -419,7 +419,7 @@ static int compiles_of(const search *self)
 /* Whether the climb is over, but for so many turns of what was put aside. Patience is the climb's. */
 static bool is_patience_over(const search *self, int turns)
 {
-    const int patience = self->settings.patience ? self->settings.patience : USUAL_PATIENCE;
+    const int patience = self->settings.patience ? self->settings.patience : DEFAULT_PATIENCE;
     return patience > 0 && !is_priming(self) && self->since_gain >= patience + turns;
 }
 
@@ -551,12 +551,12 @@ static search_stage stage_of(const search *self)
 
 search_progress tuff__search_progress(const search *self)
 {
-    static const tune_config usual;
+    static const tune_config defaults;
     const candidate *best = self->best < 0 ? NULL : &self->candidates[self->best];
     return (search_progress){
         .stage = stage_of(self),
         .end = self->end,
-        .best = best ? &best->handle.config : &usual,
+        .best = best ? &best->handle.config : &defaults,
         .default_nanoseconds = best ? self->candidates[0].nanoseconds : 0,
         .best_nanoseconds = best ? best->nanoseconds : 0,
         .tried = compiles_of(self),
@@ -576,13 +576,13 @@ static void list(search *self, const tune_config *config, int count, int rank)
 /* Everything that is tried before the climb, the default first. */
 static bool make_list(search *self, const search_settings *settings)
 {
-    const tune_config usual = {0};
+    const tune_config defaults = {0};
     const size_t count = 2 + (size_t)settings->portfolio_count + (size_t)settings->seed_count;
     self->listed = tuff__calloc(count, sizeof *self->listed);
     self->ranks = tuff__calloc(count, sizeof *self->ranks);
     if (!self->listed || !self->ranks)
         return false;
-    list(self, &usual, 1, RANK_DEFAULT);
+    list(self, &defaults, 1, RANK_DEFAULT);
     list(self, settings->cached, settings->cached ? 1 : 0, RANK_CACHED);
     self->first_seed = self->listed_count;
     list(self, settings->seeds, settings->seed_count, RANK_FOUND);

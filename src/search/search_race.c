@@ -8,7 +8,7 @@
 #include "search/search_state.h"
 #include "search/times.h"
 
-enum { RACERS = 8, LEAST_ROUNDS = 10, MOST_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
+enum { RACERS = 8, LEAST_ROUNDS = 10, MAX_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
 /* Candidates that take more than so many times as long as the best do not enter; those that do drop out of the race. */
 static const double admitted = 1.25, dropped = 1.5;
 /* By how much the winner's time after the race may differ from that in the race. */
@@ -23,7 +23,7 @@ typedef struct racer {
     candidate *candidate;
     bool is_in; /* still running, or finished */
     int count;
-    uint64_t times[MOST_ROUNDS], quartiles[3];
+    uint64_t times[MAX_ROUNDS], quartiles[3];
     double spread;
 } racer;
 
@@ -149,7 +149,7 @@ static bool thin_out(race *contest, int rounds)
    where the search ended, or the default failed. */
 static bool run_rounds(search *self, race *contest)
 {
-    for (int round = -1; round < MOST_ROUNDS; round++) {
+    for (int round = -1; round < MAX_ROUNDS; round++) {
         for (int i = 0; i < contest->count; i++) {
             racer *one = &contest->racers[(i + round + 1) % contest->count];
             if (one->is_in)
@@ -179,14 +179,14 @@ static bool is_preferred(const racer *a, const racer *b)
 /* The winner: at least the default, if that has a time. */
 static racer *choose(race *contest, double gain)
 {
-    racer *best = fastest(contest), *usual = &contest->racers[0], *winner = best;
+    racer *best = fastest(contest), *defaults = &contest->racers[0], *winner = best;
     for (int i = 0; i < contest->count; i++) {
         racer *one = &contest->racers[i];
         if (one->count && !one->candidate->rejected && are_tied(one, best) && is_preferred(one, winner))
             winner = one;
     }
-    const bool gains = (double)winner->quartiles[1] < (1 - gain) * (double)usual->quartiles[1];
-    return gains && !are_tied(winner, usual) ? winner : usual;
+    const bool gains = (double)winner->quartiles[1] < (1 - gain) * (double)defaults->quartiles[1];
+    return gains && !are_tied(winner, defaults) ? winner : defaults;
 }
 
 /* Whether the first was faster in surely more of the rounds that both ran than chance makes of equals. Where a core has
@@ -205,25 +205,27 @@ typedef enum outcome { CONFIRMED, DRIFTED, NOT_FASTER, ENDED } outcome;
 
 static outcome confirm(search *self, race *contest, const racer *winner)
 {
-    racer usual = {.candidate = contest->racers[0].candidate, .is_in = true},
+    racer defaults = {.candidate = contest->racers[0].candidate, .is_in = true},
           again = {.candidate = winner->candidate, .is_in = true};
-    const bool is_usual = usual.candidate == again.candidate;
+    const bool is_default = defaults.candidate == again.candidate;
     bool is_open = true;
-    for (int round = 1; is_open && round <= MOST_ROUNDS; round++) {
-        racer *const turns[] = {round % 2 ? &again : &usual, round % 2 ? &usual : &again};
+    for (int round = 1; is_open && round <= MAX_ROUNDS; round++) {
+        racer *const turns[] = {round % 2 ? &again : &defaults, round % 2 ? &defaults : &again};
         for (int i = 0; i < 2; i++)
-            if ((!is_usual || turns[i] == &again) && !run_once(self, turns[i], true))
-                return self->end || usual.candidate->rejected ? ENDED : NOT_FASTER;
+            if ((!is_default || turns[i] == &again) && !run_once(self, turns[i], true))
+                return self->end || defaults.candidate->rejected ? ENDED : NOT_FASTER;
         if (!tuff__search_goes_on(self))
             return ENDED;
         /* To end at the first look that says so would be to choose the look. */
-        is_open = round < RETIMED_ROUNDS || (!is_usual && (are_within(&again, &usual, 2) || !leads(&again, &usual)));
+        is_open =
+            round < RETIMED_ROUNDS || (!is_default && (are_within(&again, &defaults, 2) || !leads(&again, &defaults)));
     }
     const double before = (double)winner->quartiles[1], change = fabs((double)again.quartiles[1] - before);
     if (change > steady * before && change > band_of(&again, winner))
         return DRIFTED;
-    const bool gains = again.quartiles[1] < usual.quartiles[1] && !are_tied(&again, &usual) && leads(&again, &usual);
-    return is_usual || gains ? CONFIRMED : NOT_FASTER;
+    const bool gains =
+        again.quartiles[1] < defaults.quartiles[1] && !are_tied(&again, &defaults) && leads(&again, &defaults);
+    return is_default || gains ? CONFIRMED : NOT_FASTER;
 }
 
 static void copy_racer(const racer *from, search_result *out)
@@ -262,8 +264,8 @@ static void list_runners_up(race *contest, const racer *winner, search_result *o
 static outcome decide(search *self, race *contest, search_result *out)
 {
     for (;;) {
-        const racer *winner = choose(contest, least_gain), *usual = &contest->racers[0];
-        if (winner != usual && !tuff__search_verify(self, winner->candidate, true)) {
+        const racer *winner = choose(contest, least_gain), *defaults = &contest->racers[0];
+        if (winner != defaults && !tuff__search_verify(self, winner->candidate, true)) {
             if (self->end)
                 return ENDED;
             continue;
@@ -274,21 +276,21 @@ static outcome decide(search *self, race *contest, search_result *out)
         if (winner->candidate->rejected)
             continue;
         if (found == NOT_FASTER)
-            winner = usual;
+            winner = defaults;
         copy_racer(winner, out);
-        out->default_nanoseconds = usual->quartiles[1];
+        out->default_nanoseconds = defaults->quartiles[1];
         list_runners_up(contest, winner, out);
         return CONFIRMED;
     }
 }
 
 /* What a candidate showed while it was searched, not in a race. */
-static void copy_candidate(const candidate *from, const candidate *usual, search_result *out)
+static void copy_candidate(const candidate *from, const candidate *defaults, search_result *out)
 {
     out->winner = from->handle.config;
     out->samples = from->samples;
     out->nanoseconds[0] = out->nanoseconds[1] = out->nanoseconds[2] = from->nanoseconds;
-    out->default_nanoseconds = usual->nanoseconds;
+    out->default_nanoseconds = defaults->nanoseconds;
 }
 
 /* Without a whole race: the best by what is known, with a margin, if it was verified. */
@@ -296,11 +298,11 @@ static void guess(const search *self, search_result *out)
 {
     if (self->best < 0)
         return;
-    const candidate *best = &self->candidates[self->best], *usual = &self->candidates[0];
-    const double bar = (1 - provisional_gain) * (double)usual->nanoseconds;
+    const candidate *best = &self->candidates[self->best], *defaults = &self->candidates[0];
+    const double bar = (1 - provisional_gain) * (double)defaults->nanoseconds;
     const bool gains = best->verified && !best->rejected && (double)best->nanoseconds < bar;
-    const candidate *winner = gains ? best : usual;
-    copy_candidate(winner, usual, out);
+    const candidate *winner = gains ? best : defaults;
+    copy_candidate(winner, defaults, out);
     out->is_final = false;
 }
 
@@ -309,9 +311,9 @@ bool tuff__search_leader(const search *self, search_result *out)
     *out = (search_result){.end = SEARCH_STOPPED};
     if (self->best < 1)
         return false;
-    const candidate *leader = &self->candidates[self->best], *usual = &self->candidates[0];
-    copy_candidate(leader, usual, out);
-    return leader->verified && !leader->rejected && leader->nanoseconds < usual->nanoseconds;
+    const candidate *leader = &self->candidates[self->best], *defaults = &self->candidates[0];
+    copy_candidate(leader, defaults, out);
+    return leader->verified && !leader->rejected && leader->nanoseconds < defaults->nanoseconds;
 }
 
 static int compare_times(const void *a, const void *b)
@@ -323,10 +325,10 @@ static int compare_times(const void *a, const void *b)
 /* How the times of all candidates lie; of very many, the first. */
 static void spread_out(const search *self, search_result *out)
 {
-    enum { MOST_TIMES = 1024 };
-    uint64_t times[MOST_TIMES];
+    enum { MAX_STEP_TIMES = 1024 };
+    uint64_t times[MAX_STEP_TIMES];
     int count = 0;
-    for (int i = 0; count < MOST_TIMES && i < self->candidate_count; i++)
+    for (int i = 0; count < MAX_STEP_TIMES && i < self->candidate_count; i++)
         if (self->candidates[i].samples > 0 && !self->candidates[i].rejected)
             times[count++] = self->candidates[i].nanoseconds;
     if (count > 0)

@@ -22,21 +22,21 @@ static int next_value(int value)
     return value < 64 ? value + 1 : value * 2;
 }
 
-static void make_axis(space_axis *self, tunable parameter, int usual)
+static void make_axis(space_axis *self, tunable parameter, int default_value)
 {
     const tunable_info *info = tuff__tunable_info(parameter);
-    *self = (space_axis){.parameter = parameter, .usual = usual};
+    *self = (space_axis){.parameter = parameter, .default_value = default_value};
     bool placed = false;
     for (int value = info->least > 64 ? 64 : info->least; value <= info->most; value = next_value(value)) {
-        if (!placed && usual <= value) {
-            self->values[self->count++] = usual;
+        if (!placed && default_value <= value) {
+            self->values[self->count++] = default_value;
             placed = true;
         }
-        if (value != usual && is_candidate(parameter, value) && self->count < AXIS_VALUES - 1)
+        if (value != default_value && is_candidate(parameter, value) && self->count < AXIS_VALUES - 1)
             self->values[self->count++] = value;
     }
     if (!placed)
-        self->values[self->count++] = usual;
+        self->values[self->count++] = default_value;
 }
 
 static const space_axis *find_axis(const tune_space *self, tunable parameter)
@@ -68,7 +68,7 @@ uint64_t tuff__space_count(const tune_space *self)
 
 static void assign(const space_axis *axis, int value, tune_config *out)
 {
-    if (value == axis->usual)
+    if (value == axis->default_value)
         tuff__config_unset(out, axis->parameter);
     else
         tuff__config_set(out, axis->parameter, value);
@@ -125,7 +125,7 @@ int tuff__space_moves(const tune_space *self)
 bool tuff__space_move(const tune_space *self, int move, tune_config *config)
 {
     const space_axis *axis = &self->axes[move / 2];
-    const int value = tuff__config_value(config, axis->parameter, axis->usual);
+    const int value = tuff__config_value(config, axis->parameter, axis->default_value);
     const bool down = move % 2;
     int i = down ? axis->count - 1 : 0;
     while (i >= 0 && i < axis->count && (down ? axis->values[i] >= value : axis->values[i] <= value))

@@ -10,9 +10,9 @@ enum { AXIS_VALUES = 24 };
 
 typedef struct space_axis {
     tunable parameter;
-    int usual;               /* the value that lowering takes by itself */
+    int default_value;       /* the value that lowering takes by itself */
     int count;               /* of the values; 1: nothing to vary */
-    int values[AXIS_VALUES]; /* rising; usual is among them */
+    int values[AXIS_VALUES]; /* rising; default is among them */
 } space_axis;
 
 /* Zero is a space of one point, the default. */
@@ -21,9 +21,9 @@ typedef struct tune_space {
     space_axis axes[TUNABLE_COUNT];
 } tune_space;
 
-/* Adds the tunables that are set in `consulted`, with the values there as their usual ones; those that the space has
+/* Adds the tunables that are set in `consulted`, with the values there as their default ones; those that the space has
    stay as they are. Values are the powers of two in the range of kernels.def, 0 if the range has it, for tiles also
-   three quarters of the powers, and the usual value. Returns how many axes were added. */
+   three quarters of the powers, and the default value. Returns how many axes were added. */
 int tuff__space_take(tune_space *self, const tune_config *consulted);
 
 /* The number of points, at most UINT64_MAX; and the point of an index, in no particular order. */
@@ -33,7 +33,7 @@ void tuff__space_at(const tune_space *self, uint64_t index, tune_config *out);
 void tuff__space_random(const tune_space *self, rng *from, tune_config *out);
 
 /* Makes a configuration from elsewhere a point of the space: drops tunables that the space lacks, moves values to the
-   nearest of their axis (the lesser of two), and drops values that are the usual ones. */
+   nearest of their axis (the lesser of two), and drops values that are the default ones. */
 void tuff__space_fit(const tune_space *self, tune_config *config);
 
 /* Move number 0 to tuff__space_moves() - 1: the value of axis move / 2 goes up if move is even, else down. False at the

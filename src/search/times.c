@@ -22,8 +22,8 @@ static uint64_t quantile(const uint64_t *sorted, int count, int quarter)
 
 void tuff__times_quartiles(const uint64_t *times, int count, uint64_t quartiles[3])
 {
-    assert(count > 0 && count <= TIMES_MOST);
-    uint64_t sorted[TIMES_MOST];
+    assert(count > 0 && count <= MAX_TIMES);
+    uint64_t sorted[MAX_TIMES];
     memcpy(sorted, times, (size_t)count * sizeof *times);
     qsort(sorted, (size_t)count, sizeof *sorted, compare_times);
     for (int i = 0; i < 3; i++)

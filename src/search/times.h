@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-enum { TIMES_MOST = 64 };
+enum { MAX_TIMES = 64 };
 
-/* q25, median and q75 of 1 to TIMES_MOST times, interpolated between neighbours. */
+/* q25, median and q75 of 1 to MAX_TIMES times, interpolated between neighbours. */
 void tuff__times_quartiles(const uint64_t *times, int count, uint64_t quartiles[3]);
 uint64_t tuff__times_median(const uint64_t *times, int count);
 /* Half the width of the 95 % confidence interval of the median: 1.57 (q75 - q25) / sqrt(count) (McGill, Tukey and

@@ -23,7 +23,7 @@
 static_assert(sizeof(journal_place) == JOURNAL_PAGE, "a place of a journal is one page");
 
 /* Journals of one process. */
-enum { NAMES_MOST = 64 };
+enum { MAX_NAMES = 64 };
 
 struct journal {
     journal_place *places; /* JOURNAL_PLACES of them; NULL: no file */
@@ -135,7 +135,7 @@ static tuff_status choose_path(const char *folder, const journal_owner *owner, c
 {
     char name[JOURNAL_NAME], numbered[JOURNAL_NAME + 16];
     tuff__journal_name(owner, name, sizeof name);
-    for (int i = 0; i < NAMES_MOST; i++) {
+    for (int i = 0; i < MAX_NAMES; i++) {
         struct stat found;
         (void)snprintf(numbered, sizeof numbered, i ? "%s.%d" : "%s", name, i);
         TRY(tuff__journal_path(folder, numbered, path));
@@ -144,7 +144,7 @@ static tuff_status choose_path(const char *folder, const journal_owner *owner, c
         if (result < 0 && errno == ENOENT)
             return TUFF_OK;
     }
-    return FAIL(TUFF_E_LIMIT, "journal: %s and %d more are in use", name, NAMES_MOST - 1);
+    return FAIL(TUFF_E_LIMIT, "journal: %s and %d more are in use", name, MAX_NAMES - 1);
 }
 
 /* A whole idle file under its name. */

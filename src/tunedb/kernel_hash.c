@@ -46,7 +46,7 @@ static bool belongs_to(const char *name, const char *family)
     return !is_body(name) || begins_with(name, family) || (packs && begins_with(name, "pack"));
 }
 
-/* What a candidate does not name has its usual value. Tasks of all families have passes of maps and of packing. */
+/* What a candidate does not name has its default value. Tasks of all families have passes of maps and of packing. */
 static bool is_tuned_by(const char *kernel, const char *family)
 {
     const size_t length = strlen(family);

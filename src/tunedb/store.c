@@ -83,7 +83,7 @@ static void report_worker_death(tune_store *store, int *at)
 static void keep_few(tune_store *store, int *newest)
 {
     int *at = newest;
-    for (int i = 0; i<MOST_GENERATORS && * at> 0; i++)
+    for (int i = 0; i<MAX_GENERATORS && * at> 0; i++)
         at = &store->states[*at - 1].older;
     while (*at > 0)
         report_worker_death(store, at);

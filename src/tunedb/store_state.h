@@ -12,7 +12,7 @@
 
 /* Winners and rejections are kept for the last few generators of kernels, so that builds of tuff that take turns on a
    device do not delete each other's results. */
-enum { MOST_GENERATORS = 3 };
+enum { MAX_GENERATORS = 3 };
 typedef struct record_state {
     bool is_dead; /* superseded */
     int older;    /* number from 1 of the same of another generator; 0: none */

@@ -7,7 +7,7 @@
 #include "base/thread.h"
 #include "tunedb/store_state.h"
 
-#define PATIENCE 2000000000u /* nanoseconds that a lock is waited for */
+#define TIMEOUT 2000000000u /* nanoseconds that a lock is waited for */
 
 /* The shards of this process: a compaction removes them once it has read them, whichever of its stores writes there. */
 static mutex own_shards = MUTEX_INITIALIZER;
@@ -18,7 +18,7 @@ static tuff_status lock(const tune_store *store, file_lock *out)
     out->fd = -1;
     if (snprintf(name, sizeof name, "%s.lock", store->path) >= (int)sizeof name)
         return FAIL(TUFF_E_IO, "tune: the path %s is too long", store->path);
-    return tuff__file_lock(name, PATIENCE, out);
+    return tuff__file_lock(name, TIMEOUT, out);
 }
 
 /* To a file that no other process writes. */

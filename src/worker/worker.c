@@ -256,7 +256,7 @@ static tuff_status put_job(worker *self, text *graph, text *out)
     job->options = *session->options;
     job->buffer_limit = session->fusion->buffer_limit;
     job->passes = self->passes;
-    job->compile_patience = tuff__compile_patience;
+    job->compile_timeout = tuff__compile_timeout;
     job->keys = tuff__worker_keys(session);
     tuff_status status = tuff__graph_write(session->fusion->graph, graph);
     job->graph = tuff__text_get(graph);

@@ -33,7 +33,7 @@ typedef struct worker_job {
                                  is set if the program wants to be told */
     int buffer_limit;         /* as the graph was fused with */
     tune_config passes;       /* likewise */
-    uint64_t compile_patience;
+    uint64_t compile_timeout;
     hash128 keys; /* tuff__worker_keys of the program's */
     const void *graph;
     size_t graph_size;

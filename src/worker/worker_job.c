@@ -59,7 +59,7 @@ void tuff__worker_put_job(text *out, const worker_job *job)
     put_options(out, &job->options);
     tuff__put_u32(out, (uint32_t)job->buffer_limit);
     put_fusion(out, job);
-    tuff__put_u64(out, job->compile_patience);
+    tuff__put_u64(out, job->compile_timeout);
     tuff__put_u64(out, job->keys.low);
     tuff__put_u64(out, job->keys.high);
     tuff__put_bytes(out, job->graph, job->graph_size);
@@ -105,7 +105,7 @@ tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out)
     take_options(from, out);
     out->buffer_limit = tuff__take_below(from, INT_MAX);
     take_fusion(from, out);
-    out->compile_patience = tuff__take_u64(from);
+    out->compile_timeout = tuff__take_u64(from);
     out->keys.low = tuff__take_u64(from);
     out->keys.high = tuff__take_u64(from);
     out->graph = tuff__take_bytes(from, &out->graph_size);

@@ -104,11 +104,11 @@ static int spawn(const char *path, int fd, pid_t *out)
 tuff_status tuff__worker_spawn(const char *path, worker_process *out)
 {
     int ends[2];
-    const struct timeval patience = {.tv_sec = 30};
+    const struct timeval timeout = {.tv_sec = 30};
     *out = (worker_process){.fd = -1};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return FAIL(TUFF_E_IO, "no socket: %s", strerror(errno));
-    (void)setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    (void)setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     const int error = spawn(path, ends[1], &out->id);
     (void)close(ends[1]);
     if (error == 0) {
@@ -151,9 +151,9 @@ int tuff__worker_reap(worker_process *self, uint64_t grace)
     return found > 0 ? status : -1;
 }
 
-uint64_t tuff__worker_watchdog(uint64_t usual)
+uint64_t tuff__worker_watchdog(uint64_t default_limit)
 {
     const char *asked = getenv("TUFF_TUNE_WATCHDOG");
     const double seconds = asked == NULL ? 0 : strtod(asked, NULL);
-    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : usual;
+    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : default_limit;
 }

@@ -25,7 +25,7 @@ tuff_status tuff__worker_spawn(const char *path, worker_process *out);
    status that waitpid gave; -1 if someone else reaped it. Does nothing if there is no process. */
 int tuff__worker_reap(worker_process *self, uint64_t grace);
 
-/* The limit of TUFF_TUNE_WATCHDOG in nanoseconds, for silence and for a single step; `usual` if it is not set. */
-uint64_t tuff__worker_watchdog(uint64_t usual);
+/* The limit of TUFF_TUNE_WATCHDOG in nanoseconds, for silence and for a step; `default_limit` if it is not set. */
+uint64_t tuff__worker_watchdog(uint64_t default_limit);
 
 #endif

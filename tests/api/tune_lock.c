@@ -161,11 +161,11 @@ static void lock_and_repeat(tuff_device *device)
     remove_stores();
     (void)remove(manifest());
     const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
-    const outcome usual = compile_and_run(device, &off, NULL, &stats);
+    const outcome defaults = compile_and_run(device, &off, NULL, &stats);
     assert_true(pin_all(device, "row ", "task.family=1;task.lanes=4;row_register.local_size=2") > 0);
     assert_true(pin_all(device, "matmul ", "task.family=1;matmul_register.rows=3;matmul_register.vectors=1") > 0);
     const outcome locked = compile_and_run(device, NULL, manifest(), &stats);
-    assert_false(is_same(&usual, &locked));
+    assert_false(is_same(&defaults, &locked));
     assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN], 2 + (stats.hits[TUFF_TUNE_HIT_PIN] > 2));
     remove_stores();
     for (int i = 0; i < PROCESSES; i++) {
@@ -267,23 +267,23 @@ static void stay_deterministic(tuff_device *device)
                                deterministic = {
                                    .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .deterministic = true}};
     remove_stores();
-    const outcome usual = compile_and_run(device, &off, NULL, &stats);
+    const outcome defaults = compile_and_run(device, &off, NULL, &stats);
     outcome made = compile_and_run(device, &deterministic, NULL, &stats);
-    assert_true(is_same(&usual, &made));
+    assert_true(is_same(&defaults, &made));
     assert_int_equal(stats.measured, 0);
     assert_true(pin_all(device, "row ", "task.family=2;task.lanes=4;row_local.local_size=8") > 0);
     made = compile_and_run(device, NULL, NULL, &stats);
     assert_true(stats.hits[TUFF_TUNE_HIT_PIN] > 0);
-    assert_memory_not_equal(&usual.bits, &made.bits, sizeof usual.bits);
+    assert_memory_not_equal(&defaults.bits, &made.bits, sizeof defaults.bits);
     made = compile_and_run(device, &deterministic, NULL, &stats);
     assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN], 0);
     assert_int_equal(stats.measured, 0);
-    assert_true(is_same(&usual, &made));
+    assert_true(is_same(&defaults, &made));
     assert_true(pin_all(device, "row ", "row_register.local_size=2;row_register.private_bytes=1024") > 0);
     made = compile_and_run(device, &deterministic, NULL, &stats);
     assert_true(stats.hits[TUFF_TUNE_HIT_PIN] > 0);
-    assert_memory_equal(&usual.bits, &made.bits, sizeof usual.bits);
-    assert_memory_not_equal(usual.plan, made.plan, sizeof usual.plan);
+    assert_memory_equal(&defaults.bits, &made.bits, sizeof defaults.bits);
+    assert_memory_not_equal(defaults.plan, made.plan, sizeof defaults.plan);
 }
 
 static void what_is_remembered_changes_no_bit(void **state)

@@ -28,15 +28,15 @@ static int find_compiled(tuning_task *task)
     tuning_session *self = task->session;
     const evaluator by = tuff__evaluator_of(task);
     candidate_info made;
-    search_candidate usual = {.slot = 0}, others[THREADS];
-    assert_int_equal(by.lower(task, &usual.config, &made), EVALUATION_GOOD);
-    assert_int_equal(by.compile(task, &usual), EVALUATION_GOOD);
+    search_candidate defaults = {.slot = 0}, others[THREADS];
+    assert_int_equal(by.lower(task, &defaults.config, &made), EVALUATION_GOOD);
+    assert_int_equal(by.compile(task, &defaults), EVALUATION_GOOD);
     const int count = draw_candidates(task, made.program, others, THREADS);
     for (int i = 0; i < count; i++)
         by.expect(task, &others[i]);
     tuff__sleep(30000000);
     uint64_t took[THREADS];
-    task->compile_limit = tuff__compile_patience;
+    task->compile_limit = tuff__compile_timeout;
     for (int i = 0; i < count; i++) {
         lowered_candidate *lowered;
         (void)tuff__compile_pool_await(task, others[i].slot, NULL, &took[i], &lowered);
@@ -55,7 +55,7 @@ static int find_compiled(tuning_task *task)
     }
     if (count_compiled(self) != before)
         fail_msg("%s: compiled twice", task->text);
-    by.release(task, &usual);
+    by.release(task, &defaults);
     return found;
 }
 

@@ -77,12 +77,12 @@ static void all_in_flight_are_struck(void **state)
 
 /* Refuses one in two texts of products, by their hash; remembers which. */
 /* Longer than others need on a busy machine. */
-#define PATIENCE UINT64_C(6000000000)
+#define TIMEOUT UINT64_C(6000000000)
 
-enum { REFUSED_MOST = 256 };
+enum { MAX_REFUSALS = 256 };
 static struct {
     mutex lock;
-    uint64_t texts[REFUSED_MOST];
+    uint64_t texts[MAX_REFUSALS];
     int count, twice;
 } refusals = {.lock = MUTEX_INITIALIZER};
 
@@ -95,7 +95,7 @@ static cl_program CL_API_CALL create_unless_refused(cl_context context, cl_uint 
     tuff__lock(&refusals.lock);
     for (int i = 0; i < refusals.count; i++)
         refusals.twice += refusals.texts[i] == hash;
-    if (refusals.count < REFUSED_MOST)
+    if (refusals.count < MAX_REFUSALS)
         refusals.texts[refusals.count++] = hash;
     tuff__unlock(&refusals.lock);
     static const char nothing[] = "this is no program";
@@ -167,12 +167,12 @@ static int count_while_waiting(tuning_session *self)
     tuning_task *task = find_product(self);
     const evaluator by = tuff__evaluator_of(task);
     tuff_device_counters before, after;
-    search_candidate usual = {.slot = 0}, other;
+    search_candidate defaults = {.slot = 0}, other;
     uint64_t time;
-    assert_int_equal(by.compile(task, &usual), EVALUATION_GOOD);
-    assert_int_equal(by.sample(task, &usual, 1, 0, &time), EVALUATION_GOOD);
+    assert_int_equal(by.compile(task, &defaults), EVALUATION_GOOD);
+    assert_int_equal(by.sample(task, &defaults, 1, 0, &time), EVALUATION_GOOD);
     candidate_info made;
-    assert_int_equal(by.lower(task, &usual.config, &made), EVALUATION_GOOD);
+    assert_int_equal(by.lower(task, &defaults.config, &made), EVALUATION_GOOD);
     assert_int_equal(draw_candidates(task, made.program, &other, 1), 1);
     replace_creation(create_slowly);
     by.expect(task, &other);
@@ -182,7 +182,7 @@ static int count_while_waiting(tuning_session *self)
     assert_int_equal(tuff_device_counters_get(tuff__session_bench(self), &after), TUFF_OK);
     restore_creation();
     by.release(task, &other);
-    by.release(task, &usual);
+    by.release(task, &defaults);
     return (int)(after.submissions - before.submissions);
 }
 
@@ -250,11 +250,11 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     run_softmax_of_product(device, &untuned, &plain);
     hang_creation(4, "tuff_matmul");
     tuff__compile_pool_threads = THREADS;
-    const uint64_t patience = tuff__compile_patience, begin = tuff__nanoseconds();
-    tuff__compile_patience = PATIENCE;
+    const uint64_t timeout = tuff__compile_timeout, begin = tuff__nanoseconds();
+    tuff__compile_timeout = TIMEOUT;
     const tuff_tune_stats stats = run_softmax_of_product(device, &tuned_quickly, &tuned);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
-    tuff__compile_patience = patience;
+    tuff__compile_timeout = timeout;
     print_message("    back after %.1f s\n", seconds);
     assert_int_equal(stats.hangs, 1);
     assert_true(seconds < 60 && count_creations() >= 4 && stats.prefetched > 0);
@@ -278,9 +278,9 @@ static void what_hangs_unasked_for_is_rejected(void **state)
     tuff_array *weights = make_weights(device);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile_many(graph, weights);
-    const uint64_t patience = tuff__compile_patience;
+    const uint64_t timeout = tuff__compile_timeout;
     tuning_session self;
-    tuff__compile_patience = PATIENCE;
+    tuff__compile_timeout = TIMEOUT;
     begin_tuner(&self, plan);
     hang_creation(1, "tuff_matmul");
     for (int i = 0; i < self.task_count; i++) {
@@ -300,7 +300,7 @@ static void what_hangs_unasked_for_is_rejected(void **state)
     assert_true(self.lost && tuff__device_is_stuck(tuff__session_bench(&self)));
     assert_int_equal(self.stats.hangs, 1);
     assert_non_null(find_store_record(self.store, RECORD_BAD, "hang"));
-    tuff__compile_patience = patience;
+    tuff__compile_timeout = timeout;
     end_tuner(&self);
     let_creation_go();
     destroy_plan(plan, graph);

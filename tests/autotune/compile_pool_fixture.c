@@ -61,7 +61,7 @@ void end_tuner(tuning_session *self)
     tuff__session_end(self);
 }
 
-int draw_candidates(tuning_task *task, uint64_t usual, search_candidate *out, int most)
+int draw_candidates(tuning_task *task, uint64_t defaults, search_candidate *out, int most)
 {
     const evaluator by = tuff__evaluator_of(task);
     tune_space space = {0};
@@ -74,7 +74,7 @@ int draw_candidates(tuning_task *task, uint64_t usual, search_candidate *out, in
             tuff__space_random(&space, &from, &tried);
         const bool can_be = by.lower(task, &tried, &made) == EVALUATION_GOOD;
         tuff__space_take(&space, &made.consulted);
-        bool is_new = can_be && made.program != usual;
+        bool is_new = can_be && made.program != defaults;
         for (int k = 0; k < count; k++)
             is_new = is_new && out[k].program != made.program;
         if (is_new)

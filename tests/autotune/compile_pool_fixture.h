@@ -18,7 +18,7 @@ tuff_array *make_weights(tuff_device *device);
 /* With tuff__compile_pool_threads threads. */
 void begin_tuner(tuning_session *self, tuff_plan *plan);
 void end_tuner(tuning_session *self);
-/* A few choices that can be lowered, in slots from 1 on, none with the kernels `usual`; how many there are. */
-int draw_candidates(tuning_task *task, uint64_t usual, search_candidate *out, int most);
+/* A few choices that can be lowered, in slots from 1 on, none with the kernels `default`; how many there are. */
+int draw_candidates(tuning_task *task, uint64_t defaults, search_candidate *out, int most);
 
 #endif

@@ -131,7 +131,7 @@ typedef struct stage {
     tuff_plan *plan;
     plan_tasks *tasks;
     evaluator by;
-    search_candidate usual, other;
+    search_candidate defaults, other;
 } stage;
 
 static void open_stage(tuff_device *device, tuff_graph *graph, const char *family, stage *out)
@@ -150,13 +150,13 @@ static void open_stage(tuff_device *device, tuff_graph *graph, const char *famil
     if (chosen < 0)
         fail_msg("no key of family %s", family);
     out->by = tuff__plan_tasks_evaluator(out->tasks, chosen);
-    if (out->by.compile(out->by.state, &out->usual) != EVALUATION_GOOD)
+    if (out->by.compile(out->by.state, &out->defaults) != EVALUATION_GOOD)
         fail_msg("%s", tuff_error());
 }
 
 static void close_stage(const stage *scene)
 {
-    scene->by.release(scene->by.state, &scene->usual);
+    scene->by.release(scene->by.state, &scene->defaults);
     tuff__plan_tasks_destroy(scene->tasks);
     scene->device->driver = &real;
     destroy_plan(scene->plan, scene->graph);
@@ -168,12 +168,12 @@ static void close_stage(const stage *scene)
 static void compile_other(stage *scene)
 {
     static const char *const kernels[] = {"task.family=2", "task.family=1;task.lanes=4", "task.family=1"};
-    candidate_info usual, made;
-    assert_int_equal(scene->by.lower(scene->by.state, &scene->usual.config, &usual), EVALUATION_GOOD);
+    candidate_info defaults, made;
+    assert_int_equal(scene->by.lower(scene->by.state, &scene->defaults.config, &defaults), EVALUATION_GOOD);
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         if (tuff__config_parse(kernels[i], &scene->other.config) == TUFF_OK &&
             scene->by.lower(scene->by.state, &scene->other.config, &made) == EVALUATION_GOOD &&
-            made.program != usual.program && scene->by.compile(scene->by.state, &scene->other) == EVALUATION_GOOD)
+            made.program != defaults.program && scene->by.compile(scene->by.state, &scene->other) == EVALUATION_GOOD)
             return;
     fail_msg("no other kernel: %s", tuff_error());
 }
@@ -190,7 +190,7 @@ static void expect_verdict(const stage *scene, const search_candidate *candidate
 
 static void expect_default(const stage *scene, tune_evaluation expected, const char *says)
 {
-    expect_verdict(scene, &scene->usual, false, expected, says);
+    expect_verdict(scene, &scene->defaults, false, expected, says);
 }
 
 /* So many elements that the host looks at some of them only, and a place that it has no reason to look at. */
@@ -433,7 +433,7 @@ static void run_a_part_first(tuff_device *device)
     stage on;
     uint64_t time;
     open_stage(device, make_map(device), "map", &on);
-    assert_int_equal(on.by.sample(on.by.state, &on.usual, 1, 0, &time), EVALUATION_GOOD);
+    assert_int_equal(on.by.sample(on.by.state, &on.defaults, 1, 0, &time), EVALUATION_GOOD);
     assert_true(play.wholes > 0); /* more groups than the first run had */
     compile_other(&on);
     play.submissions = play.wholes = 0;

@@ -35,13 +35,13 @@ static const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = 
 static cl_program CL_API_CALL create_wrong(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                            cl_int *error)
 {
-    static const char usual[] = "#define ACCUMULATE(x, y, sum) fma(x, y, sum)";
+    static const char defaults[] = "#define ACCUMULATE(x, y, sum) fma(x, y, sum)";
     static const char wrong[] = "#define ACCUMULATE(x, y, sum) fma((x) * 1.01f, y, sum)";
-    const char *at = count == 1 ? strstr(texts[0], usual) : NULL;
+    const char *at = count == 1 ? strstr(texts[0], defaults) : NULL;
     if (!at || !strstr(texts[0], "tuff_matmul_register"))
         return real_creation(context, count, texts, sizes, error);
-    const char *parts[] = {texts[0], wrong, at + sizeof usual - 1};
-    const size_t lengths[] = {(size_t)(at - texts[0]), sizeof wrong - 1, strlen(at + sizeof usual - 1)};
+    const char *parts[] = {texts[0], wrong, at + sizeof defaults - 1};
+    const size_t lengths[] = {(size_t)(at - texts[0]), sizeof wrong - 1, strlen(at + sizeof defaults - 1)};
     return real_creation(context, 3, parts, lengths, error);
 }
 
@@ -167,7 +167,7 @@ static void a_compiler_that_hangs_is_left(void **state)
     use_folder("hang");
     run_product(device, &off, &right);
     hang_creation(3, "tuff_matmul");
-    tuff__compile_patience = 1500000000;
+    tuff__compile_timeout = 1500000000;
     const uint64_t begin = tuff__nanoseconds();
     tuff_tune_stats stats = run_product(device, &quick, &tuned);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;

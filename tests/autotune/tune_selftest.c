@@ -65,7 +65,7 @@ static void a_self_test_that_hangs_is_left(void **state)
     (void)snprintf(folder, sizeof folder, "%s/empty", cache_folder());
     assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
     hang_creation(1, "");
-    tuff__compile_patience = 1500000000;
+    tuff__compile_timeout = 1500000000;
     const uint64_t begin = tuff__nanoseconds();
     const tuff_tune_stats stats = compile_and_run(device);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;

@@ -53,10 +53,10 @@ static void add_way(ways *self, tuff_graph *graph, const tune_config *passes)
 /* Every rewriting at its other values, and all of them left out. */
 static void find_ways(tuff_graph *graph, ways *out)
 {
-    const tune_config usual = {.set = {0}};
+    const tune_config defaults = {.set = {0}};
     tune_config none = {.set = {0}}, found;
-    (void)kernels_of(graph, &usual, &found);
-    add_way(out, graph, &usual);
+    (void)kernels_of(graph, &defaults, &found);
+    add_way(out, graph, &defaults);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
         if (!tuff__config_has(&found, one))
@@ -209,13 +209,13 @@ static void set_in_the_environment(tuff_device *device)
     static const char *const wrong[] = {"", "fusion.maps", "fusion.nothing=0", "fusion.maps=7", "task.family=1"};
     tuff_graph *graph = tuff_graph_create(device);
     late_reader(graph, NULL);
-    const uint64_t usual = plan_hash(graph);
+    const uint64_t defaults = plan_hash(graph);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(setenv("TUFF_PASSES", wrong[i], 1), 0);
-        assert_true(plan_hash(graph) == usual);
+        assert_true(plan_hash(graph) == defaults);
     }
     assert_int_equal(setenv("TUFF_PASSES", "fusion.recompute=0", 1), 0);
-    assert_true(plan_hash(graph) != usual);
+    assert_true(plan_hash(graph) != defaults);
     assert_int_equal(unsetenv("TUFF_PASSES"), 0);
     tuff_graph_destroy(graph);
 }

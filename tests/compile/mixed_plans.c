@@ -114,10 +114,10 @@ static void check_steps(tuff_device *device)
     pose_as_gpu(device);
     for (int i = 0; i < MODELS; i++) {
         tuff_plan_info plain;
-        step usual = make_step(device, &models[i], &(tuff_compile_options){.fuse = TUFF_FUSE_ALL});
-        assert_int_equal(tuff_plan_describe(usual.plan, &plain), TUFF_OK);
+        step defaults = make_step(device, &models[i], &(tuff_compile_options){.fuse = TUFF_FUSE_ALL});
+        assert_int_equal(tuff_plan_describe(defaults.plan, &plain), TUFF_OK);
         assert_int_equal(plain.narrow_matmul_count, 0);
-        drop_step(&usual);
+        drop_step(&defaults);
         for (int family = 0; family < (has_units ? 3 : 2); family++)
             for (int precision = TUFF_PRECISION_F16; precision <= TUFF_PRECISION_BF16; precision++)
                 check_step(device, &models[i], &plain,

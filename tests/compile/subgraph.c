@@ -17,7 +17,7 @@
 #include "exec/reference.h"
 #include "tuff.h"
 
-static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
+static const tuff_compile_options default_options = {.fuse = TUFF_FUSE_ALL};
 
 /* Biases of all scores, and of each head's and query's alike; their gradients sum over what is alike. */
 static void add_biased(tuff_graph *graph, tuff_tensor *heads)
@@ -84,7 +84,7 @@ static void compile_as(tuff_graph *(*make)(tuff_device *), compiled *out)
         fail_msg("%s", tuff_graph_error(out->source));
     out->simple = tuff__simplify(out->source, false);
     assert_non_null(out->simple);
-    assert_int_equal(tuff__fuse(out->simple, &usual_options, MAX_BINDINGS, NULL, &out->fusion), TUFF_OK);
+    assert_int_equal(tuff__fuse(out->simple, &default_options, MAX_BINDINGS, NULL, &out->fusion), TUFF_OK);
 }
 
 static void compile(compiled *out)

@@ -180,12 +180,12 @@ static void memory_does_not_choose_the_device(void **state)
         host.and_after = false;
         tuff_device *device = tuff_device_open("auto");
         host.fail_at = 0;
-        tuff_device_info info, usual;
+        tuff_device_info info, defaults;
         if (device) {
             tuff_device *other = tuff_device_open("auto");
             assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
-            assert_int_equal(tuff_device_describe(other, &usual), TUFF_OK);
-            assert_string_equal(info.selector, usual.selector);
+            assert_int_equal(tuff_device_describe(other, &defaults), TUFF_OK);
+            assert_string_equal(info.selector, defaults.selector);
             tuff_device_close(other);
         } else {
             assert_int_equal(tuff_last_status(), TUFF_E_OOM_HOST);

@@ -378,8 +378,8 @@ static void get_once(tuff_device *device, const program_request *request, int ex
 static void check_request_key(tuff_device *device)
 {
     test_kernel kernel;
-    const program_request usual = test_request(device, &kernel, "squares", "x[i] = i * i;");
-    program_request others[] = {usual, usual, usual, usual, usual};
+    const program_request defaults = test_request(device, &kernel, "squares", "x[i] = i * i;");
+    program_request others[] = {defaults, defaults, defaults, defaults, defaults};
     others[0].name = "other";
     others[1].buffer_count++;
     others[2].word_count++;
@@ -392,8 +392,8 @@ static void check_request_key(tuff_device *device)
     changed.program_destroy = drop_nothing;
     changed.is_binary_costly = NULL;
     device->driver = &changed;
-    get_once(device, &usual, 1);
-    get_once(device, &usual, 0);
+    get_once(device, &defaults, 1);
+    get_once(device, &defaults, 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (i < 4 || others[i].subgroup_size > 0)
             get_once(device, &others[i], 1);

@@ -18,7 +18,7 @@
 #define STEP 1e-6
 #define ABSOLUTE 1e-5
 #define RELATIVE 1e-3
-#define MOST_ELEMENTS 400
+#define MAX_ELEMENTS 400
 
 static tuff_device *device;
 
@@ -194,7 +194,7 @@ static bool is_checkable(const suite_case *one)
 {
     bool varies = false;
     for (int i = 0; i < one->operand_count; i++) {
-        if (one->operands[i].fill != FILL_RANDOM || tuff_shape_count(one->operands[i].shape) > MOST_ELEMENTS)
+        if (one->operands[i].fill != FILL_RANDOM || tuff_shape_count(one->operands[i].shape) > MAX_ELEMENTS)
             return false;
         varies =
             varies || (tuff__dtype_is_float(one->operands[i].dtype) && tuff_shape_count(one->operands[i].shape) > 0);

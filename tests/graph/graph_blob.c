@@ -40,12 +40,12 @@ static void fuse_copy(const tuff_plan *like, tuff_graph *graph, tuff_plan *out)
 static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
 {
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
-    const tune_config usual = {.set = {0}};
+    const tune_config defaults = {.set = {0}};
     assert_int_equal(a->fusion.task_count, b->fusion.task_count);
     for (int i = 0; i < a->fusion.task_count; i++) {
         task_estimate x = {.kernels = 0}, y = {.kernels = 0};
-        const tuff_status status = tuff__estimate_task(a->device, &a->fusion, &options, i, &usual, &x);
-        assert_int_equal(status, tuff__estimate_task(b->device, &b->fusion, &options, i, &usual, &y));
+        const tuff_status status = tuff__estimate_task(a->device, &a->fusion, &options, i, &defaults, &x);
+        assert_int_equal(status, tuff__estimate_task(b->device, &b->fusion, &options, i, &defaults, &y));
         assert_true(x.kernels == y.kernels);
     }
 }
@@ -188,9 +188,9 @@ static int damage(tuff_device *device, const text *bytes, rng *from, int times)
         const int most = 1 + tuff__rng_below(from, 3);
         for (int k = 0; k < most; k++) {
             const size_t at = (size_t)tuff__rng_below(from, (int)bytes->length);
-            static const unsigned char usual[] = {0, 1, 2, 3, 4, 0x7f, 0x80, 0xff};
+            static const unsigned char defaults[] = {0, 1, 2, 3, 4, 0x7f, 0x80, 0xff};
             const int flipped = data[at] ^ 1 << tuff__rng_below(from, 8);
-            data[at] = (unsigned char)(tuff__rng_below(from, 2) ? usual[tuff__rng_below(from, 8)] : flipped);
+            data[at] = (unsigned char)(tuff__rng_below(from, 2) ? defaults[tuff__rng_below(from, 8)] : flipped);
         }
         if (memcmp(data, bytes->data, bytes->length) != 0)
             assert_false(is_read(device, data, bytes->length));

@@ -19,7 +19,7 @@
 
 /* No multiple of the guards' size. */
 enum { COUNT = 999, BEYOND = 256 };
-static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
+static const tuff_compile_options default_options = {.fuse = TUFF_FUSE_ALL};
 
 /* The results of a task of one output, where its kernels would write them. */
 typedef struct place {
@@ -129,7 +129,7 @@ static void try_task(const struct fusion *fusion, int task, const char *key, voi
     (void)key;
     at->tasks++;
     assert_int_equal(tuff__test_buffers_create(at->device, fusion, task, 1 << 20, &at->on), TUFF_OK);
-    assert_int_equal(tuff__lower_task(at->device, fusion, &usual_options, task, &none, NULL, &made), TUFF_OK);
+    assert_int_equal(tuff__lower_task(at->device, fusion, &default_options, task, &none, NULL, &made), TUFF_OK);
     assert_int_equal(tuff__test_buffers_place(at->on, &made), TUFF_OK);
     at->results = &made.buffers[fusion->tasks[task].roots[0]->id];
     assert_int_equal(tuff__buffer_size(at->results), sizeof at->right);
@@ -158,7 +158,7 @@ static void play_kernels(tuff_device *device)
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(COUNT)),
                 *y = tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(COUNT));
     tuff_output(graph, "z", tuff_mul(x, y));
-    for_each_task(graph, &usual_options, structure_of, try_task, &at);
+    for_each_task(graph, &default_options, structure_of, try_task, &at);
     assert_int_equal(at.tasks, 1);
 }
 
@@ -182,7 +182,7 @@ static void look_at_data(const struct fusion *fusion, int task, const char *key,
     const tune_config none = {.set = {0}};
     (void)key;
     assert_int_equal(tuff__test_buffers_create(seen->device, fusion, task, 1 << 20, &on), TUFF_OK);
-    assert_int_equal(tuff__lower_task(seen->device, fusion, &usual_options, task, &none, NULL, &made), TUFF_OK);
+    assert_int_equal(tuff__lower_task(seen->device, fusion, &default_options, task, &none, NULL, &made), TUFF_OK);
     assert_int_equal(tuff__test_buffers_place(on, &made), TUFF_OK);
     for (int i = 0; i < fusion->tasks[task].read_count; i++)
         for (int k = 0; k < COUNT; k++) {
@@ -200,7 +200,7 @@ static data_seen data_of(tuff_device *device, tuff_tensor *(*op)(tuff_tensor *x)
     data_seen seen = {.device = device};
     tuff_graph *graph = tuff_graph_create(device);
     tuff_output(graph, "y", op(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(COUNT))));
-    for_each_task(graph, &usual_options, structure_of, look_at_data, &seen);
+    for_each_task(graph, &default_options, structure_of, look_at_data, &seen);
     assert_true(seen.has_positive);
     return seen;
 }
@@ -231,7 +231,7 @@ static tuff_status judge_at_odd_extents(const place *at, const struct fusion *fu
                                         size_t size)
 {
     const tune_config none = {.set = {0}};
-    return tuff__oracle_ragged(at->device, fusion, &usual_options, task, &none, at->on, wrong, size);
+    return tuff__oracle_ragged(at->device, fusion, &default_options, task, &none, at->on, wrong, size);
 }
 
 /* A driver whose every result is wrong: whoever says that all is well has not looked. */
@@ -299,7 +299,7 @@ static void run_out_on(tuff_device *device)
     const tuff_shape shape = TUFF_SHAPE(1024, 640);
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, shape), *y = tuff_input(graph, "y", TUFF_F32, shape);
     tuff_output(graph, "z", tuff_mul(tuff_exp(x), tuff_reshape(y, shape)));
-    for_each_task(graph, &usual_options, structure_of, run_oracle_out_of_memory, &at);
+    for_each_task(graph, &default_options, structure_of, run_oracle_out_of_memory, &at);
     assert_int_equal(at.tasks, 1);
 }
 

@@ -17,11 +17,11 @@
 #include "tools/model/known_plans.h"
 #include "search/space.h"
 
-enum { MOST_BYTES = 64 << 20, FAMILIES = 4 };
+enum { MAX_BYTES = 64 << 20, FAMILIES = 4 };
 
 static bool verbose;
 static int most_tries = 2; /* of a tunable: compiling takes its time */
-static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
+static const tuff_compile_options default_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
     int visited, bases, same, changed; /* changed: by a tunable that is not listed */
@@ -40,7 +40,7 @@ typedef struct place {
 
 static bool foresee(const place *at, const tune_config *config, task_estimate *out)
 {
-    const tuff_status status = tuff__estimate_task(at->device, at->fusion, &usual_options, at->task, config, out);
+    const tuff_status status = tuff__estimate_task(at->device, at->fusion, &default_options, at->task, config, out);
     assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
     return status == TUFF_OK;
 }
@@ -92,15 +92,15 @@ static void try_value(const place *at, const tune_config *base, tunable paramete
     }
 }
 
-/* The values next to the usual one, and another each time. */
+/* The values next to the default one, and another each time. */
 static void try_axis(const place *at, const tune_config *base, const space_axis *axis, uint64_t kernels)
 {
-    int usual = 0;
-    while (usual + 1 < axis->count && axis->values[usual] != axis->usual)
-        usual++;
+    int defaults = 0;
+    while (defaults + 1 < axis->count && axis->values[defaults] != axis->default_value)
+        defaults++;
     for (int i = 0; i < 3; i++) {
-        const int picks[] = {usual - 1, usual + 1, at->counts->looked[axis->parameter]++ % axis->count};
-        if (picks[i] >= 0 && picks[i] < axis->count && picks[i] != usual)
+        const int picks[] = {defaults - 1, defaults + 1, at->counts->looked[axis->parameter]++ % axis->count};
+        if (picks[i] >= 0 && picks[i] < axis->count && picks[i] != defaults)
             try_value(at, base, axis->parameter, axis->values[picks[i]], kernels);
     }
 }
@@ -125,7 +125,7 @@ static void try_task(place *at)
     task_estimate made;
     if (!foresee(at, &none, &made) || tuff__config_count(&made.used_tunables) == 0)
         return;
-    assert_int_equal(tuff__test_buffers_create(at->device, at->fusion, at->task, MOST_BYTES, &at->on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_create(at->device, at->fusion, at->task, MAX_BYTES, &at->on), TUFF_OK);
     tuff__test_buffers_use_full_significands(at->on);
     try_base(at, &none);
     for (int family = 1; family <= FAMILIES && tuff__config_has(&made.used_tunables, TUNABLE_task_family); family++) {
@@ -166,7 +166,7 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
 /* One task of every structure. */
 static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 {
-    for_each_task(graph, &usual_options, structure_of, visit_task, &(visit){device, counts});
+    for_each_task(graph, &default_options, structure_of, visit_task, &(visit){device, counts});
 }
 
 static int print_tally(const tally *counts)

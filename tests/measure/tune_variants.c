@@ -21,12 +21,12 @@
 #include "tools/model/graphs.h"
 #include "search/space.h"
 
-enum { MOST_BYTES = 64 << 20, LARGE_STACK = 512 << 10 };
+enum { MAX_BYTES = 64 << 20, LARGE_STACK = 512 << 10 };
 
 static int choices_per_task = 1;
 static uint64_t first_seed = 1;
 static const char *only_choice;
-static tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
+static tuff_compile_options default_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
     int visited, tasks, lowered, tried, impossible, wrong, cut;
@@ -62,7 +62,7 @@ static bool pick(tuff_device *device, const struct fusion *fusion, int task, tun
     for (int attempt = 0; attempt < 40; attempt++) {
         task_estimate made;
         tuff__space_random(space, from, out);
-        const tuff_status status = tuff__estimate_task(device, fusion, &usual_options, task, out, &made);
+        const tuff_status status = tuff__estimate_task(device, fusion, &default_options, task, out, &made);
         (void)tuff__space_take(space, &made.used_tunables);
         if (status == TUFF_OK)
             return true;
@@ -77,7 +77,7 @@ static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, in
 {
     char wrong[128] = "";
     const tuff_status status =
-        tuff__oracle_ragged(device, fusion, &usual_options, task, config, NULL, wrong, sizeof wrong);
+        tuff__oracle_ragged(device, fusion, &default_options, task, config, NULL, wrong, sizeof wrong);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         fail_msg("%s: other extents: %s", key, tuff_error());
     counts->ragged += status == TUFF_OK;
@@ -149,7 +149,7 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
 static int count_launches(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config)
 {
     launch_list launches;
-    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, config, NULL, &launches), TUFF_OK);
+    assert_int_equal(tuff__lower_task(device, fusion, &default_options, task, config, NULL, &launches), TUFF_OK);
     const int count = launches.launch_count;
     tuff__launch_list_free(&launches);
     return count;
@@ -170,7 +170,7 @@ static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int
 {
     launch_list launches;
     int64_t most = 0;
-    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, config, NULL, &launches), TUFF_OK);
+    assert_int_equal(tuff__lower_task(device, fusion, &default_options, task, config, NULL, &launches), TUFF_OK);
     for (int i = 0; i < launches.launch_count; i++) {
         const int64_t bytes = launches.launches[i].array_bytes * launches.launches[i].local_size;
         most = bytes > most ? bytes : most;
@@ -191,7 +191,7 @@ static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int 
         tune_config config;
         task_estimate made;
         tuff__space_random(&space, &from, &config);
-        const tuff_status status = tuff__estimate_task(device, fusion, &usual_options, task, &config, &made);
+        const tuff_status status = tuff__estimate_task(device, fusion, &default_options, task, &config, &made);
         assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
         counts->lowered += status == TUFF_OK;
         (void)tuff__space_take(&space, &made.used_tunables);
@@ -207,22 +207,22 @@ static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int 
 static void try_task(tuff_device *device, const struct fusion *fusion, int task, const char *key, tally *counts)
 {
     test_buffers *on;
-    candidate_run *usual;
+    candidate_run *defaults;
     const tune_config none = {.set = {0}};
     char wrong[128] = "";
     tune_space space = {.count = 0};
     tune_config config;
     task_estimate made;
     rng from = {.state = first_seed + (uint64_t)task};
-    assert_int_equal(tuff__estimate_task(device, fusion, &usual_options, task, &none, &made), TUFF_OK);
+    assert_int_equal(tuff__estimate_task(device, fusion, &default_options, task, &none, &made), TUFF_OK);
     if (tuff__space_take(&space, &made.used_tunables) == 0)
         return;
-    assert_int_equal(tuff__test_buffers_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_create(device, fusion, task, MAX_BYTES, &on), TUFF_OK);
     expect_exact(fusion, task, on, counts);
-    assert_int_equal(lower_and_create(device, fusion, task, &none, on, &usual), TUFF_OK);
-    if (!run_and_compare(usual, on, true, wrong, sizeof wrong))
+    assert_int_equal(lower_and_create(device, fusion, task, &none, on, &defaults), TUFF_OK);
+    if (!run_and_compare(defaults, on, true, wrong, sizeof wrong))
         fail_msg("%s: the default: %s", key, wrong);
-    tuff__candidate_run_destroy(usual);
+    tuff__candidate_run_destroy(defaults);
     counts->tasks++;
     if (only_choice == NULL && lower_many(device, fusion, task, space, counts, &config) >= LARGE_STACK) {
         try_choice(device, fusion, task, &config, on, key, counts);
@@ -257,7 +257,7 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
 /* One task of every key. */
 static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 {
-    for_each_task(graph, &usual_options, hash_of, visit_task, &(visit){device, counts});
+    for_each_task(graph, &default_options, hash_of, visit_task, &(visit){device, counts});
 }
 
 /* Shapes of their own: few rows, and columns that are wide. */
@@ -390,9 +390,9 @@ static tuff_graph *mixed_graph(tuff_device *device)
 static void try_mixed(tuff_device *device)
 {
     tally counts = {0};
-    usual_options.precision = drawn_turn("precision", 0, 2) == 0 ? TUFF_PRECISION_F16 : TUFF_PRECISION_BF16;
+    default_options.precision = drawn_turn("precision", 0, 2) == 0 ? TUFF_PRECISION_F16 : TUFF_PRECISION_BF16;
     try_graph(device, mixed_graph(device), &counts);
-    usual_options.precision = TUFF_PRECISION_F32;
+    default_options.precision = TUFF_PRECISION_F32;
     printf("    16 bits: %d tasks, judged by the host: %d, poison seen: %d; at other extents: %d\n", counts.tasks,
            counts.checked, counts.caught, counts.ragged);
     assert_true(counts.tasks > 0);
@@ -424,7 +424,7 @@ static void visit_update(const struct fusion *fusion, int task, const char *key,
     candidate_run *one;
     bool same;
     char wrong[128];
-    assert_int_equal(tuff__test_buffers_create(by->device, fusion, task, MOST_BYTES, &on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_create(by->device, fusion, task, MAX_BYTES, &on), TUFF_OK);
     assert_int_equal(lower_and_create(by->device, fusion, task, &none, on, &one), TUFF_OK);
     assert_true(run_and_compare(one, on, true, wrong, sizeof wrong));
     assert_int_equal(tuff__oracle_check(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
@@ -444,7 +444,7 @@ static void try_updates(tuff_device *device)
     tally counts = {0};
     tuff_array *in_place = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(300, 70)),
                *across = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(40, 40));
-    for_each_task(updating_graph(device, in_place, across), &usual_options, hash_of, visit_update,
+    for_each_task(updating_graph(device, in_place, across), &default_options, hash_of, visit_update,
                   &(visit){device, &counts});
     assert_int_equal(counts.tried, 2);
     assert_int_equal(counts.lowered, 1);

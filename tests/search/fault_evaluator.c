@@ -11,7 +11,7 @@ enum { N = FAULT_MATRIX, CANARY = 0x5ca1ab1e, POISON = 0x7fc0dead };
 
 static const struct {
     tunable parameter;
-    int usual;
+    int default_value;
     double best; /* logarithm of base 2 */
 } axes[] = {{TUNABLE_matmul_register_local_size, 64, 5},
             {TUNABLE_matmul_register_tile_rows, 4, 3},
@@ -24,14 +24,14 @@ static uint64_t hash_of(const fault_device *self, const tune_config *config)
 {
     int values[AXES];
     for (int i = 0; i < AXES; i++)
-        values[i] = tuff__config_value(config, axes[i].parameter, axes[i].usual);
+        values[i] = tuff__config_value(config, axes[i].parameter, axes[i].default_value);
     return tuff__hash64(values, sizeof values, self->seed);
 }
 
 static bool is_default(const tune_config *config)
 {
     for (int i = 0; i < AXES; i++)
-        if (tuff__config_value(config, axes[i].parameter, axes[i].usual) != axes[i].usual)
+        if (tuff__config_value(config, axes[i].parameter, axes[i].default_value) != axes[i].default_value)
             return false;
     return true;
 }
@@ -53,8 +53,8 @@ fault fault_of(const fault_device *self, const tune_config *config)
 /* No single or double move leads from the default across the wall. */
 static double wall(const tune_config *config)
 {
-    const int group = tuff__config_value(config, axes[0].parameter, axes[0].usual);
-    const int rows = tuff__config_value(config, axes[1].parameter, axes[1].usual);
+    const int group = tuff__config_value(config, axes[0].parameter, axes[0].default_value);
+    const int rows = tuff__config_value(config, axes[1].parameter, axes[1].default_value);
     return group == 16 ? 3 : group < 16 && rows >= 8 ? 0.4 : 1;
 }
 
@@ -62,7 +62,7 @@ uint64_t fault_time(const fault_device *self, const tune_config *config)
 {
     double sum = 0;
     for (int i = 0; i < AXES; i++)
-        sum += fabs(log2(tuff__config_value(config, axes[i].parameter, axes[i].usual)) - axes[i].best);
+        sum += fabs(log2(tuff__config_value(config, axes[i].parameter, axes[i].default_value)) - axes[i].best);
     rng from = {hash_of(self, config)};
     const double rough = 0.1 * tuff__rng_share(&from);
     const double faulty = fault_of(self, config) != SOUND && self->faulty_speed > 0 ? self->faulty_speed : 1;
@@ -79,11 +79,12 @@ static tune_evaluation lower(void *state, const tune_config *config, candidate_i
         (void)FAIL(TUFF_E_USAGE, "fault evaluator: it does not divide");
         return EVALUATION_INVALID;
     }
-    *out = (candidate_info){.program = hash | 1,
-                            .group_items = (uint32_t)tuff__config_value(config, axes[0].parameter, axes[0].usual)};
+    *out =
+        (candidate_info){.program = hash | 1,
+                         .group_items = (uint32_t)tuff__config_value(config, axes[0].parameter, axes[0].default_value)};
     out->cost = self->foresight != 0 ? pow((double)fault_time(self, config), self->foresight) : 0;
     for (int i = 0; i < AXES; i++)
-        tuff__config_set(&out->consulted, axes[i].parameter, axes[i].usual);
+        tuff__config_set(&out->consulted, axes[i].parameter, axes[i].default_value);
     return EVALUATION_GOOD;
 }
 

@@ -14,11 +14,11 @@
 
 #include "base/hash.h"
 
-enum { AXES_MOST = 8, SAMPLES = 16 };
+enum { MAX_AXES = 8, SAMPLES = 16 };
 
 typedef struct family {
     const char *name;
-    tunable axes[AXES_MOST];
+    tunable axes[MAX_AXES];
     int count;
     double valley, ridge, pair_roughness, roughness; /* weights */
     double cliff;                                    /* of registers; 0: none */
@@ -91,14 +91,14 @@ static double hashed_bell(int a, int b, int c, int d, int e)
 typedef struct place {
     int family, device;
     const struct family *rules;
-    int index[AXES_MOST];                     /* of values */
-    double part[AXES_MOST], usual[AXES_MOST]; /* of the way along each axis; and that of the default */
+    int index[MAX_AXES];                       /* of values */
+    double part[MAX_AXES], defaults[MAX_AXES]; /* of the way along each axis; and that of the default */
 } place;
 
 /* Where an axis is best: not far from the default, and a step or so from other devices of the family. */
 static double optimum(const place *at, int axis)
 {
-    const double shared = 0.5 * at->usual[axis] + 0.1 + 0.4 * hashed(1, at->family, axis, 0, 0);
+    const double shared = 0.5 * at->defaults[axis] + 0.1 + 0.4 * hashed(1, at->family, axis, 0, 0);
     const double own = shared + 0.1 * hashed_bell(2, at->family, at->device, axis, 0);
     return own < 0 ? 0 : own > 1 ? 1 : own;
 }
@@ -182,9 +182,9 @@ static void find_place(const tune_space *space, const tune_config *config, place
         while (at->rules->axes[k] != space->axes[i].parameter)
             k++;
         const space_axis *axis = &space->axes[i];
-        at->index[k] = index_of(axis, tuff__config_value(config, axis->parameter, axis->usual));
+        at->index[k] = index_of(axis, tuff__config_value(config, axis->parameter, axis->default_value));
         at->part[k] = (double)at->index[k] / (axis->count - 1);
-        at->usual[k] = (double)index_of(axis, axis->usual) / (axis->count - 1);
+        at->defaults[k] = (double)index_of(axis, axis->default_value) / (axis->count - 1);
     }
 }
 
@@ -194,9 +194,9 @@ static void add_point(const tune_space *space, uint64_t number, int family_index
     recorded_point point = {.program = number + 1};
     tuff__space_at(space, number, &point.config);
     find_place(space, &point.config, &at);
-    const bool is_usual = tuff__config_count(&point.config) == 0;
+    const bool is_default = tuff__config_count(&point.config) == 0;
     /* What does not divide, of any three two; and what needs more local memory than there is. */
-    if (!is_usual && (hashed(10, family_index, (int)number, 0, 0) < 0.6 || use_of(&at, 1) > at.rules->valid))
+    if (!is_default && (hashed(10, family_index, (int)number, 0, 0) < 0.6 || use_of(&at, 1) > at.rules->valid))
         return;
     uint64_t times[SAMPLES];
     rng from = {tuff__hash64(&number, sizeof number, (uint64_t)(family_index * 100 + device))};
@@ -211,14 +211,14 @@ static void add_point(const tune_space *space, uint64_t number, int family_index
 void synthetic_space(int family_index, int device, recording *out)
 {
     const family *one = &families[family_index];
-    tune_config usual = {0};
+    tune_config defaults = {0};
     for (int i = 0; i < one->count; i++)
-        tuff__config_set(&usual, one->axes[i], tuff__tunable_info(one->axes[i])->values[KERNELS_GPU]);
+        tuff__config_set(&defaults, one->axes[i], tuff__tunable_info(one->axes[i])->values[KERNELS_GPU]);
     char name[32] = "device 0";
     name[7] = (char)('0' + device);
-    assert_int_equal(recording_begin(out, one->name, name, &usual, 0), TUFF_OK);
+    assert_int_equal(recording_begin(out, one->name, name, &defaults, 0), TUFF_OK);
     tune_space space = {0};
-    tuff__space_take(&space, &usual);
+    tuff__space_take(&space, &defaults);
     for (uint64_t number = 0; number < tuff__space_count(&space); number++)
         add_point(&space, number, family_index, device, out);
 }

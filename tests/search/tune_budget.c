@@ -212,11 +212,11 @@ static void end_searches(graph *self)
 /* The graph's time with the winners, over that with the defaults. */
 static double time_of(const graph *self)
 {
-    static const tune_config usual;
+    static const tune_config nothing_set;
     double winners = 0, defaults = 0;
     for (int i = 0; i < KEYS; i++) {
         const fault_device *device = &self->devices[i];
-        const uint64_t now = fault_time(device, &self->results[i].winner), before = fault_time(device, &usual);
+        const uint64_t now = fault_time(device, &self->results[i].winner), before = fault_time(device, &nothing_set);
         assert_true(now <= before);
         assert_int_equal(fault_of(device, &self->results[i].winner), SOUND);
         winners += (double)self->calls[i] * (double)now;
@@ -245,13 +245,13 @@ static double tune_shared(graph *self, uint64_t whole, uint64_t seed)
 /* Keys are met when their turn comes, by expectations that are off by a factor of two and more. */
 static double tune_expected(graph *self, uint64_t whole, uint64_t seed)
 {
-    static const tune_config usual;
+    static const tune_config defaults;
     begin_graph(self, whole, seed);
     rng from = {seed + 1000};
     tune_budget *on = make(whole, KEYS);
     for (int i = 0; i < KEYS; i++) {
         const double error = 0.4 + 0.2 * tuff__rng_below(&from, 11);
-        const double weight = (double)self->calls[i] * (double)fault_time(&self->devices[i], &usual);
+        const double weight = (double)self->calls[i] * (double)fault_time(&self->devices[i], &defaults);
         tuff__budget_expect(on, i, error * weight);
     }
     for (int key; (key = tuff__budget_next(on)) >= 0;)

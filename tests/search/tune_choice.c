@@ -186,9 +186,9 @@ static const space_axis *axis_of(const tune_space *space, tunable parameter)
     return NULL;
 }
 
-static void assert_values(const space_axis *axis, int usual, const int *values, int count)
+static void assert_values(const space_axis *axis, int default_value, const int *values, int count)
 {
-    assert_int_equal(axis->usual, usual);
+    assert_int_equal(axis->default_value, default_value);
     assert_int_equal(axis->count, count);
     for (int i = 0; i < count; i++)
         assert_int_equal(axis->values[i], values[i]);
@@ -228,7 +228,7 @@ static void axes_have_the_values_worth_trying(void **state)
     tuff__config_set(&more, TUNABLE_map_local_size, 64);
     assert_int_equal(tuff__space_take(&space, &more), 1);
     assert_int_equal(space.count, 5);
-    assert_int_equal(axis_of(&space, TUNABLE_matmul_register_tile_rows)->usual, 5);
+    assert_int_equal(axis_of(&space, TUNABLE_matmul_register_tile_rows)->default_value, 5);
 }
 
 /* Every tunable of the table makes an axis with its defaults on it, rising, within the range. */
@@ -245,13 +245,13 @@ static void every_tunable_makes_an_axis(void **state)
         for (int i = 0; i < TUNABLE_COUNT; i++) {
             const space_axis *axis = &space.axes[i];
             const tunable_info *info = tuff__tunable_info(axis->parameter);
-            bool has_usual = false;
+            bool has_default = false;
             for (int j = 0; j < axis->count; j++) {
                 assert_in_range(axis->values[j], info->least, info->most);
                 assert_true(j == 0 || axis->values[j] > axis->values[j - 1]);
-                has_usual = has_usual || axis->values[j] == axis->usual;
+                has_default = has_default || axis->values[j] == axis->default_value;
             }
-            assert_true(has_usual);
+            assert_true(has_default);
             assert_true(axis->count > 1);
             assert_int_equal(axis->values[axis->count - 1], info->most);
         }
@@ -303,7 +303,7 @@ static void moves_go_to_the_next_value(void **state)
     tune_config config = {0};
     assert_true(tuff__space_move(&space, 2 * axis, &config));
     assert_string_equal(text_of(&config), "matmul_register.tile_rows=6");
-    /* Back at the usual value nothing is set. */
+    /* Back at the default value nothing is set. */
     assert_true(tuff__space_move(&space, 2 * axis + 1, &config));
     assert_string_equal(text_of(&config), "");
     tuff__config_set(&config, TUNABLE_matmul_register_tile_rows, 20);

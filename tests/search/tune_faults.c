@@ -13,20 +13,20 @@
 #include "synthetic_space.h"
 #include "bench/recorder/replay.h"
 
-static const tune_config usual;
+static const tune_config defaults;
 
-enum { REPORTED_MOST = 4096 };
+enum { MAX_REPORTED = 4096 };
 
 static struct {
-    tune_config configs[REPORTED_MOST];
-    tune_evaluation why[REPORTED_MOST];
+    tune_config configs[MAX_REPORTED];
+    tune_evaluation why[MAX_REPORTED];
     int count;
 } reported;
 
 static void report(void *user, const tune_config *config, tune_evaluation why)
 {
     (void)user;
-    assert_true(reported.count < REPORTED_MOST);
+    assert_true(reported.count < MAX_REPORTED);
     assert_true(tuff_error()[0] != 0);
     for (int i = 0; i < reported.count; i++)
         assert_false(tuff__config_equal(&reported.configs[i], config));
@@ -52,14 +52,14 @@ static search_result run(fault_device *device, const search_settings *settings)
     assert_int_equal(device->live_count + device->expected, 0);
     /* The best so far is one that would do for this shape; the winner for all. */
     const fault has = fault_of(device, &best);
-    assert_true(has == SOUND || has == FAULT_RAGGED || tuff__config_equal(&best, &usual));
+    assert_true(has == SOUND || has == FAULT_RAGGED || tuff__config_equal(&best, &defaults));
     return out;
 }
 
 static void assert_usable(const fault_device *device, const search_result *found)
 {
     assert_int_equal(fault_of(device, &found->winner), SOUND);
-    assert_true(fault_time(device, &found->winner) <= fault_time(device, &usual));
+    assert_true(fault_time(device, &found->winner) <= fault_time(device, &defaults));
 }
 
 static const struct {
@@ -202,7 +202,7 @@ static void a_slower_clock_hides_no_gain(void **state)
     for (uint64_t seed = 1; seed <= 40; seed++) {
         fault_device device = {.seed = seed, .scatter = 0.01, .step_at = 9, .step_factor = 2.2};
         const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 60, .patience = -1});
-        assert_true((double)fault_time(&device, &found.winner) < 0.9 * (double)fault_time(&device, &usual));
+        assert_true((double)fault_time(&device, &found.winner) < 0.9 * (double)fault_time(&device, &defaults));
         assert_true(found.is_final);
     }
 }
@@ -244,7 +244,7 @@ static void it_can_be_interrupted_anywhere(void **state)
     (void)state;
     recording recorded;
     synthetic_space(2, 0, &recorded);
-    const uint64_t before = recording_find(&recorded, &usual)->median;
+    const uint64_t before = recording_find(&recorded, &defaults)->median;
     int final = 0;
     for (int64_t calls = 1; calls <= 600; calls++) {
         replay device;

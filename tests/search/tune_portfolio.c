@@ -53,7 +53,7 @@ static tuff_status look_at_family(const char *family, void *state)
     }
     /* Few devices are served to the full. */
     assert_true(before > 0.999);
-    double usual = 0, left_out = 0;
+    double defaults = 0, left_out = 0;
     int devices = 0;
     for (int i = 0; i < made_up.count; i++) {
         char name[32];
@@ -62,14 +62,14 @@ static tuff_status look_at_family(const char *family, void *state)
             continue;
         const char *device = made_up.items[i].device;
         const int found = portfolio_make(&made_up, family, "", device, others);
-        usual += portfolio_score(&made_up, family, device, NULL, 0);
+        defaults += portfolio_score(&made_up, family, device, NULL, 0);
         left_out += portfolio_score(&made_up, family, device, others, found);
         devices++;
     }
-    print_message("%s: default %.3f, portfolio of other devices %.3f, of all %.3f\n", family, usual / devices,
+    print_message("%s: default %.3f, portfolio of other devices %.3f, of all %.3f\n", family, defaults / devices,
                   left_out / devices, before);
     assert_int_equal(devices, SYNTHETIC_DEVICES);
-    assert_true(left_out > usual);
+    assert_true(left_out > defaults);
     ++*families;
     return TUFF_OK;
 }
@@ -91,11 +91,11 @@ static void the_first_serves_all(void **state)
     recordings two = {0};
     tune_config out[PORTFOLIO_SIZE];
     for (int device = 0; device < 2; device++) {
-        tune_config usual = {.set = {0}};
+        tune_config defaults = {.set = {0}};
         assert_true(GROW(two.items, two.count, two.capacity));
         recording *recorded = &two.items[two.count++];
-        tuff__config_set(&usual, TUNABLE_map_local_size, 1);
-        assert_int_equal(recording_begin(recorded, "map-small", device ? "b" : "a", &usual, 0), TUFF_OK);
+        tuff__config_set(&defaults, TUNABLE_map_local_size, 1);
+        assert_int_equal(recording_begin(recorded, "map-small", device ? "b" : "a", &defaults, 0), TUFF_OK);
         for (int i = 0; i < 4; i++) {
             const uint64_t taken[] = {(uint64_t)times[device][i], (uint64_t)times[device][i]};
             recorded_point point = {.program = (uint64_t)i + 1, .count = 2, .nanoseconds = taken};
@@ -135,7 +135,7 @@ static int look_at_class(kernel_device class, const char *family)
 {
     const char *const *all;
     const int count = tuff__portfolio_of(class, family, &all);
-    assert_true(count <= PORTFOLIO_MOST);
+    assert_true(count <= MAX_PORTFOLIO);
     for (int i = 0; i < count; i++) {
         tune_config config;
         assert_int_equal(tuff__config_parse(all[i], &config), TUFF_OK);
@@ -164,7 +164,7 @@ static void what_is_compiled_in_is_what_was_recorded(void **state)
     assert_int_equal(recordings_read(TUFF_TEST_DATA "/recordings", &from), TUFF_OK);
     int rows = 0;
     assert_int_equal(portfolio_families(&from, look_at_rows, &rows), TUFF_OK);
-    assert_true(rows > PORTFOLIO_MOST);
+    assert_true(rows > MAX_PORTFOLIO);
     assert_int_equal(tuff__portfolio_of(KERNELS_GPU, "nothing", &none), 0);
     assert_int_equal(portfolio_print(&from, &expected), TUFF_OK);
     static const char path[] = TUFF_TEST_DATA "/../../src/search/portfolio.def";
@@ -175,12 +175,12 @@ static void what_is_compiled_in_is_what_was_recorded(void **state)
     recordings_free(&from);
 }
 
-enum { ROWS_MOST = 64 };
+enum { MAX_ROWS = 64 };
 
 /* The rows for GPUs that some task was lowered by. */
 typedef struct lowered_rows {
-    const char *rows[ROWS_MOST];
-    bool done[ROWS_MOST];
+    const char *rows[MAX_ROWS];
+    bool done[MAX_ROWS];
     int count;
 } lowered_rows;
 
@@ -196,7 +196,7 @@ static void lower_rows(plan_tasks *tasks, lowered_rows *seen)
             int at = 0;
             while (at < seen->count && seen->rows[at] != all[k])
                 at++;
-            assert_true(at < ROWS_MOST);
+            assert_true(at < MAX_ROWS);
             seen->rows[at] = all[k];
             seen->count += at == seen->count;
             assert_int_equal(tuff__config_parse(all[k], &config), TUFF_OK);
@@ -229,7 +229,7 @@ static void pose_as_gpu(tuff_device *device)
         tuff_plan_destroy(plan);
         record_graph_end(&graph);
     }
-    assert_true(seen.count > PORTFOLIO_MOST);
+    assert_true(seen.count > MAX_PORTFOLIO);
     for (int i = 0; i < seen.count; i++)
         if (!seen.done[i] && !strstr(seen.rows[i], "task.family=4") && !strstr(seen.rows[i], "task.family=5"))
             fail_msg("no task can be lowered by %s", seen.rows[i]);

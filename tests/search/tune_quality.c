@@ -315,7 +315,7 @@ static void recordings_live_through_files(void **state)
     assert_int_equal(again.count, recorded->count);
     assert_string_equal(again.name, recorded->name);
     assert_string_equal(again.device, recorded->device);
-    assert_true(tuff__config_equal(&again.usual, &recorded->usual));
+    assert_true(tuff__config_equal(&again.defaults, &recorded->defaults));
     for (int i = 0; i < recorded->count; i++) {
         const recorded_point *here = &recorded->points[i], *there = &again.points[i];
         assert_true(tuff__config_equal(&here->config, &there->config));
@@ -332,7 +332,7 @@ static void bad_recordings_are_refused(void **state)
 {
     (void)state;
 #define HEADER \
-    "{\"t\":\"space\",\"v\":1,\"name\":\"n\",\"device\":\"d\",\"usual\":\"map.local_size=4\",\"roofline\":0}\n"
+    "{\"t\":\"space\",\"v\":1,\"name\":\"n\",\"device\":\"d\",\"default\":\"map.local_size=4\",\"roofline\":0}\n"
     static const struct {
         const char *source;
         tuff_status status;
@@ -342,7 +342,7 @@ static void bad_recordings_are_refused(void **state)
         {HEADER, TUFF_E_FORMAT, "the default was not recorded"},
         {"{}\n", TUFF_E_FORMAT, "made:1: it does not begin with a space"},
         {"{\"t\":\"space\",\"v\":2}\n", TUFF_E_UNSUPPORTED, "version 2"},
-        {"{\"t\":\"space\",\"v\":1,\"usual\":\"map.size=4\"}\n", TUFF_E_UNSUPPORTED, "made:1: candidate: no tunable"},
+        {"{\"t\":\"space\",\"v\":1,\"default\":\"map.size=4\"}\n", TUFF_E_UNSUPPORTED, "made:1: candidate: no tunable"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[]}\n", TUFF_E_FORMAT, "made:2: 0 times"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[\"1\"]}\n", TUFF_E_FORMAT, "no whole number"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[-1]}\n", TUFF_E_FORMAT, "negative"},

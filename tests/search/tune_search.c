@@ -13,7 +13,7 @@
 #include "fault_evaluator.h"
 #include "search/times.h"
 
-static const tune_config usual;
+static const tune_config defaults;
 
 static tune_config parse(const char *source)
 {
@@ -117,7 +117,7 @@ static void the_list_is_tried_in_order(void **state)
                                                  .no_climb = true});
     search_progress now = tuff__search_progress(self);
     assert_true(now.stage == SEARCH_DEFAULT && now.end == SEARCH_GOES_ON && now.tried == 0);
-    assert_true(tuff__config_equal(now.best, &usual));
+    assert_true(tuff__config_equal(now.best, &defaults));
     assert_int_equal(tuff__search_prime(self), TUFF_OK);
     assert_string_equal(seen.compiled, " matmul_gemv.step_k=4 row_register.parts=4 matmul_register.tile_rows=8 ");
     now = tuff__search_progress(self);
@@ -144,7 +144,7 @@ static void a_small_space_is_searched_whole(void **state)
         assert_int_equal(found.end, SEARCH_EXHAUSTED);
         candidate_info made = {0};
         const evaluator by = fault_begin(&device);
-        assert_int_equal(by.lower(&device, &usual, &made), EVALUATION_GOOD);
+        assert_int_equal(by.lower(&device, &defaults, &made), EVALUATION_GOOD);
         tune_space space = {0};
         tuff__space_take(&space, &made.consulted);
         uint64_t valid = 0, best = UINT64_MAX;
@@ -344,7 +344,7 @@ static void runners_up_are_the_next(void **state)
         assert_true((double)found.nanoseconds[1] < 0.99 * (double)found.default_nanoseconds);
         for (int i = 0; i < SEARCH_RUNNERS_UP; i++) {
             assert_false(tuff__config_equal(&found.runners_up[i], &found.winner));
-            assert_false(tuff__config_equal(&found.runners_up[i], &usual));
+            assert_false(tuff__config_equal(&found.runners_up[i], &defaults));
             assert_true(i == 0 || found.runner_up_nanoseconds[i] >= found.runner_up_nanoseconds[i - 1]);
         }
     }
@@ -451,7 +451,7 @@ static void a_callback_can_stop_it(void **state)
         search_result found;
         assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
         assert_int_equal(found.end, SEARCH_STOPPED);
-        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &usual));
+        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &defaults));
         tuff__search_end(self);
         assert_int_equal(device.live_count, 0);
     }
@@ -479,7 +479,7 @@ static void a_race_can_be_stopped(void **state)
         was_final = found.is_final;
         assert_true(was_final ? rounds > 10 && seen.count < seen.stop_at : found.end == SEARCH_STOPPED);
         assert_true(was_final || seen.count == seen.stop_at);
-        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &usual));
+        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &defaults));
         assert_true(tuff__search_leader(self, &leader));
         tuff__search_end(self);
         assert_int_equal(device.live_count, 0);
@@ -510,7 +510,7 @@ static void without_memory_there_is_still_an_answer(void **state)
         failed = failing_memory_end();
         assert_int_equal(status, failed ? TUFF_E_OOM_HOST : TUFF_OK);
         assert_int_equal(found.end == SEARCH_FAILED, failed && self);
-        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &usual));
+        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &defaults));
         assert_int_equal(device.live_count, 0);
         assert_int_equal(device.broken, 0);
     }

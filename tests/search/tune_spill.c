@@ -10,7 +10,7 @@
 
 #include "fault_evaluator.h"
 
-static const tune_config usual;
+static const tune_config defaults;
 
 static tune_config parse(const char *source)
 {
@@ -250,7 +250,7 @@ static uint64_t best_time(const fault_device *device)
     candidate_info made = {0};
     fault_device copy = *device;
     const evaluator by = fault_begin(&copy);
-    assert_int_equal(by.lower(&copy, &usual, &made), EVALUATION_GOOD);
+    assert_int_equal(by.lower(&copy, &defaults, &made), EVALUATION_GOOD);
     tune_space space = {0};
     tuff__space_take(&space, &made.consulted);
     uint64_t best = UINT64_MAX;
@@ -287,7 +287,7 @@ static void patience_waits_for_what_was_put_aside(void **state)
         fault_device device = {.seed = seed, .spills = all_but_the_default};
         const search_result found = run(&device, (search_settings){.seed = seed});
         assert_int_equal(found.end, SEARCH_PATIENCE);
-        better += 10 * fault_time(&device, &found.winner) < 8 * fault_time(&device, &usual);
+        better += 10 * fault_time(&device, &found.winner) < 8 * fault_time(&device, &defaults);
     }
     assert_true(better >= 38);
     /* All take the same: nothing gains, and eight have a turn. */

@@ -202,8 +202,8 @@ static int64_t tell(const differential *self, tuff_device *device, const tuff_co
     tuff_device_info info;
     static const char *const families[] = {"", ", register", ", local", ", subgroup", ", cooperative"};
     static const char *const precisions[] = {"", ", f16", ", bf16"};
-    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    options = options ? options : &usual;
+    const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
+    options = options ? options : &defaults;
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     print_message("%s on %s%s%s%s: %s\n", self->name, info.selector,
                   options->fuse == TUFF_FUSE_NONE ? ", unfused" : ", fused", families[options->family],

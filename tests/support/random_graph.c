@@ -8,7 +8,7 @@
 #include "tools/model/random.h"
 
 #define POOL 40
-#define MOST_ELEMENTS 3000
+#define MAX_ELEMENTS 3000
 #define LARGEST 6.0
 
 typedef struct generator {
@@ -38,7 +38,7 @@ static tuff_tensor *add_to_pool(generator *random, tuff_tensor *made, double siz
         made = chance(random, 50) ? tuff_mul(made, tuff_constant(random->graph, TUFF_F32, 1 / size)) : tuff_sin(made);
         size = 1;
     }
-    if (random->count < POOL && tuff_shape_count(tuff_tensor_shape(made)) <= MOST_ELEMENTS) {
+    if (random->count < POOL && tuff_shape_count(tuff_tensor_shape(made)) <= MAX_ELEMENTS) {
         random->pool[random->count] = made;
         random->size[random->count++] = size;
     }
@@ -58,7 +58,7 @@ static tuff_shape some_shape(generator *random, int rank)
     for (int i = 0; i < rank; i++) {
         shape.extent[i] = some_extent(random);
         while (tuff_shape_count((tuff_shape){
-                   i + 1, {shape.extent[0], shape.extent[1], shape.extent[2], shape.extent[3]}}) > MOST_ELEMENTS)
+                   i + 1, {shape.extent[0], shape.extent[1], shape.extent[2], shape.extent[3]}}) > MAX_ELEMENTS)
             shape.extent[i] = (shape.extent[i] + 1) / 2;
     }
     return shape;
@@ -364,7 +364,7 @@ static void add_lookup(generator *random)
         return;
     }
     rows.extent[axis] = count;
-    if (tuff_shape_count(rows) <= MOST_ELEMENTS)
+    if (tuff_shape_count(rows) <= MAX_ELEMENTS)
         add_to_pool(random, tuff_scatter_add_rows(x, indices, new_input(random, rows), axis),
                     random->size[at] + (double)count);
 }
@@ -438,7 +438,7 @@ static void add_attention(generator *random)
 {
     const int64_t heads = 1 + pick(random, 2), length = some_extent(random), width = some_extent(random);
     const tuff_shape shape = TUFF_SHAPE(1 + pick(random, 2), length, heads, width);
-    if (tuff_shape_count(shape) > MOST_ELEMENTS)
+    if (tuff_shape_count(shape) > MAX_ELEMENTS)
         return;
     tuff_tensor *q = attention_operand(random, shape), *k = attention_operand(random, shape),
                 *v = attention_operand(random, shape);
@@ -470,7 +470,7 @@ static void add_convolution(generator *random)
                                          .dilation = {1, 1 + pick(random, 2)},
                                          .padding = {rows / 2, columns},
                                          .groups = grouped ? channels : 1};
-    if (shape.extent[2] + 2 * (rows / 2) < rows || kernels * channels * rows * columns > MOST_ELEMENTS)
+    if (shape.extent[2] + 2 * (rows / 2) < rows || kernels * channels * rows * columns > MAX_ELEMENTS)
         return;
     const double terms = (double)(rows * columns * (grouped ? 1 : channels));
     tuff_tensor *w = new_input(random, TUFF_SHAPE(kernels, grouped ? 1 : channels, rows, columns));

@@ -17,9 +17,9 @@
 #include "tunedb/kernel_hash.h"
 #include "tune_fixture.h"
 
-static const char *argument(int count, char **arguments, int index, const char *usual)
+static const char *argument(int count, char **arguments, int index, const char *defaults)
 {
-    return index < count ? arguments[index] : usual;
+    return index < count ? arguments[index] : defaults;
 }
 
 static tune_environment environment_of(const char *device, const char *driver)

@@ -20,7 +20,7 @@
 #include "tools/train/step_profile.h"
 #include "tools/train/text.h"
 
-enum { BATCH = 4, CONTEXT = 32, WARM_STEPS = 40, STEPS = 60, MOST_ROUNDS = 10 };
+enum { BATCH = 4, CONTEXT = 32, WARM_STEPS = 40, STEPS = 60, MAX_ROUNDS = 10 };
 
 static const model_config config = {
     .form = MODEL_GPT, .layers = 2, .heads = 2, .width = 32, .context = CONTEXT, .vocabulary = 256};
@@ -81,9 +81,9 @@ static void check_steps(tuff_device *device, run *self)
     for (int i = 0; i < WARM_STEPS; i++)
         step(self);
     assert_int_equal(tuff_plan_wait(self->plan), TUFF_OK);
-    while (rounds < MOST_ROUNDS && run_round(device, self) > 0)
+    while (rounds < MAX_ROUNDS && run_round(device, self) > 0)
         rounds++;
-    assert_true(rounds < MOST_ROUNDS);
+    assert_true(rounds < MAX_ROUNDS);
 }
 
 static void check_device(tuff_device *device)
@@ -213,10 +213,10 @@ static void check_everything(tuff_device *device, const model_config *of, int st
     open_whole(device, of, &self);
     (void)run_to_line(device, &self);
     least = self.share;
-    while (self.step_seconds < SLOW && rounds < MOST_ROUNDS && run_to_line(device, &self) > 0)
+    while (self.step_seconds < SLOW && rounds < MAX_ROUNDS && run_to_line(device, &self) > 0)
         rounds++;
     least = self.share < least ? self.share : least;
-    assert_true(rounds < MOST_ROUNDS);
+    assert_true(rounds < MAX_ROUNDS);
     assert_true(least <= limit);
     close_whole(&self);
 }

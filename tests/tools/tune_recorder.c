@@ -15,11 +15,11 @@
 #include "bench/recorder/tasks.h"
 #include "tests/search/fault_evaluator.h"
 
-static const tune_config usual;
+static const tune_config defaults;
 
 static void begin(recording *recorded)
 {
-    assert_int_equal(recording_begin(recorded, "made-up", "a device", &usual, 0), TUFF_OK);
+    assert_int_equal(recording_begin(recorded, "made-up", "a device", &defaults, 0), TUFF_OK);
 }
 
 static recorder_counts record(fault_device *device, int points, const tune_config *also, int also_count,
@@ -39,7 +39,8 @@ static recorder_counts record(fault_device *device, int points, const tune_confi
 /* The largest part by which a recorded median is off what the device takes, against the default. */
 static double worst_error(const fault_device *device, const recording *recorded)
 {
-    const double here = (double)recording_find(recorded, &usual)->median, there = (double)fault_time(device, &usual);
+    const double here = (double)recording_find(recorded, &defaults)->median,
+                 there = (double)fault_time(device, &defaults);
     double worst = 0;
     for (int i = 0; i < recorded->count; i++) {
         const recorded_point *one = &recorded->points[i];
@@ -63,7 +64,7 @@ static void times_are_those_of_the_device(void **state)
     assert_int_equal(counts.known + counts.refused, 0);
     assert_true(counts.impossible > 0);
     assert_int_equal(tuff__config_count(&recorded.points[0].config), 0);
-    assert_true(tuff__config_count(&recorded.usual) == 5);
+    assert_true(tuff__config_count(&recorded.defaults) == 5);
     for (int i = 0; i < recorded.count; i++)
         assert_int_equal(recorded.points[i].count, 5);
     assert_true(worst_error(&device, &recorded) < 0.04);
@@ -157,7 +158,7 @@ static void a_recording_is_added_to(void **state)
     fault_device fast = {.scatter = 0.005, .seed = 9}, slow = {.scatter = 0.005, .seed = 9, .step_factor = 3};
     slow.step_at = 1;
     recording recorded;
-    tune_config also[3] = {usual, usual, usual};
+    tune_config also[3] = {defaults, defaults, defaults};
     begin(&recorded);
     record(&fast, 40, NULL, 0, &recorded);
     int count = 0;

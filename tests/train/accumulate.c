@@ -16,7 +16,7 @@ static const tuff_parameter_spec specs[] = {
 enum { SPEC_COUNT = sizeof specs / sizeof *specs, PARTS = 3, STEPS = 4 };
 static const double decay = 0.75;
 
-static tuff_optimizer_options usual(const tuff_loss_scaling *scaling)
+static tuff_optimizer_options defaults(const tuff_loss_scaling *scaling)
 {
     return (tuff_optimizer_options){.kind = TUFF_SGD,
                                     .learning_rate = 0.1,
@@ -91,7 +91,7 @@ static double plain_loss(int step)
 
 static void check_means(tuff_device *device)
 {
-    const tuff_optimizer_options options = usual(NULL);
+    const tuff_optimizer_options options = defaults(NULL);
     trainer self = make(device, &options);
     for (int step = 0; step < STEPS; step++) {
         trainer_step(&self, step);
@@ -107,7 +107,7 @@ static void check_means(tuff_device *device)
 static void check_skips(tuff_device *device)
 {
     const tuff_loss_scaling scaling = {.initial = 256};
-    const tuff_optimizer_options options = usual(&scaling);
+    const tuff_optimizer_options options = defaults(&scaling);
     trainer self = make(device, &options);
     const float bad = INFINITY;
     trainer_step(&self, 0);
@@ -130,7 +130,7 @@ static void check_skips(tuff_device *device)
 static void check_checkpoint(tuff_device *device)
 {
     const char *path = scratch_path("accumulated");
-    const tuff_optimizer_options options = usual(&(tuff_loss_scaling){0});
+    const tuff_optimizer_options options = defaults(&(tuff_loss_scaling){0});
     trainer whole = make(device, &options), rest = make(device, &options);
     trainer_step(&whole, 0);
     trainer_write_gradients(&whole, 5);
@@ -155,7 +155,7 @@ static void check_averages_load(tuff_device *device)
     static const char *const patterns[] = {"bias"};
     const char *path = scratch_path("averaged");
     const tuff_parameter_group groups[] = {{0}, {.frozen = true}};
-    tuff_optimizer_options options = usual(NULL);
+    tuff_optimizer_options options = defaults(NULL);
     options.groups = groups;
     options.group_count = 2;
     trainer averaged = trainer_make(

@@ -111,7 +111,7 @@ static void compare(const trainer *self, const tuff_optimizer_options *o)
     free(wanted);
 }
 
-static tuff_optimizer_options usual(void)
+static tuff_optimizer_options defaults(void)
 {
     return (tuff_optimizer_options){.learning_rate = 0.01,
                                     .epsilon = 1e-2, /* so that clipping shows */
@@ -128,7 +128,7 @@ static void check_norms(trainer *self, int round)
 {
     float tensors[SPEC_COUNT], of_groups[3];
     tuff_plan *plan = self->plan;
-    const tuff_optimizer_options options = usual();
+    const tuff_optimizer_options options = defaults();
     assert_int_equal(tuff_plan_read(plan, "tensor_norms", tensors, sizeof tensors), TUFF_OK);
     assert_int_equal(tuff_plan_read(plan, "group_norms", of_groups, sizeof of_groups), TUFF_OK);
     for (int i = 0; i < SPEC_COUNT; i++) {
@@ -152,7 +152,7 @@ static trainer make(tuff_device *device, const tuff_optimizer_options *options, 
 
 static void check_groups(tuff_device *device)
 {
-    const tuff_optimizer_options options = usual();
+    const tuff_optimizer_options options = defaults();
     trainer self = make(device, &options, 0);
     assert_int_equal(self.parameters->slab_count, 1);
     assert_int_equal(self.optimizer->piece_count, 1); /* of all groups together: one dispatch */
@@ -167,7 +167,7 @@ static void check_groups(tuff_device *device)
 /* Without groups of its own an optimizer does not see those of the parameters. */
 static void check_plain(tuff_device *device)
 {
-    tuff_optimizer_options options = usual();
+    tuff_optimizer_options options = defaults();
     options.groups = NULL;
     options.group_count = 0;
     options.clip_norm = options.clip_value = 0;
@@ -182,7 +182,7 @@ static void check_plain(tuff_device *device)
 /* As on a device that binds no more than 2048 elements. */
 static void check_slabs(tuff_device *device)
 {
-    const tuff_optimizer_options options = usual();
+    const tuff_optimizer_options options = defaults();
     const char *path = scratch_path("slabs");
     trainer small = make(device, &options, 2048), whole = make(device, &options, 0);
     assert_true(small.parameters->slab_count > 1);

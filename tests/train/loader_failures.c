@@ -160,7 +160,7 @@ static void hang_and_close(tuff_device *device)
                                                                             .sample_count = 20,
                                                                             .workers = 3,
                                                                             .ring = 3,
-                                                                            .patience = 0.05,
+                                                                            .timeout = 0.05,
                                                                             .sample = hang});
     assert_non_null(loader);
     assert_int_equal(tuff_loader_next(loader, NULL, NULL), TUFF_OK);
@@ -379,7 +379,7 @@ static void refuses_nonsense(void **state)
     others[10].workers = -1;
     others[11].workers = 100000;
     others[12].ring = -2;
-    others[13].patience = -1;
+    others[13].timeout = -1;
     others[14] = (tuff_loader_options){
         .fields = &one_number, .field_count = 1, .batch_size = 1, .batch = fill_nothing, .shuffle = true};
     others[15] = (tuff_loader_options){

@@ -291,7 +291,7 @@ static void check_rules(tuff_device *device)
         check_rule(device, &rules[i], 10);
 }
 
-static const tuff_optimizer_options usual = {
+static const tuff_optimizer_options defaults = {
     .learning_rate = 0.01, .weight_decay = 0.1, .clip_norm = 1, .warmup_steps = 2, .total_steps = 12};
 
 /* Everything that a device holds of a bench: parameters, moments, counters and so on. */
@@ -333,7 +333,8 @@ static tuff_status save(const bench *self)
 
 static void check_resume(tuff_device *device)
 {
-    bench whole = make_bench(device, &usual), half = make_bench(device, &usual), rest = make_bench(device, &usual);
+    bench whole = make_bench(device, &defaults), half = make_bench(device, &defaults),
+          rest = make_bench(device, &defaults);
     for (int step = 0; step < 10; step++)
         run_bench(&whole, step);
     for (int step = 0; step < 5; step++)
@@ -367,7 +368,7 @@ static void check_metadata(const char *path)
 static void check_strangers(tuff_device *device, const bench *saved)
 {
     tuff_parameter_spec other[SPEC_COUNT];
-    bench changed = make_bench(device, &usual), untouched = make_bench(device, &usual);
+    bench changed = make_bench(device, &defaults), untouched = make_bench(device, &defaults);
     memcpy(other, specs, sizeof other);
     other[1].shape.extent[0] = 8;
     tuff_parameters *wider = tuff_parameters_create(device, other, SPEC_COUNT);
@@ -404,7 +405,7 @@ static void check_damage(tuff_device *device)
 {
     void *data;
     size_t size;
-    bench changed = make_bench(device, &usual), untouched = make_bench(device, &usual);
+    bench changed = make_bench(device, &defaults), untouched = make_bench(device, &defaults);
     assert_int_equal(tuff__file_read(CHECKPOINT, 1 << 24, &data, &size), TUFF_OK);
     for (size_t cut = 0; cut < size; cut += 1 + size / 50) {
         rewrite("train-test.damaged", data, cut);
@@ -452,7 +453,7 @@ static void check_full_disk(bench *self)
 
 static void check_checkpoints(tuff_device *device)
 {
-    bench self = make_bench(device, &usual);
+    bench self = make_bench(device, &defaults);
     for (int step = 0; step < 3; step++)
         run_bench(&self, step);
     assert_int_equal(save(&self), TUFF_OK);
@@ -470,7 +471,7 @@ static void check_checkpoints(tuff_device *device)
 /* Nothing comes back to the host between the reads that the caller asks for; another plan sees the new weights. */
 static void check_device_side(tuff_device *device)
 {
-    bench self = make_bench(device, &usual);
+    bench self = make_bench(device, &defaults);
     tuff_graph *graph = tuff_graph_create(device);
     float first, now;
     tuff_device_counters before, after;

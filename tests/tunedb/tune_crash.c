@@ -21,14 +21,14 @@
 #include "tunedb/store.h"
 
 static const char environment[] = "opencl; made-up device";
-enum { KEYS = 5, KILLERS_MOST = 256 };
+enum { KEYS = 5, MAX_KILLERS = 256 };
 
 /* What outlives the children. */
 typedef struct board {
     _Atomic int wins, bads; /* written: the call had returned */
     _Atomic int strikes, killer_count;
     _Atomic int kill_in;            /* so many steps, a process kills itself; 0: never */
-    uint64_t killers[KILLERS_MOST]; /* hashes of key and candidate, as they killed */
+    uint64_t killers[MAX_KILLERS];  /* hashes of key and candidate, as they killed */
     _Atomic bool done;
 } board;
 
@@ -105,7 +105,7 @@ static tune_evaluation guarded_compile(void *state, const search_candidate *cand
     enter(self, JOURNAL_COMPILE, candidate);
     if (fault_of(&self->device, &candidate->config) == FAULT_CRASHES) {
         const uint64_t name = tuff__config_hash(&candidate->config) ^ tuff__hash_text(self->op).low;
-        check(self->on->killer_count < KILLERS_MOST);
+        check(self->on->killer_count < MAX_KILLERS);
         self->on->killers[self->on->killer_count++] = name;
         (void)raise(SIGKILL);
     }
@@ -239,7 +239,7 @@ static void a_killer_kills_once(void **state)
     (void)state;
     board *on = share_memory(sizeof(board));
     int starts = 0;
-    for (; !on->done && starts < KILLERS_MOST; starts++) {
+    for (; !on->done && starts < MAX_KILLERS; starts++) {
         int status;
         const pid_t child = begin(on, KEYS, 1.0 / 12);
         assert_int_equal(waitpid(child, &status, 0), child);

@@ -111,12 +111,12 @@ static void take_over(tuff_device *device)
 {
     static float before[PLAN_RESULTS], after[PLAN_RESULTS], anew[PLAN_RESULTS];
     subject_plan self;
-    uint64_t usual[2], hash[2], anew_hash[2];
+    uint64_t defaults[2], hash[2], anew_hash[2];
     tuff_plan_info info;
     forget_stores();
     set_idle(AN_HOUR);
     compile(&self, device, &in_background);
-    read_hash(&self, usual);
+    read_hash(&self, defaults);
     plan_run(&self, 1);
     plan_read(&self, before);
     assert_int_equal(tuff_plan_profile(self.plan), TUFF_OK);
@@ -135,7 +135,7 @@ static void take_over(tuff_device *device)
     read_hash(&self, hash);
     assert_memory_equal(after, anew, sizeof anew);
     assert_memory_equal(hash, anew_hash, sizeof hash);
-    assert_memory_not_equal(hash, usual, sizeof hash);
+    assert_memory_not_equal(hash, defaults, sizeof hash);
     plan_write_w(&self, -2); /* the copy of it is made again */
     plan_run(&self, 4);
     assert_int_equal(tuff_plan_describe(self.plan, &info), TUFF_OK);

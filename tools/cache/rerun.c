@@ -115,8 +115,8 @@ static finding examine(const suspect *suspected, char *why, size_t size)
         return FOUND_GONE;
     }
     tune_evaluation found = make(&by, &baseline);
-    const bool has_usual = found == EVALUATION_GOOD;
-    if (has_usual && suspected->win->candidate[0])
+    const bool has_default = found == EVALUATION_GOOD;
+    if (has_default && suspected->win->candidate[0])
         found = make(&by, &winner);
     if (found == EVALUATION_WRONG || found == EVALUATION_RACE)
         out = FOUND_WRONG;
@@ -131,7 +131,7 @@ static finding examine(const suspect *suspected, char *why, size_t size)
         out = FOUND_OK;
         (void)snprintf(why, size, "the default");
     }
-    if (has_usual)
+    if (has_default)
         by.release(by.state, &baseline);
     tuff__plan_tasks_clear(suspected->tasks, suspected->index);
     return out;

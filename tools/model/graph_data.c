@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "tools/model/random.h"
 
-enum { USUAL_LIMIT = 128 };
+enum { DEFAULT_LIMIT = 128 };
 
 /* What a node has of a leaf, by its id. */
 typedef enum descent { NOTHING, ITSELF, COMPUTED } descent;
@@ -137,7 +137,7 @@ static double integer_at(const leaf *self, int64_t index)
                           : self->dtype == TUFF_I8 ? 128
                           : self->dtype == TUFF_U8 ? 256
                                                    : 0;
-    int64_t limit = self->limit > 0 ? self->limit : range > 0 ? range : USUAL_LIMIT;
+    int64_t limit = self->limit > 0 ? self->limit : range > 0 ? range : DEFAULT_LIMIT;
     limit = range > 0 && limit > range ? range : limit;
     return self->limit == 0 && !self->is_input ? 0 : (double)(bits % (uint64_t)limit);
 }

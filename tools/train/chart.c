@@ -7,7 +7,7 @@
 
 #include "tools/cli/page.h"
 
-enum { HEIGHT = 230, LEFT = 46, MARGIN = 12, RIGHT_MARGIN = 52, TOP = 12, BOTTOM = 202, MOST_POINTS = 400, TICKS = 5 };
+enum { HEIGHT = 230, LEFT = 46, MARGIN = 12, RIGHT_MARGIN = 52, TOP = 12, BOTTOM = 202, MAX_POINTS = 400, TICKS = 5 };
 
 const char chart_style[] =
     "figure{margin:.6rem 0;background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.8rem .9rem}"
@@ -125,7 +125,7 @@ static void add_line(const drawing *self, const chart_series *series, const scal
 {
     const history *lines = self->lines;
     text *out = self->out;
-    const int group = (lines->count + MOST_POINTS - 1) / MOST_POINTS;
+    const int group = (lines->count + MAX_POINTS - 1) / MAX_POINTS;
     bool is_open = false;
     tuff__text_add(out, "<path class=\"%s\" d=\"", series->colour);
     for (int i = 0; i < lines->count; i += group) {

@@ -12,11 +12,11 @@ enum { BY_DEFAULT = -1 };
 
 optimizer_flags optimizer_flags_default(void)
 {
-    const tuff_optimizer_options usual = model_optimizer_options(1, 2);
-    return (optimizer_flags){.weight_decay = usual.weight_decay,
+    const tuff_optimizer_options defaults = model_optimizer_options(1, 2);
+    return (optimizer_flags){.weight_decay = defaults.weight_decay,
                              .momentum = BY_DEFAULT,
-                             .clip = usual.clip_norm,
-                             .final_fraction = usual.final_fraction,
+                             .clip = defaults.clip_norm,
+                             .final_fraction = defaults.final_fraction,
                              .warmup = BY_DEFAULT,
                              .accumulate = 1,
                              .loss_scale = "off"};

@@ -11,11 +11,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LABEL = 9, MOST_COLUMNS = 200, MOST_DOTS = 2 * MOST_COLUMNS };
+enum { LABEL = 9, MAX_COLUMNS = 200, MAX_DOTS = 2 * MAX_COLUMNS };
 
 /* The mean loss of each column of dots, with straight lines between; NAN before the first and behind the last. */
 typedef struct curve {
-    double means[MOST_DOTS];
+    double means[MAX_DOTS];
     int count;
     double low, high;
 } curve;
@@ -30,8 +30,8 @@ static void connect(curve *self, int from, int to)
 static curve make_curve(const history *lines, const plot_size *size, int dots)
 {
     curve out = {.count = dots, .low = INFINITY, .high = -INFINITY};
-    double sums[MOST_DOTS] = {0};
-    int counts[MOST_DOTS] = {0};
+    double sums[MAX_DOTS] = {0};
+    int counts[MAX_DOTS] = {0};
     const int64_t first = lines->count > 0 ? lines->lines[0].step : 0;
     const double steps = fmax((double)(size->last_step - first), 1);
     for (int i = 0; i < lines->count; i++) {
@@ -85,7 +85,7 @@ static void add_ascii(text *out, const curve *line, int column, int row, int row
 
 void plot_draw(const history *lines, const plot_size *size, text *out)
 {
-    const int columns = size->columns > MOST_COLUMNS ? MOST_COLUMNS : size->columns < 8 ? 8 : size->columns;
+    const int columns = size->columns > MAX_COLUMNS ? MAX_COLUMNS : size->columns < 8 ? 8 : size->columns;
     const curve line = make_curve(lines, size, size->braille ? 2 * columns : columns);
     if (!(line.low <= line.high))
         return;
@@ -127,9 +127,9 @@ plot_size plot_size_here(int64_t last_step)
         rows = window.ws_row;
     }
     columns -= LABEL + 1; /* a line as wide as the terminal would become two */
-    return (plot_size){.columns = columns < 8              ? 8
-                                  : columns > MOST_COLUMNS ? MOST_COLUMNS
-                                                           : columns,
+    return (plot_size){.columns = columns < 8             ? 8
+                                  : columns > MAX_COLUMNS ? MAX_COLUMNS
+                                                          : columns,
                        .rows = rows >= 20   ? 10
                                : rows >= 10 ? 5
                                             : 3,

@@ -10,7 +10,7 @@
 #include "tools/cli/page.h"
 #include "tools/train/chart.h"
 
-enum { MOST_KERNELS = 40 };
+enum { MAX_KERNELS = 40 };
 
 static const char style[] =
     ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 .75rem}"
@@ -142,7 +142,7 @@ static void add_kernel(text *out, const kernel_profile *kernel, double whole, do
 
 static void add_table(text *out, const plan_profile *profile, const device_peaks *peaks)
 {
-    const int shown = profile->count > MOST_KERNELS ? MOST_KERNELS : profile->count;
+    const int shown = profile->count > MAX_KERNELS ? MAX_KERNELS : profile->count;
     double rest = 0;
     tuff__text_add(out, "<div class=\"table\"><table><thead><tr><th colspan=\"2\">share</th><th>time</th><th>calls</th>"
                         "<th class=\"left\">phase</th><th>GFLOP/s</th><th>GB/s</th><th>of peak</th><th>ops</th></tr>"

@@ -14,7 +14,7 @@ static const char style[] =
     ".key>details{grid-column:1/-1}.key svg{display:block;width:100%;height:2.5rem}.times{text-align:right}"
     ".times b{font-size:1.1rem}\n"
     ".least{stroke:var(--mark);stroke-width:1.5}.box{fill:var(--box)}.median{stroke:var(--mark);stroke-width:2}"
-    ".usual{stroke:var(--ink);stroke-width:2;stroke-dasharray:3 2}.winner{stroke:var(--win);stroke-width:4}"
+    ".default{stroke:var(--ink);stroke-width:2;stroke-dasharray:3 2}.winner{stroke:var(--win);stroke-width:4}"
     "svg *{vector-effect:non-scaling-stroke}\n"
     ".ends{display:flex;justify-content:space-between;gap:.5rem}.ends "
     "span:nth-child(2){text-align:center}.legend{display:flex;flex-wrap:wrap;gap:.25rem "
@@ -101,7 +101,7 @@ static void draw_spread(text *out, const json_t *key)
         draw_line(out, "median", median, median, 11, 29);
     }
     if (baseline > 0)
-        draw_line(out, "usual", place(&scaling, baseline), place(&scaling, baseline), 2, 38);
+        draw_line(out, "default", place(&scaling, baseline), place(&scaling, baseline), 2, 38);
     if (winner > 0 && is_improved(key))
         draw_line(out, "winner", place(&scaling, winner), place(&scaling, winner), 5, 35);
     tuff__text_add(out, "</svg>");
@@ -282,7 +282,7 @@ static void add_legend(text *out)
     tuff__text_add(
         out,
         "<p class=\"legend soft\"><span><svg viewBox=\"0 0 24 16\"><line class=\"winner\" x1=\"12\" x2=\"12\" y1=\"1\" "
-        "y2=\"15\"/></svg>winner</span><span><svg viewBox=\"0 0 24 16\"><line class=\"usual\" x1=\"12\" x2=\"12\" "
+        "y2=\"15\"/></svg>winner</span><span><svg viewBox=\"0 0 24 16\"><line class=\"default\" x1=\"12\" x2=\"12\" "
         "y1=\"0\" y2=\"16\"/></svg>default</span><span><svg viewBox=\"0 0 24 16\"><line class=\"least\" x1=\"0\" "
         "x2=\"24\" y1=\"8\" y2=\"8\"/><rect class=\"box\" x=\"6\" y=\"3\" width=\"12\" height=\"10\"/><line "
         "class=\"median\" x1=\"12\" x2=\"12\" y1=\"3\" y2=\"13\"/></svg>candidates: least, quartiles, median, most; "

@@ -29,7 +29,7 @@
 #include "tunedb/tidy.h"
 
 #define SECOND UINT64_C(1000000000)
-#define MOST_JOB ((size_t)1 << 31)
+#define MAX_JOB ((size_t)1 << 31)
 enum { BEAT = 250, SOCKET = STDIN_FILENO };
 
 /* What threads of this process share; the rest is the main one's. */
@@ -139,7 +139,7 @@ static bool stand_alone(void)
 static void receive(serving *self)
 {
     atomic_store(&shared.is_waiting, true);
-    const tuff_status status = tuff__ipc_receive(SOCKET, MOST_JOB, UINT64_MAX, &self->in);
+    const tuff_status status = tuff__ipc_receive(SOCKET, MAX_JOB, UINT64_MAX, &self->in);
     atomic_store(&shared.is_waiting, false);
     if (status != TUFF_OK)
         leave_at_once();
@@ -220,10 +220,10 @@ static bool ask_to_go_on(void *user, const tuff_tune_progress *now)
 static tuff_status open_device(serving *self)
 {
     tune_environment device_environment;
-    tuff__compile_patience = self->job.compile_patience;
+    tuff__compile_timeout = self->job.compile_timeout;
     if (setenv("TUFF_CACHE_DIR", self->job.cache, 1) != 0)
         return TUFF_E_OOM_HOST;
-    self->device = tuff__device_open_limited(self->job.selector, tuff__compile_patience);
+    self->device = tuff__device_open_limited(self->job.selector, tuff__compile_timeout);
     if (!self->device)
         return tuff_last_status();
     tuff__environment_of(tuff__device_info(self->device), &device_environment);

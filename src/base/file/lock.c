@@ -47,7 +47,7 @@ static tuff_status open_own(const char *path, int flags, int *out, uint64_t *siz
     return TUFF_OK;
 }
 
-static tuff_status take(int fd, const char *path, uint64_t patience)
+static tuff_status take(int fd, const char *path, uint64_t timeout)
 {
     const uint64_t begin = tuff__nanoseconds();
     for (;;) {
@@ -57,19 +57,19 @@ static tuff_status take(int fd, const char *path, uint64_t patience)
             return TUFF_OK;
         if (errno != EWOULDBLOCK)
             return FAIL(TUFF_E_UNSUPPORTED, "cannot lock %s: %s", path, strerror(errno));
-        if (tuff__nanoseconds() - begin >= patience)
+        if (tuff__nanoseconds() - begin >= timeout)
             return FAIL(TUFF_E_TIMEOUT, "cannot lock %s: another process holds it", path);
         tuff__sleep(PAUSE);
     }
 }
 
-tuff_status tuff__file_lock(const char *path, uint64_t patience, file_lock *out)
+tuff_status tuff__file_lock(const char *path, uint64_t timeout, file_lock *out)
 {
     uint64_t size = 0;
     out->fd = -1;
     int fd = -1;
     TRY(open_own(path, 0, &fd, &size));
-    const tuff_status status = take(fd, path, patience);
+    const tuff_status status = take(fd, path, timeout);
     if (status == TUFF_OK)
         out->fd = fd;
     else

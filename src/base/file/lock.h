@@ -9,9 +9,9 @@ typedef struct file_lock {
     int fd; /* -1: not held */
 } file_lock;
 
-/* Waits for the lock, at most `patience` nanoseconds: TUFF_E_TIMEOUT then, TUFF_E_UNSUPPORTED where the file system has
+/* Waits for the lock, at most `timeout` nanoseconds: TUFF_E_TIMEOUT then, TUFF_E_UNSUPPORTED where the file system has
    no locks, TUFF_E_IO where the file cannot be opened. Threads exclude each other like processes. */
-tuff_status tuff__file_lock(const char *path, uint64_t patience, file_lock *out);
+tuff_status tuff__file_lock(const char *path, uint64_t timeout, file_lock *out);
 void tuff__file_unlock(file_lock *lock); /* one that is not held is allowed */
 
 /* Appends a line, newline included, to a file of ours, which is made with mode 0600 if it is missing: one write, and in

@@ -109,16 +109,16 @@ static int oldest_to_come(const struct fusion *fusion, const ordering *self)
     return oldest;
 }
 
-/* The ready task that frees most, or else the first; -1 where none is ready. patience: which ready tasks are left for
+/* The ready task that frees most, or else the first; -1 where none is ready. timeout: which ready tasks are left for
    later: from 1 on recomputations, at 2 also those that overwrite too early. */
-static int choose(const struct fusion *fusion, const ordering *self, int patience)
+static int choose(const struct fusion *fusion, const ordering *self, int timeout)
 {
     const int oldest = oldest_to_come(fusion, self);
     int best = -1;
     int64_t most = 0;
     for (int i = 0; i < fusion->task_count; ++i) {
-        if (self->waiting[i] != 0 || (patience >= 1 && oldest < tuff__task_begin(fusion, &fusion->tasks[i])) ||
-            (patience >= 2 && overwrites_too_early(fusion, self, i)))
+        if (self->waiting[i] != 0 || (timeout >= 1 && oldest < tuff__task_begin(fusion, &fusion->tasks[i])) ||
+            (timeout >= 2 && overwrites_too_early(fusion, self, i)))
             continue;
         const int64_t gain = gain_of(fusion, self, &fusion->tasks[i]);
         if (best < 0 || (gain >= 0 && gain > most)) {
@@ -132,8 +132,8 @@ static int choose(const struct fusion *fusion, const ordering *self, int patienc
 static int next_task(const struct fusion *fusion, const ordering *self)
 {
     int next = -1;
-    for (int patience = 2; patience >= 0 && next < 0; --patience)
-        next = choose(fusion, self, patience);
+    for (int timeout = 2; timeout >= 0 && next < 0; --timeout)
+        next = choose(fusion, self, timeout);
     return next;
 }
 

@@ -281,17 +281,17 @@ static tuff_status lower_task(launch_list *list, int index)
    large tile. */
 static bool takes_long_to_compile(const launch_list *list, const launch *kernel)
 {
-    enum { USUAL_TILE = 128 * sizeof(float), MAX_UNROLLED = 6000 };
-    return !list->policy.target.compiles_unrolled_fast && kernel->array_bytes > USUAL_TILE &&
+    enum { DEFAULT_TILE = 128 * sizeof(float), MAX_UNROLLED = 6000 };
+    return !list->policy.target.compiles_unrolled_fast && kernel->array_bytes > DEFAULT_TILE &&
            kernel->unrolled > MAX_UNROLLED;
 }
 
-/* A configuration may ask for more than the device has, as may defaults that shorten loops; the usual ones never do. */
+/* A configuration may ask for more than the device has, as may defaults that shorten loops; others never do. */
 static tuff_status check_groups(const launch_list *list, int first)
 {
     const tuff_device_info *info = list->policy.target.info;
-    const bool is_usual = list->policy.config == NULL && list->policy.defaults == NULL;
-    for (int i = first; i < list->launch_count && !is_usual; ++i) {
+    const bool is_default = list->policy.config == NULL && list->policy.defaults == NULL;
+    for (int i = first; i < list->launch_count && !is_default; ++i) {
         const launch *kernel = &list->launches[i];
         if (kernel->kind != LAUNCH_KERNEL)
             continue;

@@ -13,9 +13,9 @@ static int default_value(const kernel_policy *policy, tunable name)
 {
     const tuff_device_info *info = policy->target.info;
     if (!policy->target.is_cpu || !tuff__uses_registers(policy))
-        return tuff__tunable_usual(name, KERNELS_GPU, info->vendor_id);
-    return tuff__tunable_usual(name, policy->target.items_are_lanes ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU,
-                               info->vector_width);
+        return tuff__tunable_default(name, KERNELS_GPU, info->vendor_id);
+    return tuff__tunable_default(name, policy->target.items_are_lanes ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU,
+                                 info->vector_width);
 }
 
 /* What the configuration says, else the default. */

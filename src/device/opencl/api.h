@@ -148,7 +148,7 @@ struct driver_device {
     staged_block spares[PENDING_COUNT]; /* that the device has read, for writes of the same size */
     int spare_count;
     size_t spare_size; /* bytes of them */
-    uint64_t patience; /* of waits, as tuff__cl_patience; 0: that */
+    uint64_t timeout;  /* of waits, as tuff__cl_timeout; 0: that */
 };
 
 struct driver_buffer {
@@ -167,7 +167,7 @@ struct driver_program {
    splits. */
 extern cl_ulong tuff__cl_group_limit;
 /* How long waits go on while a command runs without any sign of progress: 30 s. Tests shorten it. */
-extern uint64_t tuff__cl_patience;
+extern uint64_t tuff__cl_timeout;
 
 /* open.c */
 int tuff__cl_count(const char **absence);

@@ -1,9 +1,9 @@
 /* OpenCL as a driver: the table that src/device calls it by. */
 #include "device/opencl/api.h"
 
-static void set_patience(driver_device *device, uint64_t nanoseconds)
+static void set_timeout(driver_device *device, uint64_t nanoseconds)
 {
-    device->patience = nanoseconds;
+    device->timeout = nanoseconds;
 }
 
 const driver tuff__driver_opencl = {
@@ -37,7 +37,7 @@ const driver tuff__driver_opencl = {
     .submit = tuff__cl_submit,
     .refused_dispatch = tuff__cl_refused_dispatch,
     .wait = tuff__cl_wait,
-    .set_patience = set_patience,
+    .set_timeout = set_timeout,
     .timestamps = tuff__cl_timestamps,
     .start_times = tuff__cl_start_times,
     .wrap = tuff__cl_wrap,

@@ -12,7 +12,7 @@
 #include "device/opencl/api.h"
 
 /* Of closing a device, in nanoseconds: its work is done by then, or never will be. */
-#define PATIENCE 1000000000u
+#define TIMEOUT 1000000000u
 
 struct lent_thread {
     pthread_t thread;
@@ -128,7 +128,7 @@ void tuff__cl_take_back(driver_device *device)
     device->lent = NULL;
     if (self == NULL)
         return;
-    const struct timespec until = tuff__time_after(PATIENCE);
+    const struct timespec until = tuff__time_after(TIMEOUT);
     tuff__lock(&self->lock);
     self->ends = true;
     (void)pthread_cond_broadcast(&self->changed);

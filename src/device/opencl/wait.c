@@ -7,9 +7,9 @@
 #define MICROSECOND 1000u
 #define MILLISECOND 1000000u
 #define SECOND 1000000000u
-#define UNSTARTED 8 /* times the patience for what has not begun: drivers compile late, and other work may come first */
+#define UNSTARTED 8 /* times the timeout for what has not begun: drivers compile late, and other work may come first */
 
-uint64_t tuff__cl_patience = 30ull * SECOND;
+uint64_t tuff__cl_timeout = 30ull * SECOND;
 
 tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state)
 {
@@ -40,7 +40,7 @@ static void pause_for(cl_event event, uint64_t waited, uint64_t seen, bool *told
 
 tuff_status tuff__cl_wait_event(const driver_device *device, cl_event event)
 {
-    const uint64_t limit = device->patience > 0 ? device->patience : tuff__cl_patience;
+    const uint64_t limit = device->timeout > 0 ? device->timeout : tuff__cl_timeout;
     const uint64_t begin = tuff__nanoseconds();
     uint64_t progress = begin;
     cl_int state = CL_QUEUED, last = CL_QUEUED;
@@ -56,10 +56,10 @@ tuff_status tuff__cl_wait_event(const driver_device *device, cl_event event)
             last = state;
             progress = now;
         }
-        const uint64_t patience = state == CL_RUNNING ? limit : UNSTARTED * limit;
-        if (now - progress > patience)
+        const uint64_t timeout = state == CL_RUNNING ? limit : UNSTARTED * limit;
+        if (now - progress > timeout)
             return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
-                        (double)patience / SECOND);
+                        (double)timeout / SECOND);
         pause_for(event, now - begin, seen, &told);
     }
 }

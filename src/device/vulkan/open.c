@@ -225,7 +225,7 @@ static bool has_upload_queue(driver_device *device)
     return device->physical.upload.is_second;
 }
 
-static void set_patience(driver_device *device, uint64_t nanoseconds)
+static void set_timeout(driver_device *device, uint64_t nanoseconds)
 {
     device->wait_limit = nanoseconds > 0 ? nanoseconds : WAIT_LIMIT;
 }
@@ -272,7 +272,7 @@ const driver tuff__driver_vulkan = {
     .recording_destroy = tuff__vulkan_drop_recording,
     .submit = tuff__vulkan_replay,
     .wait = wait_for_all,
-    .set_patience = set_patience,
+    .set_timeout = set_timeout,
     .timestamps = tuff__vulkan_timestamps,
     .start_times = tuff__vulkan_start_times,
     .unwrap = unwrap,

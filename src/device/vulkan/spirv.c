@@ -8,7 +8,7 @@
 
 enum { OP_EXTENSION = 10, OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, OP_CAPABILITY = 17 };
 enum { CAPABILITY_PRESERVE = 4466, CAPABILITY_ROUND_TO_EVEN = 4467, MODE_PRESERVE = 4461, MODE_ROUND_TO_EVEN = 4462 };
-enum { HEADER_WORDS = 5, EXTENSION_WORDS = 7, MOST_ADDED_WORDS = 2 * 2 + EXTENSION_WORDS + 2 * 4 };
+enum { HEADER_WORDS = 5, EXTENSION_WORDS = 7, MAX_ADDED_WORDS = 2 * 2 + EXTENSION_WORDS + 2 * 4 };
 
 /* Where things stand in a module, in words. */
 typedef struct places {
@@ -78,7 +78,7 @@ tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *s
         return FAIL(TUFF_E_COMPILE, "vulkan: the compiler's SPIR-V is malformed");
     if (at.declared || !(preserve || round))
         return TUFF_OK;
-    uint32_t *out = tuff__alloc((count + MOST_ADDED_WORDS) * 4), *to = out;
+    uint32_t *out = tuff__alloc((count + MAX_ADDED_WORDS) * 4), *to = out;
     if (!out)
         return TUFF_E_OOM_HOST;
     to = put(to, words, at.capabilities_end);

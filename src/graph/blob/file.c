@@ -16,8 +16,8 @@ static const unsigned char magic[FORMAT_AT] = {'t', 'u', 'f', 'f', 0x8f, 'g', 0x
 
 static void put_notes(const tuff_graph *graph, const tuff_graph_save_options *options, text *out)
 {
-    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    const tuff_compile_options *compile = options->compile ? options->compile : &usual;
+    const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
+    const tuff_compile_options *compile = options->compile ? options->compile : &defaults;
     tuff__put_text(out, options->name);
     tuff__put_u32(out, compile->fuse);
     tuff__put_u32(out, compile->family);

@@ -390,8 +390,8 @@ static void check_waits(const char *selector)
     assert_int_equal(make_storages(&run), TUFF_OK);
     assert_int_equal(make_programs(&run), TUFF_OK);
     assert_int_equal(make_recordings(&run), TUFF_OK);
-    uint64_t patience = tuff__cl_patience;
-    tuff__cl_patience = 30000000;
+    uint64_t timeout = tuff__cl_timeout;
+    tuff__cl_timeout = 30000000;
     /* A device that never gets on. */
     told_state = CL_RUNNING;
     tuff__cl.GetEventInfo = tell_state;
@@ -418,7 +418,7 @@ static void check_waits(const char *selector)
     assert_int_equal(tuff__wait(run.device), TUFF_E_DEVICE_LOST);
     tuff__cl.GetEventInfo = faults.real.GetEventInfo;
     assert_int_equal(tuff__wait(run.device), TUFF_E_DEVICE_LOST);
-    tuff__cl_patience = patience;
+    tuff__cl_timeout = timeout;
     end_script(&run);
     assert_int_equal(run_script(selector), TUFF_OK);
 }
@@ -507,15 +507,15 @@ static void check_identity(const char *selector)
 {
     static const cl_uint questions[] = {CL_PLATFORM_VERSION, CL_DEVICE_NAME,      CL_DEVICE_VERSION,
                                         CL_DRIVER_VERSION,   CL_DEVICE_VENDOR_ID, CL_DEVICE_ADDRESS_BITS};
-    static char usual[2048], other[2048];
+    static char defaults[2048], other[2048];
     tuff__cl.GetPlatformInfo = changed_platform_info;
     tuff__cl.GetDeviceInfo = changed_device_info;
-    identify(selector, 0, usual, sizeof usual);
+    identify(selector, 0, defaults, sizeof defaults);
     identify(selector, 0, other, sizeof other);
-    assert_string_equal(usual, other);
+    assert_string_equal(defaults, other);
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         identify(selector, questions[i], other, sizeof other);
-        if (strcmp(usual, other) == 0)
+        if (strcmp(defaults, other) == 0)
             fail_msg("question %#x makes no other identity", questions[i]);
     }
     tuff__cl.GetPlatformInfo = faulty_GetPlatformInfo;

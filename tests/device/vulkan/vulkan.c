@@ -62,7 +62,7 @@ static void tells_versions_of_a_driver_apart(void **state)
 {
     (void)state;
     driver_device *device = open_device(0);
-    char *usual = tuff__vulkan_identity(&device->physical);
+    char *defaults = tuff__vulkan_identity(&device->physical);
     for (int i = 0; i < 9; i++) {
         vulkan_physical other = device->physical;
         VkPhysicalDeviceProperties *properties = &other.properties.properties;
@@ -79,13 +79,13 @@ static void tells_versions_of_a_driver_apart(void **state)
         else
             properties->apiVersion += VK_MAKE_API_VERSION(0, 0, 1, 0);
         char *text = tuff__vulkan_identity(&other);
-        if (strcmp(text, usual) == 0)
+        if (strcmp(text, defaults) == 0)
             fail_msg("change %d makes no other identity", i);
         tuff__free(text);
     }
-    assert_non_null(strstr(usual, "SPIR-V "));
+    assert_non_null(strstr(defaults, "SPIR-V "));
     assert_non_null(strstr(vulkan->build_options(device), "SPIR-V"));
-    tuff__free(usual);
+    tuff__free(defaults);
     vulkan->close(device);
 }
 
