@@ -136,7 +136,9 @@ TUFF_API tuff_status tuff_cache_export(const tuff_cache *cache, const char *path
 typedef struct tuff_cache_imported {
     int imported; /* records of environments of this machine, used as they are */
     int skipped;  /* already known here, or measured here more recently */
-    int seeds;    /* of other drivers of this machine's devices, or by as_seed: measured again before they are used */
+    /* Of other drivers of this machine's devices: used, and measured again when there is time. By as_seed: measured
+       again before they are used. */
+    int seeds;
     int other_devices;         /* of other devices: seeds for similar ones */
     int unknown_environments;  /* of environments that no line describes: left out */
     uint64_t damaged, unknown; /* lines that were left out; unknown: of a later version */

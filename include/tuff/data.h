@@ -76,11 +76,11 @@ typedef struct tuff_loader_options {
     int64_t sample_count; /* of the set. 0: as many as the file holds; with `batch`: an endless set of one epoch */
     bool shuffle;         /* each epoch in an order of its own, drawn by the seed: tuff_shuffled_index */
     uint64_t seed;
-    bool keep_last;  /* an epoch may end with a batch of fewer samples: the places of the others are padding,
+    bool keep_last; /* an epoch may end with a batch of fewer samples: the places of the others are padding,
                                  their lengths 0. By default such a rest is left out of the epoch */
-    int workers;     /* threads; 0: 1. The batches are the same for any number */
-    int ring;        /* batches that may be ready or under way ahead of the program; 0: 2 */
-    double timeout;  /* seconds that tuff_loader_destroy and tuff_loader_seek wait for a source; 0: 10 */
+    int workers;    /* threads; 0: 1. The batches are the same for any number */
+    int ring;       /* batches that may be ready or under way ahead of the program; 0: 2 */
+    double timeout; /* seconds that tuff_loader_destroy and tuff_loader_seek wait for a source; 0: 10 */
     tuff_sample_source sample;
     tuff_batch_source batch;
     void *user; /* of these */

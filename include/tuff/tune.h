@@ -33,7 +33,7 @@ typedef enum tuff_tune_mode {
 
    How a graph is fused is not tuned. Whatever this enumeration says, TUFF_PASSES turns single rewritings of the graph
    off, to find the one that makes a result wrong: a list such as fusion.columns=0;fusion.maps=0. The names are columns,
-   terms, gradients, pieces, column_sums, rows, maps, producers and recompute. */
+   terms, gradients, split_k, column_sums, rows, maps, producers and recompute. */
 typedef enum tuff_tune_environment {
     TUFF_TUNE_ENVIRONMENT_DEFAULTS, /* the default: the fields that the program left at 0 */
     TUFF_TUNE_ENVIRONMENT_NONE,     /* none */
