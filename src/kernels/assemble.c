@@ -279,6 +279,9 @@ static void add_glsl_buffers(const assembly_request *request, text *out)
         if (vector != NULL)
             tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%dv_ { %s b%d_v[]; };\n", i + 1,
                            access, i, vector, i);
+        if (request->cooperative > 0 && !buffer->written && vector != NULL)
+            tuff__text_add(out, "layout(std430, set = 0, binding = %d) readonly buffer B%dq_ { uvec4 b%d_q[]; };\n",
+                           i + 1, i, i);
     }
     tuff__text_add(out, "layout(push_constant) uniform Words_ { uint param_base, group_base; };\n");
 }

@@ -24,14 +24,16 @@ static bool is_wide(const matrix_tile *tile, int operand)
     return tile->operands[operand].dtype != tile->dtype;
 }
 
-/* Of local memory, at most: tiles of both operands, whose lines may be padded by a part, and what sums leave through,
-   which may be a part of the same memory. */
+/* Of local memory, at most: tiles of both operands, whose lines may be padded by a part; the sums leave through
+   the same memory. */
 static uint32_t local_bytes(const matrix_tile *tile)
 {
     const uint32_t lines = (uint32_t)(tile->rows + tile->columns),
                    own = (uint32_t)(tile->columns + 4 * tile->subgroup_columns);
-    return 2 * (uint32_t)tile->buffers * (lines * (uint32_t)(tile->step + PART) + 2 * (uint32_t)tile->step * PART) +
-           4 * (uint32_t)(tile->subgroup_rows * tile->shape[0]) * own;
+    const uint32_t tiles =
+        2 * (uint32_t)tile->buffers * (lines * (uint32_t)(tile->step + PART) + 2 * (uint32_t)tile->step * PART);
+    const uint32_t results = 4 * (uint32_t)(tile->subgroup_rows * tile->shape[0]) * own;
+    return tiles > results ? tiles : results;
 }
 
 static operand_form form_of(const launch_list *list, const fused_chain *chain, int operand, int64_t inner)
@@ -96,6 +98,12 @@ static void shrink(const launch_list *list, const fused_chain *chain, matrix_til
                                             : halve(&tile->rows, &tile->subgroup_rows, tile->shape[0]);
 }
 
+static bool fits(const tuff_device_info *info, const matrix_tile *tile)
+{
+    return local_bytes(tile) <= info->local_memory_size &&
+           tile->lanes * tile->subgroup_rows * tile->subgroup_columns <= (int)info->max_group_size;
+}
+
 static tuff_status choose_tile(const launch_list *list, const fused_chain *chain, int64_t inner, matrix_tile *out)
 {
     const tuff_device_info *info = list->policy.target.info;
@@ -109,6 +117,8 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
                          .subgroup_rows = tuff__tuned(policy, TUNABLE_matmul_cooperative_subgroup_rows),
                          .subgroup_columns = tuff__tuned(policy, TUNABLE_matmul_cooperative_subgroup_columns),
                          .dtype = factor_dtype(list, chain)};
+    if (out->subgroup_columns == 0) /* four blocks side by side */
+        out->subgroup_columns = out->columns / (4 * out->shape[1]) > 0 ? out->columns / (4 * out->shape[1]) : 1;
     for (int i = 0; i < 2; ++i)
         out->operands[i] = form_of(list, chain, i, inner);
     if (out->rows % (out->subgroup_rows * out->shape[0]) != 0 ||
@@ -121,10 +131,12 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
     shrink(list, chain, out);
     while (out->buffers > 1 && local_bytes(out) > info->local_memory_size)
         --out->buffers;
-    const int items = out->lanes * out->subgroup_rows * out->subgroup_columns;
-    if (local_bytes(out) > info->local_memory_size || items > (int)info->max_group_size)
-        return FAIL(TUFF_E_LIMIT, "compile: tiles of %u bytes and groups of %d are too large for %s", local_bytes(out),
-                    items, info->selector);
+    while (!fits(info, out) && (halve(&out->rows, &out->subgroup_rows, out->shape[0]) ||
+                                halve(&out->columns, &out->subgroup_columns, out->shape[1])))
+        continue;
+    if (!fits(info, out))
+        return FAIL(TUFF_E_LIMIT, "compile: blocks of %d by %d, %u bytes, are too large for %s", out->rows,
+                    out->columns, local_bytes(out), info->selector);
     return TUFF_OK;
 }
 
@@ -133,10 +145,11 @@ static void define_operand(const fused_chain *chain, const matrix_tile *tile, in
     const char name = operand == 0 ? 'A' : 'B';
     const int buffer = chain->operand_buffers[operand], bits = is_wide(tile, operand) ? 32 : 16;
     tuff__text_add(out,
-                   "#define LOAD_PART_%c(i) LOAD_PART_%d(b%d, i)\n#define LOAD_BITS_%c(i) LOAD_BITS_%d(b%d, i)\n"
-                   "#define PART_ADDRESS_%c(i) PART_ADDRESS(b%d, i)\n#define %c_K_CONTIGUOUS %d\n#define %c_PARTS %d\n",
-                   name, bits, buffer, name, bits, buffer, name, buffer, name, tile->operands[operand].k_contiguous,
-                   name, tile->operands[operand].in_parts);
+                   "#define LOAD_PART_%c(at) LOAD_PART_%d(b%d, at)\n#define LOAD_BITS_%c(i) LOAD_BITS_%d(b%d, i)\n"
+                   "#define PART_ADDRESS_%c(at) PART_ADDRESS(b%d, at)\n#define AT_%c(i) AT_%d(i)\n#define "
+                   "%c_K_CONTIGUOUS %d\n#define %c_PARTS %d\n",
+                   name, bits, buffer, name, bits, buffer, name, buffer, name, bits, name,
+                   tile->operands[operand].k_contiguous, name, tile->operands[operand].in_parts);
 }
 
 static tuff_status define(launch *kernel, const matrix_tile *tile, int64_t inner)
@@ -147,12 +160,13 @@ static tuff_status define(launch *kernel, const matrix_tile *tile, int64_t inner
     define_operand(&kernel->chain, tile, 0, &defines);
     define_operand(&kernel->chain, tile, 1, &defines);
     tuff__text_add(&defines,
-                   "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n"
+                   "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n#define "
+                   "MATRIX_LANES %d\n"
                    "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define BUFFERS %d\n"
                    "#define SUBGROUP_ROWS %d\n#define SUBGROUP_COLUMNS %d\n#define K_TAIL %d\n#define ASYNC_COPY %d\n",
-                   tile->shape[0], tile->shape[1], tile->shape[2], tile->dtype == TUFF_BF16, tile->rows, tile->columns,
-                   tile->step, tile->buffers, tile->subgroup_rows, tile->subgroup_columns, inner % tile->step != 0,
-                   copies);
+                   tile->shape[0], tile->shape[1], tile->shape[2], tile->dtype == TUFF_BF16, tile->lanes, tile->rows,
+                   tile->columns, tile->step, tile->buffers, tile->subgroup_rows, tile->subgroup_columns,
+                   inner % tile->step != 0, copies);
     return tuff__keep_defines(kernel, &defines);
 }
 
@@ -163,7 +177,9 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     kernel->vec = 4;
     kernel->cooperative = list->policy.target.info->cooperative_matrix;
-    kernel->subgroup_size = (uint32_t)tile->lanes;
+    /* Elsewhere neighbouring items are a subgroup, of the only width that there is. */
+    if (kernel->cooperative <= TUFF_MATRIX_KHR || kernel->cooperative == TUFF_MATRIX_INTEL)
+        kernel->subgroup_size = (uint32_t)tile->lanes;
     kernel->local_size = (uint32_t)(tile->lanes * tile->subgroup_rows * tile->subgroup_columns);
     kernel->local_bytes = local_bytes(tile);
     kernel->groups = (uint64_t)groups_of(tile, rows, columns, batches);
@@ -179,17 +195,17 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
 /* Operands of 16 bits, or such as the plan's precision rounds to them. By default, matrices of more than a few lines. */
 static tuff_status suits_matrix_units(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
-    const target *target = &list->policy.target;
+    const target *device = &list->policy.target;
     const bool asked = tuff__family(&list->policy) == TUFF_FAMILY_COOPERATIVE;
     const tuff_dtype dtype = factor_dtype(list, chain);
     *suits = false;
-    if (!target->has_subgroup_matrices)
+    if (!device->has_subgroup_matrices)
         return !asked
                    ? TUFF_OK
-                   : FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units", target->info->selector);
+                   : FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units", device->info->selector);
     *suits =
         !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
-        (dtype == TUFF_F16 || (dtype == TUFF_BF16 && target->info->matrix_bf16)) && inner > 0 &&
+        (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) && inner > 0 &&
         (asked || (chain->extent[chain->rank - 2] >= FEWEST_LINES && chain->extent[chain->rank - 1] >= FEWEST_LINES));
     return TUFF_OK;
 }
@@ -211,7 +227,8 @@ double tuff__loops_matmul_cooperative(const launch *kernel)
     const double rows = quotient(defined(kernel, "BLOCK_ROWS"), greater(defined(kernel, "SUBGROUP_ROWS"), 1));
     const double columns = quotient(defined(kernel, "BLOCK_COLUMNS"), greater(defined(kernel, "SUBGROUP_COLUMNS"), 1));
     const double blocks = quotient(rows, greater(defined(kernel, "MATRIX_M"), 1));
-    const double vectors = divide_up(defined(kernel, "MATRIX_M") * columns / 4, greater(kernel->subgroup_size, 1));
+    const double vectors =
+        divide_up(defined(kernel, "MATRIX_M") * columns / 4, greater(defined(kernel, "MATRIX_LANES"), 1));
     return loop(quotient(parameter(kernel, 2), greater(defined(kernel, "STEP_K"), 1)), 0) +
            loop(blocks, loop(vectors, 4));
 }

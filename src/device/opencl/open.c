@@ -9,7 +9,8 @@ enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDI
 
 /* Queries of vendors' extensions that tell the width of a subgroup. */
 enum {
-    WARP_SIZE_NV = 0x4000,
+    COMPUTE_CAPABILITY_NV = 0x4000, /* its first number */
+    WARP_SIZE_NV = 0x4003,
     WAVEFRONT_WIDTH_AMD = 0x4043,
     SUBGROUP_SIZES_INTEL = 0x4108,
     SPILL_MEM_SIZE_INTEL = 0x4109
@@ -209,6 +210,42 @@ static tuff_status fill_build_options(driver_device *device)
     return TUFF_OK;
 }
 
+/* The matrix units that OpenCL C may reach here, which the self-test has to prove: NVIDIA's from compute capability 8.0
+   on, by PTX; AMD's by what width of subgroups goes with MFMA and with WMMA; Intel's by their extension, with the
+   narrowest subgroups that there are. Compilers for processors have none. */
+static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_info *info)
+{
+    static const uint32_t shapes[][3] = {[TUFF_MATRIX_NVIDIA] = {16, 16, 16},
+                                         [TUFF_MATRIX_MFMA] = {32, 32, 16},
+                                         [TUFF_MATRIX_WMMA] = {16, 16, 16},
+                                         [TUFF_MATRIX_INTEL] = {8, 0, 16}};
+    size_t sizes[SUBGROUP_SIZES];
+    cl_uint major = 0, form = TUFF_MATRIX_NONE;
+    if (info->device_class == TUFF_DEVICE_CPU)
+        return;
+    if (has_extension(extensions, "cl_nv_device_attribute_query") &&
+        tuff__cl.GetDeviceInfo(id, COMPUTE_CAPABILITY_NV, sizeof major, &major, NULL) == CL_SUCCESS && major >= 8)
+        form = TUFF_MATRIX_NVIDIA;
+    else if (info->vendor_id == VENDOR_AMD)
+        form = info->subgroup_size == 64 ? TUFF_MATRIX_MFMA : TUFF_MATRIX_WMMA;
+    else if (has_extension(extensions, "cl_intel_subgroup_matrix_multiply_accumulate"))
+        form = TUFF_MATRIX_INTEL;
+    if (form == TUFF_MATRIX_NONE)
+        return;
+    info->cooperative_matrix = form;
+    info->matrix_bf16 = true;
+    info->matrix_lanes = form == TUFF_MATRIX_MFMA ? 64 : 32;
+    memcpy(info->matrix_shape, shapes[form], sizeof info->matrix_shape);
+    if (form != TUFF_MATRIX_INTEL)
+        return;
+    list_subgroup_sizes(id, extensions, sizes);
+    info->matrix_lanes = 16;
+    for (int i = 0; i < SUBGROUP_SIZES; i++)
+        if (sizes[i] == 8)
+            info->matrix_lanes = 8;
+    info->matrix_shape[1] = info->matrix_lanes;
+}
+
 /* What the extensions and the profile say that kernels can do. Stores of single bytes are core since OpenCL 1.1. */
 static tuff_status describe_features(cl_device_id id, tuff_device_info *info)
 {
@@ -222,6 +259,7 @@ static tuff_status describe_features(cl_device_id id, tuff_device_info *info)
     info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || has_extension(extensions, "cles_khr_int64");
     info->subgroup_size = subgroup_size(id, extensions);
     info->subgroup_shuffle = info->subgroup_size > 0 && has_extension(extensions, "cl_khr_subgroup_shuffle");
+    claim_matrices(id, extensions, info);
     tuff__free(extensions);
     return TUFF_OK;
 }

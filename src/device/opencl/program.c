@@ -133,11 +133,14 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
                         (unsigned long)request->subgroup_size);
 }
 
-static cl_int build(const driver_device *device, cl_program program)
+static cl_int build(const driver_device *device, cl_program program, bool many_registers)
 {
+    char options[sizeof device->build_options + 40];
+    const bool chooses = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP"); /* on Intel's GPUs */
+    snprintf(options, sizeof options, "%s%s", device->build_options, chooses ? " -cl-intel-256-GRF-per-thread" : "");
     if (device->builds_in_turn)
         tuff__lock(&compiler);
-    const cl_int error = tuff__cl.BuildProgram(program, 1, &device->id, device->build_options, NULL, NULL);
+    const cl_int error = tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
     if (device->builds_in_turn)
         tuff__unlock(&compiler);
     return error;
@@ -151,7 +154,7 @@ static tuff_status fill_program(driver_device *device, const program_request *re
         TRY(create_from_binary(device, cached, &program->program));
     else
         TRY(create_from_text(device, request->text, &program->program));
-    const cl_int error = build(device, program->program);
+    const cl_int error = build(device, program->program, request->many_registers);
     if (error != CL_SUCCESS)
         return build_failure(device, program->program, error, request->name);
     TRY(check_kernel(device, program));

@@ -165,9 +165,9 @@ static void query_features(vulkan_physical *physical, const extension_list *list
     if (provides(physical, list, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
         CHAIN(*head, physical->subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
     if (physical->version >= VK_API_VERSION_1_2)
-        physical->cooperative_matrix =
-            tuff__vulkan_find_matrices(physical->handle, has(list->items, list->count, "VK_KHR_cooperative_matrix"),
-                                       has(list->items, list->count, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME));
+        physical->cooperative_matrix = tuff__vulkan_find_matrices(
+            physical->handle, has(list->items, list->count, "VK_KHR_cooperative_matrix"),
+            has(list->items, list->count, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME), physical->matrix_shape);
     if (physical->cooperative_matrix) {
         const bool khr = physical->cooperative_matrix == 2;
         CHAIN(*head, physical->matrices,
@@ -302,6 +302,7 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->int64 = physical->features.features.shaderInt64;
     if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic)
         info->cooperative_matrix = physical->cooperative_matrix;
+    memcpy(info->matrix_shape, physical->matrix_shape, sizeof info->matrix_shape);
 }
 
 static void add_uuid(text *out, const char *name, const uint8_t *bytes)

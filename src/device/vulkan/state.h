@@ -14,7 +14,7 @@
 
 /* Which form of matrix units the device offers for blocks of 16 by 16 by 16, f16 with sums in f32: 1 NV's, 2 KHR's, 0
    none. khr and nv: which extensions it has. */
-uint32_t tuff__vulkan_find_matrices(VkPhysicalDevice handle, bool khr, bool nv);
+uint32_t tuff__vulkan_find_matrices(VkPhysicalDevice handle, bool khr, bool nv, uint32_t shape[3]);
 
 /* A queue of a device, by its family and its place in that. The queue that computes is the first one of its family. */
 typedef struct vulkan_upload_queue {
@@ -53,7 +53,7 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices; /* or KHR's, which looks the same */
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not asked for on CPUs */
-    uint32_t cooperative_matrix;                                         /* as tuff_device_info says */
+    uint32_t cooperative_matrix, matrix_shape[3];                        /* as tuff_device_info says */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
     uint32_t extension_count;
 } vulkan_physical;
