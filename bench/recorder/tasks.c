@@ -46,8 +46,8 @@ static tuff_tensor *number(record_graph *self, double value)
 /* The gradients of the sum of y times something, by `with`. */
 static void backward(record_graph *self, tuff_tensor *y, tuff_tensor *const *wrt, int count)
 {
-    enum { MOST = 4 };
-    tuff_tensor *gradients[MOST];
+    enum { MAX_GRADIENTS = 4 };
+    tuff_tensor *gradients[MAX_GRADIENTS];
     int axes[TUFF_MAX_RANK];
     char name[16];
     const int rank = tuff_tensor_shape(y).rank;

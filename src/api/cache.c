@@ -106,11 +106,11 @@ static void take_record(const tuff_cache *self, const tune_record *record, tuff_
 tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, const char *key, tuff_cache_match *answer)
 {
     tune_environment environment;
-    tune_answer found;
+    tune_lookup_result found;
     if (!cache || !device || !key || !answer)
         return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a device, a key and room for the answer");
     TRY(environment_of(device, &environment));
-    TRY(tuff__cache_ask(cache, &environment, key, &found));
+    TRY(tuff__cache_lookup(cache, &environment, key, &found));
     *answer = (tuff_cache_match){.candidate = found.candidate,
                                  .origin = tuff__tier_text(found.tier == TIER_PORTFOLIO ? TIER_DEFAULT : found.tier),
                                  .seed_count = found.seed_count};

@@ -146,11 +146,11 @@ static tuff_status compile(compile_pool *self, int place, compile_job *job)
     tuff__config_format(&job->config, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
-        status = tuff__journal_enter_place(session->journal, place, JOURNAL_BESIDE, session->environment_text,
-                                           job->task->text, tuff__text_get(&name), true);
+        status = tuff__journal_acquire_slot(session->journal, place, JOURNAL_BESIDE, session->environment_text,
+                                            job->task->text, tuff__text_get(&name), true);
     if (status == TUFF_OK || status == TUFF_E_IO)
         status = compile_launches(self, job);
-    tuff__journal_leave_place(session->journal, place);
+    tuff__journal_release_slot(session->journal, place);
     tuff__text_free(&name);
     return status;
 }

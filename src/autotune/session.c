@@ -98,15 +98,16 @@ bool tuff__session_is_measuring(const tuning_session *self)
 }
 
 /* Seeds by where they come from: of the portfolio those that lookup let through. */
-static void take_seeds(tuning_task *task, const tune_answer *answer, const char *const *portfolio, int portfolio_count)
+static void take_seeds(tuning_task *task, const tune_lookup_result *result, const char *const *portfolio,
+                       int portfolio_count)
 {
     task->seed_count = task->portfolio_count = 0;
-    for (int i = 0; i < answer->seed_count; ++i) {
+    for (int i = 0; i < result->seed_count; ++i) {
         tune_config config;
         bool is_portfolio = false;
         for (int k = 0; k < portfolio_count; ++k)
-            is_portfolio |= answer->seeds[i] == portfolio[k];
-        if (tuff__config_parse(answer->seeds[i], &config) != TUFF_OK)
+            is_portfolio |= result->seeds[i] == portfolio[k];
+        if (tuff__config_parse(result->seeds[i], &config) != TUFF_OK)
             continue;
         if (is_portfolio)
             task->portfolio[task->portfolio_count++] = config;
@@ -136,10 +137,10 @@ static void race_again(tuning_task *task, const tune_record *found)
 }
 
 /* Whether a search of ours that time ended, or patience, is worth going on with: with much more of it. */
-static bool wants_more(const tuning_session *self, const tune_answer *answer)
+static bool wants_more(const tuning_session *self, const tune_lookup_result *result)
 {
-    const tune_record *win = answer->record;
-    if (answer->tier != TIER_SAME || win == NULL)
+    const tune_record *win = result->record;
+    if (result->tier != TIER_SAME || win == NULL)
         return false;
     if (strcmp(win->end, "patience") == 0)
         return tuff__tune_options(self->options)->mode == TUFF_TUNE_MAX;
@@ -147,13 +148,13 @@ static bool wants_more(const tuning_session *self, const tune_answer *answer)
     return strcmp(win->end, "budget") == 0 && budget >= 2 * win->budget_milliseconds;
 }
 
-static void take_answer(tuning_task *task, const tune_answer *answer)
+static void take_result(tuning_task *task, const tune_lookup_result *result)
 {
-    if (answer->tier == TIER_DRIVER)
-        race_again(task, answer->record);
-    if (answer->tier != TIER_SAME || answer->record == NULL)
+    if (result->tier == TIER_DRIVER)
+        race_again(task, result->record);
+    if (result->tier != TIER_SAME || result->record == NULL)
         return;
-    task->known = *answer->record;
+    task->known = *result->record;
     for (int i = 0; i < RUNNERS_UP; ++i)
         add_seed(task, task->known.runners_up[i]);
 }
@@ -163,38 +164,38 @@ static tuff_status look_up_task(tuning_session *self, tuning_task *task)
     const bool may_measure = tuff__session_is_measuring(self);
     const char *const *portfolio = NULL;
     const int portfolio_count = may_measure ? tuff__portfolio_for(&self->environment, task->key.family, &portfolio) : 0;
-    const tune_question question = {.key = &task->key,
-                                    .environment = &self->environment,
-                                    .generator = task->generator,
-                                    .manifest = self->manifest,
-                                    .only_same = tuff__tune_options(self->options)->deterministic,
-                                    .stores = (const tune_store *const *)self->stores.items,
-                                    .store_count = self->stores.count,
-                                    .portfolio = portfolio,
-                                    .portfolio_count = portfolio_count,
-                                    .is_usable = is_usable,
-                                    .state = task};
-    tune_answer answer;
-    tuff__tune_lookup(&question, &answer);
-    if (answer.deviates)
-        return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], task->text,
+    const tune_lookup_request request = {.key = &task->key,
+                                         .environment = &self->environment,
+                                         .generator = task->generator,
+                                         .manifest = self->manifest,
+                                         .only_same = tuff__tune_options(self->options)->deterministic,
+                                         .stores = (const tune_store *const *)self->stores.items,
+                                         .store_count = self->stores.count,
+                                         .portfolio = portfolio,
+                                         .portfolio_count = portfolio_count,
+                                         .is_usable = is_usable,
+                                         .state = task};
+    tune_lookup_result result;
+    tuff__tune_lookup(&request, &result);
+    if (result.deviates)
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", result.why[TIER_OVERRIDE], task->text,
                     tuff__tune_options(self->options)->manifest);
-    task->tier = answer.tier;
-    self->stats.hits[answer.tier]++;
-    task->miss = (int)answer.miss - (int)MISS_UNKNOWN;
-    if (answer.miss != MISS_NONE)
+    task->tier = result.tier;
+    self->stats.hits[result.tier]++;
+    task->miss = (int)result.miss - (int)MISS_UNKNOWN;
+    if (result.miss != MISS_NONE)
         self->stats.misses[task->miss]++;
-    task->is_pinned = answer.tier == TIER_OVERRIDE;
-    if (tuff__config_parse(answer.candidate, &task->chosen) != TUFF_OK)
+    task->is_pinned = result.tier == TIER_OVERRIDE;
+    if (tuff__config_parse(result.candidate, &task->chosen) != TUFF_OK)
         task->chosen = (tune_config){.set = {0}};
-    take_seeds(task, &answer, portfolio, portfolio_count);
+    take_seeds(task, &result, portfolio, portfolio_count);
     task->is_race = false;
-    take_answer(task, &answer);
-    if (answer.ignores_pin && !task->was_told)
-        tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", task->text, answer.why[TIER_OVERRIDE]);
-    task->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
-    task->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
-    if (answer.tier > TIER_NEAREST)
+    take_result(task, &result);
+    if (result.ignores_pin && !task->was_told)
+        tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", task->text, result.why[TIER_OVERRIDE]);
+    task->was_told |= result.why[TIER_OVERRIDE][0] != '\0';
+    task->wants_measuring = may_measure && (result.tier > TIER_SAME || wants_more(self, &result));
+    if (result.tier > TIER_NEAREST)
         tuff__session_avoid_default(task);
     return TUFF_OK;
 }

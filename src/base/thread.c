@@ -93,7 +93,7 @@ static void prepare_announcements(void)
     (void)pthread_condattr_destroy(&attributes);
 }
 
-void tuff__announce(void)
+void tuff__event_signal(void)
 {
     tuff__once(&announcements.once, prepare_announcements);
     tuff__lock(&announcements.lock);
@@ -103,7 +103,7 @@ void tuff__announce(void)
     tuff__unlock(&announcements.lock);
 }
 
-uint64_t tuff__announced(void)
+uint64_t tuff__event_count(void)
 {
     tuff__lock(&announcements.lock);
     const uint64_t count = announcements.count;
@@ -111,7 +111,7 @@ uint64_t tuff__announced(void)
     return count;
 }
 
-void tuff__await(uint64_t seen, uint64_t nanoseconds)
+void tuff__event_wait(uint64_t seen, uint64_t nanoseconds)
 {
     tuff__once(&announcements.once, prepare_announcements);
     if (!announcements.works) {

@@ -21,11 +21,11 @@ uint64_t tuff__nanoseconds(void);
 struct timespec tuff__time_after(uint64_t nanoseconds);
 /* May return early; 0 lets other threads go first. */
 void tuff__sleep(uint64_t nanoseconds);
-/* Tells every thread in tuff__await to look again; from any thread, at any time. */
-void tuff__announce(void);
+/* Tells every thread in tuff__event_wait to look again; from any thread, at any time. */
+void tuff__event_signal(void);
 /* How often there was an announcement. */
-uint64_t tuff__announced(void);
-/* Returns once tuff__announced() is no longer seen, or after that time; may return early. */
-void tuff__await(uint64_t seen, uint64_t nanoseconds);
+uint64_t tuff__event_count(void);
+/* Returns once tuff__event_count() is no longer seen, or after that time; may return early. */
+void tuff__event_wait(uint64_t seen, uint64_t nanoseconds);
 
 #endif

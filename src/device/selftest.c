@@ -290,9 +290,9 @@ static tuff_status run_probe(tuff_device *device, const probe *tested, words *go
     return TUFF_OK;
 }
 
-/* Multiplies a block as the driver claims that it can; absence: why it cannot. */
+/* Multiplies a block as the driver claims that it can; state: what comes of it. */
 static tuff_status try_matrices(tuff_device *device, const tuff_device_info *claims, bool bf16, words *got,
-                                tuff_matrix_absence *absence)
+                                tuff_matrix_state *state)
 {
     static const char *const texts[] = {
         [TUFF_MATRIX_NV] = matrix_nv_glsl, [TUFF_MATRIX_KHR] = matrix_khr_glsl, [TUFF_MATRIX_NVIDIA] = matrix_nvidia,
@@ -301,7 +301,7 @@ static tuff_status try_matrices(tuff_device *device, const tuff_device_info *cla
     const bool is_known = form < sizeof texts / sizeof *texts && shape[0] * shape[1] <= MATRIX_SUMS;
     text source = {0};
     bool ran = false;
-    *absence = TUFF_MATRIX_UNCOMPILED;
+    *state = TUFF_MATRICES_NO_COMPILER;
     if (!is_known || (form <= TUFF_MATRIX_KHR) != tuff__device_takes_glsl(device))
         return TUFF_OK;
     tuff__text_add(&source, "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n%s%s",
@@ -313,28 +313,27 @@ static tuff_status try_matrices(tuff_device *device, const tuff_device_info *cla
         status = run_text(device, bf16 ? "matrices of bf16" : "matrices", tuff__text_get(&source), 1, got, &ran);
     tuff__text_free(&source);
     if (ran)
-        *absence = is_product(got, shape) ? TUFF_MATRIX_UNCLAIMED : TUFF_MATRIX_WRONG_BLOCKS;
+        *state = is_product(got, shape) ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
     return status;
 }
 
 static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *claims, words *got)
 {
     tuff_device_info *info = &device->info;
-    tuff_matrix_absence absence;
+    tuff_matrix_state state;
     info->cooperative_matrix = TUFF_MATRIX_NONE;
     info->matrix_bf16 = false;
-    info->matrix_absence = TUFF_MATRIX_UNCLAIMED;
     if (claims->cooperative_matrix == TUFF_MATRIX_NONE)
         return TUFF_OK;
-    TRY(try_matrices(device, claims, false, got, &absence));
-    info->matrix_absence = absence;
-    if (absence != TUFF_MATRIX_UNCLAIMED)
+    TRY(try_matrices(device, claims, false, got, &state));
+    info->matrix_state = state;
+    if (state != TUFF_MATRICES_OFFERED)
         return TUFF_OK;
     info->cooperative_matrix = claims->cooperative_matrix;
     if (!claims->matrix_bf16)
         return TUFF_OK;
-    TRY(try_matrices(device, claims, true, got, &absence));
-    info->matrix_bf16 = absence == TUFF_MATRIX_UNCLAIMED;
+    TRY(try_matrices(device, claims, true, got, &state));
+    info->matrix_bf16 = state == TUFF_MATRICES_OFFERED;
     return TUFF_OK;
 }
 
@@ -361,7 +360,27 @@ static tuff_status run_probes(tuff_device *device)
 
 /* The record: one byte a result, in this order, of which the width of a subgroup fits one; then the limit of loops, the
    lowest of its bytes first. */
-enum { FLAGS_END = 12, RECORD_SIZE = FLAGS_END + 4 };
+enum { FLAGS_END = 11, RECORD_SIZE = FLAGS_END + 4 };
+
+/* Whether they are proved, or else why not; as the driver alone says, where it offers none of use. */
+enum { MATRICES = 9, MATRIX_PROVED = 1, MATRIX_NO_COMPILER = 2, MATRIX_WRONG = 3 };
+
+static unsigned char matrix_byte(const tuff_device_info *info)
+{
+    if (info->cooperative_matrix > 0)
+        return MATRIX_PROVED;
+    return info->matrix_state == TUFF_MATRICES_NO_COMPILER ? MATRIX_NO_COMPILER
+           : info->matrix_state == TUFF_MATRICES_WRONG     ? MATRIX_WRONG
+                                                           : 0;
+}
+
+static void from_matrix_byte(unsigned char byte, tuff_device_info *info)
+{
+    if (info->cooperative_matrix > 0 && byte != MATRIX_PROVED)
+        info->matrix_state = byte == MATRIX_WRONG ? TUFF_MATRICES_WRONG : TUFF_MATRICES_NO_COMPILER;
+    if (byte != MATRIX_PROVED)
+        info->cooperative_matrix = 0;
+}
 
 static void to_record(const tuff_device_info *info, unsigned char *record)
 {
@@ -374,9 +393,8 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
                                               info->half_arithmetic,
                                               info->int64,
                                               info->subgroup_shuffle,
-                                              info->cooperative_matrix > 0,
-                                              info->matrix_bf16,
-                                              (unsigned char)info->matrix_absence};
+                                              matrix_byte(info),
+                                              info->matrix_bf16};
     memcpy(record, bytes, sizeof bytes);
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
         record[FLAGS_END + i] = (unsigned char)(info->loop_limit >> 8 * i & 0xff);
@@ -389,7 +407,7 @@ static bool from_record(blob record, tuff_device_info *info)
     if (record.size != RECORD_SIZE || bytes[0] > ITEMS)
         return false;
     for (int i = 1; i < FLAGS_END; i++)
-        if (bytes[i] > (i == FLAGS_END - 1 ? TUFF_MATRIX_WRONG_BLOCKS : 1))
+        if (bytes[i] > (i == MATRICES ? MATRIX_WRONG : 1))
             return false;
     info->loop_limit = 0;
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
@@ -403,12 +421,24 @@ static bool from_record(blob record, tuff_device_info *info)
     info->half_arithmetic = info->half_arithmetic && bytes[6];
     info->int64 = info->int64 && bytes[7];
     info->subgroup_shuffle = info->subgroup_shuffle && bytes[8];
-    info->cooperative_matrix = bytes[9] ? info->cooperative_matrix : 0;
-    info->matrix_bf16 = info->matrix_bf16 && bytes[10];
-    info->matrix_absence = bytes[11];
+    from_matrix_byte(bytes[MATRICES], info);
+    info->matrix_bf16 = info->matrix_bf16 && bytes[10] && info->cooperative_matrix > 0;
     info->narrow_storage = info->proved_narrow_storage;
     info->proved = true;
     return true;
+}
+
+/* Unused matrix units make a card a tenth as fast as it could be: that is said, and said every time. */
+static void tell_of_matrices(const tuff_device *device)
+{
+    if (device->info.matrix_state == TUFF_MATRICES_NO_COMPILER)
+        tuff__log(TUFF_LOG_WARNING,
+                  "%s: its matrix units stay unused: the compiler of GLSL does not know them (libshaderc before 2023.6 "
+                  "knows NVIDIA's own form alone): install a newer libshaderc",
+                  device->info.selector);
+    if (device->info.matrix_state == TUFF_MATRICES_WRONG)
+        tuff__log(TUFF_LOG_WARNING, "%s: its matrix units stay unused: the self-test got wrong products from them",
+                  device->info.selector);
 }
 
 tuff_status tuff__device_prove(tuff_device *device)
@@ -434,6 +464,8 @@ tuff_status tuff__device_prove(tuff_device *device)
             tuff__cache_store(entry, (blob){bytes, sizeof bytes});
         }
     }
+    if (status == TUFF_OK)
+        tell_of_matrices(device);
     tuff__free(record.data);
     tuff__text_free(&key);
     return status;

@@ -11,6 +11,7 @@ target tuff__device_target(const tuff_device *device)
     return (target){.info = info,
                     .language = glsl ? KERNEL_GLSL : KERNEL_OPENCL_C,
                     .is_cpu = cpu,
+                    .keeps_to_registers = cpu || info->local_is_global,
                     .items_are_lanes = glsl,
                     .binds_ranges = glsl,
                     .addresses_vectors = glsl,

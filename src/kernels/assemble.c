@@ -363,6 +363,8 @@ static tuff_status compose(const expansion *self, text *out)
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.cl"));
     if (request->cooperative > 0)
         TRY(add_matrix_units(request, out));
+    if (request->aligned && !request->glsl)
+        tuff__text_add(out, "%s", tuff__kernel_text("aligned_vectors.cl"));
     text used = {0};
     tuff__text_add(&used, "%s%s%s", tuff__text_get(self->header), tuff__text_get(self->body),
                    request->defines == NULL ? "" : request->defines);
@@ -393,10 +395,10 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     text texts[3] = {{0}};
     expansion self = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
     tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
-                                              request->vec, request->glsl, &self.emitter);
+                                              request->vec, request->glsl || request->aligned, &self.emitter);
     self.emitter.prefetches = request->prefetches;
     if (status == TUFF_OK)
-        tuff__find_kept(&self.emitter, request->private_bytes);
+        tuff__find_kept(&self.emitter, request->private_bytes, request->row_steps);
     if (status == TUFF_OK)
         status = expand_body(&self, body);
     if (status == TUFF_OK)

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 
 /* Terms that the host computes for one look: some milliseconds, and some tens for a winner. */
-static const double timeout = 3e6, long_patience = 2e7;
+static const double max_terms = 3e6, max_winner_terms = 2e7;
 /* What results may be off, in bounds: these are of first order. */
 enum { SLACK = 8 };
 /* Elements that rounding decided otherwise though bounds do not say so, where results jump: one in so many at most. */
@@ -210,12 +210,12 @@ static tuff_status sample(subgraph *part, const test_buffers *on)
     static const int counts[] = {16, 8, 4, 3, 2};
     enum { COUNTS = sizeof counts / sizeof *counts };
     TRY(tuff__subgraph_sample(part, 0));
-    if (tuff__subgraph_cost(part) <= timeout)
+    if (tuff__subgraph_cost(part) <= max_terms)
         return TUFF_OK;
     want_suspects(part, on);
-    for (int i = 0; i < COUNTS && tuff__subgraph_cost(part) > timeout; ++i)
+    for (int i = 0; i < COUNTS && tuff__subgraph_cost(part) > max_terms; ++i)
         TRY(tuff__subgraph_sample(part, counts[i]));
-    if (tuff__subgraph_cost(part) > timeout)
+    if (tuff__subgraph_cost(part) > max_terms)
         return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that takes the host too long");
     return TUFF_OK;
 }
@@ -340,15 +340,15 @@ static tuff_status shrink(subgraph *part)
     bool changed = true;
     for (int i = 0; i < SIZES && changed; ++i) {
         TRY(tuff__subgraph_shrink(part, sizes[i], &changed));
-        if (changed && tuff__subgraph_cost(part) <= long_patience)
+        if (changed && tuff__subgraph_cost(part) <= max_winner_terms)
             return TUFF_OK;
     }
     return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that has no odd extents, or none that are small");
 }
 
-static tuff_status hear_ragged(comparison *self, tuff_device *device, const struct fusion *fusion,
-                               const tuff_compile_options *options, int task, const tune_config *config, char *wrong,
-                               size_t size)
+static tuff_status check_ragged(comparison *self, tuff_device *device, const struct fusion *fusion,
+                                const tuff_compile_options *options, int task, const tune_config *config, char *wrong,
+                                size_t size)
 {
     tuff_graph *graph;
     TRY(tuff__subgraph_create(fusion, task, &self->part));
@@ -387,7 +387,7 @@ tuff_status tuff__oracle_ragged(tuff_device *device, const struct fusion *fusion
     comparison self = {.part = NULL};
     const task_kind kind = fusion->tasks[task].kind;
     wrong[0] = '\0';
-    const tuff_status status = hear_ragged(&self, device, fusion, options, task, config, wrong, size);
+    const tuff_status status = check_ragged(&self, device, fusion, options, task, config, wrong, size);
     if (status == TUFF_OK && kept != NULL && (kind == TASK_MATMUL || kind == TASK_ATTENTION))
         check_zeros(&self, kept, wrong, size);
     end(&self);

@@ -20,13 +20,13 @@
 #include "base/hash.h"
 #include "tunedb/journal_format.h"
 
-static_assert(sizeof(journal_place) == JOURNAL_PAGE, "a place of a journal is one page");
+static_assert(sizeof(journal_slot) == JOURNAL_PAGE, "a place of a journal is one page");
 
 /* Journals of one process. */
 enum { MAX_NAMES = 64 };
 
 struct journal {
-    journal_place *places; /* JOURNAL_PLACES of them; NULL: no file */
+    journal_slot *places; /* JOURNAL_PLACES of them; NULL: no file */
     int fd;
     char path[JOURNAL_PATH], trouble[512];
 };
@@ -150,7 +150,7 @@ static tuff_status choose_path(const char *folder, const journal_owner *owner, c
 /* A whole idle file under its name. */
 static tuff_status write_pages(const char *path, const journal_owner *owner)
 {
-    journal_place *places = tuff__calloc(JOURNAL_PLACES, sizeof *places);
+    journal_slot *places = tuff__calloc(JOURNAL_PLACES, sizeof *places);
     if (!places)
         return TUFF_E_OOM_HOST;
     journal_page *page = &places->page;
@@ -274,8 +274,8 @@ static int sync_place(const journal *self, int place)
     return msync((char *)self->places + from, end - from, MS_SYNC);
 }
 
-tuff_status tuff__journal_enter_place(journal *self, int place, journal_phase phase, const char *environment,
-                                      const char *op, const char *candidate, bool durable)
+tuff_status tuff__journal_acquire_slot(journal *self, int place, journal_phase phase, const char *environment,
+                                       const char *op, const char *candidate, bool durable)
 {
     assert(place >= 0 && place < JOURNAL_PLACES);
     if (!self->places)
@@ -288,7 +288,7 @@ tuff_status tuff__journal_enter_place(journal *self, int place, journal_phase ph
     return !durable || sync_place(self, place) == 0 ? TUFF_OK : tuff__fail_errno("write", self->path);
 }
 
-void tuff__journal_leave_place(journal *self, int place)
+void tuff__journal_release_slot(journal *self, int place)
 {
     if (self->places)
         atomic_store(&self->places[place].page.phase, JOURNAL_IDLE);
@@ -297,7 +297,7 @@ void tuff__journal_leave_place(journal *self, int place)
 tuff_status tuff__journal_enter(journal *self, journal_phase phase, const char *environment, const char *op,
                                 const char *candidate, bool durable)
 {
-    return tuff__journal_enter_place(self, 0, phase, environment, op, candidate, durable);
+    return tuff__journal_acquire_slot(self, 0, phase, environment, op, candidate, durable);
 }
 
 void tuff__journal_move(journal *self, journal_phase phase)
@@ -308,5 +308,5 @@ void tuff__journal_move(journal *self, journal_phase phase)
 
 void tuff__journal_leave(journal *self)
 {
-    tuff__journal_leave_place(self, 0);
+    tuff__journal_release_slot(self, 0);
 }

@@ -45,9 +45,9 @@ void tuff__journal_move(journal *self, journal_phase phase);
 /* After the last step. */
 void tuff__journal_leave(journal *self);
 /* The same for any place. Threads may use different places at the same time. */
-tuff_status tuff__journal_enter_place(journal *self, int place, journal_phase phase, const char *environment,
-                                      const char *op, const char *candidate, bool durable);
-void tuff__journal_leave_place(journal *self, int place);
+tuff_status tuff__journal_acquire_slot(journal *self, int place, journal_phase phase, const char *environment,
+                                       const char *op, const char *candidate, bool durable);
+void tuff__journal_release_slot(journal *self, int place);
 
 typedef struct journal_strike {
     journal_phase phase;

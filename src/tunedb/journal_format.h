@@ -38,10 +38,10 @@ typedef struct journal_page {
 } journal_page;
 
 /* A whole page per place: threads neither store to nor flush each other's pages. */
-typedef union journal_place {
+typedef union journal_slot {
     journal_page page;
     char bytes[JOURNAL_PAGE];
-} journal_place;
+} journal_slot;
 
 /* This process. */
 void tuff__journal_owner(journal_owner *out);

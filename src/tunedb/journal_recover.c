@@ -78,7 +78,7 @@ static bool split_texts(const journal_page *page, const char *texts[3])
 
 /* A file that was read: `count` of its places are there. */
 typedef struct contents {
-    journal_place places[JOURNAL_PLACES];
+    journal_slot places[JOURNAL_PLACES];
     int count;
 } contents;
 

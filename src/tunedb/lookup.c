@@ -10,7 +10,7 @@
 
 enum { KNOWN = 16, BARRED_SIZE = 160 };
 
-/* An environment of the stores, beside the question's. */
+/* An environment of the stores, beside the request's. */
 typedef struct neighbour {
     hash128 hash;
     likeness like;
@@ -23,8 +23,8 @@ typedef struct seed {
 } seed;
 
 typedef struct lookup {
-    const tune_question *question;
-    tune_answer *out;
+    const tune_lookup_request *request;
+    tune_lookup_result *out;
     hash128 key, environment;
     neighbour known[KNOWN];
     int known_count;
@@ -45,22 +45,22 @@ const char *tuff__tier_text(tune_tier tier)
 
 static bool is_current(const lookup *self, const tune_record *record)
 {
-    return (!self->question->generator || strcmp(record->generator, self->question->generator) == 0) &&
+    return (!self->request->generator || strcmp(record->generator, self->request->generator) == 0) &&
            !tuff__record_is_seed(record);
 }
 
 /* Why the candidate must not run here; "" where it may. */
 static bool may_run(const lookup *self, const char *candidate, char *why)
 {
-    for (int i = 0; i < self->question->store_count; i++) {
-        const tune_record *bad = tuff__store_bad(self->question->stores[i], self->environment, self->key, candidate,
-                                                 self->question->generator);
-        if (tuff__record_bars(bad, self->question->generator)) {
+    for (int i = 0; i < self->request->store_count; i++) {
+        const tune_record *bad = tuff__store_bad(self->request->stores[i], self->environment, self->key, candidate,
+                                                 self->request->generator);
+        if (tuff__record_bars(bad, self->request->generator)) {
             (void)snprintf(why, BARRED_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
             return false;
         }
     }
-    if (!self->question->is_usable || self->question->is_usable(candidate, self->question->state))
+    if (!self->request->is_usable || self->request->is_usable(candidate, self->request->state))
         return true;
     (void)snprintf(why, BARRED_SIZE, "%.150s", tuff_error());
     return false;
@@ -79,7 +79,7 @@ static const char *runnable(const lookup *self, const tune_record *record, char 
     return NULL;
 }
 
-static void serve(lookup *self, tune_tier tier, const char *candidate, const tune_record *record)
+static void set_result(lookup *self, tune_tier tier, const char *candidate, const tune_record *record)
 {
     self->out->tier = tier;
     self->out->candidate = candidate;
@@ -98,9 +98,9 @@ static const neighbour *neighbour_of(lookup *self, const tune_store *store, hash
     if (tuff__is_same_hash(environment, self->environment)) {
         out->like = LIKENESS_SAME;
     } else if (source && tuff__environment_parse(source, &parts) == TUFF_OK) {
-        out->like = tuff__environment_compare(self->question->environment, &parts);
-        if (parts.units > 0 && self->question->environment->units > 0)
-            out->apart = fabs(log2((double)parts.units / self->question->environment->units));
+        out->like = tuff__environment_compare(self->request->environment, &parts);
+        if (parts.units > 0 && self->request->environment->units > 0)
+            out->apart = fabs(log2((double)parts.units / self->request->environment->units));
     }
     return out;
 }
@@ -151,10 +151,10 @@ static void weigh_other_key(lookup *self, const tune_record *record, const neigh
 {
     tune_key key;
     if (from->like > LIKENESS_OTHER_DRIVER || tuff__key_parse(record->op, &key) != TUFF_OK ||
-        !tuff__key_is_alike(self->question->key, &key))
+        !tuff__key_is_alike(self->request->key, &key))
         return;
-    const double distance = tuff__key_distance(self->question->key, &key);
-    if (distance < 0 || key.alignment > self->question->key->alignment)
+    const double distance = tuff__key_distance(self->request->key, &key);
+    if (distance < 0 || key.alignment > self->request->key->alignment)
         return;
     if (from->like == LIKENESS_SAME && is_current(self, record) && (!self->nearest || distance < self->distance)) {
         self->nearest = record;
@@ -166,12 +166,12 @@ static void weigh_other_key(lookup *self, const tune_record *record, const neigh
 static void weigh_all(lookup *self)
 {
     neighbour room;
-    for (int i = 0; i < self->question->store_count; i++) {
+    for (int i = 0; i < self->request->store_count; i++) {
         const tune_record *record;
-        for (int at = 0; (record = tuff__store_next(self->question->stores[i], &at));) {
+        for (int at = 0; (record = tuff__store_next(self->request->stores[i], &at));) {
             if (record->kind != RECORD_WIN)
                 continue;
-            const neighbour *from = neighbour_of(self, self->question->stores[i], record->environment, &room);
+            const neighbour *from = neighbour_of(self, self->request->stores[i], record->environment, &room);
             if (tuff__is_same_hash(record->key, self->key))
                 weigh_same_key(self, record, from);
             else
@@ -185,13 +185,13 @@ static const tune_record *find_pin(lookup *self)
 {
     const tune_record *best = NULL, *record;
     neighbour room;
-    for (int i = 0; i < self->question->store_count; i++)
-        if ((record = tuff__store_pin(self->question->stores[i], self->environment, self->key)))
+    for (int i = 0; i < self->request->store_count; i++)
+        if ((record = tuff__store_pin(self->request->stores[i], self->environment, self->key)))
             return record;
-    for (int i = 0; i < self->question->store_count; i++)
-        for (int at = 0; (record = tuff__store_next(self->question->stores[i], &at));)
+    for (int i = 0; i < self->request->store_count; i++)
+        for (int at = 0; (record = tuff__store_next(self->request->stores[i], &at));)
             if (record->kind == RECORD_PIN && tuff__is_same_hash(record->key, self->key) &&
-                neighbour_of(self, self->question->stores[i], record->environment, &room)->like ==
+                neighbour_of(self, self->request->stores[i], record->environment, &room)->like ==
                     LIKENESS_OTHER_DRIVER &&
                 (!best || record->time > best->time))
                 best = record;
@@ -199,10 +199,10 @@ static const tune_record *find_pin(lookup *self)
 }
 
 /* A pin is meant, so that strikes do not undo it; one that no kernel can be made of does not stop the work. */
-static bool ask_override(lookup *self)
+static bool lookup_override(lookup *self)
 {
-    if (self->question->override_candidate) {
-        serve(self, TIER_OVERRIDE, self->question->override_candidate, NULL);
+    if (self->request->override_candidate) {
+        set_result(self, TIER_OVERRIDE, self->request->override_candidate, NULL);
         SAY(self, TIER_OVERRIDE, "the caller asks for it");
         return true;
     }
@@ -211,25 +211,25 @@ static bool ask_override(lookup *self)
         SAY(self, TIER_OVERRIDE, "no pin");
         return false;
     }
-    if (self->question->is_usable && !self->question->is_usable(pin->candidate, self->question->state)) {
+    if (self->request->is_usable && !self->request->is_usable(pin->candidate, self->request->state)) {
         SAY(self, TIER_OVERRIDE, "the pin cannot be used: %.200s", tuff_error());
         self->out->ignores_pin = true;
         return false;
     }
-    serve(self, TIER_OVERRIDE, pin->candidate, pin);
+    set_result(self, TIER_OVERRIDE, pin->candidate, pin);
     SAY(self, TIER_OVERRIDE, "pinned by %.40s", pin->reason[0] ? pin->reason : "hand");
     return true;
 }
 
 /* The manifest's word is the last: where it has none, or none that can be used, the default must not pass for it. */
-static void ask_manifest(lookup *self)
+static void lookup_manifest(lookup *self)
 {
-    const tune_record *pin = tuff__store_pin(self->question->manifest, self->environment, self->key);
+    const tune_record *pin = tuff__store_pin(self->request->manifest, self->environment, self->key);
     const bool is_old =
-        pin && pin->generator[0] && self->question->generator && strcmp(pin->generator, self->question->generator) != 0;
+        pin && pin->generator[0] && self->request->generator && strcmp(pin->generator, self->request->generator) != 0;
     if (pin && !is_old &&
-        (!self->question->is_usable || self->question->is_usable(pin->candidate, self->question->state))) {
-        serve(self, TIER_OVERRIDE, pin->candidate, pin);
+        (!self->request->is_usable || self->request->is_usable(pin->candidate, self->request->state))) {
+        set_result(self, TIER_OVERRIDE, pin->candidate, pin);
         SAY(self, TIER_OVERRIDE, "locked by the manifest");
         return;
     }
@@ -237,7 +237,7 @@ static void ask_manifest(lookup *self)
     self->out->deviates = true;
     if (is_old)
         SAY(self, TIER_OVERRIDE, "the manifest was made for other kernel texts (%.32s, today's are %.32s)",
-            pin->generator, self->question->generator);
+            pin->generator, self->request->generator);
     else if (pin)
         SAY(self, TIER_OVERRIDE, "the manifest's candidate cannot be used: %.190s", tuff_error());
     else
@@ -248,9 +248,9 @@ static void ask_manifest(lookup *self)
 static const tune_record *find_same(const lookup *self)
 {
     const tune_record *first = NULL;
-    for (int i = 0; i < self->question->store_count; i++) {
+    for (int i = 0; i < self->request->store_count; i++) {
         const tune_record *win =
-            tuff__store_win(self->question->stores[i], self->environment, self->key, self->question->generator);
+            tuff__store_win(self->request->stores[i], self->environment, self->key, self->request->generator);
         if (win && (is_current(self, win) || tuff__record_is_seed(win)))
             return win;
         first = first ? first : win;
@@ -265,7 +265,7 @@ static const char *origin_of(const tune_record *win)
                                                 : "measured here";
 }
 
-static bool ask_same(lookup *self)
+static bool lookup_same(lookup *self)
 {
     char why[BARRED_SIZE];
     const tune_record *win = find_same(self);
@@ -278,12 +278,12 @@ static bool ask_same(lookup *self)
     } else if (!is_current(self, win)) {
         self->out->miss = MISS_OLD_TEXTS;
         SAY(self, TIER_SAME, "the winner was measured with other kernel texts (%.32s, today's are %.32s)",
-            win->generator[0] ? win->generator : "unnamed", self->question->generator);
+            win->generator[0] ? win->generator : "unnamed", self->request->generator);
     } else {
         const char *candidate = runnable(self, win, why);
         self->out->miss = candidate ? MISS_NONE : MISS_UNUSABLE;
         if (candidate)
-            serve(self, TIER_SAME, candidate, win);
+            set_result(self, TIER_SAME, candidate, win);
         if (!candidate)
             SAY(self, TIER_SAME, "neither the winner (%s) nor a runner-up may run", why);
         else if (candidate != win->candidate)
@@ -295,7 +295,7 @@ static bool ask_same(lookup *self)
     return false;
 }
 
-static bool ask_driver(lookup *self)
+static bool lookup_driver(lookup *self)
 {
     char why[BARRED_SIZE];
     const tune_record *win = self->other_driver;
@@ -307,11 +307,11 @@ static bool ask_driver(lookup *self)
     else
         SAY(self, TIER_DRIVER, "measured under another driver: to be raced again");
     if (candidate)
-        serve(self, TIER_DRIVER, candidate, win);
+        set_result(self, TIER_DRIVER, candidate, win);
     return candidate != NULL;
 }
 
-static bool ask_nearest(lookup *self)
+static bool lookup_nearest(lookup *self)
 {
     char why[BARRED_SIZE];
     const tune_record *win = self->nearest;
@@ -323,13 +323,13 @@ static bool ask_nearest(lookup *self)
     else
         SAY(self, TIER_NEAREST, "measured for %.200s", win->op);
     if (candidate)
-        serve(self, TIER_NEAREST, candidate, win);
+        set_result(self, TIER_NEAREST, candidate, win);
     return candidate != NULL;
 }
 
 static void offer(lookup *self, const char *candidate)
 {
-    tune_answer *out = self->out;
+    tune_lookup_result *out = self->out;
     char why[BARRED_SIZE];
     for (int i = 0; i < out->seed_count; i++)
         if (strcmp(out->seeds[i], candidate) == 0)
@@ -338,9 +338,9 @@ static void offer(lookup *self, const char *candidate)
         out->seeds[out->seed_count++] = candidate;
 }
 
-static void ask_rest(lookup *self)
+static void lookup_rest(lookup *self)
 {
-    tune_answer *out = self->out;
+    tune_lookup_result *out = self->out;
     for (int i = 0; i < self->seed_count; i++) {
         const seed *one = &self->seeds[i];
         offer(self, one->record->candidate);
@@ -349,12 +349,12 @@ static void ask_rest(lookup *self)
                 offer(self, one->record->runners_up[k]);
     }
     const int seeds = out->seed_count;
-    for (int i = 0; i < self->question->portfolio_count; i++)
-        offer(self, self->question->portfolio[i]);
+    for (int i = 0; i < self->request->portfolio_count; i++)
+        offer(self, self->request->portfolio[i]);
     if (out->tier < TIER_SEED)
         return;
     out->candidate = "";
-    out->tier = seeds > 0 ? TIER_SEED : self->question->portfolio_count > 0 ? TIER_PORTFOLIO : TIER_DEFAULT;
+    out->tier = seeds > 0 ? TIER_SEED : self->request->portfolio_count > 0 ? TIER_PORTFOLIO : TIER_DEFAULT;
     if (seeds > 0) {
         out->record = self->seeds[0].record;
         SAY(self, TIER_SEED, "%d to begin a search with; the default until it is done", seeds);
@@ -363,31 +363,31 @@ static void ask_rest(lookup *self)
     SAY(self, TIER_SEED, "no winner of this key on a device that is alike");
     if (out->tier == TIER_PORTFOLIO)
         SAY(self, TIER_PORTFOLIO, "%d candidates to begin a search with; the default until it is done",
-            self->question->portfolio_count);
+            self->request->portfolio_count);
     else
         SAY(self, TIER_PORTFOLIO, "none is known for the family");
     if (out->tier == TIER_DEFAULT)
         SAY(self, TIER_DEFAULT, "what lowering takes by itself");
 }
 
-void tuff__tune_lookup(const tune_question *question, tune_answer *out)
+void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *out)
 {
-    const char *environment = ENVIRONMENT_TEXT(question->environment);
-    lookup self = {.question = question, .out = out, .key = tuff__key_hash(question->key)};
+    const char *environment = ENVIRONMENT_TEXT(request->environment);
+    lookup self = {.request = request, .out = out, .key = tuff__key_hash(request->key)};
     self.environment = tuff__hash_text(environment);
-    *out = (tune_answer){.tier = TIER_DEFAULT, .candidate = ""};
-    if (question->manifest) {
-        ask_manifest(&self);
+    *out = (tune_lookup_result){.tier = TIER_DEFAULT, .candidate = ""};
+    if (request->manifest) {
+        lookup_manifest(&self);
         return;
     }
-    if (ask_override(&self) || ask_same(&self))
+    if (lookup_override(&self) || lookup_same(&self))
         return;
-    if (question->only_same) {
+    if (request->only_same) {
         SAY(&self, TIER_DEFAULT, "what lowering takes by itself: nothing else is asked");
         return;
     }
     weigh_all(&self);
-    if (!ask_driver(&self))
-        (void)ask_nearest(&self);
-    ask_rest(&self);
+    if (!lookup_driver(&self))
+        (void)lookup_nearest(&self);
+    lookup_rest(&self);
 }

@@ -1,4 +1,4 @@
-/* Lookup: which candidate a task runs with, by what stores remember. A pure function of its question: it reads stores
+/* Lookup: which candidate a task runs with, by what stores remember. A pure function of its request: it reads stores
    and changes nothing. autotune/session.c calls it for every key of a graph.
 
    The tiers, in the order in which they are tried:
@@ -32,7 +32,7 @@ typedef enum tune_tier {
 } tune_tier;
 const char *tuff__tier_text(tune_tier tier); /* "override" */
 
-typedef struct tune_question {
+typedef struct tune_lookup_request {
     const tune_key *key;
     const tune_environment *environment;
     const char *generator;           /* of today's kernels (kernel_hash.h); NULL: any */
@@ -45,7 +45,7 @@ typedef struct tune_question {
     int portfolio_count;
     bool (*is_usable)(const char *candidate, void *state); /* NULL: all are */
     void *state;
-} tune_question;
+} tune_lookup_request;
 
 enum { TUNE_SEEDS = 8, TUNE_REASON_SIZE = 256 };
 
@@ -58,18 +58,18 @@ typedef enum tune_miss {
     MISS_UNUSABLE = 1 + TUFF_TUNE_MISS_UNUSABLE
 } tune_miss;
 
-typedef struct tune_answer {
+typedef struct tune_lookup_result {
     tune_tier tier;            /* the first that has something */
     bool deviates;             /* the manifest has no usable entry: see why[TIER_OVERRIDE] */
     bool ignores_pin;          /* no kernel can be made of the pin: see why[TIER_OVERRIDE] */
     tune_miss miss;            /* NONE at T0 and T1 */
-    const char *candidate;     /* to run with at once: "" (the default) below T3. Owned by the question or a store */
+    const char *candidate;     /* to run with at once: "" (the default) below T3. Owned by the request or a store */
     const tune_record *record; /* of the candidate or the best seed; NULL: of neither */
     const char *seeds[TUNE_SEEDS]; /* for a search, best first, portfolio included; no duplicates, no "" */
     int seed_count;
     char why[TIER_COUNT][TUNE_REASON_SIZE]; /* why each tier up to `tier` was taken or not; "" below */
-} tune_answer;
+} tune_lookup_result;
 
-void tuff__tune_lookup(const tune_question *question, tune_answer *out);
+void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *out);
 
 #endif

@@ -102,7 +102,7 @@ void tuff__worker_end(worker *self)
     (void)reap(self, at_once);
 }
 
-static void hear_stats(worker *self, byte_reader *from, tuff_tune_stats *out)
+static void read_stats(worker *self, byte_reader *from, tuff_tune_stats *out)
 {
     size_t size;
     const void *found = tuff__take_bytes(from, &size);
@@ -124,7 +124,7 @@ static tuff_status answer(const worker *self, bool yes)
     return status;
 }
 
-static tuff_status hear_log(byte_reader *from)
+static tuff_status read_log(byte_reader *from)
 {
     char line[TUFF_ERROR_SIZE * 2];
     const int level = tuff__take_below(from, TUFF_LOG_DEBUG + 1);
@@ -166,7 +166,7 @@ static tuff_status receive(worker *self, ipc_kind *kind)
         byte_reader from = tuff__ipc_reader(&self->in);
         *kind = self->in.kind;
         if (*kind == IPC_LOG)
-            TRY(hear_log(&from));
+            TRY(read_log(&from));
         else if (*kind == IPC_PROGRESS)
             TRY(tell_progress(self, &from));
         else if (*kind == IPC_YIELD)
@@ -193,7 +193,7 @@ static tuff_status let_wait(worker *self, byte_reader *from)
     tuff_tune_stats now;
     const uint64_t before = self->session->begin;
     const bool is_between = tuff__take_bool(from);
-    hear_stats(self, from, &now);
+    read_stats(self, from, &now);
     TRY(tuff__reader_status(from, "the worker's stats"));
     if (is_between)
         publish(self);
@@ -374,7 +374,7 @@ static tuff_status take_measured(worker *self, tuning_task *task, byte_reader *f
     const bool was_measured = tuff__take_bool(from);
     const int tier = tuff__take_below(from, TIER_DEFAULT + 1);
     tuff__take_text(from, candidate, sizeof candidate);
-    hear_stats(self, from, &now);
+    read_stats(self, from, &now);
     TRY(tuff__reader_status(from, "what the worker found"));
     TRY(tuff__config_parse(candidate, &chosen));
     task->chosen = chosen;
@@ -511,7 +511,7 @@ static tuff_status take_report(worker *self, byte_reader *from, report *out)
     out->status = (tuff_status)tuff__take_u32(from);
     tuff__take_text(from, out->error, sizeof out->error);
     out->lost = tuff__take_bool(from);
-    hear_stats(self, from, &out->stats);
+    read_stats(self, from, &out->stats);
     out->count = tuff__take_count(from, LEAST);
     out->all = tuff__calloc((size_t)out->count + 1, sizeof *out->all);
     if (out->all == NULL)

@@ -22,6 +22,7 @@ static void pose_as_gpu(tuff_device *device)
     as.local_memory_size = 65536;
     as.vector_width = 1;
     as.loop_limit = 0;
+    as.local_is_global = false;
     as.max_binding = (uint64_t)1 << 30;
     as.subgroup_size = as.proved_subgroup_size = 32;
     as.subgroup_shuffle = as.narrow_storage = as.proved_narrow_storage = true;

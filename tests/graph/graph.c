@@ -15,7 +15,7 @@
 #include "tuff/nn.h"
 
 #define S(...) TUFF_SHAPE(__VA_ARGS__)
-#define MOST 64
+#define MAX_ELEMENTS 64
 
 static tuff_device *device;
 
@@ -38,7 +38,7 @@ static void evaluate(tuff_tensor *tensor, double *out)
     tuff_output(graph, "result", tensor);
     if (tuff_graph_status(graph) != TUFF_OK)
         fail_msg("%s", tuff_graph_error(graph));
-    assert_true(tuff_shape_count(tuff_tensor_shape(tensor)) <= MOST);
+    assert_true(tuff_shape_count(tuff_tensor_shape(tensor)) <= MAX_ELEMENTS);
     assert_int_equal(tuff__reference_create(graph, &plan), TUFF_OK);
     assert_int_equal(tuff__reference_run(plan), TUFF_OK);
     assert_int_equal(tuff__reference_read_double(plan, "result", out), TUFF_OK);
@@ -47,7 +47,7 @@ static void evaluate(tuff_tensor *tensor, double *out)
 
 static void expect(tuff_tensor *tensor, const double *wanted, int count)
 {
-    double got[MOST];
+    double got[MAX_ELEMENTS];
     assert_int_equal(tuff_shape_count(tuff_tensor_shape(tensor)), count);
     evaluate(tensor, got);
     for (int i = 0; i < count; i++)
@@ -360,7 +360,7 @@ static void narrow_floats_convert_both_ways(void **state)
 static void random_numbers_are_threefry(void **state)
 {
     (void)state;
-    double values[MOST];
+    double values[MAX_ELEMENTS];
     evaluate(tuff_random(new_graph(), S(3)), values);
     assert_true(values[0] == (double)(0x6b200159u >> 8) / 16777216);
     assert_true(values[1] != values[0] && values[1] >= 0 && values[1] < 1);

@@ -260,6 +260,31 @@ static void check_device(tuff_device *device)
     }
 }
 
+/* What GPUs get: large blocks where one unit has them all to itself, small ones where many share them. */
+static void check_gpu_kernels(tuff_device *device)
+{
+    const tuff_device_info info = device->info;
+    device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        const uint32_t units = drawn_turn("units", i, 2) == 0 ? 1 : 32;
+        if (!is_its_turn(device, i) || (!is_thorough() && drawn_turn("kernels of GPUs", i, 3) != 0))
+            continue;
+        for (uint32_t k = 1; k <= 32; k *= 32) {
+            device->info.compute_units = k;
+            if (is_thorough() || k == units)
+                try_case(device, info.name, &cases[i], drawn_turn("epilogue", i, 2) == 0,
+                         drawn_turn("array", i, 2) == 0, NULL);
+        }
+    }
+    device->info = info;
+}
+
+static void kernels_of_gpus_are_right(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_gpu_kernels);
+}
+
 /* A weight for all of a batch, two products of one operand with itself, and what follows in kernels of their own. */
 static void check_chain(tuff_graph *graph, tuff_plan **plan)
 {
@@ -439,7 +464,10 @@ static void every_shape_is_right(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_infinity_meets_a_zero), cmocka_unit_test(every_shape_is_right),
-        cmocka_unit_test(subgroups_are_right_too), cmocka_unit_test(a_library_is_right_too)};
+        cmocka_unit_test(no_infinity_meets_a_zero),
+        cmocka_unit_test(every_shape_is_right),
+        cmocka_unit_test(kernels_of_gpus_are_right),
+        cmocka_unit_test(subgroups_are_right_too),
+        cmocka_unit_test(a_library_is_right_too)};
     return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);
 }

@@ -422,7 +422,7 @@ static void check_emulated(tuff_device *device)
         return;
     for (int i = 0; i < UNITS; i++)
         if ((all_units[i].instructions == NULL) == takes_glsl &&
-            (is_thorough() || !takes_glsl || drawn_turn("shape", i, 2) == 0))
+            (is_thorough() || drawn_turn("shape", i, 2) == 0))
             try_units(device, &all_units[i], drawn_turn("case", i, CASES));
 }
 

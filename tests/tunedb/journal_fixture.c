@@ -117,7 +117,7 @@ void die(journal_phase entered, journal_phase moved, bool leave)
 void craft(const char *name, const journal_owner *owner, bool locked, journal_phase phase)
 {
     char path[64];
-    static journal_place whole[JOURNAL_PLACES];
+    static journal_slot whole[JOURNAL_PLACES];
     journal_page *page = &whole[0].page;
     memset(whole, 0, sizeof whole);
     memcpy(page->magic, JOURNAL_MAGIC, sizeof page->magic);
@@ -142,11 +142,11 @@ journal_owner dead_owner(void)
     return owner;
 }
 
-journal_place *craft_dead(journal_phase phase, size_t *size)
+journal_slot *craft_dead(journal_phase phase, size_t *size)
 {
     const journal_owner owner = dead_owner();
     craft("dead.1.2", &owner, true, phase);
-    journal_place *whole = (journal_place *)(void *)scratch_read("inflight/dead.1.2", size);
+    journal_slot *whole = (journal_slot *)(void *)scratch_read("inflight/dead.1.2", size);
     assert_non_null(whole);
     return whole;
 }

@@ -36,7 +36,7 @@ void craft(const char *name, const journal_owner *owner, bool locked, journal_ph
 /* An owner like this process, but one that ended. */
 journal_owner dead_owner(void);
 /* Writes the journal of a dead process by the name dead.1.2, and reads it back to be changed; the caller frees it. */
-journal_place *craft_dead(journal_phase phase, size_t *size);
+journal_slot *craft_dead(journal_phase phase, size_t *size);
 
 /* Zeroed memory that a process shares with its children. */
 void *share_memory(size_t size);

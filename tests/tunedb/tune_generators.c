@@ -50,16 +50,16 @@ static bool is_choice(const char *candidate, void *state)
 /* What a build with these kernels is answered: the rows of its own winner, 0 where it has none. */
 static int ask(const tune_store *store, const char *generator)
 {
-    tune_answer answer;
-    tuff__tune_lookup(&(tune_question){.key = &fixture_product,
-                                       .environment = &fixture_board,
-                                       .generator = generator,
-                                       .stores = &store,
-                                       .store_count = 1,
-                                       .is_usable = is_choice},
-                      &answer);
+    tune_lookup_result result;
+    tuff__tune_lookup(&(tune_lookup_request){.key = &fixture_product,
+                                             .environment = &fixture_board,
+                                             .generator = generator,
+                                             .stores = &store,
+                                             .store_count = 1,
+                                             .is_usable = is_choice},
+                      &result);
     int rows = 0;
-    return answer.tier == TIER_SAME && sscanf(answer.candidate, "matmul_register.tile_rows=%d", &rows) == 1 ? rows : 0;
+    return result.tier == TIER_SAME && sscanf(result.candidate, "matmul_register.tile_rows=%d", &rows) == 1 ? rows : 0;
 }
 
 static int count(const tune_store *store)

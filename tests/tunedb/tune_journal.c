@@ -81,10 +81,10 @@ static void all_in_flight_are_told(void **state)
         journal *own;
         check(tuff__journal_open(scratch_folder(), &own) == TUFF_OK);
         for (int i = 1; i < JOURNAL_PLACES; i++)
-            check(tuff__journal_enter_place(own, i, JOURNAL_COMPILE, "device x", "matmul 8x8", "map.local_size=4",
-                                            true) == TUFF_OK);
+            check(tuff__journal_acquire_slot(own, i, JOURNAL_COMPILE, "device x", "matmul 8x8", "map.local_size=4",
+                                             true) == TUFF_OK);
         check(tuff__journal_enter(own, JOURNAL_BENCH, "device x", "matmul 8x8", "", false) == TUFF_OK);
-        tuff__journal_leave_place(own, 2);
+        tuff__journal_release_slot(own, 2);
         (void)raise(SIGKILL);
     }
     killed(child);

@@ -68,7 +68,7 @@ static void a_damaged_place_spoils_no_other(void **state)
 {
     (void)state;
     size_t size;
-    journal_place *whole = craft_dead(JOURNAL_IDLE, &size);
+    journal_slot *whole = craft_dead(JOURNAL_IDLE, &size);
     for (int i = 1; i < JOURNAL_PLACES; i++) {
         journal_page *page = &whole[i].page;
         page->phase = JOURNAL_COMPILE;
@@ -96,7 +96,7 @@ static void an_older_journal_is_read(void **state)
 {
     (void)state;
     size_t size;
-    journal_place *whole = craft_dead(JOURNAL_BENCH, &size);
+    journal_slot *whole = craft_dead(JOURNAL_BENCH, &size);
     memcpy(whole->page.magic, JOURNAL_MAGIC_ALONE, sizeof whole->page.magic);
     scratch_write("inflight/dead.1.2", whole, JOURNAL_PAGE);
     assert_counts(recover(), 0, 0, 0, 1);

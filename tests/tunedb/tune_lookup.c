@@ -24,7 +24,7 @@ typedef struct scene {
     tune_environment here;
     tune_key key;
     tune_store *ours, *shipped;
-    tune_answer answer;
+    tune_lookup_result result;
 } scene;
 
 static bool is_choice(const char *candidate, void *state)
@@ -86,26 +86,26 @@ static void ask(scene *self)
 {
     static const char *const portfolio[] = {"matmul_register.tile_rows=4", "matmul_register.tile_rows=16"};
     const tune_store *const stores[] = {self->ours, self->shipped};
-    tuff__tune_lookup(&(tune_question){.key = &self->key,
-                                       .environment = &self->here,
-                                       .generator = "today",
-                                       .stores = stores,
-                                       .store_count = 2,
-                                       .portfolio = portfolio,
-                                       .portfolio_count = 2,
-                                       .is_usable = is_choice},
-                      &self->answer);
+    tuff__tune_lookup(&(tune_lookup_request){.key = &self->key,
+                                             .environment = &self->here,
+                                             .generator = "today",
+                                             .stores = stores,
+                                             .store_count = 2,
+                                             .portfolio = portfolio,
+                                             .portfolio_count = 2,
+                                             .is_usable = is_choice},
+                      &self->result);
     for (int tier = 0; tier < TIER_COUNT; tier++)
-        assert_int_equal(self->answer.why[tier][0] != 0, tier <= (int)self->answer.tier);
+        assert_int_equal(self->result.why[tier][0] != 0, tier <= (int)self->result.tier);
 }
 
 static void expect(scene *self, tune_tier tier, const char *candidate, const char *why)
 {
     ask(self);
-    assert_int_equal(self->answer.tier, tier);
-    assert_string_equal(self->answer.candidate, candidate);
-    if (!strstr(self->answer.why[tier], why))
-        fail_msg("\"%s\" lacks \"%s\"", self->answer.why[tier], why);
+    assert_int_equal(self->result.tier, tier);
+    assert_string_equal(self->result.candidate, candidate);
+    if (!strstr(self->result.why[tier], why))
+        fail_msg("\"%s\" lacks \"%s\"", self->result.why[tier], why);
 }
 
 #define ROWS(n) "matmul_register.tile_rows=" #n
@@ -118,21 +118,21 @@ static void tiers_are_asked_in_order(void **state)
     tune_environment other = fixture_board;
     tune_key near = fixture_product;
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
-    assert_int_equal(now.answer.seed_count, 2);
+    assert_int_equal(now.result.seed_count, 2);
 
     snprintf(other.device, sizeof other.device, "AMD Radeon (RADV GFX1100)");
     snprintf(other.backend, sizeof other.backend, "vulkan");
     other.units = 48;
     put_win(now.shipped, &other, &fixture_product, ROWS(5));
     expect(&now, TIER_SEED, "", "1 to begin");
-    assert_string_equal(now.answer.seeds[0], ROWS(5));
-    assert_int_equal(now.answer.seed_count, 3);
+    assert_string_equal(now.result.seeds[0], ROWS(5));
+    assert_int_equal(now.result.seed_count, 3);
 
     near.dims[1] = 4096;
     near.alignment = 8;
     put_win(now.ours, &fixture_board, &near, ROWS(6));
     expect(&now, TIER_NEAREST, ROWS(6), "1024x4096x768");
-    assert_string_equal(now.answer.seeds[0], ROWS(5)); /* the same key elsewhere before another key here */
+    assert_string_equal(now.result.seeds[0], ROWS(5)); /* the same key elsewhere before another key here */
 
     other = fixture_board;
     snprintf(other.driver, sizeof other.driver, "AMD-APP 23.0");
@@ -154,16 +154,16 @@ static void tiers_are_asked_in_order(void **state)
 static void the_default_is_always_there(void **state)
 {
     (void)state;
-    tune_answer answer;
-    tuff__tune_lookup(&(tune_question){.key = &fixture_product, .environment = &fixture_board}, &answer);
-    assert_int_equal(answer.tier, TIER_DEFAULT);
-    assert_string_equal(answer.candidate, "");
-    assert_int_equal(answer.seed_count, 0);
+    tune_lookup_result result;
+    tuff__tune_lookup(&(tune_lookup_request){.key = &fixture_product, .environment = &fixture_board}, &result);
+    assert_int_equal(result.tier, TIER_DEFAULT);
+    assert_string_equal(result.candidate, "");
+    assert_int_equal(result.seed_count, 0);
     tuff__tune_lookup(
-        &(tune_question){.key = &fixture_product, .environment = &fixture_board, .override_candidate = ROWS(3)},
-        &answer);
-    assert_int_equal(answer.tier, TIER_OVERRIDE);
-    assert_string_equal(answer.candidate, ROWS(3));
+        &(tune_lookup_request){.key = &fixture_product, .environment = &fixture_board, .override_candidate = ROWS(3)},
+        &result);
+    assert_int_equal(result.tier, TIER_OVERRIDE);
+    assert_string_equal(result.candidate, ROWS(3));
 }
 
 static void what_may_not_run_is_passed_over(void **state)
@@ -182,17 +182,17 @@ static void what_may_not_run_is_passed_over(void **state)
     expect(&now, TIER_SAME, ROWS(6), "because of the winner: crash in first-run");
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
-    assert_non_null(strstr(now.answer.why[TIER_SAME], "nor a runner-up may run"));
-    assert_int_equal(now.answer.miss, MISS_UNUSABLE);
+    assert_non_null(strstr(now.result.why[TIER_SAME], "nor a runner-up may run"));
+    assert_int_equal(now.result.miss, MISS_UNUSABLE);
 
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(4)));
     ask(&now);
-    assert_int_equal(now.answer.seed_count, 1); /* one of the portfolio is barred too */
+    assert_int_equal(now.result.seed_count, 1); /* one of the portfolio is barred too */
 
     put(now.ours, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "matmul_register.tile_rows=4000"));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
-    assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "cannot be used"));
-    assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "tile_rows=4000"));
+    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "cannot be used"));
+    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "tile_rows=4000"));
     end(&now);
 }
 
@@ -215,7 +215,7 @@ static void what_may_be_right_again_runs(void **state)
     bad.reason = "crash";
     put(now.ours, &fixture_board, bad);
     ask(&now);
-    assert_int_equal(now.answer.miss, MISS_UNUSABLE);
+    assert_int_equal(now.result.miss, MISS_UNUSABLE);
     end(&now);
 }
 
@@ -256,11 +256,11 @@ static void runners_up_are_seeds(void **state)
     win.runners_up[2] = ROWS(7);
     put(now.ours, &other, win);
     ask(&now);
-    assert_int_equal(now.answer.tier, TIER_SEED);
-    assert_string_equal(now.answer.seeds[0], ROWS(8));
-    assert_string_equal(now.answer.seeds[1], ROWS(6));
-    assert_string_equal(now.answer.seeds[2], ROWS(7));
-    assert_int_equal(now.answer.seed_count, 5);
+    assert_int_equal(now.result.tier, TIER_SEED);
+    assert_string_equal(now.result.seeds[0], ROWS(8));
+    assert_string_equal(now.result.seeds[1], ROWS(6));
+    assert_string_equal(now.result.seeds[2], ROWS(7));
+    assert_int_equal(now.result.seed_count, 5);
     end(&now);
 }
 
@@ -274,9 +274,9 @@ static void seeds_are_no_answers(void **state)
     win.source = "seed";
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
-    assert_non_null(strstr(now.answer.why[TIER_SAME], "seed only"));
-    assert_int_equal(now.answer.miss, MISS_SEED);
-    assert_string_equal(now.answer.seeds[0], ROWS(8));
+    assert_non_null(strstr(now.result.why[TIER_SAME], "seed only"));
+    assert_int_equal(now.result.miss, MISS_SEED);
+    assert_string_equal(now.result.seeds[0], ROWS(8));
     end(&now);
 
     begin(&now);
@@ -284,8 +284,8 @@ static void seeds_are_no_answers(void **state)
     win.generator = "older";
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
-    assert_non_null(strstr(now.answer.why[TIER_SAME], "other kernel texts (older, today's are today)"));
-    assert_int_equal(now.answer.miss, MISS_OLD_TEXTS);
+    assert_non_null(strstr(now.result.why[TIER_SAME], "other kernel texts (older, today's are today)"));
+    assert_int_equal(now.result.miss, MISS_OLD_TEXTS);
     end(&now);
 }
 
@@ -301,27 +301,27 @@ static void a_manifest_is_the_last_word(void **state)
     put(now.shipped, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, ROWS(5)));
     tune_environment other = fixture_board;
     snprintf(other.driver, sizeof other.driver, "AMD-APP 23.0");
-    tune_question question = {.key = &now.key,
-                              .environment = &fixture_board,
-                              .manifest = now.shipped,
-                              .override_candidate = ROWS(4),
-                              .stores = (const tune_store *const[]){now.ours},
-                              .store_count = 1,
-                              .is_usable = is_choice};
-    tuff__tune_lookup(&question, &now.answer);
-    assert_int_equal(now.answer.tier, TIER_OVERRIDE);
-    assert_false(now.answer.deviates);
-    assert_string_equal(now.answer.candidate, ROWS(5));
-    question.environment = &other;
-    tuff__tune_lookup(&question, &now.answer);
-    assert_true(now.answer.deviates);
-    assert_string_equal(now.answer.candidate, "");
-    assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "does not have the key"));
-    question.environment = &fixture_board;
+    tune_lookup_request request = {.key = &now.key,
+                                   .environment = &fixture_board,
+                                   .manifest = now.shipped,
+                                   .override_candidate = ROWS(4),
+                                   .stores = (const tune_store *const[]){now.ours},
+                                   .store_count = 1,
+                                   .is_usable = is_choice};
+    tuff__tune_lookup(&request, &now.result);
+    assert_int_equal(now.result.tier, TIER_OVERRIDE);
+    assert_false(now.result.deviates);
+    assert_string_equal(now.result.candidate, ROWS(5));
+    request.environment = &other;
+    tuff__tune_lookup(&request, &now.result);
+    assert_true(now.result.deviates);
+    assert_string_equal(now.result.candidate, "");
+    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "does not have the key"));
+    request.environment = &fixture_board;
     put(now.shipped, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "gone.tile=5"));
-    tuff__tune_lookup(&question, &now.answer);
-    assert_true(now.answer.deviates);
-    assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "no tunable is called 'gone.tile'"));
+    tuff__tune_lookup(&request, &now.result);
+    assert_true(now.result.deviates);
+    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "no tunable is called 'gone.tile'"));
     end(&now);
 }
 
@@ -386,7 +386,7 @@ static void the_best_seeds_are_kept(void **state)
     for (int i = 0; i < TUNE_SEEDS; i++) {
         char wanted[64];
         snprintf(wanted, sizeof wanted, "matmul_register.tile_rows=%d", 20 - i);
-        assert_string_equal(now.answer.seeds[i], wanted);
+        assert_string_equal(now.result.seeds[i], wanted);
     }
     end(&now);
 }
@@ -485,8 +485,8 @@ static void damage_gives_no_wrong_candidate(void **state)
         tuff__store_close(now.ours);
         assert_int_equal(tuff__store_load(scratch_path("damaged.jsonl"), &now.ours), TUFF_OK);
         ask(&now);
-        const char *got = now.answer.candidate;
-        assert_true(!got[0] || strcmp(got, now.answer.tier == TIER_SAME ? ROWS(8) : ROWS(7)) == 0);
+        const char *got = now.result.candidate;
+        assert_true(!got[0] || strcmp(got, now.result.tier == TIER_SAME ? ROWS(8) : ROWS(7)) == 0);
         hits += got[0] != 0;
     }
     assert_true(hits > (int)size); /* a damaged line costs itself alone */

@@ -66,11 +66,12 @@ static cli_end parse(int count, char **arguments, bench *self)
 {
     const cli_option options[] = {
         DEVICE_OPTION(&self->device_name),
-        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples of each contestant, taken in turns", 1, 1000, NULL},
+        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples of each implementation, taken in turns", 1, 1000,
+         NULL},
         {"--only", CLI_TEXTS, &self->wanted, "TEXT", "only works whose name contains TEXT; may be given several times",
          0, 0, NULL},
         {"--skip", CLI_TEXTS, &self->skipped, "TEXT",
-         "leave out contestants whose name contains TEXT, such as CLBlast; may be given several times", 0, 0, NULL},
+         "leave out implementations whose name contains TEXT, such as CLBlast; may be given several times", 0, 0, NULL},
         {"--quick", CLI_SWITCH, &self->quick, NULL, "small works and short samples: shows that it runs, not how fast",
          0, 0, NULL},
         JSON_OPTION(&self->json, "one object with every sample"),

@@ -1,5 +1,5 @@
-/* tuff bench: suites of works, each done by several contestants on the same inputs, round by round in turns, so that
-   whatever else the machine does meets all of them alike. bench.c is the verb, bench_measure.c the clock,
+/* tuff bench: suites of works, each done by several implementations on the same inputs, round by round in turns, so
+   that whatever else the machine does meets all of them alike. bench.c is the verb, bench_measure.c the clock,
    bench_report.c the tables; a suite is a file of its own that builds works and hands them to bench_do. */
 #ifndef TUFF_TOOLS_BENCH_BENCH_H
 #define TUFF_TOOLS_BENCH_BENCH_H
@@ -31,7 +31,7 @@ typedef enum bench_kind {
 } bench_kind;
 
 /* Somebody who does a work. */
-typedef struct bench_contestant {
+typedef struct bench_implementation {
     char name[64];
     bench_kind kind;
     double operations, bytes; /* of one run; those of the work where 0 */
@@ -44,9 +44,9 @@ typedef struct bench_contestant {
     int repeat, rounds;
     bench_sample *samples; /* one a round, per run */
     bench_figures figures;
-    double ratio;              /* its time over that of the first contestant, median of the rounds */
+    double ratio;              /* its time over that of the first implementation, median of the rounds */
     double of_flops, of_bytes; /* of the device's peak, median of the rounds; 0: not known */
-} bench_contestant;
+} bench_implementation;
 
 /* A number that belongs to a work but is no time: dispatches, bytes. */
 typedef struct bench_fact {
@@ -59,9 +59,9 @@ typedef struct bench_work {
     const char *suite;
     char name[64];
     double operations, bytes; /* of one run: floating-point operations; bytes that must move, each once */
-    bench_contestant items[BENCH_CONTESTANTS];
+    bench_implementation items[BENCH_CONTESTANTS];
     int count;
-    int64_t result_count; /* values that all contestants must agree about */
+    int64_t result_count; /* values that all implementations must agree about */
     double tolerance;     /* on them, relative to the largest; 0: 1e-4 */
     bench_fact facts[BENCH_FACTS];
     int fact_count;
@@ -77,7 +77,7 @@ typedef struct bench {
     const char *device_name, *markdown_path, *clblast_folder, *graph; /* graph: a file; NULL: none */
     int64_t round_count;
     bool quick, json;
-    tuning tune; /* of the contestants "tuff, tuned": none below TUFF_TUNE_QUICK */
+    tuning tune; /* of the implementations "tuff, tuned": none below TUFF_TUNE_QUICK */
     tuff_device *device;
     tuff_device_info info;
     struct bench_peak *flops, *copy; /* NULL on the reference device */
@@ -88,19 +88,19 @@ typedef struct bench {
     const char *last_suite;
 } bench;
 
-/* bench_measure.c: measures a work and reports it; frees its contestants, whatever the result. built: what building
+/* bench_measure.c: measures a work and reports it; frees its implementations, whatever the result. built: what building
    them answered; a failure there is handed on. */
 tuff_status bench_do(bench *self, bench_work *work, tuff_status built);
 /* Starts a work; false where --only leaves it out. */
 bool bench_begin(const bench *self, bench_work *work, const char *suite, const char *format, ...) PRINTF_LIKE(4, 5);
-/* A new contestant with a name, or NULL with a message where there is no room. */
-bench_contestant *bench_add(bench_work *work, bench_kind kind, const char *name);
+/* A new implementation with a name, or NULL with a message where there is no room. */
+bench_implementation *bench_add(bench_work *work, bench_kind kind, const char *name);
 void bench_add_fact(bench_work *work, const char *name, double value, const char *unit);
 /* The seconds that a sample is to take. */
 double bench_sample_seconds(const bench *self);
 
-/* Values in [-1, 1) that depend on nothing but seed and index, the same for every contestant; bench/peers has the same
-   function. */
+/* Values in [-1, 1) that depend on nothing but seed and index, the same for every implementation; bench/peers has
+   the same function. */
 float bench_value(uint32_t seed, int64_t index);
 void bench_fill(float *values, int64_t count, uint32_t seed);
 
@@ -109,7 +109,7 @@ void bench_report_begin(bench *self);
 void bench_report_work(bench *self, const bench_work *work);
 void bench_report_end(bench *self);
 
-/* bench_peak.c: the device's limits as contestants of every work. */
+/* bench_peak.c: the device's limits as implementations of every work. */
 tuff_status bench_peaks_create(bench *self);
 void bench_peaks_destroy(bench *self);
 tuff_status bench_peaks_add(bench *self, bench_work *work);
@@ -127,7 +127,7 @@ const char *bench_clblast_absence(const bench *self);
 /* bench_clblast.c: CLBlast gets the parameters that its tuners left in the folder. */
 tuff_status bench_clblast_tune(const bench *self, const char *folder);
 
-/* bench_peer.c: other programs as contestants. */
+/* bench_peer.c: other programs as implementations. */
 tuff_status bench_peers_start(bench *self);
 void bench_peers_end(bench *self);
 tuff_status bench_peers_add(bench *self, bench_work *work);

@@ -1,4 +1,5 @@
-/* OpenBLAS, or whatever BLAS is installed, as a contestant: opened at run time, its absence is said and no error. */
+/* OpenBLAS, or whatever BLAS is installed, as an implementation: opened at run time, its absence is said and no
+   error. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -104,7 +105,7 @@ tuff_status bench_blas_add(bench_work *work, const bench_product *product)
 {
     if (!find_blas())
         return TUFF_OK;
-    bench_contestant *item = bench_add(work, BENCH_PEER, find_blas()->name);
+    bench_implementation *item = bench_add(work, BENCH_PEER, find_blas()->name);
     blas_product *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
         return tuff_last_status();

@@ -102,7 +102,7 @@ static plain_gpt *create_plain(const bench_job *job)
 static tuff_status add_plain(bench *self, bench_work *work, const bench_job *job)
 {
     size_t size = 0;
-    bench_contestant *item = bench_add(work, BENCH_PEER, "plain C, OpenMP");
+    bench_implementation *item = bench_add(work, BENCH_PEER, "plain C, OpenMP");
     plain_training *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
         return tuff_last_status();
@@ -131,7 +131,7 @@ static double thread_seconds(void)
 
 static tuff_status add_host_time(const bench *self, bench_work *work, bench_training *training)
 {
-    const bench_contestant item = work->items[0];
+    const bench_implementation item = work->items[0];
     const int steps = self->quick ? 3 : 10;
     const double thread = thread_seconds();
     const uint64_t begin = tuff__nanoseconds();

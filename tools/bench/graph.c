@@ -1,6 +1,6 @@
-/* The graph of a file as a work: compiled as the file says, tuned, and unfused, on inputs and arrays of the same random
-   values. What contestants must agree about is the first float output of the first run: later runs go on from what the
-   earlier ones left in arrays. */
+/* The graph of a file as a work: compiled as the file says, tuned, and unfused, on inputs and arrays of the same
+   random values. What implementations must agree about is the first float output of the first run: later runs go on
+   from what the earlier ones left in arrays. */
 #include <math.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ static tuff_status first_run(bench_file *self)
 static tuff_status add_file(bench *self, bench_work *work, const char *name, const tuff_compile_options *options,
                             bench_file **out)
 {
-    bench_contestant *item = bench_add(work, BENCH_OURS, name);
+    bench_implementation *item = bench_add(work, BENCH_OURS, name);
     bench_file *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
         return tuff_last_status();

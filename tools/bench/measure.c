@@ -9,7 +9,7 @@
 #include "base/thread.h"
 #include "tools/bench/bench.h"
 
-/* A contestant whose run takes longer has fewer rounds. */
+/* A implementation whose run takes longer has fewer rounds. */
 #define SLOW_SECONDS 10.0
 #define SLOW_ROUNDS 3
 #define MAX_REPEATS 2000
@@ -42,14 +42,14 @@ bool bench_begin(const bench *self, bench_work *work, const char *suite, const c
     return self->wanted.count == 0;
 }
 
-bench_contestant *bench_add(bench_work *work, bench_kind kind, const char *name)
+bench_implementation *bench_add(bench_work *work, bench_kind kind, const char *name)
 {
     if (work->count == BENCH_CONTESTANTS) {
-        FAIL(TUFF_E_LIMIT, "bench: a work has at most %d contestants", BENCH_CONTESTANTS);
+        FAIL(TUFF_E_LIMIT, "bench: a work has at most %d implementations", BENCH_CONTESTANTS);
         return NULL;
     }
-    bench_contestant *item = &work->items[work->count++];
-    *item = (bench_contestant){.kind = kind};
+    bench_implementation *item = &work->items[work->count++];
+    *item = (bench_implementation){.kind = kind};
     snprintf(item->name, sizeof item->name, "%s", name);
     return item;
 }
@@ -83,7 +83,7 @@ static double processor_seconds(void)
     return (double)clock() / (double)CLOCKS_PER_SEC;
 }
 
-static tuff_status take(bench_contestant *item, int count, bench_sample *out)
+static tuff_status take(bench_implementation *item, int count, bench_sample *out)
 {
     bench_sample kept = {0};
     const double processor = processor_seconds();
@@ -98,7 +98,7 @@ static tuff_status take(bench_contestant *item, int count, bench_sample *out)
 
 /* The first run finds cold pages and compiles what a driver left for later; the next ones tell how many make a
    sample. */
-static tuff_status warm_up(const bench *self, bench_contestant *item)
+static tuff_status warm_up(const bench *self, bench_implementation *item)
 {
     bench_sample one;
     TRY(take(item, 1, &one));
@@ -113,7 +113,8 @@ static tuff_status warm_up(const bench *self, bench_contestant *item)
     return item->samples ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
-static tuff_status compare(const bench_work *work, const bench_contestant *item, const float *wanted, const float *got)
+static tuff_status compare(const bench_work *work, const bench_implementation *item, const float *wanted,
+                           const float *got)
 {
     const double tolerance = work->tolerance > 0 ? work->tolerance : 1e-4;
     double largest = 0, worst = 0;
@@ -131,9 +132,9 @@ static tuff_status compare(const bench_work *work, const bench_contestant *item,
 
 static tuff_status compare_all(const bench_work *work, float *wanted, float *got)
 {
-    const bench_contestant *first = NULL;
+    const bench_implementation *first = NULL;
     for (int i = 0; i < work->count; i++) {
-        const bench_contestant *item = &work->items[i];
+        const bench_implementation *item = &work->items[i];
         if (!item->read)
             continue;
         TRY(item->read(item->self, first ? got : wanted, work->result_count));
@@ -164,7 +165,7 @@ static tuff_status run_rounds(bench *self, bench_work *work)
 {
     for (int round = 0; round < self->round_count; round++)
         for (int i = 0; i < work->count; i++) {
-            bench_contestant *item = &work->items[round % 2 == 0 ? i : work->count - 1 - i];
+            bench_implementation *item = &work->items[round % 2 == 0 ? i : work->count - 1 - i];
             bench_sample ignored;
             if (round >= item->rounds)
                 continue;
@@ -192,7 +193,7 @@ static double quantile(const double *sorted, int count, double part)
     return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
 }
 
-static void summarize(bench_contestant *item, double *values)
+static void summarize(bench_implementation *item, double *values)
 {
     for (int i = 0; i < item->rounds; i++)
         values[i] = item->samples[i].processor;
@@ -208,7 +209,7 @@ static void summarize(bench_contestant *item, double *values)
 }
 
 /* The median over common rounds of item's seconds over other's. */
-static double ratio_of(const bench_contestant *item, const bench_contestant *other, double *values)
+static double ratio_of(const bench_implementation *item, const bench_implementation *other, double *values)
 {
     const int count = item->rounds < other->rounds ? item->rounds : other->rounds;
     for (int i = 0; i < count; i++)
@@ -217,21 +218,21 @@ static double ratio_of(const bench_contestant *item, const bench_contestant *oth
     return quantile(values, count, 0.5);
 }
 
-static double operations_of(const bench_work *work, const bench_contestant *item)
+static double operations_of(const bench_work *work, const bench_implementation *item)
 {
     return item->operations > 0 ? item->operations : work->operations;
 }
 
-static double bytes_of(const bench_work *work, const bench_contestant *item)
+static double bytes_of(const bench_work *work, const bench_implementation *item)
 {
     return item->bytes > 0 ? item->bytes : work->bytes;
 }
 
-static void relate(const bench_work *work, bench_contestant *item, double *values)
+static void relate(const bench_work *work, bench_implementation *item, double *values)
 {
     item->ratio = ratio_of(item, &work->items[0], values);
     for (int i = 0; i < work->count; i++) {
-        const bench_contestant *peak = &work->items[i];
+        const bench_implementation *peak = &work->items[i];
         if (peak->kind == BENCH_FLOPS)
             item->of_flops = operations_of(work, item) / peak->operations / ratio_of(item, peak, values);
         if (peak->kind == BENCH_BYTES)
@@ -252,7 +253,7 @@ static tuff_status evaluate(const bench *self, bench_work *work)
     return TUFF_OK;
 }
 
-static bool is_skipped(const bench *self, const bench_contestant *item)
+static bool is_skipped(const bench *self, const bench_implementation *item)
 {
     for (int i = 0; i < self->skipped.count; i++)
         if (strstr(item->name, self->skipped.items[i]))
@@ -265,7 +266,7 @@ static void leave_out(const bench *self, bench_work *work)
 {
     int kept = 1;
     for (int i = 1; i < work->count; i++) {
-        bench_contestant *item = &work->items[i];
+        bench_implementation *item = &work->items[i];
         if (!is_skipped(self, item))
             work->items[kept++] = *item;
         else if (item->destroy)

@@ -1,5 +1,5 @@
-/* The device's limits as contestants of every work: they take part in every round, so that the fraction of the peak is
-   of the peak at that time. */
+/* The device's limits as implementations of every work: they take part in every round, so that the fraction of the
+   peak is of the peak at that time. */
 #include "base/alloc.h"
 #include "device/device.h"
 #include "measure/peak.h"
@@ -55,7 +55,7 @@ tuff_status bench_peaks_add(bench *self, bench_work *work)
 {
     bench_peak *const peaks[] = {work->operations > 0 ? self->flops : NULL, work->bytes > 0 ? self->copy : NULL};
     for (int i = 0; i < 2; i++) {
-        bench_contestant *item = peaks[i] ? bench_add(work, peaks[i]->kind, peaks[i]->name) : NULL;
+        bench_implementation *item = peaks[i] ? bench_add(work, peaks[i]->kind, peaks[i]->name) : NULL;
         if (peaks[i] && !item)
             return tuff_last_status();
         if (!item)

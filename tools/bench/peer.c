@@ -1,4 +1,4 @@
-/* Another program as contestants of every work: --peer COMMAND starts it, and both sides talk in lines. "work SUITE
+/* Another program as implementations of every work: --peer COMMAND starts it, and both sides talk in lines. "work SUITE
    NAME" makes it prepare and warm up, and is answered by "names A|B", its ways to do the work, or by "names" where
    it has none; "run INDEX COUNT" is answered by the seconds and the processor seconds of COUNT runs; "end" frees the
    work. A line that starts with "error" ends the benchmark with the rest of it. The end of its input ends the
@@ -19,7 +19,7 @@ typedef struct bench_peer {
     FILE *to, *from;
     pid_t process;
     char line[1024];
-    int contestants; /* of the work in hand; the last to go ends it */
+    int implementations; /* of the work in hand; the last to go ends it */
 } bench_peer;
 
 typedef struct peer_contestant {
@@ -125,7 +125,7 @@ static tuff_status peer_run(void *object, int count, bench_sample *sample)
 static void peer_destroy(void *object)
 {
     peer_contestant *self = object;
-    if (self && --self->peer->contestants == 0)
+    if (self && --self->peer->implementations == 0)
         (void)ask(self->peer, "end\n"); /* a peer that fails here fails again when it is next asked */
     tuff__free(self);
 }
@@ -139,12 +139,12 @@ static tuff_status add_peer(bench_peer *peer, bench_work *work)
         return FAIL(TUFF_E_FORMAT, "--peer: \"%s\" are no names", peer->line);
     snprintf(names, sizeof names, "%s", peer->line + 5 + strspn(peer->line + 5, " "));
     for (char *name = strtok(names, "|"); name; name = strtok(NULL, "|")) {
-        bench_contestant *item = bench_add(work, BENCH_PEER, name);
+        bench_implementation *item = bench_add(work, BENCH_PEER, name);
         peer_contestant *made = item ? tuff__calloc(1, sizeof *made) : NULL;
         if (!made)
             return tuff_last_status();
         *made = (peer_contestant){.peer = peer, .index = index++};
-        peer->contestants++;
+        peer->implementations++;
         item->self = made;
         item->run = peer_run;
         item->destroy = peer_destroy;

@@ -1,4 +1,4 @@
-/* Plans as contestants. Operands get their values once; a run is a replay, and the wait comes after the last. */
+/* Plans as implementations. Operands get their values once; a run is a replay, and the wait comes after the last. */
 #include "tools/bench/plan.h"
 
 #include <string.h>
@@ -160,7 +160,7 @@ static tuff_status make(bench_plan *self, const tuff_compile_options *options, b
     return self->plan ? write_inputs(self) : tuff_last_status();
 }
 
-static tuff_status add(bench *self, bench_work *work, bench_contestant *item, const tuff_compile_options *options,
+static tuff_status add(bench *self, bench_work *work, bench_implementation *item, const tuff_compile_options *options,
                        bench_builder build, const void *problem)
 {
     bench_plan *made = item ? tuff__calloc(1, sizeof *made) : NULL;
@@ -222,7 +222,7 @@ tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder bu
 
 tuff_status bench_plan_facts(bench_work *work)
 {
-    const bench_contestant *item = &work->items[work->count - 1];
+    const bench_implementation *item = &work->items[work->count - 1];
     const bench_plan *made = item->self;
     tuff_plan_info info;
     char name[96];

@@ -1,4 +1,4 @@
-/* A plan as a contestant: its graph, its operands, its compilation. */
+/* A plan as an implementation: its graph, its operands, its compilation. */
 #ifndef TUFF_TOOLS_BENCH_PLAN_H
 #define TUFF_TOOLS_BENCH_PLAN_H
 
@@ -46,12 +46,12 @@ tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff
                            const void *problem);
 /* A fact: whether the two run other kernels. Where they do not, the ratio of their times is the noise of the run. */
 tuff_status bench_plan_compare(bench_work *work, const tuff_plan *baseline, const tuff_plan *tuned);
-/* The work tuned as --tune says, as "tuff, tuned"; adds nothing without --tune. The contestant before it is the same
-   untuned. */
+/* The work tuned as --tune says, as "tuff, tuned"; adds nothing without --tune. The implementation before it is the
+   same untuned. */
 tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder build, const void *problem);
 /* The work with its matmuls left to CLBlast, as a peer; adds nothing where that is absent. */
 tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder build, const void *problem);
-/* Facts about the plan of the last contestant that was added: dispatches, memory. */
+/* Facts about the plan of the last implementation that was added: dispatches, memory. */
 tuff_status bench_plan_facts(bench_work *work);
 /* "tuff", tuned where that is asked for, and unfused. */
 tuff_status bench_plan_add_both(bench *self, bench_work *work, bench_builder build, const void *problem);

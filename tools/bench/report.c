@@ -39,29 +39,30 @@ static const char *fact_text(const bench_fact *fact, char *buffer, size_t size)
 }
 #define FACT_TEXT(fact) fact_text((fact), (char[48]){0}, 48)
 
-static bool is_peak(const bench_contestant *item)
+static bool is_peak(const bench_implementation *item)
 {
     return item->kind == BENCH_FLOPS || item->kind == BENCH_BYTES;
 }
 
 /* What it did a second, in units of 1e9; 0 where a peak does not concern it. */
-static double rate_of(const bench_contestant *item, double of_item, double of_work, bench_kind other)
+static double rate_of(const bench_implementation *item, double of_item, double of_work, bench_kind other)
 {
     const double amount = of_item > 0 ? of_item : of_work;
     return item->kind == other ? 0 : amount / item->figures.median * 1e-9;
 }
 
-static double flops_of(const bench_work *work, const bench_contestant *item)
+static double flops_of(const bench_work *work, const bench_implementation *item)
 {
     return rate_of(item, item->operations, work->operations, BENCH_BYTES);
 }
 
-static double bytes_of(const bench_work *work, const bench_contestant *item)
+static double bytes_of(const bench_work *work, const bench_implementation *item)
 {
     return rate_of(item, item->bytes, work->bytes, BENCH_FLOPS);
 }
 
-/* The cells of a contestant's row: the fraction that limits the work, the ratio only where there is one to compare. */
+/* The cells of an implementation's row: the fraction that limits the work, the ratio only where there is one to
+   compare. */
 typedef struct cells {
     const char *ratio, *of_flops, *of_bytes;
     char ratio_text[32], flops_text[32], bytes_text[32];
@@ -69,7 +70,7 @@ typedef struct cells {
 
 static void fill_cells(const bench_work *work, int index, cells *out)
 {
-    const bench_contestant *item = &work->items[index];
+    const bench_implementation *item = &work->items[index];
     const bool peak = is_peak(item);
     out->ratio = number_text(index > 0 && !peak ? item->ratio : 0, 2, out->ratio_text, sizeof out->ratio_text);
     out->of_flops = number_text(peak ? 0 : item->of_flops, 2, out->flops_text, sizeof out->flops_text);
@@ -82,7 +83,7 @@ static void print_text(const bench *self, const bench_work *work)
         printf("\n%-32s %-26s %11s %11s %6s %11s %8s %7s %8s %7s %7s\n", work->suite, "who", "median", "least",
                "spread", "cpu time", "GFLOP/s", "of peak", "GB/s", "of copy", "ratio");
     for (int i = 0; i < work->count; i++) {
-        const bench_contestant *item = &work->items[i];
+        const bench_implementation *item = &work->items[i];
         cells row;
         fill_cells(work, i, &row);
         printf("%-32s %-26s %11s %11s %4.0f %% %11s %8s %7s %8s %7s %7s\n", i == 0 ? work->name : "", item->name,
@@ -105,7 +106,7 @@ static void write_markdown(const bench *self, const bench_work *work)
                 "|---|---|---|---|---|---|---|---|---|---|---|\n",
                 work->suite);
     for (int i = 0; i < work->count; i++) {
-        const bench_contestant *item = &work->items[i];
+        const bench_implementation *item = &work->items[i];
         cells row;
         fill_cells(work, i, &row);
         fprintf(out, "| %s | %s | %s | %s | %.0f %% | %s | %s | %s | %s | %s | %s |\n", i == 0 ? work->name : "",
@@ -118,7 +119,7 @@ static void write_markdown(const bench *self, const bench_work *work)
     fflush(out);
 }
 
-static void print_json_contestant(const bench_work *work, const bench_contestant *item, bool last)
+static void print_json_contestant(const bench_work *work, const bench_implementation *item, bool last)
 {
     static const char *const kinds[] = {"tuff", "peer", "peak", "peak"};
     printf("      {\"name\": ");
@@ -146,7 +147,7 @@ static void print_json(const bench *self, const bench_work *work)
         cli_print_json_text(work->facts[i].name);
         printf(": %.9g", work->facts[i].value);
     }
-    printf("},\n    \"contestants\": [\n");
+    printf("},\n    \"implementations\": [\n");
     for (int i = 0; i < work->count; i++)
         print_json_contestant(work, &work->items[i], i + 1 == work->count);
     printf("    ]}\n");

@@ -1,4 +1,4 @@
-/* Training steps as contestants: the tool's own model, optimizer and graph, so that the figure is that of tuff
+/* Training steps as implementations: the tool's own model, optimizer and graph, so that the figure is that of tuff
    train. */
 #include "tools/bench/training.h"
 
@@ -119,7 +119,7 @@ static tuff_status first_steps(bench_training *self)
 
 static bench_training *add(bench *self, bench_work *work, const bench_job *job, const char *name)
 {
-    bench_contestant *item = bench_add(work, BENCH_OURS, name);
+    bench_implementation *item = bench_add(work, BENCH_OURS, name);
     bench_training *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
         return NULL;

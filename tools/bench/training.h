@@ -1,11 +1,11 @@
-/* A training step of the tool's GPT as a contestant, or only the optimizer's part of it. */
+/* A training step of the tool's GPT as an implementation, or only the optimizer's part of it. */
 #ifndef TUFF_TOOLS_BENCH_TRAINING_H
 #define TUFF_TOOLS_BENCH_TRAINING_H
 
 #include "tools/bench/bench.h"
 #include "tools/model/model.h"
 
-/* Losses of the first steps, which contestants must agree about: gradients and updates are in the later ones. */
+/* Losses of the first steps, which implementations must agree about: gradients and updates are in the later ones. */
 #define BENCH_LOSSES 3
 
 /* A model and the windows that a step learns. */
@@ -37,7 +37,7 @@ bool bench_job_at(const bench *self, int index, bench_job *out);
 const char *bench_job_text(const bench_job *job, char *buffer, size_t size);
 #define JOB_TEXT(job) bench_job_text((job), (char[48]){0}, 48)
 tuff_optimizer_options bench_optimizer_options(void);
-/* The bytes that every contestant learns, i32 [batch, context + 1]; freed with tuff__free, NULL without memory. */
+/* The bytes that every implementation learns, i32 [batch, context + 1]; freed with tuff__free, NULL without memory. */
 int32_t *bench_windows(const bench_job *job, size_t *size);
 
 /* Adds a step of training; the first BENCH_LOSSES steps are done by then. */

@@ -31,18 +31,18 @@ static void print_record(const tune_record *record)
                record->reason[0] ? record->reason : "hand", AGE_TEXT(record->time));
 }
 
-static void print_now(const tune_answer *answer)
+static void print_now(const tune_lookup_result *result)
 {
-    printf("    now  T%d %s: %s", answer->tier, tuff__tier_text(answer->tier), answer->why[answer->tier]);
-    if (answer->tier > TIER_SAME && answer->why[TIER_SAME][0])
-        printf("; not T1: %s", answer->why[TIER_SAME]);
+    printf("    now  T%d %s: %s", result->tier, tuff__tier_text(result->tier), result->why[result->tier]);
+    if (result->tier > TIER_SAME && result->why[TIER_SAME][0])
+        printf("; not T1: %s", result->why[TIER_SAME]);
     putchar('\n');
 }
 
 static void show_in_store(const tuff_cache *cache, const cache_file *store, const cache_key *key)
 {
     const tune_record *record;
-    tune_answer answer;
+    tune_lookup_result result;
     printf("  %s%s\n", store->name, store->is_shipped ? ", shipped" : "");
     if (store->text[0])
         printf("    env  %s\n", store->text);
@@ -51,8 +51,8 @@ static void show_in_store(const tuff_cache *cache, const cache_file *store, cons
             print_record(record);
     if (!store->is_described)
         printf("    now  unused: the store does not say what it was measured on\n");
-    else if (tuff__cache_ask(cache, &store->environment, key->op, &answer) == TUFF_OK)
-        print_now(&answer);
+    else if (tuff__cache_lookup(cache, &store->environment, key->op, &result) == TUFF_OK)
+        print_now(&result);
     else
         printf("    now  unused: the key is of another version\n");
 }
@@ -60,18 +60,18 @@ static void show_in_store(const tuff_cache *cache, const cache_file *store, cons
 static json_t *json_in_store(const tuff_cache *cache, const cache_file *store, const cache_key *key)
 {
     const tune_record *record;
-    tune_answer answer;
+    tune_lookup_result result;
     json_t *records = json_array();
     for (int at = 0; (record = tuff__store_next(store->store, &at));)
         if (record->kind != RECORD_ENVIRONMENT && tuff__is_same_hash(record->key, key->hash))
             (void)json_array_append_new(records, cache_json_record(record));
     json_t *out = json_pack("{s:o, s:s, s:b, s:o}", "path", cache_json_text(store->path), "environment", store->text,
                             "shipped", (int)store->is_shipped, "records", records);
-    if (store->is_described && tuff__cache_ask(cache, &store->environment, key->op, &answer) == TUFF_OK)
+    if (store->is_described && tuff__cache_lookup(cache, &store->environment, key->op, &result) == TUFF_OK)
         (void)json_object_update_new(out,
-                                     json_pack("{s:s, s:s, s:s, s:s}", "tier", tuff__tier_text(answer.tier),
-                                               "candidate", answer.candidate, "why", answer.why[answer.tier],
-                                               "why_not_same", answer.tier > TIER_SAME ? answer.why[TIER_SAME] : ""));
+                                     json_pack("{s:s, s:s, s:s, s:s}", "tier", tuff__tier_text(result.tier),
+                                               "candidate", result.candidate, "why", result.why[result.tier],
+                                               "why_not_same", result.tier > TIER_SAME ? result.why[TIER_SAME] : ""));
     return out;
 }
 
@@ -135,28 +135,28 @@ const cli_verb cache_verb_show = {
     .run = show,
 };
 
-static void explain_print(const tune_environment *environment, bool is_here, const tune_answer *answer)
+static void explain_print(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
 {
     printf("  on %s, %s%s\n", environment->device, environment->driver, is_here ? ", which is here" : "");
-    for (int tier = 0; tier <= (int)answer->tier; tier++)
+    for (int tier = 0; tier <= (int)result->tier; tier++)
         printf("    T%d %-12s %s %s\n", tier, tuff__tier_text((tune_tier)tier),
-               tier == (int)answer->tier ? "HIT " : "miss", answer->why[tier]);
-    printf("    runs with %s\n", cache_candidate(answer->candidate));
-    for (int i = 0; i < answer->seed_count; i++)
-        printf("    seed %s\n", cache_candidate(answer->seeds[i]));
+               tier == (int)result->tier ? "HIT " : "miss", result->why[tier]);
+    printf("    runs with %s\n", cache_candidate(result->candidate));
+    for (int i = 0; i < result->seed_count; i++)
+        printf("    seed %s\n", cache_candidate(result->seeds[i]));
 }
 
-static json_t *explain_json(const tune_environment *environment, bool is_here, const tune_answer *answer)
+static json_t *explain_json(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
 {
     json_t *tiers = json_array(), *seeds = json_array();
-    for (int tier = 0; tier <= (int)answer->tier; tier++)
+    for (int tier = 0; tier <= (int)result->tier; tier++)
         (void)json_array_append_new(tiers, json_pack("{s:i, s:s, s:b, s:s}", "tier", tier, "name",
                                                      tuff__tier_text((tune_tier)tier), "hit",
-                                                     (int)(tier == (int)answer->tier), "why", answer->why[tier]));
-    for (int i = 0; i < answer->seed_count; i++)
-        (void)json_array_append_new(seeds, json_string(answer->seeds[i]));
+                                                     (int)(tier == (int)result->tier), "why", result->why[tier]));
+    for (int i = 0; i < result->seed_count; i++)
+        (void)json_array_append_new(seeds, json_string(result->seeds[i]));
     return json_pack("{s:s, s:b, s:s, s:o, s:o}", "environment", ENVIRONMENT_TEXT(environment), "here", (int)is_here,
-                     "candidate", answer->candidate, "tiers", tiers, "seeds", seeds);
+                     "candidate", result->candidate, "tiers", tiers, "seeds", seeds);
 }
 
 /* The environments that a key is explained for: of the devices here, then of stores; none twice. */
@@ -178,13 +178,13 @@ static bool is_first(const tuff_cache *cache, int index)
 static bool explain_one(const tuff_cache *cache, const tune_environment *environment, bool is_here, const char *op,
                         json_t *list)
 {
-    tune_answer answer;
-    if (tuff__cache_ask(cache, environment, op, &answer) != TUFF_OK)
+    tune_lookup_result result;
+    if (tuff__cache_lookup(cache, environment, op, &result) != TUFF_OK)
         return false;
     if (list)
-        (void)json_array_append_new(list, explain_json(environment, is_here, &answer));
+        (void)json_array_append_new(list, explain_json(environment, is_here, &result));
     else
-        explain_print(environment, is_here, &answer);
+        explain_print(environment, is_here, &result);
     return true;
 }
 

@@ -30,6 +30,7 @@ void pose_as(tuff_device *device, int vendor)
     as.device_class = TUFF_DEVICE_GPU_DISCRETE;
     as.vendor_id = facts->id;
     as.compute_units = 32;
+    as.local_is_global = false;
     as.max_group_size = 256;
     as.local_memory_size = as.local_memory_size < 65536 ? 65536 : as.local_memory_size;
     as.proved_subgroup_size = as.subgroup_size = facts->width;

@@ -40,12 +40,12 @@ static const step_values *values_of(const comparison *self)
     return &self->expected->steps[self->step];
 }
 
-static const tensor_place *find(const comparison *self, int owner, state_kind kind)
+static const tensor_location *find(const comparison *self, int owner, state_kind kind)
 {
     return program_find_tensor(&self->expected->state, owner, kind);
 }
 
-double program_largest(const comparison *self, const tensor_place *place)
+double program_largest(const comparison *self, const tensor_location *place)
 {
     const step_values *values = values_of(self);
     double largest = 0;
@@ -66,7 +66,7 @@ static double largest_of_all(const comparison *self, state_kind kind)
 }
 
 /* Of what depends on gradients as a sum does. */
-static double linear_error(const comparison *self, const tensor_place *place)
+static double linear_error(const comparison *self, const tensor_location *place)
 {
     const int index = (int)(place - self->expected->state.tensors);
     return self->bar * program_largest(self, place) + FLOOR * largest_of_all(self, place->kind) +
@@ -91,7 +91,7 @@ static double largest_gradient(const comparison *self, int owner)
 static double gradient_error(const comparison *self, int owner)
 {
     const tuff_optimizer_options *rule = &self->expected->options;
-    const tensor_place *first = find(self, owner, STATE_FIRST);
+    const tensor_location *first = find(self, owner, STATE_FIRST);
     double of_all = 0;
     if (first != NULL)
         return linear_error(self, first) /
@@ -148,7 +148,7 @@ static interval state_interval(const comparison *self, int64_t at, double gradie
 }
 
 /* What Adafactor multiplies a parameter's directions by, but for the clipping of these. */
-static double adafactor_size(const comparison *self, const tensor_place *weights, double rate)
+static double adafactor_size(const comparison *self, const tensor_location *weights, double rate)
 {
     const double *begin = values_of(self)->begin + weights->offset;
     double squares = 0;
@@ -160,8 +160,8 @@ static double adafactor_size(const comparison *self, const tensor_place *weights
 
 /* How far a direction may be from what the gradient says, which is *direction: of vectors g / sqrt(v), which grows with
    g. */
-static double vector_error(const comparison *self, const tensor_place *state, int64_t i, double gradient, double error,
-                           double *direction)
+static double vector_error(const comparison *self, const tensor_location *state, int64_t i, double gradient,
+                           double error, double *direction)
 {
     const forgetting by = forgetting_of(self);
     const double others = by.kept * values_of(self)->begin[state->offset + i] + by.fresh * by.epsilon;
@@ -173,15 +173,15 @@ static double vector_error(const comparison *self, const tensor_place *state, in
 
 /* Of matrices g / sqrt(row / mean of rows * column). Whatever g is, its square is a part of its row's mean and of its
    column's. */
-typedef struct matrix_place {
-    const tensor_place *rows, *columns;
+typedef struct matrix_location {
+    const tensor_location *rows, *columns;
     int64_t row_count, column_count; /* of one matrix */
     int64_t row, column;             /* among those of all matrices */
     double mean;
     interval mean_interval; /* of the rows of the matrix */
-} matrix_place;
+} matrix_location;
 
-static double matrix_error(const comparison *self, const matrix_place *at, double gradient, double error,
+static double matrix_error(const comparison *self, const matrix_location *at, double gradient, double error,
                            double *direction)
 {
     const double fresh = forgetting_of(self).fresh, most = at->mean_interval.high;
@@ -198,7 +198,7 @@ static double matrix_error(const comparison *self, const matrix_place *at, doubl
     return fmax(high - fabs(*direction), fabs(*direction) - low);
 }
 
-static void mean_of_rows(const comparison *self, matrix_place *at, int64_t matrix, double error)
+static void mean_of_rows(const comparison *self, matrix_location *at, int64_t matrix, double error)
 {
     at->mean = at->mean_interval.low = at->mean_interval.high = 0;
     for (int64_t i = 0; i < at->row_count; i++) {
@@ -211,7 +211,7 @@ static void mean_of_rows(const comparison *self, matrix_place *at, int64_t matri
 }
 
 /* Rows of a table that nothing looked up have no gradient at all, whatever is rounded. */
-static bool is_untouched(const tensor_place *weights, const double *row, int64_t count)
+static bool is_untouched(const tensor_location *weights, const double *row, int64_t count)
 {
     bool zero = strstr(weights->name, ".table") != NULL;
     for (int64_t i = 0; i < count && zero; i++)
@@ -221,15 +221,15 @@ static bool is_untouched(const tensor_place *weights, const double *row, int64_t
 
 /* Fills most with the errors of the directions, and answers how far their root mean square may make them all shorter or
    longer, as a part; *squares: their mean square. */
-static double direction_errors(const comparison *self, const tensor_place *weights, double *most, double *clipped)
+static double direction_errors(const comparison *self, const tensor_location *weights, double *most, double *clipped)
 {
     const int rank = weights->shape.rank;
     const double *gradient = gradient_of(self, weights->parameter), error = gradient_error(self, weights->parameter);
-    matrix_place at = {.rows = find(self, weights->parameter, STATE_ROW),
-                       .columns = find(self, weights->parameter, STATE_COLUMN),
-                       .row_count = rank < 2 ? 1 : weights->shape.extent[rank - 2],
-                       .column_count = rank < 2 ? weights->count : weights->shape.extent[rank - 1]};
-    const tensor_place *squares_of = find(self, weights->parameter, STATE_SECOND);
+    matrix_location at = {.rows = find(self, weights->parameter, STATE_ROW),
+                          .columns = find(self, weights->parameter, STATE_COLUMN),
+                          .row_count = rank < 2 ? 1 : weights->shape.extent[rank - 2],
+                          .column_count = rank < 2 ? weights->count : weights->shape.extent[rank - 1]};
+    const tensor_location *squares_of = find(self, weights->parameter, STATE_SECOND);
     double squares = 0, off = 0;
     for (int64_t i = 0; i < weights->count; i++) {
         const int64_t matrix = i / (at.row_count * at.column_count);
@@ -249,7 +249,7 @@ static double direction_errors(const comparison *self, const tensor_place *weigh
     return (fmax(1, root + sqrt(off)) - fmax(1, root - sqrt(off))) / *clipped;
 }
 
-static void adafactor_errors(const comparison *self, const tensor_place *weights, double rate, double *most)
+static void adafactor_errors(const comparison *self, const tensor_location *weights, double rate, double *most)
 {
     double clipped;
     const double size = adafactor_size(self, weights, rate);
@@ -260,7 +260,7 @@ static void adafactor_errors(const comparison *self, const tensor_place *weights
         most[i] = all + size / clipped * most[i] * (1 + share);
 }
 
-static void weights_errors(const comparison *self, const tensor_place *weights, double *most)
+static void weights_errors(const comparison *self, const tensor_location *weights, double *most)
 {
     const int rule = self->expected->rules[weights->parameter];
     const step_values *values = values_of(self);
@@ -276,8 +276,8 @@ static void weights_errors(const comparison *self, const tensor_place *weights, 
                            ? self->bar * program_largest(self, weights) + FLOOR * largest_of_all(self, STATE_WEIGHTS)
                            : linear_error(self, weights);
     const double gradient = is_adam || rule == TUFF_LION ? gradient_error(self, weights->parameter) : 0;
-    const tensor_place *first = find(self, weights->parameter, STATE_FIRST),
-                       *second = find(self, weights->parameter, STATE_SECOND);
+    const tensor_location *first = find(self, weights->parameter, STATE_FIRST),
+                          *second = find(self, weights->parameter, STATE_SECOND);
     for (int64_t i = 0; i < weights->count; i++) {
         most[i] = all;
         if (is_adam)
@@ -288,13 +288,13 @@ static void weights_errors(const comparison *self, const tensor_place *weights, 
 }
 
 /* Of second moments, which are of squares: (g + e)^2 - g^2 = 2 g e + e^2. */
-static double squares_error(const comparison *self, const tensor_place *place)
+static double squares_error(const comparison *self, const tensor_location *place)
 {
     const double share = 1 - self->expected->options.beta2, gradient = gradient_error(self, place->parameter);
     return 2 * sqrt(share * program_largest(self, place)) * gradient + share * gradient * gradient;
 }
 
-void program_allow(const comparison *self, const tensor_place *place, double *most)
+void program_allow(const comparison *self, const tensor_location *place, double *most)
 {
     const bool is_factor = place->kind == STATE_ROW || place->kind == STATE_COLUMN ||
                            (place->kind == STATE_SECOND && self->expected->rules[place->parameter] == TUFF_ADAFACTOR);

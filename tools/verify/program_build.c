@@ -163,10 +163,10 @@ static tuff_tensor *dense_layer(builder *b, tuff_tensor *x)
 /* [B, H, W, C] -> [B, H, W, C k k]: what lies around every point. */
 static tuff_tensor *patches(const builder *b, tuff_tensor *x)
 {
-    enum { MOST = 3 };
+    enum { MAX_PARTS = 3 };
     const int64_t k = program_size(b->recipe, FIELD_PATCH), before = (k - 1) / 2;
     const tuff_shape shape = tuff_tensor_shape(x);
-    tuff_tensor *parts[MOST * MOST];
+    tuff_tensor *parts[MAX_PARTS * MAX_PARTS];
     const int64_t low[] = {0, before, before, 0}, high[] = {0, k - 1 - before, k - 1 - before, 0};
     if (k == 1)
         return x;

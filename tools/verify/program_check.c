@@ -37,7 +37,7 @@ static double scale_of(const program_recipe *recipe)
 
 /* Whether an element is as it should be. Storing rounds, parameters to their own last bit however small a step is; what
    is frozen or counted is exact. */
-static bool is_right(const comparison *self, const tensor_place *place, int64_t at, double got, double most)
+static bool is_right(const comparison *self, const tensor_location *place, int64_t at, double got, double most)
 {
     const double value = self->expected->steps[self->step].value[at];
     const bool is_exact =
@@ -46,7 +46,7 @@ static bool is_right(const comparison *self, const tensor_place *place, int64_t 
     return is_exact ? got == value : fabs(got - value) <= rounding + most;
 }
 
-static void compare_tensor(const comparison *self, const tensor_place *place, const double *got, double *most)
+static void compare_tensor(const comparison *self, const tensor_location *place, const double *got, double *most)
 {
     static const char *const prefixes[] = {
         [STATE_WEIGHTS] = "",     [STATE_FIRST] = "first moment of ", [STATE_SECOND] = "second moment of ",

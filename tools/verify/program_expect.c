@@ -53,7 +53,7 @@ static void end_runner(runner *self)
 }
 
 /* A tensor of the state by its name: "NAME", or "optimizer.KIND.NAME". */
-static void note_tensor(const tuff_parameters *parameters, const char *name, tensor_place *place)
+static void note_tensor(const tuff_parameters *parameters, const char *name, tensor_location *place)
 {
     static const struct {
         const char *prefix;
@@ -85,7 +85,7 @@ static tuff_status list_tensors(const program_state *state, tensor_list *out)
     if (status == TUFF_OK && out->tensors == NULL)
         status = FAIL(TUFF_E_OOM_HOST, "random program: a list");
     for (int i = 0; i < list.tensor_count && status == TUFF_OK; i++) {
-        tensor_place *place = &out->tensors[out->count++];
+        tensor_location *place = &out->tensors[out->count++];
         note_tensor(state->parameters, list.tensors[i].name, place);
         place->shape = list.tensors[i].shape;
         place->offset = out->total;
@@ -142,7 +142,7 @@ static tuff_status try_roundings(runner *self, int step, const double *scalars, 
         for (int i = 0; i < STEP_SCALARS; i++)
             scalar_noise[i] = fmax(scalar_noise[i], fabs(moved[i] - scalars[i]));
         for (int i = 0; i < self->tensors.count; i++) {
-            const tensor_place *place = &self->tensors.tensors[i];
+            const tensor_location *place = &self->tensors.tensors[i];
             for (int64_t at = place->offset; at < place->offset + place->count; at++)
                 noise[i] = fmax(noise[i], fabs(self->moved[at] - self->value[at]));
         }
@@ -180,7 +180,7 @@ static program_recipe with_lion(const program_recipe *recipe)
 static void copy_common(const runner *from, runner *to)
 {
     for (int i = 0; i < to->tensors.count; i++) {
-        const tensor_place *place = &to->tensors.tensors[i];
+        const tensor_location *place = &to->tensors.tensors[i];
         for (int64_t at = 0; at < place->count; at++)
             to->value[place->offset + at] = 0;
         for (int k = 0; k < from->tensors.count; k++)
@@ -209,7 +209,7 @@ static tuff_status take_gradients(program_expectation *self, const runner *from,
     if (status == TUFF_OK && rounds)
         status = try_roundings(lion, step, scalars, noise, moved);
     for (int i = 0; i < lion->tensors.count && status == TUFF_OK; i++) {
-        const tensor_place *place = &lion->tensors.tensors[i];
+        const tensor_location *place = &lion->tensors.tensors[i];
         const double share = 1 - lion->state.optimizer->options.beta2;
         if (place->kind != STATE_FIRST)
             continue;

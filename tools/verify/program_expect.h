@@ -21,16 +21,16 @@ typedef enum state_kind {
     STATE_EXACT /* counters and scales */
 } state_kind;
 
-typedef struct tensor_place {
+typedef struct tensor_location {
     char name[64]; /* of the parameter, or of what is exact */
     state_kind kind;
     int parameter; /* of the set; -1: of none */
     tuff_shape shape;
     int64_t offset, count; /* among the elements of all tensors */
-} tensor_place;
+} tensor_location;
 
 typedef struct tensor_list {
-    tensor_place *tensors;
+    tensor_location *tensors;
     int count;
     int64_t total; /* elements of all of them */
 } tensor_list;
@@ -61,7 +61,7 @@ struct program_expectation {
 };
 
 /* The tensor of a parameter; NULL where there is none. */
-const tensor_place *program_find_tensor(const tensor_list *list, int owner, state_kind kind);
+const tensor_location *program_find_tensor(const tensor_list *list, int owner, state_kind kind);
 
 /* The elements of all tensors of a state on any device, as doubles; into: their total. *gaps, where gaps is not NULL:
    whether elements between the tensors are other than 0. */

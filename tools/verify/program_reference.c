@@ -88,7 +88,7 @@ tuff_status program_reference_read(const program_reference *self, double scalars
     return TUFF_OK;
 }
 
-const tensor_place *program_find_tensor(const tensor_list *list, int owner, state_kind kind)
+const tensor_location *program_find_tensor(const tensor_list *list, int owner, state_kind kind)
 {
     for (int i = 0; i < list->count; i++)
         if (list->tensors[i].parameter == owner && list->tensors[i].kind == kind)

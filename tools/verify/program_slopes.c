@@ -38,7 +38,7 @@ static tuff_status begin_slopes(slopes *self, tuff_device *reference, int64_t to
 
 /* The loss where every element of a tensor is moved by so much times a sign of its own, and by how much each was. All
    else is as at first, so that dropout draws alike. */
-static tuff_status loss_at(slopes *self, const tensor_place *place, double by, double *loss)
+static tuff_status loss_at(slopes *self, const tensor_location *place, double by, double *loss)
 {
     const uint64_t key = random_key(self->recipe.seed, place->name);
     double scalars[STEP_SCALARS];
@@ -59,7 +59,7 @@ typedef struct difference {
     double slope[2], foreseen; /* at half of it: by the loss, and by the gradient */
 } difference;
 
-static tuff_status measure(slopes *self, const tensor_place *place, const double *gradient, double distance,
+static tuff_status measure(slopes *self, const tensor_location *place, const double *gradient, double distance,
                            difference *out)
 {
     for (int i = 0; i < 2; i++) {
@@ -80,7 +80,8 @@ static tuff_status measure(slopes *self, const tensor_place *place, const double
 /* What is left of differences at two distances is of fourth order, and how far they are apart says how much that may
    be. Behind a norm of what is nearly 0, as dropout may leave it, a loss is smooth only far nearer: a slope that is
    right is found at some distance, a wrong one at none. */
-static tuff_status check_slope(slopes *self, const tensor_place *place, const double *gradient, program_report *report)
+static tuff_status check_slope(slopes *self, const tensor_location *place, const double *gradient,
+                               program_report *report)
 {
     static const double distances[] = {0x1p-9, 0x1p-13, 0x1p-17};
     enum { DISTANCES = sizeof distances / sizeof *distances };
@@ -117,8 +118,8 @@ void program_check_slopes(program_bench *bench, const program_recipe *recipe, pr
     if (status == TUFF_OK)
         status = begin_slopes(&self, bench->reference, expected->state.total);
     for (int i = 0; status == TUFF_OK && i < expected->parameter_count; i++) {
-        const tensor_place *weights = program_find_tensor(&expected->state, i, STATE_WEIGHTS),
-                           *moment = program_find_tensor(&expected->state, i, STATE_FIRST);
+        const tensor_location *weights = program_find_tensor(&expected->state, i, STATE_WEIGHTS),
+                              *moment = program_find_tensor(&expected->state, i, STATE_FIRST);
         status = check_slope(&self, weights, expected->steps[0].value + moment->offset, report);
     }
     if (status != TUFF_OK)

@@ -109,16 +109,16 @@ static int oldest_to_come(const struct fusion *fusion, const ordering *self)
     return oldest;
 }
 
-/* The ready task that frees most, or else the first; -1 where none is ready. timeout: which ready tasks are left for
+/* The ready task that frees most, or else the first; -1 where none is ready. strictness: which ready tasks are left for
    later: from 1 on recomputations, at 2 also those that overwrite too early. */
-static int choose(const struct fusion *fusion, const ordering *self, int timeout)
+static int choose(const struct fusion *fusion, const ordering *self, int strictness)
 {
     const int oldest = oldest_to_come(fusion, self);
     int best = -1;
     int64_t most = 0;
     for (int i = 0; i < fusion->task_count; ++i) {
-        if (self->waiting[i] != 0 || (timeout >= 1 && oldest < tuff__task_begin(fusion, &fusion->tasks[i])) ||
-            (timeout >= 2 && overwrites_too_early(fusion, self, i)))
+        if (self->waiting[i] != 0 || (strictness >= 1 && oldest < tuff__task_begin(fusion, &fusion->tasks[i])) ||
+            (strictness >= 2 && overwrites_too_early(fusion, self, i)))
             continue;
         const int64_t gain = gain_of(fusion, self, &fusion->tasks[i]);
         if (best < 0 || (gain >= 0 && gain > most)) {
@@ -132,8 +132,8 @@ static int choose(const struct fusion *fusion, const ordering *self, int timeout
 static int next_task(const struct fusion *fusion, const ordering *self)
 {
     int next = -1;
-    for (int timeout = 2; timeout >= 0 && next < 0; --timeout)
-        next = choose(fusion, self, timeout);
+    for (int strictness = 2; strictness >= 0 && next < 0; --strictness)
+        next = choose(fusion, self, strictness);
     return next;
 }
 

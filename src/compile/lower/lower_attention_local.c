@@ -118,7 +118,7 @@ static tuff_status launch_backward(const attention *job, const backward *use)
     const int64_t most = use->key_columns > use->value_columns ? use->key_columns : use->value_columns;
     tuff__text_add(&defines,
                    "#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n#define KEY_COLUMNS %d\n"
-                   "#define VALUE_COLUMNS %d\n#define MAX_COLUMNS %d\n",
+                   "#define VALUE_COLUMNS %d\n#define MOST_COLUMNS %d\n",
                    dq, dk, dv, db, (int)use->key_columns, (int)use->value_columns, (int)most);
     const double products = 1.0 + (dq || dk || db) + dq + dk + dv;
     made->groups = (uint64_t)items;

@@ -30,15 +30,15 @@ static void take(const block *one, uint32_t shape[3])
         memcpy(shape, one->shape, sizeof one->shape);
 }
 
-static void find_nv(VkPhysicalDevice handle, uint32_t shape[3])
+static void find_nv(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t shape[3])
 {
     uint32_t count = 0;
-    if (!tuff__vk.cooperative_nv || tuff__vk.cooperative_nv(handle, &count, NULL) < 0)
+    if (!vk->cooperative_nv || vk->cooperative_nv(handle, &count, NULL) < 0)
         return;
     VkCooperativeMatrixPropertiesNV *all = tuff__calloc(count + 1u, sizeof *all);
     for (uint32_t i = 0; all && i < count; i++)
         all[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
-    if (all && tuff__vk.cooperative_nv(handle, &count, all) >= 0)
+    if (all && vk->cooperative_nv(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
             take(&(block){{all[i].MSize, all[i].NSize, all[i].KSize},
                           all[i].AType,
@@ -50,15 +50,15 @@ static void find_nv(VkPhysicalDevice handle, uint32_t shape[3])
     tuff__free(all);
 }
 
-static void find_khr(VkPhysicalDevice handle, uint32_t shape[3])
+static void find_khr(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t shape[3])
 {
     uint32_t count = 0;
-    if (!tuff__vk.cooperative_khr || tuff__vk.cooperative_khr(handle, &count, NULL) < 0)
+    if (!vk->cooperative_khr || vk->cooperative_khr(handle, &count, NULL) < 0)
         return;
     cooperative_properties_khr *all = tuff__calloc(count + 1u, sizeof *all);
     for (uint32_t i = 0; all && i < count; i++)
         all[i].sType = (VkStructureType)COOPERATIVE_PROPERTIES_KHR;
-    if (all && tuff__vk.cooperative_khr(handle, &count, all) >= 0)
+    if (all && vk->cooperative_khr(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
             if (!all[i].saturating)
                 take(
@@ -80,18 +80,18 @@ static bool compiles_khr(void)
 }
 
 /* KHR's where the compiler knows it or there is no other; the self-test finds out whether it does. */
-uint32_t tuff__vulkan_find_matrices(VkPhysicalDevice handle, bool khr, bool nv, uint32_t shape[3])
+uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv, uint32_t shape[3])
 {
     memset(shape, 0, 3 * sizeof *shape);
     if (nv && (!khr || !compiles_khr()))
-        find_nv(handle, shape);
+        find_nv(vk, handle, shape);
     if (shape[0] > 0)
         return TUFF_MATRIX_NV;
     if (khr)
-        find_khr(handle, shape);
+        find_khr(vk, handle, shape);
     if (shape[0] > 0)
         return TUFF_MATRIX_KHR;
     if (nv)
-        find_nv(handle, shape);
+        find_nv(vk, handle, shape);
     return shape[0] > 0 ? TUFF_MATRIX_NV : TUFF_MATRIX_NONE;
 }

@@ -211,22 +211,22 @@ static bool is_usable(const char *candidate, void *state)
     return tuff__config_parse(candidate, &parsed) == TUFF_OK;
 }
 
-tuff_status tuff__cache_ask(const tuff_cache *self, const tune_environment *environment, const char *op,
-                            tune_answer *out)
+tuff_status tuff__cache_lookup(const tuff_cache *self, const tune_environment *environment, const char *op,
+                               tune_lookup_result *out)
 {
     tune_key key;
     char generator[GENERATOR_SIZE];
     const char *const *portfolio = NULL;
     TRY(tuff__key_parse(op, &key));
     const int portfolio_count = tuff__portfolio_for(environment, key.family, &portfolio);
-    tuff__tune_lookup(&(tune_question){.key = &key,
-                                       .environment = environment,
-                                       .generator = tuff__kernel_hash_of(key.family, generator),
-                                       .stores = self->plain,
-                                       .store_count = self->count,
-                                       .portfolio = portfolio,
-                                       .portfolio_count = portfolio_count,
-                                       .is_usable = is_usable},
+    tuff__tune_lookup(&(tune_lookup_request){.key = &key,
+                                             .environment = environment,
+                                             .generator = tuff__kernel_hash_of(key.family, generator),
+                                             .stores = self->plain,
+                                             .store_count = self->count,
+                                             .portfolio = portfolio,
+                                             .portfolio_count = portfolio_count,
+                                             .is_usable = is_usable},
                       out);
     return TUFF_OK;
 }

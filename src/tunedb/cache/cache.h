@@ -50,8 +50,8 @@ bool tuff__cache_knows(const cache_file *file, hash128 key);
 
 /* Asks for a candidate as a program in this environment would. TUFF_E_FORMAT where the key's text is of another
    version. */
-tuff_status tuff__cache_ask(const tuff_cache *self, const tune_environment *environment, const char *op,
-                            tune_answer *out);
+tuff_status tuff__cache_lookup(const tuff_cache *self, const tune_environment *environment, const char *op,
+                               tune_lookup_result *out);
 
 /* For programs. file: index of the record's. */
 void tuff__cache_show(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out);

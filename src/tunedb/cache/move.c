@@ -58,27 +58,28 @@ static bool was_locked(const tuff_cache *self, int index, const tune_record *rec
 
 /* What the key of a record runs with today: its pin, its winner, or a runner-up of one that was rejected. False where
    nothing that was measured for these kernels may run. */
-static bool runs_with(const tuff_cache *self, const tune_store *store, const tune_record *record, tune_answer *out)
+static bool runs_with(const tuff_cache *self, const tune_store *store, const tune_record *record,
+                      tune_lookup_result *out)
 {
     tune_environment parts;
     const char *environment = tuff__store_environment(store, record->environment);
     return environment && tuff__environment_parse(environment, &parts) == TUFF_OK &&
-           tuff__cache_ask(self, &parts, record->op, out) == TUFF_OK && out->tier <= TIER_SAME;
+           tuff__cache_lookup(self, &parts, record->op, out) == TUFF_OK && out->tier <= TIER_SAME;
 }
 
 static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_store *store, const tune_record *record)
 {
     char generator[GENERATOR_SIZE];
     tune_key key;
-    tune_answer answer;
+    tune_lookup_result result;
     tune_record pin = *record;
-    if (!runs_with(self, store, record, &answer) || tuff__key_parse(record->op, &key) != TUFF_OK) {
+    if (!runs_with(self, store, record, &result) || tuff__key_parse(record->op, &key) != TUFF_OK) {
         to->counts->left_out++;
         return TUFF_OK;
     }
     pin.generator = tuff__kernel_hash_of(key.family, generator);
     pin.kind = RECORD_PIN;
-    pin.candidate = answer.candidate;
+    pin.candidate = result.candidate;
     pin.reason = "lock";
     pin.phase = "";
     return put(to, &pin);

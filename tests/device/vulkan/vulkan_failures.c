@@ -370,7 +370,7 @@ static bool has_driver(void)
     if (tuff__vulkan_load_global() != TUFF_OK || tuff__vk.vkCreateInstance(&info, NULL, &probe) != VK_SUCCESS)
         return false;
     uint32_t count = 0;
-    if (tuff__vulkan_load_instance(probe) != TUFF_OK)
+    if (tuff__vulkan_load_instance(&tuff__vk, probe) != TUFF_OK)
         return false;
     tuff__vk.vkEnumeratePhysicalDevices(probe, &count, NULL);
     tuff__vk = (vulkan_api){0};
