@@ -1,8 +1,8 @@
-/* Steps at the word of another program, bench/workloads, which lets several programs work in turns. A line on standard
-   input is a command, and its answer a line of JSON on standard output:
+/* Steps at the commands of another program, bench/workloads, which lets several programs work in turns. A line on
+   standard input is a command, and its answer a line of JSON on standard output:
 
-     steps N   N steps: {"seconds", "processor", "host", "reads", "launches"}: wall clock until the device has done them,
-               processor time of the program and of its calling thread, host reads of device memory, kernel launches
+     steps N   N steps: {"seconds", "processor", "host", "reads", "launches"}: wall clock until the device has done
+               them, processor time of the program and of its calling thread, host reads of device memory, launches
      loss      {"loss", "gradient_norm"}: the mean since the last `loss`, the last step's norm before clipping
      profile   a step with timestamps, in seconds: {"forward", "backward", "optimizer", "wall"}
      memory    bytes, and what a step consists of: {"peak", "intermediates", "launches", "copies", "tasks"}

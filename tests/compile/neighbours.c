@@ -1,5 +1,5 @@
-/* Parameters that lie beside each other in their slab are concatenated without a copy, and what a run assigns to them is
-   not seen before the next one. All numbers are small ones, compared bit for bit. */
+/* Parameters that lie beside each other in their slab are concatenated without a copy, and what a run assigns to them
+   is not seen before the next one. All numbers are small ones, compared bit for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

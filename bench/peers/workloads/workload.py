@@ -66,8 +66,8 @@ class TooSlow(Exception):
 
 
 def within(seconds, work):
-    """Ends work that takes more processor time, such as the compilation of a graph with thousands of nodes; the alarm goes off again and
-    again, because compilers catch what is raised within them."""
+    """Ends work that takes more processor time, such as the compilation of a graph with thousands of nodes; the alarm
+    goes off again and again, because compilers catch what is raised within them."""
 
     def late(*_):
         raise TooSlow(f"did not compile within {seconds} s")
@@ -82,7 +82,7 @@ def within(seconds, work):
 
 
 class Training:
-    """Steps of a form, phase by phase. PyTorch on the CPU computes at once, so that clocks between phases tell them apart."""
+    """Steps of a form, phase by phase: PyTorch on the CPU computes at once, so that clocks tell them apart."""
 
     def __init__(self, workload, name, sizes, batch, compiled, compile_limit, dropout=0.1):
         torch.manual_seed(1)
