@@ -1,5 +1,5 @@
-/* Devices: listing and opening them; arrays: typed storage on a device. A program that has OpenCL or Vulkan objects of its
-   own shares them by interop.h. */
+/* Devices: listing and opening them; arrays: typed storage on a device. A program that has OpenCL or Vulkan objects of
+   its own shares them by interop.h. */
 #ifndef TUFF_DEVICE_H
 #define TUFF_DEVICE_H
 
