@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Trains the models of the example programs in PyTorch, from the same weights on the same batches, and compares the curves.
+"""Trains the models of the example programs in PyTorch, from the same weights on the same batches, and compares curves.
 
     build/examples/dotgat --steps 2000 --set dropout=0 --save-batches dotgat.batches
     build/examples/dotgat --steps 2000 --set dropout=0 --log-every 20 --log dotgat.csv
-    build/pytorch/bin/python bench/peers/workload_curves.py train dotgat.batches dotgat-pytorch.csv [--double] [--steps N]
+    build/pytorch/bin/python bench/peers/workload_curves.py train dotgat.batches dotgat-pytorch.csv
     build/pytorch/bin/python bench/peers/workload_curves.py compare --svg curves.svg dotgat=dotgat.csv,dotgat-pytorch.csv
 
-A curve is the mean of the loss since the line before. --double shows how much of a difference is rounding. k1_tree draws its batches on the device: its words and its draws
-are made here once more. Weights have the names of the program, see examples/*.c. Written from the models' formulas,
-without code of tuff. Dropout must be 0.
+`bench/compare` makes the environment build/pytorch. A curve is the mean of the loss since the line before; --every N of
+train says how many steps that are (20), --steps N ends it early, --double trains in float64, which shows how much of a
+difference is rounding. k1_tree draws its batches on the device: its words and its draws are made here once more. Weights
+have the names of the program, see examples/*.c. Written from the models' formulas, without code of tuff. Dropout must
+be 0.
 """
 import csv
 import json
@@ -201,7 +203,7 @@ def threefry(key, ordinal, indices, step):
 
 
 class K1Tree:
-    """Words of three made languages, of which a word is followed by one of four; windows of S words, half of one apart."""
+    """Words of three made languages, where a word is followed by one of four, in windows of S words, S / 2 apart."""
 
     LANGUAGES, WINDOWS, MARKS = 3, 2000, 4
 
@@ -351,22 +353,24 @@ def draw(name, curves, left, top):
 
 
 def compare(words):
-    """NAME=TUFF.csv,PYTORCH.csv, or NAME:COLUMN=TUFF.csv for a metric that has no other side."""
-    svg = words.pop(words.index("--svg") + 1) if "--svg" in words else None
-    names = [word for word in words if word != "--svg"]
+    """NAME=TUFF.csv,PYTORCH.csv, or NAME:COLUMN=TUFF.csv for a metric that has no other side. Whole windows of 100
+    steps that both have are compared."""
+    svg = words[words.index("--svg") + 1] if "--svg" in words else None
+    names = [word for word in words if word not in ("--svg", svg)]
     parts = []
-    print("| run | steps | first 100, tuff | last 100, tuff | first 100, PyTorch | last 100, PyTorch | largest difference "
-          "of means over 100 steps |\n|---|---|---|---|---|---|---|")
+    print("| run | steps | first 100 | last 100 | steps of PyTorch | its first 100 | its last 100 "
+          "| largest difference of a mean over 100 steps |\n|---|---|---|---|---|---|---|---|")
     for number, word in enumerate(names):
         name, paths = word.split("=", 1)
         column = name.split(":", 1)[1] if ":" in name else "loss"
         curves = [read_curve(path, column) for path in paths.split(",")]
-        means = [per_window(curve, 100) for curve in curves]
+        means = [per_window(curve, 100)[: curve[-1][0] // 100] for curve in curves]
         cells = [name.replace(":", ", "), str(curves[0][-1][0])] + ["%.5g" % means[0][i] for i in (0, -1)]
         if len(means) == 2:
-            worst = max(abs(a - b) / abs(b) for a, b in zip(*means, strict=True))
-            cells += ["%.5g" % means[1][i] for i in (0, -1)] + ["%.2g %%" % (100 * worst)]
-        print("| " + " | ".join(cells + [""] * (7 - len(cells))) + " |")
+            worst = max((abs(a - b) / abs(b), i) for i, (a, b) in enumerate(zip(*means)))
+            cells += [str(100 * len(means[1]))] + ["%.5g" % means[1][i] for i in (0, -1)]
+            cells += ["%.2g %% at step %d" % (100 * worst[0], 100 * worst[1] + 100)]
+        print("| " + " | ".join(cells + [""] * (8 - len(cells))) + " |")
         parts += draw(cells[0], curves, 20 + number % 2 * 340, 30 + number // 2 * 215)
     if svg:
         with open(svg, "w") as file:

@@ -169,7 +169,8 @@ struct driver_program {
     uint32_t local_size;
     uint64_t spilled; /* as spilled_bytes answers */
     pace_scale scale;
-    char *text;       /* of one that may be needed again, for larger buffers; else NULL */
+    char *text; /* of one that may be needed again, for larger buffers; else NULL */
+    bool many_registers;
     cl_program large; /* the same, built for them; NULL until it is needed */
 };
 

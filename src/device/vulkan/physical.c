@@ -204,14 +204,14 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         CHAIN(*head, physical->arithmetic, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
     if (provides(physical, list, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
         CHAIN(*head, physical->subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+    if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME))
+        CHAIN(*head, physical->timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
     const bool khr_matrices = can_use(list, "VK_KHR_cooperative_matrix"),
                nv_matrices = can_use(list, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
     physical->has_matrices = khr_matrices || nv_matrices;
-    if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME))
-        CHAIN(*head, physical->timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
     if (physical->version >= VK_API_VERSION_1_2)
-        physical->cooperative_matrix =
-            tuff__vulkan_find_matrices(physical->vk, physical->handle, khr_matrices, nv_matrices);
+        physical->cooperative_matrix = tuff__vulkan_find_matrices(physical->vk, physical->handle, khr_matrices,
+                                                                  nv_matrices, physical->matrix_shape);
     if (physical->cooperative_matrix) {
         const bool khr = physical->cooperative_matrix == 2;
         CHAIN(*head, physical->matrices,
@@ -266,7 +266,7 @@ tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, 
         if (application)
             tuff__vulkan_keep_enabled(physical, application->features);
         vk->vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
-        physical->has_budget = has(list.items, list.count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+        physical->has_budget = can_use(&list, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         /* Layers over other APIs, such as MoltenVK, demand that their restrictions are accepted. */
         if (has(list.items, list.count, "VK_KHR_portability_subset"))
             physical->extensions[physical->extension_count++] = "VK_KHR_portability_subset";
@@ -427,6 +427,7 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
                                                              : TUFF_MATRICES_OFFERED;
     if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic)
         info->cooperative_matrix = physical->cooperative_matrix;
+    memcpy(info->matrix_shape, physical->matrix_shape, sizeof info->matrix_shape);
 }
 
 static void add_uuid(text *out, const char *name, const uint8_t *bytes)

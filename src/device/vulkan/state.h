@@ -13,9 +13,10 @@
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
-/* Which form of matrix units the device offers for blocks of 16 by 16 by 16, f16 with sums in f32: 1 NV's, 2 KHR's, 0
-   none. khr and nv: which extensions it has. */
-uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv);
+/* Which form of matrix units the device offers for blocks of f16 with sums in f32 (a tuff_matrix_units), and the shape of
+   its largest blocks. khr and nv: which extensions it has. */
+uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv,
+                                    uint32_t shape[3]);
 
 /* A queue of a device, by its family and its place in that. The queue that computes is the first one of its family. */
 typedef struct vulkan_upload_queue {
@@ -57,7 +58,7 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline;                  /* for the semaphores of applications */
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not asked for on CPUs */
-    uint32_t cooperative_matrix;                                         /* as tuff_device_info says */
+    uint32_t cooperative_matrix, matrix_shape[3];                        /* as tuff_device_info says */
     bool has_matrices;                                                   /* of any size */
     bool has_budget;                                                     /* VK_EXT_memory_budget */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
@@ -105,7 +106,7 @@ struct driver_device {
     VkFence fences[MAX_IN_FLIGHT];           /* of ticket t: fences[t % MAX_IN_FLIGHT], made at its first use */
     uint64_t submitted, finished;            /* tickets */
     vulkan_semaphore signals[MAX_IN_FLIGHT]; /* what the submission of ticket t signals: signals[t % MAX_IN_FLIGHT] */
-    pace_mark marks[MAX_IN_FLIGHT];          /* likewise, of what it is to take */
+    pace_mark marks[MAX_IN_FLIGHT];          /* likewise, of what each is to take */
     pace pace;
     VkCommandBuffer entry; /* a barrier behind an application's work; none until the first wait for a semaphore */
     uint64_t wait_limit;   /* nanoseconds without progress until TUFF_E_TIMEOUT */
@@ -188,10 +189,6 @@ bool tuff__vulkan_is_reached(const vulkan_physical *physical);
 /* The device's exact name for cache keys; NULL where memory ran out. */
 char *tuff__vulkan_identity(const vulkan_physical *physical);
 
-/* units.c */
-/* Fills in compute_units by the device's name. */
-void tuff__vulkan_estimate_units(tuff_device_info *info);
-
 /* enabled.c */
 /* Clears the features that are not on in the chain of structures, as vkCreateDevice got it, and notes their names. */
 void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain);
@@ -201,6 +198,10 @@ bool tuff__vulkan_has_enabled(const tuff_vulkan_handles *application, const char
 /* What a device needs beside its handles, queues and properties: sizes, pools, identity. */
 tuff_status tuff__vulkan_prepare(driver_device *device);
 void tuff__vulkan_close(driver_device *device);
+
+/* units.c */
+/* Fills in compute_units by the device's name. */
+void tuff__vulkan_estimate_units(tuff_device_info *info);
 
 /* queue.c */
 /* tuff__vulkan_check, which also notes what an answer of the driver means for the device as a whole. */
