@@ -95,9 +95,22 @@ static bool is_part_of_processor(cl_device_id id, const char *extensions)
     return strcmp(board, "AMD Radeon Graphics") == 0 || strcmp(board, "AMD Radeon(TM) Graphics") == 0;
 }
 
+/* Of AMD's chips those of RDNA 3 and 4 have WMMA, the CDNA ones MFMA. Others must not claim any: what no compiler knows
+   is told to users as matrix units that stay unused. */
+static uint32_t find_amd_form(const tuff_device_info *info)
+{
+    static const char *const wmma[] = {"gfx11", "gfx12"}, *const mfma[] = {"gfx908", "gfx90a", "gfx94", "gfx95"};
+    for (size_t i = 0; i < sizeof wmma / sizeof wmma[0]; i++)
+        if (strncmp(info->name, wmma[i], strlen(wmma[i])) == 0 && info->subgroup_size == 32)
+            return TUFF_MATRIX_WMMA;
+    for (size_t i = 0; i < sizeof mfma / sizeof mfma[0]; i++)
+        if (strncmp(info->name, mfma[i], strlen(mfma[i])) == 0 && info->subgroup_size == 64)
+            return TUFF_MATRIX_MFMA;
+    return TUFF_MATRIX_NONE;
+}
+
 /* The matrix units that OpenCL C may reach here, which the self-test has to prove: NVIDIA's from compute capability 8.0
-   on, by PTX; AMD's, MFMA where subgroups have 64 lanes and WMMA where they have 32; Intel's by their extension, with the
-   narrowest subgroups. Compilers for processors have none. */
+   on, by PTX; AMD's by the chip; Intel's by their extension, with the narrowest subgroups. Compilers for processors have none. */
 static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_info *info)
 {
     static const uint32_t shapes[][3] = {[TUFF_MATRIX_NVIDIA] = {16, 16, 16},
@@ -111,7 +124,7 @@ static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_
         tuff__cl.GetDeviceInfo(id, COMPUTE_CAPABILITY_NV, sizeof major, &major, NULL) == CL_SUCCESS && major >= 8)
         form = TUFF_MATRIX_NVIDIA;
     else if (tuff__cl_has_extension(extensions, "cl_amd_device_attribute_query"))
-        form = info->subgroup_size == 64 ? TUFF_MATRIX_MFMA : TUFF_MATRIX_WMMA;
+        form = find_amd_form(info);
     else if (tuff__cl_has_extension(extensions, "cl_intel_subgroup_matrix_multiply_accumulate") &&
              (info->min_subgroup_size == 8 || info->min_subgroup_size == 16))
         form = TUFF_MATRIX_INTEL;
