@@ -1,5 +1,5 @@
-/* Devices: listing and opening them; arrays: typed storage on a device. A program that has OpenCL or Vulkan objects of its
-   own shares them by interop.h. */
+/* Devices: listing and opening them; arrays: typed storage on a device. A program that has OpenCL or Vulkan objects of
+   its own shares them by interop.h. */
 #ifndef TUFF_DEVICE_H
 #define TUFF_DEVICE_H
 
@@ -84,7 +84,7 @@ typedef struct tuff_device_info {
     uint32_t min_subgroup_size; /* of the widths that a kernel can require; 0: none can */
     uint32_t max_subgroup_size;
     uint32_t matrix_state;     /* a tuff_matrix_state */
-    bool local_is_global;      /* local memory lies in the device's memory, behind its caches, as on Mali */
+    bool local_is_global;      /* of a GPU: local memory lies in its memory, behind caches, as on Mali */
     bool units_estimated;      /* compute_units follows from the device's name: the driver does not tell */
     bool writes_directly;      /* the host writes into the device's own memory, all of which it reaches */
     uint64_t memory_available; /* to this process, of memory_size, when it was described; 0: the driver does not tell */

@@ -153,7 +153,7 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
     info->subgroup_size = subgroup_size(id, extensions, info);
     info->subgroup_shuffle = info->subgroup_size > 0 && tuff__cl_has_extension(extensions, "cl_khr_subgroup_shuffle");
     info->watchdog = find_watchdog(id, extensions, type);
-    info->local_is_global = local_type == CL_GLOBAL;
+    info->local_is_global = local_type == CL_GLOBAL && info->device_class != TUFF_DEVICE_CPU;
     if (info->device_class == TUFF_DEVICE_GPU_DISCRETE && is_part_of_processor(id, extensions))
         info->device_class = TUFF_DEVICE_GPU_INTEGRATED;
     claim_matrices(id, extensions, info);

@@ -9,7 +9,7 @@
 
 /* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so
    that a build without compiler finds the programs of a build with one. */
-#define SPIRV_REVISION "3: shaderc, Vulkan 1.1, optimised for performance, floats and denormals declared"
+#define SPIRV_REVISION "3: shaderc, Vulkan 1.1, optimised for performance, floats, denormals and aliases declared"
 
 /* Mali's local memory is ordinary memory behind a cache. */
 enum { VENDOR_ARM = 0x13b5 };

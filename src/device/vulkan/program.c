@@ -145,6 +145,7 @@ static bool is_spirv(blob spirv)
 static tuff_status compile(driver_device *device, const program_request *request, blob *spirv)
 {
     TRY(tuff__vulkan_compile(request, spirv));
+    TRY(tuff__vulkan_declare_aliases(spirv));
     return tuff__vulkan_declare_floats(&device->physical, spirv);
 }
 

@@ -255,6 +255,8 @@ tuff_status tuff__vulkan_compile(const program_request *request, blob *spirv);
 /* spirv.c */
 /* Replaces finished SPIR-V by the same with the declarations of float behaviour that the device knows. */
 tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *spirv);
+/* Likewise with variables of one binding declared to be the same memory. */
+tuff_status tuff__vulkan_declare_aliases(blob *spirv);
 
 /* The driver's slots, by file. */
 tuff_status tuff__vulkan_wrap(const void *handles, tuff_device_info *info, driver_device **device);

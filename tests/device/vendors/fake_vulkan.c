@@ -344,6 +344,24 @@ static VKAPI_ATTR VkResult VKAPI_CALL map(VkDevice device, VkDeviceMemory memory
     return VK_SUCCESS;
 }
 
+/* Counts variables of one binding, and those that are declared to be aliased. */
+static void count_aliases(const VkShaderModuleCreateInfo *info)
+{
+    enum { DECORATE = 71, ALIASED = 20, BINDING = 33, HEADER_WORDS = 5, BINDINGS = 64 };
+    int variables[BINDINGS] = {0};
+    fake_vulkan.shared = fake_vulkan.aliased = 0;
+    for (size_t i = HEADER_WORDS; i < info->codeSize / 4 && info->pCode[i] >> 16; i += info->pCode[i] >> 16) {
+        const uint32_t *at = &info->pCode[i];
+        if ((at[0] & 0xffff) != DECORATE)
+            continue;
+        fake_vulkan.aliased += at[2] == ALIASED;
+        if (at[2] == BINDING && at[3] < BINDINGS)
+            variables[at[3]]++;
+    }
+    for (int i = 0; i < BINDINGS; i++)
+        fake_vulkan.shared += variables[i] > 1 ? variables[i] : 0;
+}
+
 /* Notes the execution modes that the module declares. */
 static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCreateInfo *info,
                                                     const VkAllocationCallbacks *memory, VkShaderModule *out)
@@ -352,6 +370,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkSha
     int count = 0;
     (void)device, (void)memory;
     memset(fake_vulkan.modes, 0, sizeof fake_vulkan.modes);
+    count_aliases(info);
     for (size_t i = HEADER_WORDS; i < info->codeSize / 4 && info->pCode[i] >> 16; i += info->pCode[i] >> 16)
         if ((info->pCode[i] & 0xffff) == EXECUTION_MODE && count < 7)
             fake_vulkan.modes[count++] = info->pCode[i + 2];

@@ -38,6 +38,7 @@ typedef struct fake_vulkan_state {
     uint32_t type;          /* of the last allocation */
     int destroyed;          /* objects */
     int copies;             /* vkCmdCopyBuffer */
+    int shared, aliased;    /* variables of the last module that share a binding; those declared to be aliased */
     uint32_t modes[8];      /* execution modes of the last shader module, 0 behind them */
 } fake_vulkan_state;
 extern fake_vulkan_state fake_vulkan;

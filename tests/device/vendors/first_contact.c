@@ -349,7 +349,7 @@ static void buffers_of_more_than_4_gib(void **state)
     storage *small = NULL, *large = NULL;
     program *made = NULL;
     recording *recorded = NULL;
-    const program_request request = {"k", "__kernel void k() {}", 1, 2, 32, 0};
+    const program_request request = {"k", "__kernel void k() {}", 1, 2, 32, 0, false};
     assert_int_equal(tuff__program_get(device, &request, &made), TUFF_OK);
     assert_int_equal(tuff__storage_create(device, 1 << 20, false, &small), TUFF_OK);
     assert_int_equal(fake_opencl.flags & UNRESTRICTED, 0);
@@ -369,6 +369,40 @@ static void buffers_of_more_than_4_gib(void **state)
     tuff_device_close(device);
     /* Other vendors' limit is what they say. */
     assert_int_equal(describe("opencl", RTX_3060).max_allocation, 3 * GIB);
+}
+
+/* 5: parameters beyond the largest range, and beyond what 32-bit indices reach, lie in several slabs. */
+static void parameters_beyond_a_binding_lie_in_several_slabs(void **state)
+{
+    (void)state;
+    enum { COUNT = 12 };
+    tuff_parameter_spec specs[COUNT];
+    char names[COUNT][8];
+    const struct {
+        const char *api;
+        int device, slabs;
+    } expected[] = {{"vulkan", VULKAN_A770, 12}, {"opencl", ARC_A770, 2}};
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "w%d", i);
+        specs[i] = (tuff_parameter_spec){names[i], TUFF_SHAPE(16384, 14000)}; /* 875 MiB */
+    }
+    for (int i = 0; i < 2; i++) {
+        tuff_device *device = open_fake(expected[i].api, expected[i].device, NULL);
+        tuff_parameters *parameters = tuff_parameters_create(device, specs, COUNT);
+        if (!parameters)
+            fail_msg("%s", tuff_error());
+        int slabs = 0;
+        for (int k = 0; k < COUNT; k++) {
+            tuff_buffer_handle handle, before = {0};
+            assert_int_equal(tuff_array_unwrap(tuff_parameters_at(parameters, k, NULL), &handle), TUFF_OK);
+            if (k > 0)
+                assert_int_equal(tuff_array_unwrap(tuff_parameters_at(parameters, k - 1, NULL), &before), TUFF_OK);
+            slabs += handle.vulkan != before.vulkan || handle.opencl != before.opencl;
+        }
+        assert_int_equal(slabs, expected[i].slabs);
+        tuff_parameters_destroy(parameters);
+        tuff_device_close(device);
+    }
 }
 
 /* 6 */
@@ -410,7 +444,7 @@ static uint32_t width_for(tuff_device *device, const char *words)
 {
     program *made = NULL;
     fake_vulkan.width = 12345;
-    const program_request request = {"main", words, 0, 0, 64, 0};
+    const program_request request = {"main", words, 0, 0, 64, 0, false};
     assert_int_equal(tuff__program_get(device, &request, &made), TUFF_OK);
     tuff__program_release(device, made);
     return fake_vulkan.width;
@@ -559,6 +593,28 @@ static void a_chain_keeps_within_31_buffers(void **state)
     tuff_device_close(device);
 }
 
+/* A kernel sees a buffer as elements and as vectors: two variables of one binding, which are declared to be aliased. */
+static void two_views_of_a_buffer_are_aliases(void **state)
+{
+    (void)state;
+    static const char source[] = "#version 450\n"
+                                 "layout(local_size_x = 64) in;\n"
+                                 "layout(std430, set = 0, binding = 0) buffer A { float a[]; };\n"
+                                 "layout(std430, set = 0, binding = 0) buffer Av { vec4 a_v[]; };\n"
+                                 "layout(std430, set = 0, binding = 1) buffer B { float b[]; };\n"
+                                 "void main() { a_v[gl_LocalInvocationID.x] = vec4(b[0]); b[1] = a[2]; }\n";
+    if (!has_compiler)
+        skip();
+    program *made = NULL;
+    tuff_device *device = open_fake("vulkan", VULKAN_M1, NULL);
+    const program_request request = {"main", source, 2, 0, 64, 0, false};
+    assert_int_equal(tuff__program_get(device, &request, &made), TUFF_OK);
+    assert_int_equal(fake_vulkan.shared, 2);
+    assert_int_equal(fake_vulkan.aliased, 2);
+    tuff__program_release(device, made);
+    tuff_device_close(device);
+}
+
 /* Whether a kernel of the plan puts anything into local memory. */
 static bool uses_local_memory(const tuff_plan *plan)
 {
@@ -655,6 +711,7 @@ int main(void)
         cmocka_unit_test(a_warp_has_32_lanes),
         cmocka_unit_test(the_largest_card_is_preferred),
         cmocka_unit_test(buffers_of_more_than_4_gib),
+        cmocka_unit_test(parameters_beyond_a_binding_lie_in_several_slabs),
         cmocka_unit_test(nvidia_has_no_halves_and_no_subgroups),
         cmocka_unit_test(amd_builds_as_its_highest_version),
         cmocka_unit_test(kernels_with_many_sums_get_narrow_subgroups),
@@ -663,6 +720,7 @@ int main(void)
         cmocka_unit_test(denormals_are_asked_for),
         cmocka_unit_test(units_of_intel_are_known),
         cmocka_unit_test(a_chain_keeps_within_31_buffers),
+        cmocka_unit_test(two_views_of_a_buffer_are_aliases),
         cmocka_unit_test(mali_keeps_products_in_registers),
         cmocka_unit_test(full_memory_spills_to_the_host),
         cmocka_unit_test(writes_go_through_a_large_window),

@@ -179,8 +179,8 @@ static uint32_t find_family(VkPhysicalDevice physical)
     return 0;
 }
 
-/* What a device has, or what is enabled of it: by the structures of versions, or by one for each subject. They stay where
-   they are, since tuff reads them after the device was created. */
+/* What a device has, or what is enabled of it: by the structures of versions, or by one for each subject. They stay
+   where they are, since tuff reads them after the device was created. */
 typedef struct feature_chain {
     VkPhysicalDeviceFeatures2 core;
     VkPhysicalDeviceVulkan11Features of11;

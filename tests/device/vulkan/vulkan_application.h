@@ -1,5 +1,6 @@
-/* An application with Vulkan objects of its own: an instance under the validation layer where that is installed, devices
-   with more or fewer features enabled, a locked queue, buffers, and timeline semaphores. Nothing of it is tuff's. */
+/* An application with Vulkan objects of its own: an instance under the validation layer where that is installed,
+   devices with more or fewer features enabled, a locked queue, buffers, and timeline semaphores. Nothing of it is
+   tuff's. */
 #ifndef TUFF_TESTS_VULKAN_APPLICATION_H
 #define TUFF_TESTS_VULKAN_APPLICATION_H
 

@@ -1,6 +1,6 @@
 /* An application's own VkDevice: tuff computes on its queue and buffers, in the order of its semaphores and under its
-   lock, does without what it did not enable, refuses what it cannot use, and leaves the application's objects to it. The
-   validation layer listens to all of it. */
+   lock, does without what it did not enable, refuses what it cannot use, and leaves the application's objects to it.
+   The validation layer listens to all of it. */
 #define _POSIX_C_SOURCE 200809L
 #include "vulkan_application.h"
 
