@@ -174,6 +174,7 @@ static void pose(tuff_device *device, int vendor)
     as.device_class = TUFF_DEVICE_GPU_DISCRETE;
     as.vendor_id = ids[vendor];
     as.compute_units = 32;
+    as.local_is_global = false;
     as.max_group_size = 256;
     as.proved_subgroup_size = as.subgroup_size = widths[vendor];
     as.subgroup_shuffle = true;
