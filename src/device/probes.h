@@ -105,10 +105,10 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
     "    b[i] = subgroupShuffle(i, gl_SubgroupSize - 1u - gl_SubgroupInvocationID);\n"
     "    b[64u + i] = gl_SubgroupInvocationID;\n    c[i] = gl_SubgroupSize;\n");
 
-/* Matrix units: x of MATRIX_M by MATRIX_K and y of MATRIX_K by MATRIX_N, whose elements are those of a, and of a from its
-   end backwards, each plus one, again and again; small integers, whose products are exact. b = the elements of x y,
-   where these are more than there are words, each word the sum of every 256th. All subgroups compute
-   it, the first one stores. The shape stands in front of the text. */
+/* Matrix units: x of MATRIX_M by MATRIX_K and y of MATRIX_K by MATRIX_N, whose elements are those of a, and of a from
+   its end backwards, each plus one, again and again; small integers, whose products are exact. b = the elements of x y;
+   where these are more than there are words, each word is the sum of every 256th. All subgroups compute it, the first
+   one stores. The shape stands in front of the text. */
 #define MATRIX_RESULT(sums)                                                \
     "    for (uint j = i; j < 256u; j += 64u) {\n"                         \
     "        float folded = 0.0f;\n"                                       \
@@ -117,9 +117,9 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
     "        b[j] = WORD(folded);\n"                                       \
     "    }\n"
 
-/* In OpenCL C both factors lie in local memory as lines of terms, of f16 or bf16: rows of x, from its start, and columns of
-   y. The instructions are those of cl/matrix_*.cl, under the same names, which tests replace in the same way; places are
-   bytes of `tiles`. */
+/* In OpenCL C both factors lie in local memory as lines of terms, of f16 or bf16: rows of x, from its start, columns of
+   y. The instructions are those of cl/matrix_*.cl, under the same names, which tests replace in the same way; places
+   are bytes of `tiles`. */
 #define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                           \
     "#define LANE ((uint)get_local_id(0))\n#define LOCAL_SIZE 64\n#define MATRIX_LANES " lanes "\n"                   \
     "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)\n#define WORD(x) (uint)(x)\n"                                     \
