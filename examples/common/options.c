@@ -90,8 +90,11 @@ static const option options[] = {
     {"--log", "F", "writes the lines as CSV", TEXT, 0, AT(log)},
     {"--save-graph", "F", "writes the graph of a step, which the tool takes; F.update is the end of accumulated steps",
      TEXT, 0, AT(save_graph)},
+    {"--save-batches", "F", "writes the initial weights and what all batches hold, instead of a training", TEXT, 0,
+     AT(save_batches)},
     {"--report", "F", "writes a page with the curve and the time of each kernel", TEXT, 0, AT(report)},
     {"--check", "N", "compares N random configurations with the reference device instead", WHOLE, 1, AT(checks)},
+    {"--bench", "", "takes commands on standard input instead, for bench/workloads", FLAG, 0, AT(bench)},
     {"--help", "", "this text", FLAG, 0, AT(help)},
 };
 enum { OPTIONS = sizeof options / sizeof *options };

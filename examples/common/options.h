@@ -18,8 +18,9 @@ typedef struct example_options {
     int64_t validation_batches; /* 0: 4 */
     int64_t save_every;         /* steps; 0: at the end */
     const char *data;           /* NULL: the data set that the example makes */
-    const char *resume, *save, *log, *report, *save_graph;
+    const char *resume, *save, *log, *report, *save_graph, *save_batches;
     int64_t checks; /* > 0: so many random configurations against the reference device instead of a training */
+    bool bench;     /* steps at commands on standard input: bench.c */
     bool help;
 } example_options;
 

@@ -382,6 +382,7 @@ static void check_pressure(tuff_device *device)
     driver scarce = *device->driver;
     real = device->driver;
     scarce.buffer_create = short_of_memory;
+    scarce.buffer_create_anywhere = NULL;
     storage *idle = NULL, *wanted = NULL;
     assert_int_equal(tuff__storage_create(device, 4096, false, &idle), TUFF_OK);
     tuff__storage_release(idle);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "each_device.h"
+#include "tuff/io.h"
 
 static const example_case *tested;
 static char printed[65536]; /* by the last program, on both streams */
@@ -212,6 +213,45 @@ static void report_and_graph_are_written(void **state)
     free(page);
 }
 
+/* Whether the batches of an input, [3, B, ...], are not all the same. */
+static bool batches_differ(const tuff_file_tensor *tensor)
+{
+    const size_t part = (size_t)tensor->size / 3;
+    const char *bytes = tensor->data;
+    return memcmp(bytes, bytes + part, part) != 0 && memcmp(bytes + part, bytes + 2 * part, part) != 0;
+}
+
+static void weights_and_batches_are_written(void **state)
+{
+    const char *path = path_of("run.batches");
+    example_inputs list = {0};
+    int batches = 0, weights = 0, different = 0;
+    (void)state;
+    expect(run("--device", "reference", "--steps", "3", "--save-batches", path, NULL), 0, NULL);
+    tested->model->list_inputs(tested->model->small, EXAMPLE_TRAIN, &list);
+    tuff_file *file = tuff_file_open(path);
+    if (!file)
+        fail_msg("%s", tuff_error());
+    assert_string_equal(tuff_file_metadata(file, "example"), tested->model->name);
+    assert_string_equal(tuff_file_metadata(file, "steps"), "3");
+    for (int i = 0; i < tuff_file_count(file); i++) {
+        tuff_file_tensor tensor;
+        assert_int_equal(tuff_file_tensor_at(file, i, &tensor), TUFF_OK);
+        weights += strncmp(tensor.name, "param.", 6) == 0;
+        for (int k = 0; k < list.count; k++)
+            if (strncmp(tensor.name, "input.", 6) == 0 && strcmp(tensor.name + 6, list.specs[k].name) == 0) {
+                assert_int_equal(tensor.dtype, list.specs[k].dtype);
+                assert_int_equal(tensor.shape.rank, list.specs[k].shape.rank + (list.specs[k].is_fixed ? 0 : 2));
+                batches++;
+                different += !list.specs[k].is_fixed && tensor.shape.extent[0] == 3 && batches_differ(&tensor);
+            }
+    }
+    assert_int_equal(batches, list.count);
+    assert_true(weights > 1);
+    assert_true(list.specs[0].is_fixed || different > 0);
+    tuff_file_close(file);
+}
+
 static void wrong_use_is_one_line(void **state)
 {
     (void)state;
@@ -239,6 +279,7 @@ static void failures_are_one_line(void **state)
     expect(run("--device", "reference", "--steps", "1", "--log", "/nonexistent/x", NULL), 1, "TUFF_E_IO");
     expect(run("--device", "reference", "--steps", "1", "--save", "/nonexistent/x", NULL), 1, "TUFF_E_IO");
     expect(run("--device", "reference", "--steps", "1", "--report", "/nonexistent/x", NULL), 1, "--report");
+    expect(run("--device", "reference", "--steps", "1", "--save-batches", "/nonexistent/x", NULL), 1, "TUFF_E_IO");
     expect(run("--device", "reference", "--steps", "1", "--save", path_of("one"), NULL), 0, NULL);
     expect(run("--device", "reference", "--seed", "9", "--resume", path_of("one"), NULL), 1, "is a checkpoint of");
     expect(run("--device", "reference", "--set", "lr=1e30", "--set", "clip_norm=0", "--steps", "2", NULL), 0, NULL);
@@ -282,6 +323,7 @@ int test_example_program(const example_case *given)
         cmocka_unit_test(drivers_train),
         cmocka_unit_test(resumed_run_ends_with_the_same_bits),
         cmocka_unit_test(report_and_graph_are_written),
+        cmocka_unit_test(weights_and_batches_are_written),
         cmocka_unit_test(wrong_use_is_one_line),
         cmocka_unit_test(failures_are_one_line),
         cmocka_unit_test(random_configurations_agree_with_the_reference),

@@ -68,6 +68,16 @@ static void words(tuff_graph *graph, const void *context)
     add_output(graph, gradient);
 }
 
+/* A part of a concat that begins at an odd place, where a vector of halves is aligned as a half is and no more. All of
+   it is one value, so that no conversion stands between the vector and its store. */
+static void odd_place(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *before = tuff_cast(float_input(graph, TUFF_SHAPE(3)), TUFF_F16);
+    tuff_tensor *part = tuff_cast(tuff_expand(float_input(graph, TUFF_SHAPE(1)), TUFF_SHAPE(64)), TUFF_F16);
+    add_output(graph, tuff_concat((tuff_tensor *[]){before, part}, 2, 0));
+}
+
 static const struct {
     const char *name;
     graph_builder build;
@@ -107,9 +117,27 @@ static void results_are_within_the_roundings(void **state)
     assert_int_equal(failures, 0);
 }
 
+static differential expected_places;
+
+static void run_odd_place(tuff_device *device)
+{
+    failures += differential_run(&expected_places, device, NULL);
+}
+
+static void halves_are_stored_at_odd_places(void **state)
+{
+    (void)state;
+    failures = 0;
+    differential_create(&expected_places, "odd_place", odd_place, NULL, 1);
+    for_each_driver(run_odd_place);
+    differential_destroy(&expected_places);
+    assert_int_equal(failures, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(halves_are_stored_at_odd_places, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(results_are_within_the_roundings, use_fresh_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@ typedef struct check {
     void *config;
     example_trial trial;
     int compared, failures;
+    double out, gradient, loss, weight; /* the largest deviations, each over its tensor's largest element */
 } check;
 
 static tuff_file *open_file(const workload *self)
@@ -112,13 +113,13 @@ static void write_inputs(check *self)
         if (strcmp(value.name, "one") == 0) { /* of example_copy */
             assert_int_equal(value.size, sizeof(float));
             *(float *)made = 1;
-        } else if (golden_find(self->file, "input.", value.name, &tensor)) {
+        } else if (!self->row->bind ||
+                   !self->row->bind(self->file, self->config, value.name, made, (size_t)value.size)) {
+            if (!golden_find(self->file, "input.", value.name, &tensor))
+                fail_msg("%s: the file has no input %s", self->row->file, value.name);
             if (tensor.dtype != value.dtype || tensor.size != value.size)
                 fail_msg("%s: input %s has another dtype or size", self->row->file, value.name);
             memcpy(made, tensor.data, (size_t)value.size);
-        } else if (!self->row->bind ||
-                   !self->row->bind(self->file, self->config, value.name, made, (size_t)value.size)) {
-            fail_msg("%s: the file has no input %s", self->row->file, value.name);
         }
         assert_int_equal(tuff_plan_write(plan, value.name, made, (size_t)value.size), TUFF_OK);
         free(made);
@@ -152,6 +153,7 @@ static void compare_scalar(check *self, const char *name, int64_t step, double g
     char label[96];
     snprintf(label, sizeof label, "%s of step %lld", name, (long long)step);
     take(self, label, fabs(got - wanted) / (bar * fabs(wanted)));
+    self->loss = fmax(self->loss, fabs(got - wanted) / fabs(wanted));
 }
 
 /* The output that a tensor of the file is compared with: "out.x" for out.x, "out.greedy.x" for greedy.x where the row
@@ -187,6 +189,8 @@ static void compare_outputs(check *self)
         take(self, name,
              is_exact ? (distance > 0 ? INFINITY : distance)
                       : distance / fmax(bar * example_largest(wanted, same), 1e-30));
+        if (!is_exact && distance > 0)
+            self->out = fmax(self->out, distance / example_largest(wanted, same));
         free(got);
         free(wanted);
     }
@@ -230,11 +234,35 @@ static void compare_gradient(check *self, const char *name)
         const double noise = self->row->bars.noise * scalar_of(self, "grad_norm", 0);
         take(self, output, example_distance(got, wanted, first) / allowed);
         take(self, output, example_distance(got + last, wanted + last, count - last) / allowed);
+        self->gradient = fmax(self->gradient, fmax(example_distance(got, wanted, first),
+                                                   example_distance(got + last, wanted + last, count - last)) /
+                                                  fmax(example_largest(wanted, count), 1e-30));
         if (last > first)
             take(self, output, example_largest(got + first, last - first) / noise);
     }
     free(got);
     free(wanted);
+}
+
+/* The largest deviation of those weights that a gradient above the threshold has moved. */
+static double moved_distance(const check *self, const float *got, const float *wanted, const float *gradients,
+                             int64_t count)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (fabs((double)gradients[i]) > self->row->bars.threshold)
+            worst = fmax(worst, fabs((double)got[i] - (double)wanted[i]));
+    return worst;
+}
+
+/* The largest deviation of weights that only decay, as a part of what is allowed: 1e-6 of the weight. */
+static double decayed_distance(const float *got, const float *wanted, const float *gradients, int64_t count)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (gradients[i] == 0)
+            worst = fmax(worst, fabs((double)got[i] - (double)wanted[i]) / (1e-6 * fabs((double)wanted[i]) + 1e-12));
+    return worst;
 }
 
 static void compare_weight(check *self, const char *name, int step)
@@ -257,6 +285,10 @@ static void compare_weight(check *self, const char *name, int step)
         zero_range(self, name, count, &first, &last);
         take(self, label, example_weight_distance(got, wanted, g, first, allowed));
         take(self, label, example_weight_distance(got + last, wanted + last, g + last, count - last, allowed));
+        if (ends_with(name, self->row->decaying_endings))
+            take(self, label, decayed_distance(got, wanted, g, count));
+        self->weight = fmax(self->weight,
+                            moved_distance(self, got, wanted, g, count) / fmax(example_largest(wanted, count), 1e-30));
     }
     free(got);
     free(wanted);
@@ -307,8 +339,11 @@ static void run_steps(check *self)
             compare_scalar(self, "grad_norm", 0, self->trial.gradient_norm, scalar_of(self, "grad_norm", 0),
                            self->row->bars.norm);
             compare_outputs(self);
-            for_each_parameter(self, 0);
+            if (!self->row->forward_only)
+                for_each_parameter(self, 0);
         }
+        if (self->row->look)
+            take(self, "the choice", self->row->look(self->file, self->config, &self->trial, step));
         if (has_steps(self, (int)step + 1))
             for_each_parameter(self, (int)step + 1);
     }
@@ -354,8 +389,10 @@ void workload_check(const workload *row, tuff_device *device, bool optimized)
     check self = {.row = row, .file = file};
     check_opened(&self, device, optimized);
     tuff_file_close(file);
-    print_message("    %s%s, %s: %d quantities, %d beyond their bars\n", row->file, variant_of(&self),
-                  optimized ? "optimized" : "baseline", self.compared, self.failures);
+    print_message("    %s %s%s, %s: %d quantities, %d beyond their bars; of the largest: outputs %.1e, losses %.1e, "
+                  "gradients %.1e, weights %.1e\n",
+                  row->file, row->prefix, variant_of(&self), optimized ? "optimized" : "baseline", self.compared,
+                  self.failures, self.out, self.loss, self.gradient, self.weight);
     assert_true(self.compared > 0);
     assert_int_equal(self.failures, 0);
 }

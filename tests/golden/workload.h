@@ -3,7 +3,7 @@
 #ifndef TUFF_TESTS_WORKLOAD_H
 #define TUFF_TESTS_WORKLOAD_H
 
-#include "examples/common/example.h"
+#include "examples/common/trial.h"
 
 /* The file's tolerances, which its metadata states as a text. */
 typedef struct workload_bars {
@@ -26,8 +26,13 @@ typedef struct workload {
     /* Sets what the metadata does not name as the configuration does; numbers of equal names are set before. May be
        NULL. */
     void (*configure)(const tuff_file *file, void *config);
-    /* Fills an input that the file does not have under its name: size bytes. False: it has no such one. May be NULL. */
+    /* Fills an input, size bytes, instead of the file's tensor of its name. False: it is that tensor. May be NULL. */
     bool (*bind)(const tuff_file *file, const void *config, const char *name, void *values, size_t size);
+    /* After step `step`, from 0: the deviation of something that the loops over outputs and parameters do not know, as a
+       part of what is allowed; NaN where the file has it not. May be NULL. */
+    double (*look)(const tuff_file *file, const void *config, const example_trial *trial, int64_t step);
+    /* The file has the values of the forward pass and the norm of the gradients alone. */
+    bool forward_only;
     /* Further values of the forward pass: names with this beginning, such as "greedy.", which the model shows under
        these names. NULL: none. */
     const char *also;
@@ -35,6 +40,9 @@ typedef struct workload {
        separated by commas, part zero_part of zero_parts. NULL: none. */
     const char *zero_endings;
     int zero_part, zero_parts;
+    /* Parameters, named by endings as well, of which a batch does not use all rows: those have a gradient of exactly 0,
+       and only decay. NULL: none. */
+    const char *decaying_endings;
     workload_bars bars;
 } workload;
 

@@ -11,7 +11,7 @@
 #define DEVICE_OPTION(name)                                                                                      \
     {                                                                                                            \
         "--device", CLI_TEXT, (name), "D",                                                                       \
-            "auto, opencl[:n|:name], vulkan[:n|:name] or reference; default $TUFF_DEVICE, else auto", 0, 0, NULL \
+            "auto[:matrix], opencl[:n|:name], vulkan[:n|:name] or reference; default $TUFF_DEVICE, else auto", 0, 0, NULL \
     }
 
 /* int: 0 is TUFF_FUSE_ALL, 1 TUFF_FUSE_NONE. */

@@ -316,9 +316,10 @@ double tuff__operand_loads(const kernel_policy *policy, const tuff_graph *graph,
 {
     matmul_problem problem = tuff__matmul_problem(chain, inner);
     const int64_t across = operand == 0 ? problem.columns : problem.rows;
-    if (!tuff__uses_registers(policy))
-        return (double)tuff__divide_up(across, tuff__tuned(policy, operand == 0 ? TUNABLE_matmul_local_block_columns
-                                                                                : TUNABLE_matmul_local_block_rows));
+    if (!tuff__uses_registers(policy)) {
+        const matmul_blocks blocks = tuff__choose_blocks(policy, &problem);
+        return (double)tuff__divide_up(across, operand == 0 ? blocks.columns : blocks.rows);
+    }
     const bool lanes = policy->target.items_are_lanes;
     const double gemv = lanes ? 0 : gemv_loads(policy, graph, chain, operand, inner);
     if (gemv > 0)

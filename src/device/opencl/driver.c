@@ -36,6 +36,7 @@ const driver tuff__driver_opencl = {
     .recording_destroy = tuff__cl_recording_destroy,
     .submit = tuff__cl_submit,
     .refused_dispatch = tuff__cl_refused_dispatch,
+    .is_lost = tuff__cl_is_lost,
     .wait = tuff__cl_wait,
     .set_timeout = set_timeout,
     .timestamps = tuff__cl_timestamps,

@@ -28,6 +28,7 @@
     X(vkGetPhysicalDeviceFeatures2)             \
     X(vkGetPhysicalDeviceQueueFamilyProperties) \
     X(vkGetPhysicalDeviceMemoryProperties)      \
+    X(vkGetPhysicalDeviceMemoryProperties2)     \
     X(vkCreateDevice)                           \
     X(vkDestroyDevice)                          \
     X(vkGetDeviceQueue)                         \

@@ -5,18 +5,28 @@
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
-tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **out)
+static tuff_status make_buffer(driver_device *device, uint64_t size, vulkan_place place, driver_buffer **out)
 {
     driver_buffer *buffer = tuff__alloc(sizeof *buffer);
     if (!buffer)
         return TUFF_E_OOM_HOST;
-    tuff_status status = tuff__vulkan_buffer_create(device, size, false, false, buffer);
+    tuff_status status = tuff__vulkan_buffer_create(device, size, place, false, buffer);
     if (status != TUFF_OK) {
         tuff__free(buffer);
         return status;
     }
     *out = buffer;
     return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **out)
+{
+    return make_buffer(device, size, PLACE_DEVICE, out);
+}
+
+tuff_status tuff__vulkan_new_buffer_anywhere(driver_device *device, uint64_t size, driver_buffer **out)
+{
+    return make_buffer(device, size, PLACE_ANYWHERE, out);
 }
 
 void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer)
@@ -46,7 +56,7 @@ static tuff_status open_staging(driver_device *device)
         };
         TRY(VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, staging->commands));
     }
-    return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, true, false,
+    return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, PLACE_HOST, false,
                                       &staging->buffer);
 }
 
@@ -146,7 +156,7 @@ static tuff_status get(driver_device *device, download *range)
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
 {
     TRY(tuff__vulkan_wait_until(device, device->submitted));
-    if (buffer->memory.mapped)
+    if (buffer->memory.mapped && !device->reads_copies)
         return tuff__vulkan_peek(device, buffer, offset, data, size);
     download range = {.buffer = buffer, .offset = offset, .size = size, .data = data};
     /* Half of the ring is under way while the other half is emptied. */

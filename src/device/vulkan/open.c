@@ -151,7 +151,9 @@ tuff_status tuff__vulkan_prepare(driver_device *device)
     device->wait_limit = WAIT_LIMIT;
     /* One command may take seconds on a CPU, whose submissions cost little; with GPUs it is the other way round. */
     device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
-    device->mapped = type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    device->mapped = tuff__vulkan_is_reached(&device->physical);
+    device->reads_copies = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    tuff__pace_begin(&device->pace, type != VK_PHYSICAL_DEVICE_TYPE_CPU);
     TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->commands));
     pool.queueFamilyIndex = device->physical.upload.family;
     TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->upload_commands));
@@ -263,6 +265,7 @@ const driver tuff__driver_vulkan = {
     .identity = identity,
     .build_options = build_options,
     .buffer_create = tuff__vulkan_new_buffer,
+    .buffer_create_anywhere = tuff__vulkan_new_buffer_anywhere,
     .buffer_destroy = tuff__vulkan_drop_buffer,
     .buffer_write = tuff__vulkan_write,
     .buffer_read = tuff__vulkan_read,

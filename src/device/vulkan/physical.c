@@ -9,7 +9,10 @@
 
 /* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so
    that a build without compiler finds the programs of a build with one. */
-#define SPIRV_REVISION "2: shaderc, Vulkan 1.1, optimised for performance, floats declared"
+#define SPIRV_REVISION "3: shaderc, Vulkan 1.1, optimised for performance, floats, denormals and aliases declared"
+
+/* Mali's local memory is ordinary memory behind a cache. */
+enum { VENDOR_ARM = 0x13b5 };
 
 /* Puts a structure at the head of a pNext chain. */
 #define CHAIN(head, structure, type)      \
@@ -203,10 +206,12 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         CHAIN(*head, physical->subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
     if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME))
         CHAIN(*head, physical->timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
+    const bool khr_matrices = can_use(list, "VK_KHR_cooperative_matrix"),
+               nv_matrices = can_use(list, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    physical->has_matrices = khr_matrices || nv_matrices;
     if (physical->version >= VK_API_VERSION_1_2)
-        physical->cooperative_matrix =
-            tuff__vulkan_find_matrices(physical->vk, physical->handle, can_use(list, "VK_KHR_cooperative_matrix"),
-                                       can_use(list, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME));
+        physical->cooperative_matrix = tuff__vulkan_find_matrices(physical->vk, physical->handle, khr_matrices,
+                                                                  nv_matrices, physical->matrix_shape);
     if (physical->cooperative_matrix) {
         const bool khr = physical->cooperative_matrix == 2;
         CHAIN(*head, physical->matrices,
@@ -261,6 +266,7 @@ tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, 
         if (application)
             tuff__vulkan_keep_enabled(physical, application->features);
         vk->vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
+        physical->has_budget = can_use(&list, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         /* Layers over other APIs, such as MoltenVK, demand that their restrictions are accepted. */
         if (has(list.items, list.count, "VK_KHR_portability_subset"))
             physical->extensions[physical->extension_count++] = "VK_KHR_portability_subset";
@@ -297,6 +303,46 @@ static uint64_t memory_size(const VkPhysicalDeviceMemoryProperties *memory)
     return largest;
 }
 
+/* The largest heap of the device's own memory; -1: none. */
+static int main_heap(const VkPhysicalDeviceMemoryProperties *memory)
+{
+    int best = -1;
+    for (int i = 0; i < (int)memory->memoryHeapCount; i++)
+        if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
+            (best < 0 || memory->memoryHeaps[i].size > memory->memoryHeaps[best].size))
+            best = i;
+    return best;
+}
+
+uint64_t tuff__vulkan_available(const vulkan_physical *physical)
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                                .pNext = &budget};
+    const int heap = main_heap(&physical->memory);
+    if (!physical->has_budget || heap < 0)
+        return 0;
+    physical->vk->vkGetPhysicalDeviceMemoryProperties2(physical->handle, &memory);
+    const uint64_t all = budget.heapBudget[heap], used = budget.heapUsage[heap];
+    return all > used ? all - used : all > 0 ? 1 : 0;
+}
+
+/* With a window on the bus that is as large as the memory itself; drivers with a small one have another heap for it. */
+bool tuff__vulkan_is_reached(const vulkan_physical *physical)
+{
+    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    const VkPhysicalDeviceType type = physical->properties.properties.deviceType;
+    const VkPhysicalDeviceMemoryProperties *memory = &physical->memory;
+    if (type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU)
+        return type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    for (uint32_t i = 0; i < memory->memoryTypeCount && memory->memoryHeapCount > 1; i++)
+        if ((memory->memoryTypes[i].propertyFlags & both) == both &&
+            (int)memory->memoryTypes[i].heapIndex == main_heap(memory))
+            return true;
+    return false;
+}
+
 uint64_t tuff__vulkan_max_allocation(const vulkan_physical *physical)
 {
     const uint64_t buffer = physical->maintenance4.maxBufferSize, memory = memory_size(&physical->memory);
@@ -325,6 +371,21 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
     if (!info->compute_units)
         info->compute_units =
             amd->shaderEngineCount * amd->shaderArraysPerEngineCount * amd->computeUnitsPerShaderArray;
+    if (!info->compute_units)
+        tuff__vulkan_estimate_units(info);
+    info->memory_available = tuff__vulkan_available(physical);
+    info->writes_directly = tuff__vulkan_is_reached(physical);
+}
+
+/* Widths that kernels can require. */
+static void describe_widths(const vulkan_physical *physical, tuff_device_info *info)
+{
+    const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
+    if (!physical->subgroup_control.subgroupSizeControl ||
+        !(sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT))
+        return;
+    info->min_subgroup_size = sizes->minSubgroupSize;
+    info->max_subgroup_size = sizes->maxSubgroupSize;
 }
 
 static void describe_driver(const vulkan_physical *physical, tuff_device_info *info)
@@ -351,6 +412,9 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->vendor_id = properties->vendorID;
     info->device_id = properties->deviceID;
     describe_limits(physical, info);
+    describe_widths(physical, info);
+    info->local_is_global = properties->vendorID == VENDOR_ARM;
+    info->watchdog = info->device_class == TUFF_DEVICE_CPU ? TUFF_WATCHDOG_NONE : TUFF_WATCHDOG_UNKNOWN;
     info->subgroup_size =
         physical->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT ? physical->subgroup.subgroupSize : 0;
     info->subgroup_shuffle =
@@ -358,8 +422,12 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->narrow_storage = physical->storage16.storageBuffer16BitAccess && physical->storage8.storageBuffer8BitAccess;
     info->half_arithmetic = physical->arithmetic.shaderFloat16;
     info->int64 = physical->features.features.shaderInt64;
+    info->matrix_state = !physical->has_matrices             ? TUFF_MATRICES_ABSENT
+                         : physical->cooperative_matrix == 0 ? TUFF_MATRICES_OTHER_SIZE
+                                                             : TUFF_MATRICES_OFFERED;
     if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic)
         info->cooperative_matrix = physical->cooperative_matrix;
+    memcpy(info->matrix_shape, physical->matrix_shape, sizeof info->matrix_shape);
 }
 
 static void add_uuid(text *out, const char *name, const uint8_t *bytes)

@@ -39,21 +39,44 @@ static tuff_status create_layout(driver_device *device, driver_program *program)
     return VULKAN(device->vk, vkCreatePipelineLayout, device->handle, &info, NULL, &program->layout);
 }
 
-/* Whether the pipeline must be made with the required subgroup width, or has it anyway. */
-static tuff_status check_subgroup(const vulkan_physical *physical, const program_request *request, bool *required)
+static bool can_require(const vulkan_physical *physical, uint32_t width)
+{
+    const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
+    return physical->subgroup_control.subgroupSizeControl && width >= sizes->minSubgroupSize &&
+           width <= sizes->maxSubgroupSize && !(width & (width - 1)) &&
+           sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
+}
+
+/* The width of Intel's subgroups is the compiler's choice, and the narrowest leaves a lane the most registers: kernels
+   that keep many sums get it, as from cl/prelude.cl in OpenCL. 0: any. */
+static uint32_t narrow_width(const vulkan_physical *physical, const program_request *request)
+{
+    enum { VENDOR_INTEL = 0x8086 };
+    const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
+    const uint32_t least = sizes->minSubgroupSize;
+    const bool is_wanted = physical->properties.properties.vendorID == VENDOR_INTEL && request->text != NULL &&
+                           strstr(request->text, "#define MANY_SUMS\n") != NULL;
+    return is_wanted && least > 0 && can_require(physical, least) &&
+                   request->local_size <= (uint64_t)least * sizes->maxComputeWorkgroupSubgroups
+               ? least
+               : 0;
+}
+
+/* The subgroup width that the pipeline must be made with; 0: it has the right one anyway. */
+static tuff_status choose_width(const vulkan_physical *physical, const program_request *request, uint32_t *out)
 {
     const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
     uint32_t width = request->subgroup_size;
-    *required = false;
-    if (!width)
+    *out = 0;
+    if (!width) {
+        *out = narrow_width(physical, request);
         return TUFF_OK;
-    if (physical->subgroup_control.subgroupSizeControl && width >= sizes->minSubgroupSize &&
-        width <= sizes->maxSubgroupSize && !(width & (width - 1)) &&
-        sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) {
+    }
+    if (can_require(physical, width)) {
         if (request->local_size > (uint64_t)width * sizes->maxComputeWorkgroupSubgroups)
             return FAIL(TUFF_E_LIMIT, "%s: groups of %u items are more than %u subgroups of %u", request->name,
                         request->local_size, sizes->maxComputeWorkgroupSubgroups, width);
-        *required = true;
+        *out = width;
         return TUFF_OK;
     }
     bool varies = physical->subgroup_control.subgroupSizeControl && sizes->minSubgroupSize != sizes->maxSubgroupSize;
@@ -66,21 +89,21 @@ static tuff_status check_subgroup(const vulkan_physical *physical, const program
 static tuff_status create_pipeline(driver_device *device, const program_request *request, VkShaderModule module,
                                    driver_program *program)
 {
-    bool required = false;
-    TRY(check_subgroup(&device->physical, request, &required));
+    uint32_t width = 0;
+    TRY(choose_width(&device->physical, request, &width));
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
-        .requiredSubgroupSize = request->subgroup_size,
+        .requiredSubgroupSize = width,
     };
-    bool full = required && device->physical.subgroup_control.computeFullSubgroups &&
-                request->local_size % request->subgroup_size == 0;
+    bool full =
+        width > 0 && device->physical.subgroup_control.computeFullSubgroups && request->local_size % width == 0;
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .flags = device->tells_spills ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                .pNext = required ? &subgroup : NULL,
+                .pNext = width > 0 ? &subgroup : NULL,
                 .flags = full ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0u,
                 .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                 .module = module,
@@ -122,6 +145,7 @@ static bool is_spirv(blob spirv)
 static tuff_status compile(driver_device *device, const program_request *request, blob *spirv)
 {
     TRY(tuff__vulkan_compile(request, spirv));
+    TRY(tuff__vulkan_declare_aliases(spirv));
     return tuff__vulkan_declare_floats(&device->physical, spirv);
 }
 

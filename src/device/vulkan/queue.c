@@ -21,17 +21,33 @@ static VkFence oldest(const driver_device *device)
     return device->fences[(device->finished + 1) % MAX_IN_FLIGHT];
 }
 
+/* The oldest ticket is done. waited: its end was waited for, and is now. */
+static void finish_oldest(driver_device *device, bool waited)
+{
+    device->finished++;
+    tuff__pace_ended(&device->pace, &device->marks[device->finished % MAX_IN_FLIGHT], waited);
+}
+
+/* Whether a wait took longer than one for a fence that was signalled before. */
+static bool has_blocked(const driver_device *device, uint64_t begin)
+{
+    enum { CALL = 50000 };
+    return device->pace.is_on && tuff__pace_clock() - begin > CALL;
+}
+
 static tuff_status wait_within(driver_device *device, uint64_t ticket, uint64_t limit)
 {
-    uint64_t idle = 0;
+    uint64_t idle = 0, begin = 0;
     while (device->finished < ticket) {
         VkFence fence = oldest(device);
+        if (device->pace.is_on && begin == 0)
+            begin = tuff__pace_clock();
         uint64_t start = tuff__nanoseconds(), slice = limit < WAIT_SLICE ? limit : WAIT_SLICE;
         VkResult result = device->vk->vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
         if (result == VK_SUCCESS) {
-            device->finished++;
+            finish_oldest(device, has_blocked(device, begin));
             device->hung = false;
-            idle = 0;
+            idle = begin = 0;
             continue;
         }
         if (result != VK_TIMEOUT)
@@ -58,7 +74,7 @@ tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket)
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket)
 {
     while (device->finished < ticket && device->vk->vkGetFenceStatus(device->handle, oldest(device)) == VK_SUCCESS)
-        device->finished++;
+        finish_oldest(device, false);
     return device->finished >= ticket;
 }
 
@@ -132,7 +148,21 @@ tuff_status tuff__vulkan_submit_between(driver_device *device, VkCommandBuffer c
     TRY(submit(device, device->queue, &info, fence));
     *ticket = ++device->submitted;
     device->signals[*ticket % MAX_IN_FLIGHT] = *after;
+    device->marks[*ticket % MAX_IN_FLIGHT] = (pace_mark){0};
     return TUFF_OK;
+}
+
+void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle)
+{
+    tuff__pace_submitted(&device->pace, &mark, is_idle);
+    device->marks[device->submitted % MAX_IN_FLIGHT] = mark;
+}
+
+void tuff__vulkan_unmark(driver_device *device, const vulkan_cut *cut)
+{
+    for (int i = 0; i < MAX_IN_FLIGHT && cut->shares; i++)
+        if (device->marks[i].shares >= cut->shares && device->marks[i].shares < cut->shares + cut->part_count)
+            device->marks[i] = (pace_mark){0};
 }
 
 tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,
