@@ -23,15 +23,16 @@
 #define LEFT_BLOCK uint4
 #define RIGHT_BLOCK uint4
 #define SUM_BLOCK float16
-#define LOAD_LEFT(to, tile, row, step) to = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 32, (step) / 8 + UNIT_LANE / 32, 0))
+#define LOAD_LEFT(to, tile, row, step)                                                                                \
+    to = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 32, (step) / 8 + UNIT_LANE / 32, 0))
 #define LOAD_RIGHT(to, tile, column, step) LOAD_LEFT(to, tile, column, step)
 #define MULTIPLY_ADD(sum, left, right)                                                                                \
     MFMA(sum, (left).lo, (right).lo);                                                                                 \
     MFMA(sum, (left).hi, (right).hi)
-#define STORE_FOUR(sums, at, pitch, first)                                                                               \
-    results[(at) + (first) * (pitch)] = (sums).x;                                                                        \
-    results[(at) + ((first) + 1) * (pitch)] = (sums).y;                                                                  \
-    results[(at) + ((first) + 2) * (pitch)] = (sums).z;                                                                  \
+#define STORE_FOUR(sums, at, pitch, first)                                                                            \
+    results[(at) + (first) * (pitch)] = (sums).x;                                                                     \
+    results[(at) + ((first) + 1) * (pitch)] = (sums).y;                                                               \
+    results[(at) + ((first) + 2) * (pitch)] = (sums).z;                                                               \
     results[(at) + ((first) + 3) * (pitch)] = (sums).w
 #define STORE_BLOCK(sum, at, pitch) STORE_LANE(sum, (at) + UNIT_LANE / 32 * 4 * (pitch) + UNIT_LANE % 32, pitch)
 #define STORE_LANE(sum, at, pitch)                                                                                    \
@@ -55,7 +56,7 @@
 #define RIGHT_BLOCK uint8
 #define SUM_BLOCK float8
 #define LOAD_LEFT(to, tile, row, step)                                                                                \
-    (to).lo = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8, 0));                                          \
+    (to).lo = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8, 0));                                     \
     (to).hi = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8 + 1, 0))
 #define LOAD_RIGHT(to, tile, column, step) LOAD_LEFT(to, tile, column, step)
 #define MULTIPLY_ADD(sum, left, right) WMMA(sum, left, right)

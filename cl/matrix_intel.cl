@@ -32,10 +32,11 @@ ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __loc
 #define A_LAYOUT LINES
 #define B_LAYOUT PAIRS
 // A block is one piece: eight lines of sixteen terms; eight pairs of terms of MATRIX_LANES lines.
-#define K_PLACE(line, chunk, lines) (((line) / 8 * (CHUNKS / 2) + (chunk) / 2) * 256 + (line) % 8 * 32 + (chunk) % 2 * 16)
+#define K_PLACE(line, chunk, lines)                                                                                   \
+    (((line) / 8 * (CHUNKS / 2) + (chunk) / 2) * 256 + (line) % 8 * 32 + (chunk) % 2 * 16)
 #define K_TILE_PLACES(lines) ((lines) * CHUNKS * 16)
 #define P_PLACE(line, term, lines)                                                                                    \
-    (((line) / MATRIX_LANES * (CHUNKS / 2) + (term) / 16) * 32 * MATRIX_LANES + (term) % 16 / 2 * 4 * MATRIX_LANES + \
+    (((line) / MATRIX_LANES * (CHUNKS / 2) + (term) / 16) * 32 * MATRIX_LANES + (term) % 16 / 2 * 4 * MATRIX_LANES +  \
      (line) % MATRIX_LANES * 4)
 #define P_TILE_PLACES(lines) K_TILE_PLACES(lines)
 #define UNIT_LANE (lane % MATRIX_LANES)

@@ -3,7 +3,7 @@
 // are the instructions, which tests replace to run the kernel elsewhere.
 #ifndef MMA
 #define SHARED_ADDRESS(place) ((uint)(size_t)tiles + (uint)(place))
-#define LDMATRIX(form, x, place)                                                                                       \
+#define LDMATRIX(form, x, place)                                                                                      \
     __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4" form ".shared.b16 {%0,%1,%2,%3}, [%4];"                          \
                      : "=r"((x)[0]), "=r"((x)[1]), "=r"((x)[2]), "=r"((x)[3]) : "r"(SHARED_ADDRESS(place)) : "memory")
 #if MATRIX_BF16
@@ -16,7 +16,7 @@
             "{%0,%1,%2,%3};"                                                                                          \
             : "+f"((sum)[0]), "+f"((sum)[1]), "+f"((sum)[2]), "+f"((sum)[3])                                          \
             : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"((b)[0]), "r"((b)[1]))
-#define COPY_PART(place, from)                                                                                         \
+#define COPY_PART(place, from)                                                                                        \
     __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(SHARED_ADDRESS(place)), "l"(from) : "memory")
 #define COMMIT_COPIES() __asm__ volatile("cp.async.commit_group;" ::: "memory")
 #define WAIT_FOR_COPIES(left) __asm__ volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")
@@ -57,7 +57,8 @@ typedef struct sums8 {
 #if B_K_CONTIGUOUS
 #define LOAD_RIGHT(to, tile, column, step)                                                                            \
     LDMATRIX("", (to).x,                                                                                              \
-             (tile) + K_PLACE((column) + UNIT_LANE % 8 + UNIT_LANE / 16 * 8, (step) / 8 + UNIT_LANE / 8 % 2, BLOCK_COLUMNS))
+             (tile) + K_PLACE((column) + UNIT_LANE % 8 + UNIT_LANE / 16 * 8, (step) / 8 + UNIT_LANE / 8 % 2,          \
+                              BLOCK_COLUMNS))
 #else
 #define LOAD_RIGHT(to, tile, column, step)                                                                            \
     LDMATRIX(".trans", (to).x,                                                                                        \

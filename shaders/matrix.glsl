@@ -1,5 +1,5 @@
-// Matrix units of Vulkan (VK_KHR_cooperative_matrix, VK_NV_cooperative_matrix), behind prelude.glsl. matmul_cooperative.k
-// says what each macro is for. Places in local memory are parts of 16 bytes.
+// Matrix units of Vulkan (VK_KHR_cooperative_matrix, VK_NV_cooperative_matrix), behind prelude.glsl.
+// matmul_cooperative.k says what each macro is for. Places in local memory are parts of 16 bytes.
 #define AS_MEMORY 0
 #define LINES 1
 #define PAIRS 2

@@ -105,10 +105,10 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
     "    b[i] = subgroupShuffle(i, gl_SubgroupSize - 1u - gl_SubgroupInvocationID);\n"
     "    b[64u + i] = gl_SubgroupInvocationID;\n    c[i] = gl_SubgroupSize;\n");
 
-/* Matrix units: x of MATRIX_M by MATRIX_K and y of MATRIX_K by MATRIX_N, whose elements are those of a, and of a from its
-   end backwards, each plus one, again and again; small integers, whose products are exact. b = the elements of x y,
-   where these are more than there are words, each word the sum of every 256th. All subgroups compute
-   it, the first one stores. The shape stands in front of the text. */
+/* Matrix units: x of MATRIX_M by MATRIX_K and y of MATRIX_K by MATRIX_N, whose elements are those of a, and of a from
+   its end backwards, each plus one, again and again; small integers, whose products are exact. b = the elements of x y;
+   where these are more than there are words, each word is the sum of every 256th. All subgroups compute it, the first
+   one stores. The shape stands in front of the text. */
 #define MATRIX_RESULT(sums)                                                \
     "    for (uint j = i; j < 256u; j += 64u) {\n"                         \
     "        float folded = 0.0f;\n"                                       \
@@ -117,93 +117,95 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
     "        b[j] = WORD(folded);\n"                                       \
     "    }\n"
 
-/* In OpenCL C both factors lie in local memory as lines of terms: rows of x, columns of y. F16 or BF16 bits. */
-#define OPENCL_MATRIX(attribute, instructions, body)                                                                \
-    "#ifdef BF16\n#define BITS(n) (ushort)(as_uint((float)(n)) >> 16)\n#else\n"                                     \
-    "static ushort half_bits(float x)\n{\n    ushort bits;\n    vstore_half_rte(x, 0, (half *)&bits);\n    return " \
-    "bits;\n}\n"                                                                                                    \
-    "#define BITS(n) half_bits((float)(n))\n#endif\n#define WORD(x) (uint)(x)\n" instructions "__kernel " attribute \
-    " __attribute__((reqd_work_group_size(64, 1, 1))) void probe(__global const uint *a, "                          \
-    "__global uint *b, __global ushort *c, uint base)\n{\n"                                                         \
-    "    __local uint4 left[MATRIX_M * MATRIX_K / 8], right[MATRIX_N * MATRIX_K / 8];\n"                            \
-    "    __local float sums[MATRIX_M * MATRIX_N];\n    uint i = get_local_id(0);\n"                                 \
-    "    for (uint j = i; j < MATRIX_M * MATRIX_K; j += 64u)\n"                                                     \
-    "        ((__local ushort *)left)[j] = BITS(a[j % 256u]);\n"                                                    \
-    "    for (uint j = i; j < MATRIX_K * MATRIX_N; j += 64u)\n"                                                     \
-    "        ((__local ushort *)right)[j % MATRIX_N * MATRIX_K + j / MATRIX_N] = BITS(a[255u - j % 256u] + 1u);\n"  \
-    "    barrier(CLK_LOCAL_MEM_FENCE);\n" body                                                                      \
-    "    barrier(CLK_LOCAL_MEM_FENCE);\n" MATRIX_RESULT("sums[q * 256u + j]") "}\n"
+/* In OpenCL C both factors lie in local memory as lines of terms, of f16 or bf16: rows of x, from its start, columns of
+   y. The instructions are those of cl/matrix_*.cl, under the same names, which tests replace in the same way; places
+   are bytes of `tiles`. */
+#define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                           \
+    "#define LANE ((uint)get_local_id(0))\n#define LOCAL_SIZE 64\n#define MATRIX_LANES " lanes "\n"                   \
+    "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)\n#define WORD(x) (uint)(x)\n"                                     \
+    "#define RIGHT (2 * MATRIX_M * MATRIX_K)\n#define COPIED (RIGHT + 2 * MATRIX_K * MATRIX_N)\n" instructions        \
+    "static ushort bits_of(float x)\n{\n    ushort bits;\n    vstore_half_rte(x, 0, (half *)&bits);\n"                \
+    "    return MATRIX_BF16 ? (ushort)(as_uint(x) >> 16) : bits;\n}\n"                                                \
+    "#define AT(type, place) (*(__local type *)((__local char *)tiles + (place)))\n"                                  \
+    "__kernel " attribute "__attribute__((reqd_work_group_size(64, 1, 1))) void probe(__global const uint *a, "       \
+    "__global uint *b, __global ushort *c, uint base)\n{\n    __local uint4 tiles[COPIED / 16 + 64];\n"               \
+    "    __local float sums[MATRIX_M * MATRIX_N];\n    const uint i = LANE, lane = i % MATRIX_LANES;\n"               \
+    "    for (uint j = i; j < MATRIX_M * MATRIX_K; j += 64u)\n        AT(ushort, 2u * j) = bits_of(a[j % 256u]);\n"   \
+    "    for (uint j = i; j < MATRIX_K * MATRIX_N; j += 64u)\n"                                                       \
+    "        AT(ushort, RIGHT + 2u * (j % MATRIX_N * MATRIX_K + j / MATRIX_N)) = bits_of(a[255u - j % 256u] + 1u);\n" \
+    "    BARRIER();\n" body "    BARRIER();\n" MATRIX_RESULT("sums[q * 256u + j]") "}\n"
 
-/* The left factor goes through cp.async once more; both are loaded by ldmatrix, the right one as its columns lie. */
+/* The left factor comes once more, by cp.async; both are loaded by ldmatrix. */
 static const char matrix_nvidia[] = OPENCL_MATRIX(
-    "",
-    "#ifdef BF16\n#define TYPES \"bf16.bf16\"\n#else\n#define TYPES \"f16.f16\"\n#endif\n"
-    "#define SHARED(p) ((uint)(size_t)(p))\n"
-    "#define LDMATRIX(x, p) __asm__ volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\" "
-    ": \"=r\"(x[0]), \"=r\"(x[1]), \"=r\"(x[2]), \"=r\"(x[3]) : \"r\"(SHARED(p)) : \"memory\")\n"
-    "#define MMA(d, a, b0, b1) __asm__(\"mma.sync.aligned.m16n8k16.row.col.f32.\" TYPES \".f32 {%0,%1,%2,%3}, "
-    "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\" : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), "
-    "\"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b0), \"r\"(b1))\n",
-    "    __local uint4 copied[64];\n    const uint lane = i % 32u;\n    uint x[4], y[4];\n"
-    "    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f}, e[4] = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-    "    __asm__ volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" ::\"r\"(SHARED(copied + i)), \"l\"(a + 4 * i) "
-    ": "
-    "\"memory\");\n"
-    "    __asm__ volatile(\"cp.async.commit_group;\" ::: \"memory\");\n"
-    "    __asm__ volatile(\"cp.async.wait_group %0;\" ::\"n\"(0) : \"memory\");\n"
-    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-    "    for (uint j = i; j < 256u; j += 64u)\n"
-    "        ((__local ushort *)left)[j] = BITS(((__local uint *)copied)[j]);\n"
-    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-    "    LDMATRIX(x, left + lane % 16u * 2u + lane / 16u);\n"
-    "    LDMATRIX(y, right + (lane % 8u + lane / 16u * 8u) * 2u + lane / 8u % 2u);\n"
-    "    MMA(d, x, y[0], y[1]);\n    MMA(e, x, y[2], y[3]);\n"
-    "    if (i < 32u)\n        for (uint z = 0u; z < 4u; z++) {\n"
-    "            sums[(lane / 4u + z / 2u * 8u) * 16u + lane % 4u * 2u + z % 2u] = d[z];\n"
-    "            sums[(lane / 4u + z / 2u * 8u) * 16u + lane % 4u * 2u + z % 2u + 8u] = e[z];\n        }\n");
+    "", "32",
+    "#ifndef MMA\n#if MATRIX_BF16\n#define MMA_TYPES \"bf16.bf16\"\n#else\n#define MMA_TYPES \"f16.f16\"\n#endif\n"
+    "#define SHARED_ADDRESS(place) ((uint)(size_t)tiles + (uint)(place))\n"
+    "#define LDMATRIX(form, x, place) __asm__ volatile(\"ldmatrix.sync.aligned.m8n8.x4\" form \".shared.b16 "
+    "{%0,%1,%2,%3}, [%4];\" : \"=r\"((x)[0]), \"=r\"((x)[1]), \"=r\"((x)[2]), \"=r\"((x)[3]) : "
+    "\"r\"(SHARED_ADDRESS(place)) : \"memory\")\n"
+    "#define MMA(sum, a, b) __asm__(\"mma.sync.aligned.m16n8k16.row.col.f32.\" MMA_TYPES \".f32 {%0,%1,%2,%3}, "
+    "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\" : \"+f\"((sum)[0]), \"+f\"((sum)[1]), \"+f\"((sum)[2]), "
+    "\"+f\"((sum)[3]) : \"r\"((a)[0]), \"r\"((a)[1]), \"r\"((a)[2]), \"r\"((a)[3]), \"r\"((b)[0]), \"r\"((b)[1]))\n"
+    "#define COPY_PART(place, from) __asm__ volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" "
+    "::\"r\"(SHARED_ADDRESS(place)), \"l\"(from) : \"memory\")\n"
+    "#define COMMIT_COPIES() __asm__ volatile(\"cp.async.commit_group;\" ::: \"memory\")\n"
+    "#define WAIT_FOR_COPIES(left) __asm__ volatile(\"cp.async.wait_group %0;\" ::\"n\"(left) : \"memory\")\n#endif\n",
+    "    uint x[4], y[4];\n    float d[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};\n"
+    "    COPY_PART(COPIED + 16u * i, a + 4u * i);\n    COMMIT_COPIES();\n    WAIT_FOR_COPIES(0);\n    BARRIER();\n"
+    "    for (uint j = i; j < 256u; j += 64u)\n        AT(ushort, 2u * j) = bits_of(AT(uint, COPIED + 4u * j));\n"
+    "    BARRIER();\n"
+    "    LDMATRIX(\"\", x, 32u * (lane % 16u) + 16u * (lane / 16u));\n"
+    "    LDMATRIX(\"\", y, RIGHT + 32u * (lane % 8u + lane / 16u * 8u) + 16u * (lane / 8u % 2u));\n"
+    "    MMA(d, x, y);\n    MMA(d + 4, x, y + 2);\n"
+    "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
+    "            sums[(lane / 4u + z % 4u / 2u * 8u) * 16u + lane % 4u * 2u + z % 2u + z / 4u * 8u] = d[z];\n");
 
 static const char matrix_mfma[] = OPENCL_MATRIX(
-    "",
-    "#ifdef BF16\n#define MFMA(x, y, d) __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(as_short4(x), as_short4(y), d, 0, 0, "
-    "0)\n"
+    "", "64",
+    "#ifndef MFMA\n#if MATRIX_BF16\n"
+    "#define MFMA(sum, a, b) sum = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(as_short4(a), as_short4(b), sum, 0, 0, 0)\n"
     "#else\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
-    "#define MFMA(x, y, d) __builtin_amdgcn_mfma_f32_32x32x8f16(as_half4(x), as_half4(y), d, 0, 0, 0)\n#endif\n",
-    "    const uint4 x = left[i % 32u * 2u + i / 32u], y = right[i % 32u * 2u + i / 32u];\n"
-    "    union { float16 d; float e[16]; } all;\n"
-    "    all.d = MFMA(x.hi, y.hi, MFMA(x.lo, y.lo, (float16)(0.0f)));\n"
+    "#define MFMA(sum, a, b) sum = __builtin_amdgcn_mfma_f32_32x32x8f16(as_half4(a), as_half4(b), sum, 0, 0, 0)\n"
+    "#endif\n#endif\n",
+    "    const uint4 x = AT(uint4, 32u * (lane % 32u) + 16u * (lane / 32u));\n"
+    "    const uint4 y = AT(uint4, RIGHT + 32u * (lane % 32u) + 16u * (lane / 32u));\n    float16 d = 0.0f;\n"
+    "    MFMA(d, x.lo, y.lo);\n    MFMA(d, x.hi, y.hi);\n"
     "    for (uint z = 0u; z < 16u; z++)\n"
-    "        sums[(z / 4u * 8u + i / 32u * 4u + z % 4u) * 32u + i % 32u] = all.e[z];\n");
+    "        sums[(z / 4u * 8u + lane / 32u * 4u + z % 4u) * 32u + lane % 32u] = ((float *)&d)[z];\n");
 
 static const char matrix_wmma[] = OPENCL_MATRIX(
-    "",
-    "#ifdef BF16\n#define WMMA(x, y, d) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(x), as_short16(y), d)\n"
+    "", "32",
+    "#ifndef WMMA\n#if MATRIX_BF16\n"
+    "#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(a), as_short16(b), sum)\n"
     "#else\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
-    "#define WMMA(x, y, d) __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(x), as_half16(y), d)\n#endif\n",
-    "    const uint8 x = *(__local uint8 *)(left + i % 16u * 2u), y = *(__local uint8 *)(right + i % 16u * 2u);\n"
-    "    union { float8 d; float e[8]; } all;\n    all.d = WMMA(x, y, (float8)(0.0f));\n"
+    "#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(a), as_half16(b), sum)\n"
+    "#endif\n#endif\n",
+    "    const uint8 x = AT(uint8, 32u * (lane % 16u)), y = AT(uint8, RIGHT + 32u * (lane % 16u));\n"
+    "    float8 d = 0.0f;\n    WMMA(d, x, y);\n"
     "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
-    "            sums[(z * 2u + i / 16u) * 16u + i % 16u] = all.e[z];\n");
+    "            sums[(z * 2u + lane / 16u) * 16u + lane % 16u] = ((float *)&d)[z];\n");
 
-/* Both factors by reads of blocks, as kernels do it: the right one is made pairs of terms first. */
+/* Both factors by reads of blocks, the right one as pairs of terms, which go where nothing is copied to here. */
 static const char matrix_intel[] = OPENCL_MATRIX(
-    "__attribute__((intel_reqd_sub_group_size(MATRIX_N)))",
-    "#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n"
-    "#if MATRIX_N == 16\n#define LEFT short8\n#else\n#define LEFT int8\n#endif\n"
-    "float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(LEFT a, int8 b, float8 sum);\n"
-    "float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(LEFT a, int8 b, float8 sum);\n"
+    "__attribute__((intel_reqd_sub_group_size(MATRIX_N))) ", "MATRIX_N",
+    "#if MATRIX_N == 16\n#define LEFT_BLOCK short8\n#else\n#define LEFT_BLOCK int8\n#endif\n"
+    "#ifndef DPAS\n#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n"
+    "float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(LEFT_BLOCK a, int8 b, float8 sum);\n"
+    "float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(LEFT_BLOCK a, int8 b, float8 sum);\n"
     "uint8 __attribute__((overloadable)) intel_sub_group_block_read8(const __local uint *from);\n"
     "ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __local ushort *from);\n"
-    "#ifdef BF16\n#define DPAS intel_sub_group_bf16_bf16_matrix_mad_k16\n#else\n"
-    "#define DPAS intel_sub_group_f16_f16_matrix_mad_k16\n#endif\n",
-    "    __local uint pairs[8 * MATRIX_N];\n    for (uint j = i; j < 8u * MATRIX_N; j += 64u)\n"
-    "        pairs[j] = ((__local uint *)right)[j % MATRIX_N * 8u + j / MATRIX_N];\n"
-    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-    "#if MATRIX_N == 16\n"
-    "    const LEFT x = as_short8(intel_sub_group_block_read_us8((const __local ushort *)left));\n#else\n"
-    "    const LEFT x = as_int8(intel_sub_group_block_read8((const __local uint *)left));\n#endif\n"
-    "    union { float8 d; float e[8]; } all;\n"
-    "    all.d = DPAS(x, as_int8(intel_sub_group_block_read8(pairs)), (float8)(0.0f));\n"
-    "    if (i < MATRIX_N)\n        for (uint z = 0u; z < 8u; z++)\n            sums[z * MATRIX_N + i] = all.e[z];\n");
+    "#if MATRIX_BF16\n#define DPAS(sum, a, b) sum = intel_sub_group_bf16_bf16_matrix_mad_k16(a, b, sum)\n#else\n"
+    "#define DPAS(sum, a, b) sum = intel_sub_group_f16_f16_matrix_mad_k16(a, b, sum)\n#endif\n"
+    "#define READ_WORDS(place) as_int8(intel_sub_group_block_read8((const __local uint *)((__local char *)tiles + "
+    "(place))))\n"
+    "#define READ_HALVES(place) as_short8(intel_sub_group_block_read_us8((const __local ushort *)((__local char "
+    "*)tiles + (place))))\n#endif\n",
+    "    for (uint j = i; j < 8u * MATRIX_N; j += 64u)\n"
+    "        AT(uint, COPIED + 4u * j) = AT(uint, RIGHT + 4u * (j % MATRIX_N * 8u + j / MATRIX_N));\n    BARRIER();\n"
+    "#if MATRIX_N == 16\n    const LEFT_BLOCK x = READ_HALVES(0);\n#else\n    const LEFT_BLOCK x = READ_WORDS(0);\n"
+    "#endif\n    const int8 y = READ_WORDS(COPIED);\n    float8 d = 0.0f;\n    DPAS(d, x, y);\n"
+    "    if (i < MATRIX_N)\n        for (uint z = 0u; z < 8u; z++)\n"
+    "            sums[z * MATRIX_N + lane] = ((float *)&d)[z];\n");
 
 /* In GLSL as it is in memory, in parts of 16 bytes, as kernels have it. */
 #define GLSL_MATRIX(form, left_type, right_type, sum_type, load_left, load_right, multiply, store)                 \

@@ -304,9 +304,9 @@ static tuff_status try_matrices(tuff_device *device, const tuff_device_info *cla
     *state = TUFF_MATRICES_NO_COMPILER;
     if (!is_known || (form <= TUFF_MATRIX_KHR) != tuff__device_takes_glsl(device))
         return TUFF_OK;
-    tuff__text_add(&source, "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n%s%s",
-                   form <= TUFF_MATRIX_KHR ? "#version 450\n" : "", shape[0], shape[1], shape[2],
-                   bf16 ? "#define BF16\n" : "", texts[form]);
+    tuff__text_add(&source,
+                   "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n%s",
+                   form <= TUFF_MATRIX_KHR ? "#version 450\n" : "", shape[0], shape[1], shape[2], bf16, texts[form]);
     tuff_status status = tuff__text_status(&source);
     fill_small(got->a);
     if (status == TUFF_OK)

@@ -265,6 +265,7 @@ static void check_gpu_kernels(tuff_device *device)
 {
     const tuff_device_info info = device->info;
     device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    device->info.local_is_global = false;
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         const uint32_t units = drawn_turn("units", i, 2) == 0 ? 1 : 32;
         if (!is_its_turn(device, i) || (!is_thorough() && drawn_turn("kernels of GPUs", i, 3) != 0))

@@ -2,6 +2,7 @@
    with the instructions replaced by plain code of the same meaning, lane by lane as the vendors document them, so that
    tiles, tails, layouts and epilogues are those of the GPUs. Results are compared with sums in double. TUFF_DEVICE
    chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,8 @@
 /* What a lane hands to others goes through `exchange`, two barriers around it; half(word, k) is half k of words. */
 static const char opencl_common[] =
     "#define EXCHANGED __local uint exchange[LOCAL_SIZE * 16];\n"
-    "#define HALF_OF(words, k) (MATRIX_BF16 ? as_float((uint)((__local const ushort *)(words))[k] << 16)               \\\n"
+    "#define HALF_OF(words, k) (MATRIX_BF16 ? as_float((uint)((__local const ushort *)(words))[k] << 16)               "
+    "\\\n"
     "                                       : vload_half(k, (__local const half *)(words)))\n"
     "#define OWN (&exchange[LANE * 16])\n"
     "#define LANE_OF(l) (&exchange[((LANE) / MATRIX_LANES * MATRIX_LANES + (l)) * 16])\n";
@@ -232,6 +234,8 @@ static char *emulation_of(const char *source)
     (void)snprintf(whole, size, "%s%s%s", emulated_units->instructions, opencl_common, changed);
     free(changed);
     changed = replaced(whole, "    __local PART tiles", "    EXCHANGED\n    __local PART tiles");
+    changed = replaced(changed, "    __local uint4 tiles", "    EXCHANGED\n    __local uint4 tiles");
+    changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(MATRIX_N)))", "");
     /* Barriers in loops that are unrolled take long to compile. */
     changed = replaced(changed, "#define UNROLL _Pragma(\"unroll\")", "#define UNROLL");
     changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(SUBGROUP_WIDTH)))", "");
@@ -242,7 +246,7 @@ static tuff_status create_emulated(driver_device *device, const program_request 
                                    driver_program **out)
 {
     program_request changed = *request;
-    if (!strstr(request->name, "cooperative"))
+    if (!strstr(request->text, "MATRIX_M"))
         return real_driver->program_create(device, request, cached, made, out);
     char *emulation = emulation_of(request->text);
     char line[24];
@@ -421,8 +425,7 @@ static void check_emulated(tuff_device *device)
     if (takes_glsl && device->info.proved_subgroup_size == 0)
         return;
     for (int i = 0; i < UNITS; i++)
-        if ((all_units[i].instructions == NULL) == takes_glsl &&
-            (is_thorough() || drawn_turn("shape", i, 2) == 0))
+        if ((all_units[i].instructions == NULL) == takes_glsl && (is_thorough() || drawn_turn("shape", i, 2) == 0))
             try_units(device, &all_units[i], drawn_turn("case", i, CASES));
 }
 
@@ -430,6 +433,52 @@ static void products_on_emulated_units_are_right(void **unused)
 {
     (void)unused;
     for_drawn_drivers(check_emulated);
+}
+
+static tuff_status create_nothing(driver_device *device, const program_request *request, blob cached, blob *made,
+                                  driver_program **out)
+{
+    if (!strstr(request->text, "MATRIX_M"))
+        return real_driver->program_create(device, request, cached, made, out);
+    return tuff__fail(TUFF_E_COMPILE, "this compiler knows no such instructions");
+}
+
+/* The self-test's own kernels multiply with the same instructions; a compiler may also refuse them. */
+static void check_proof(tuff_device *device)
+{
+    const tuff_device_info info = device->info;
+    const driver *before = device->driver;
+    driver liar = *before;
+    if (tuff__device_takes_glsl(device)) /* whose self-test tests/device/selftest has */
+        return;
+    real_driver = before;
+    device->driver = &liar;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    for (int i = 0; i < 2 * UNITS; i++) {
+        emulated_units = &all_units[i / 2];
+        if (!emulated_units->instructions || (i % 2 == 0 && !is_thorough() && drawn_turn("proof", i / 2, 2) != 0))
+            continue;
+        liar.program_create = i % 2 == 0 ? create_emulated : create_nothing;
+        device->info.cooperative_matrix = emulated_units->form;
+        device->info.matrix_bf16 = true;
+        memcpy(device->info.matrix_shape, emulated_units->shape, sizeof emulated_units->shape);
+        device->info.matrix_lanes = emulated_units->lanes;
+        assert_int_equal(tuff__device_prove(device), TUFF_OK);
+        if (device->info.cooperative_matrix != (i % 2 == 0 ? emulated_units->form : 0) ||
+            device->info.matrix_bf16 != (i % 2 == 0) ||
+            device->info.matrix_state != (i % 2 == 0 ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_NO_COMPILER))
+            fail_msg("%s, %d: units %u, bf16 %d, state %u", emulated_units->name, i % 2,
+                     device->info.cooperative_matrix, device->info.matrix_bf16, device->info.matrix_state);
+    }
+    device->driver = before;
+    device->info = info;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
+static void the_self_test_proves_units(void **unused)
+{
+    (void)unused;
+    for_drawn_drivers(check_proof);
 }
 
 static void check_refusal(tuff_device *device)
@@ -461,6 +510,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(units_that_are_not_proved_are_refused),
+        cmocka_unit_test_setup_teardown(the_self_test_proves_units, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(products_on_emulated_units_are_right, use_fresh_cache, drop_cache)};
     return cmocka_run_group_tests_name("matrix_units", tests, NULL, NULL);
 }

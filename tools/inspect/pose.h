@@ -14,8 +14,8 @@
             "intel: Arc"                                                                                               \
     }
 
-/* From now on the device is compiled for as a GPU as the choice's are (0: none): only what the compiler goes by. It runs
-   nothing any more. Does nothing to the reference device. */
+/* From now on the device is compiled for as a GPU as the choice's are (0: none): only what the compiler goes by. It
+   runs nothing any more. Does nothing to the reference device. */
 void pose_as(tuff_device *device, int vendor);
 
 #endif

@@ -192,7 +192,7 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
     return define(kernel, tile, inner);
 }
 
-/* Operands of 16 bits, or such as the plan's precision rounds to them. By default, matrices of more than a few lines. */
+/* Operands of 16 bits, or such as the plan's precision rounds to them. By default, matrices of not too few lines. */
 static tuff_status suits_matrix_units(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
     const target *device = &list->policy.target;

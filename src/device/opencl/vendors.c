@@ -96,8 +96,8 @@ static bool is_part_of_processor(cl_device_id id, const char *extensions)
 }
 
 /* The matrix units that OpenCL C may reach here, which the self-test has to prove: NVIDIA's from compute capability 8.0
-   on, by PTX; AMD's, MFMA where subgroups have 64 lanes and WMMA where they have 32; Intel's by their extension, with the
-   narrowest subgroups. Compilers for processors have none. */
+   on, by PTX; AMD's, MFMA where subgroups have 64 lanes and WMMA where they have 32; Intel's by their extension, with
+   the narrowest subgroups. Compilers for processors have none. */
 static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_info *info)
 {
     static const uint32_t shapes[][3] = {[TUFF_MATRIX_NVIDIA] = {16, 16, 16},

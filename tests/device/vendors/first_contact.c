@@ -349,7 +349,7 @@ static void buffers_of_more_than_4_gib(void **state)
     storage *small = NULL, *large = NULL;
     program *made = NULL;
     recording *recorded = NULL;
-    const program_request request = {"k", "__kernel void k() {}", 1, 2, 32, 0};
+    const program_request request = {"k", "__kernel void k() {}", 1, 2, 32, 0, false};
     assert_int_equal(tuff__program_get(device, &request, &made), TUFF_OK);
     assert_int_equal(tuff__storage_create(device, 1 << 20, false, &small), TUFF_OK);
     assert_int_equal(fake_opencl.flags & UNRESTRICTED, 0);
@@ -444,7 +444,7 @@ static uint32_t width_for(tuff_device *device, const char *words)
 {
     program *made = NULL;
     fake_vulkan.width = 12345;
-    const program_request request = {"main", words, 0, 0, 64, 0};
+    const program_request request = {"main", words, 0, 0, 64, 0, false};
     assert_int_equal(tuff__program_get(device, &request, &made), TUFF_OK);
     tuff__program_release(device, made);
     return fake_vulkan.width;
@@ -607,7 +607,7 @@ static void two_views_of_a_buffer_are_aliases(void **state)
         skip();
     program *made = NULL;
     tuff_device *device = open_fake("vulkan", VULKAN_M1, NULL);
-    const program_request request = {"main", source, 2, 0, 64, 0};
+    const program_request request = {"main", source, 2, 0, 64, 0, false};
     assert_int_equal(tuff__program_get(device, &request, &made), TUFF_OK);
     assert_int_equal(fake_vulkan.shared, 2);
     assert_int_equal(fake_vulkan.aliased, 2);
