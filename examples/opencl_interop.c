@@ -1,5 +1,5 @@
-/* tuff on an application's own OpenCL device: a kernel of the application writes a matrix, tuff computes gelu(x w + b) of
-   it in the application's buffers, and the kernel reads the result. The application works on one queue and tuff on
+/* tuff on an application's own OpenCL device: a kernel of the application writes a matrix, tuff computes gelu(x w + b)
+   of it in the application's buffers, and the kernel reads the result. The application works on one queue and tuff on
    another; events order them on the device, and the host waits once, at the end, to check the numbers.
 
        build/examples/opencl_interop [PART OF A PLATFORM'S NAME]
@@ -104,8 +104,8 @@ static void close_application(application *self)
     (void)clReleaseContext(self->context);
 }
 
-/* to = scale * from + step * (i % 17), behind the event where there is one; the event of its end, flushed, so that other
-   queues may wait for it. */
+/* to = scale * from + step * (i % 17), behind the event where there is one; the event of its end, flushed, so that
+   other queues may wait for it. */
 static cl_event enqueue_step(application *self, cl_mem from, cl_mem to, int count, const cl_float factors[2],
                              cl_event behind)
 {

@@ -290,8 +290,8 @@ static tuff_tensor *of_elements(tuff_tensor *x)
 }
 
 /* x after a recurrence, of the first `count` tokens: all T, or the class token alone where nothing reads the others.
-   One product makes the codes of all heads, one the values of all heads out of the scores, and a product per head follows.
-   (Where a sequence is as short as here, products are faster than attention that computes its scores again.) */
+   One product makes the codes of all heads, one the values of all heads out of the scores, and a product per head
+   follows. Where a sequence is as short as here, products are faster than attention that computes scores again. */
 static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, int64_t count, int step)
 {
     static const int outwards[] = {1, 0, 2, 3}, back[] = {1, 2, 0, 3}, exchanged[] = {0, 2, 1, 3},

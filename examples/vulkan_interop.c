@@ -1,6 +1,6 @@
-/* tuff on an application's own Vulkan device: a shader of the application writes a matrix, tuff computes gelu(x w + b) of
-   it in the application's buffers, and the shader reads the result, one after the other on the device: the host waits
-   once, at the end, to check the numbers.
+/* tuff on an application's own Vulkan device: a shader of the application writes a matrix, tuff computes gelu(x w + b)
+   of it in the application's buffers, and the shader reads the result, one after the other on the device: the host
+   waits once, at the end, to check the numbers.
 
        build/examples/vulkan_interop [PART OF A DEVICE'S NAME]
 
@@ -360,6 +360,7 @@ static double run(application *self, tuff_device *device, shared_buffer buffers[
 
 static void close_application(application *self)
 {
+    CALL(vkDeviceWaitIdle, self->device); /* lavapipe's thread was seen to use a semaphore after its last signal */
     vkDestroySemaphore(self->device, self->line, NULL);
     vkDestroyPipeline(self->device, self->pipeline, NULL);
     vkDestroyPipelineLayout(self->device, self->layout, NULL);

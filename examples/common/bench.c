@@ -1,8 +1,8 @@
-/* Steps at the word of another program, bench/workloads, which lets several programs work in turns. A line on standard
-   input is a command, and its answer a line of JSON on standard output:
+/* Steps at the commands of another program, bench/workloads, which lets several programs work in turns. A line on
+   standard input is a command, and its answer a line of JSON on standard output:
 
-     steps N   N steps: {"seconds", "host", "reads", "launches"}: wall clock until the device has done them, processor
-               time of the calling thread, host reads of device memory, kernel launches
+     steps N   N steps: {"seconds", "processor", "host", "reads", "launches"}: wall clock until the device has done
+               them, processor time of the program and of its calling thread, host reads of device memory, launches
      loss      {"loss", "gradient_norm"}: the mean since the last `loss`, the last step's norm before clipping
      profile   a step with timestamps, in seconds: {"forward", "backward", "optimizer", "wall"}
      memory    bytes, and what a step consists of: {"peak", "intermediates", "launches", "copies", "tasks"}
@@ -18,10 +18,10 @@
 
 #include "train.h"
 
-static double thread_seconds(void)
+static double seconds_by(clockid_t clock)
 {
     struct timespec now = {0};
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    (void)clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
@@ -31,18 +31,20 @@ static tuff_status answer_steps(training *self, int64_t count)
     tuff_status status = tuff_device_wait(self->run.device);
     if (status == TUFF_OK)
         status = tuff_device_counters_get(self->run.device, &before);
-    const double started = example_now(), host = thread_seconds();
+    const double started = example_now(), host = seconds_by(CLOCK_THREAD_CPUTIME_ID),
+                 processor = seconds_by(CLOCK_PROCESS_CPUTIME_ID);
     for (int64_t i = 0; i < count && status == TUFF_OK; i++)
         status = training_step(self);
-    const double worked = thread_seconds() - host;
+    const double worked = seconds_by(CLOCK_THREAD_CPUTIME_ID) - host;
     if (status == TUFF_OK)
         status = tuff_device_wait(self->run.device);
-    const double seconds = example_now() - started;
+    const double seconds = example_now() - started, all = seconds_by(CLOCK_PROCESS_CPUTIME_ID) - processor;
     if (status == TUFF_OK)
         status = tuff_device_counters_get(self->run.device, &after);
     if (status == TUFF_OK)
-        printf("{\"seconds\": %.9f, \"host\": %.9f, \"reads\": %" PRIu64 ", \"launches\": %" PRIu64 "}\n", seconds,
-               worked, after.reads - before.reads, after.dispatches - before.dispatches);
+        printf("{\"seconds\": %.9f, \"processor\": %.9f, \"host\": %.9f, \"reads\": %" PRIu64 ", \"launches\": %" PRIu64
+               "}\n",
+               seconds, all, worked, after.reads - before.reads, after.dispatches - before.dispatches);
     return status;
 }
 

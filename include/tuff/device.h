@@ -1,5 +1,5 @@
-/* Devices: listing and opening them; arrays: typed storage on a device. A program that has OpenCL or Vulkan objects of its
-   own shares them by interop.h. */
+/* Devices: listing and opening them; arrays: typed storage on a device. A program that has OpenCL or Vulkan objects of
+   its own shares them by interop.h. */
 #ifndef TUFF_DEVICE_H
 #define TUFF_DEVICE_H
 
@@ -19,6 +19,17 @@ typedef enum tuff_device_class {
     TUFF_DEVICE_OTHER,
     TUFF_DEVICE_REFERENCE
 } tuff_device_class;
+
+/* The forms of matrix units, and the instructions that multiply a block: tuff_device_info.cooperative_matrix. */
+typedef enum tuff_matrix_units {
+    TUFF_MATRIX_NONE,
+    TUFF_MATRIX_NV,     /* VK_NV_cooperative_matrix */
+    TUFF_MATRIX_KHR,    /* VK_KHR_cooperative_matrix */
+    TUFF_MATRIX_NVIDIA, /* OpenCL C with PTX: mma.sync, ldmatrix and cp.async, of compute capability 8.0 on */
+    TUFF_MATRIX_MFMA,   /* OpenCL C with the builtins of AMD's gfx90a and newer accelerators */
+    TUFF_MATRIX_WMMA,   /* the same of gfx11 */
+    TUFF_MATRIX_INTEL   /* cl_intel_subgroup_matrix_multiply_accumulate */
+} tuff_matrix_units;
 
 /* Whether the driver ends kernels that run for some seconds, with the device then lost. */
 typedef enum tuff_watchdog { TUFF_WATCHDOG_UNKNOWN, TUFF_WATCHDOG_THERE, TUFF_WATCHDOG_NONE } tuff_watchdog;
@@ -63,8 +74,8 @@ typedef struct tuff_device_info {
     bool proved_negative_zero;
     bool proved_denormals; /* f32 denormals survive arithmetic */
     bool subgroup_shuffle; /* lanes of a subgroup can read each other's registers */
-    /* Subgroups multiply 16 x 16 blocks of f16 and accumulate in f32: 1 as VK_NV_cooperative_matrix defines it, 2 as
-       VK_KHR_cooperative_matrix does, 0 not at all. Once `proved` is true, also 0 where the self-test failed. */
+    /* Subgroups multiply blocks of f16 and accumulate in f32 (tuff_matrix_units). Once `proved` is true, also 0 where
+       the self-test failed. */
     uint32_t cooperative_matrix;
     /* The driver ends the loops of a kernel, without an error, after so many iterations of them all together; 0: it
        does not. llvmpipe (lavapipe) allows 65535, of which the self-test finds all but a few. */
@@ -73,11 +84,14 @@ typedef struct tuff_device_info {
     uint32_t min_subgroup_size; /* of the widths that a kernel can require; 0: none can */
     uint32_t max_subgroup_size;
     uint32_t matrix_state;     /* a tuff_matrix_state */
-    bool local_is_global;      /* local memory lies in the device's memory, behind its caches, as on Mali */
+    bool local_is_global;      /* of a GPU: local memory lies in its memory, behind caches, as on Mali */
     bool units_estimated;      /* compute_units follows from the device's name: the driver does not tell */
     bool writes_directly;      /* the host writes into the device's own memory, all of which it reaches */
     uint64_t memory_available; /* to this process, of memory_size, when it was described; 0: the driver does not tell */
-    uint32_t reserved[6];
+    uint32_t matrix_shape[3]; /* rows, columns and terms of the blocks of matrix units; 0 where there are none */
+    uint32_t matrix_lanes;    /* of a subgroup that multiplies one; 0: proved_subgroup_size */
+    bool matrix_bf16;         /* blocks of bf16 of the same shape are multiplied, too */
+    uint32_t reserved[1];
 } tuff_device_info;
 
 /* The number of devices that the drivers on this machine offer, including the reference device, which is the last one
@@ -93,9 +107,11 @@ TUFF_API const char *tuff_device_absence(const char *api);
 
 /* Opens a device. name is "auto", "opencl", "opencl:1", "opencl:nvidia" (part of the device's or platform's name, in
    any case), the same with "vulkan", or "reference" (float64 on the host). NULL takes the environment variable
-   TUFF_DEVICE, else "auto": discrete GPUs first, then integrated ones, then CPUs (OpenCL before Vulkan), never
-   "reference". The first open of a device on a machine runs a self-test, whose results are kept in the cache folder.
-   Returns NULL on failure, with TUFF_E_NO_DEVICE where nothing matches name. */
+   TUFF_DEVICE, else "auto": discrete GPUs first, then integrated ones, then CPUs, never "reference"; of one kind the
+   larger GPU, by what computes and then by memory, and OpenCL before Vulkan. "auto:matrix" is the same, but of one kind
+   those with matrix units come first, whatever their API: for 16-bit storage (tuff_compile_options.precision). The
+   first open of a device on a machine runs a self-test, whose results are kept in the cache folder. Returns NULL on
+   failure, with TUFF_E_NO_DEVICE where nothing matches name. */
 TUFF_API tuff_device *tuff_device_open(const char *name);
 
 /* Closes a device, after everything made on it was destroyed. NULL is allowed. */

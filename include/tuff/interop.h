@@ -28,8 +28,9 @@ typedef struct tuff_vulkan_handles {
     void *(*get_instance_proc)(void *instance, const char *name);
     /* What instance and device were created with. tuff uses nothing else, and does without what is not named here:
        VkApplicationInfo::apiVersion (0: Vulkan 1.1), the names of the device's extensions, and the chain of feature
-       structures, from a VkPhysicalDeviceFeatures2 or any other on through pNext (NULL: no feature was enabled). All of
-       it is read during the call only. */
+       structures, from a VkPhysicalDeviceFeatures2 or any other on through pNext (NULL: no feature was enabled; what
+       was enabled by pEnabledFeatures is named by a VkPhysicalDeviceFeatures2). All of it is read during the call
+       only. */
     uint32_t api_version, extension_count;
     const char *const *extensions;
     const void *features;
@@ -67,12 +68,12 @@ TUFF_API const char *tuff_vulkan_requirements(void);
    VkSemaphore of the device and must live until the wait is over. A wait of the host for this work, such as
    tuff_array_read, gives up after 30 s without progress, with TUFF_E_TIMEOUT: time in which nobody signals counts.
    TUFF_E_USAGE where device is NULL or semaphore is 0; TUFF_E_UNSUPPORTED where the device is not a Vulkan device, or
-   where value is not 0 and the feature timelineSemaphore was not enabled: devices that tuff opens have it where there is
-   one. */
+   where value is not 0 and the feature timelineSemaphore was not enabled: devices that tuff opens have it where there
+   is one. */
 TUFF_API tuff_status tuff_vulkan_enqueue_wait(tuff_device *device, uint64_t semaphore, uint64_t value);
 /* The semaphore is signalled, with that value or, 0, as a binary one, when all work enqueued so far has finished; what
-   that wrote is then available to whatever waits for the semaphore. Enqueues that and returns. semaphore must live until
-   then. Errors as above; TUFF_E_USAGE also where value is not above what a timeline semaphore has or will get by
+   that wrote is then available to whatever waits for the semaphore. Enqueues that and returns. semaphore must live
+   until then. Errors as above; TUFF_E_USAGE also where value is not above what a timeline semaphore has or will get by
    signals enqueued here. */
 TUFF_API tuff_status tuff_vulkan_enqueue_signal(tuff_device *device, uint64_t semaphore, uint64_t value);
 
@@ -84,15 +85,15 @@ typedef struct tuff_vulkan_buffer {
     uint32_t reserved[7];
 } tuff_vulkan_buffer;
 
-/* An array on a VkBuffer of the device's, without a copy: its elements lie from byte offset on, a multiple of the dtype's
-   size, and end with a whole word of 4 bytes within the buffer, to whose other bytes nobody may write at the same time.
-   Plans and copies work on the buffer itself; tuff_array_read and tuff_array_write go through staging memory.
-   Buffer and memory belong to the application and must outlive the array, its views, and the plans that use them.
-   tuff_array_destroy waits until no work of tuff's uses the buffer, so that the application may destroy it then.
+/* An array on a VkBuffer of the device's, without a copy: its elements lie from byte offset on, a multiple of the
+   dtype's size, and end with a whole word of 4 bytes within the buffer, to whose other bytes nobody may write at the
+   same time. Plans and copies work on the buffer itself; tuff_array_read and tuff_array_write go through staging
+   memory. Buffer and memory belong to the application and must outlive the array, its views, and the plans that use
+   them. tuff_array_destroy waits until no work of tuff's uses the buffer, so that the application may destroy it then.
    A buffer of VK_SHARING_MODE_EXCLUSIVE must be owned by the family of the device's queue.
-   NULL on failure: TUFF_E_USAGE where an argument is NULL or 0, the usage lacks a flag, the size is more than the buffer
-   can have or the array does not lie within it, TUFF_E_DTYPE, TUFF_E_SHAPE, TUFF_E_UNSUPPORTED where the device is not a
-   Vulkan device. */
+   NULL on failure: TUFF_E_USAGE where an argument is NULL or 0, the usage lacks a flag, the size is more than the
+   buffer can have or the array does not lie within it; TUFF_E_DTYPE, TUFF_E_SHAPE; TUFF_E_UNSUPPORTED where the device
+   is not a Vulkan device. */
 TUFF_API tuff_array *tuff_array_import_vulkan(tuff_device *device, const tuff_vulkan_buffer *buffer, uint64_t offset,
                                               tuff_dtype dtype, tuff_shape shape);
 
@@ -115,10 +116,11 @@ TUFF_API tuff_device *tuff_device_wrap_opencl(const tuff_opencl_handles *handles
    device. */
 TUFF_API tuff_status tuff_device_unwrap_opencl(tuff_device *device, tuff_opencl_handles *handles);
 
-/* Later work of tuff's on the device begins when the event is complete. Enqueues that and returns. event is a cl_event of
-   the device's context, also a user event; the queue of its command must be flushed. It may be released at once. Where
-   the event ends in an error, so does the work behind it, as far as the driver tells. TUFF_E_USAGE where an argument is
-   NULL or the event is one of another context, TUFF_E_UNSUPPORTED where the device is not an OpenCL device. */
+/* Later work of tuff's on the device begins when the event is complete. Enqueues that and returns. event is a cl_event
+   of the device's context, also a user event; the queue of its command must be flushed. It may be released at once.
+   Where the event ends in an error, so does the work behind it, as far as the driver tells. TUFF_E_USAGE where an
+   argument is NULL or the event is one of another context, TUFF_E_UNSUPPORTED where the device is not an OpenCL device.
+   */
 TUFF_API tuff_status tuff_opencl_enqueue_wait(tuff_device *device, void *event);
 /* Writes to event a cl_event that is complete when all work enqueued so far has finished: to be named in wait lists of
    other queues of the context. The caller owns it and calls clReleaseEvent. Errors as above; event stays as it was

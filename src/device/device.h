@@ -56,7 +56,8 @@ const char *tuff__device_library_absence(const tuff_device *device);
 /* Device memory from the pool: released ranges are kept and reused. Sizes round up to 256 bytes. A storage is one
    buffer: offset 0 of it is aligned for binding. Zeroed where asked. Reference counted. */
 tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed, storage **out);
-/* A buffer of the application, as its driver takes it, as a storage, of at least size bytes; it never enters the pool. */
+/* A buffer of the application, as its driver takes it, as a storage, of at least size bytes; it never enters the pool.
+   */
 tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64_t size, storage **out);
 /* Memory of another process, for graphs that are compiled here and run there: it has a size and is told apart from
    others, but has no bytes. Reading and writing it is TUFF_E_USAGE, and it must not be bound. */

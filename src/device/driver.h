@@ -29,6 +29,7 @@ typedef struct program_request {
     int buffer_count, word_count;
     uint32_t local_size;
     uint32_t subgroup_size; /* required width; 0: any */
+    bool many_registers;    /* twice as many to a lane, where lanes can be given up for them (Intel's GPUs) */
 } program_request;
 
 typedef struct buffer_binding {

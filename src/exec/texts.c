@@ -74,5 +74,6 @@ program_request tuff__launch_request(const launch *kernel, const char *name, con
                              .buffer_count = kernel->chain.buffer_count + 1,
                              .word_count = 2,
                              .local_size = kernel->local_size,
-                             .subgroup_size = kernel->subgroup_size};
+                             .subgroup_size = kernel->subgroup_size,
+                             .many_registers = kernel->cooperative == TUFF_MATRIX_INTEL};
 }

@@ -22,7 +22,7 @@ typedef struct assembly_request {
     int row_steps;     /* of a row that lanes share: vectors that each keeps in registers; 0: too many */
     bool prefetches;   /* of a row body: while one row is computed, the next is asked for from memory */
     uint32_t subgroup_size; /* of a body that shuffles: the width it needs; else 0 */
-    uint32_t cooperative;   /* of a body on matrix units (GLSL): 1 in NV's form, 2 in KHR's; else 0 */
+    uint32_t cooperative;   /* of a body on matrix units: their form, a tuff_matrix_units; else 0 */
     const char *defines;    /* the tunables, as #define lines; may be NULL */
     const chain_buffer *buffers;
     int buffer_count;

@@ -1,6 +1,7 @@
 /* tuff devices: every device that the drivers here offer, and what the self-test proved of it. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "device/device.h"
 #include "tools/cli/options.h"
@@ -33,15 +34,26 @@ static bool prove(tuff_device_info *info)
     return opened;
 }
 
-static const char *matrix_text(const tuff_device_info *info)
+/* Empty where there is nothing to say. */
+static void write_matrices(const tuff_device_info *info, char out[96])
 {
-    static const char *const texts[] = {
-        [TUFF_MATRICES_ABSENT] = NULL,
-        [TUFF_MATRICES_OFFERED] = "16 x 16 x 16 of f16",
-        [TUFF_MATRICES_OTHER_SIZE] = "unused: of other sizes than 16 x 16 x 16",
-        [TUFF_MATRICES_NO_COMPILER] = "unused: this build's compiler of GLSL does not know them (libshaderc 2023.6 does)",
-        [TUFF_MATRICES_WRONG] = "unused: they give wrong products"};
-    return info->matrix_state < sizeof texts / sizeof *texts ? texts[info->matrix_state] : NULL;
+    static const char *const texts[] = {[TUFF_MATRICES_ABSENT] = "",
+                                        [TUFF_MATRICES_OTHER_SIZE] = "unused: of sizes that no kernel has",
+                                        [TUFF_MATRICES_NO_COMPILER] =
+                                            "unused: the compiler of kernels does not know them",
+                                        [TUFF_MATRICES_WRONG] = "unused: they give wrong products"};
+    static const char *const forms[] = {
+        "", ", VK_NV_cooperative_matrix", ", VK_KHR_cooperative_matrix", ", mma.sync", ", MFMA", ", WMMA", ", dpas"};
+    if (info->cooperative_matrix > 0 && info->cooperative_matrix < sizeof forms / sizeof *forms)
+        snprintf(out, 96, "%u x %u x %u of f16%s%s", info->matrix_shape[0], info->matrix_shape[1],
+                 info->matrix_shape[2], info->matrix_bf16 ? " and bf16" : "", forms[info->cooperative_matrix]);
+    else if (info->matrix_state == TUFF_MATRICES_NO_COMPILER && strncmp(info->selector, "vulkan", 6) == 0)
+        snprintf(out, 96, "unused: this build's compiler of GLSL does not know them (libshaderc 2023.6 does)");
+    else
+        snprintf(out, 96, "%s",
+                 info->matrix_state < sizeof texts / sizeof *texts && texts[info->matrix_state]
+                     ? texts[info->matrix_state]
+                     : "");
 }
 
 static const char *watchdog_text(const tuff_device_info *info)
@@ -56,8 +68,10 @@ static void print_particulars(const tuff_device_info *info)
 {
     if (info->max_subgroup_size > 0)
         printf("  kernels can require subgroups of %u to %u\n", info->min_subgroup_size, info->max_subgroup_size);
-    if (matrix_text(info))
-        printf("  matrix units: %s\n", matrix_text(info));
+    char matrices[96];
+    write_matrices(info, matrices);
+    if (matrices[0])
+        printf("  matrix units: %s\n", matrices);
     if (info->memory_available > 0)
         printf("  %s of the memory is free\n", BYTES_TEXT(info->memory_available));
     if (info->device_class != TUFF_DEVICE_CPU)

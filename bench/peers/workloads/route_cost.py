@@ -14,7 +14,11 @@ BINS = 50
 
 def parameters(sizes, generator):
     H, h, f, made = sizes["H"], sizes["h"], sizes["f"], {}
-    one = lambda names, inputs, outputs: [linear_parameters(made, generator, name, inputs, outputs) for name in names.split()]
+
+    def one(names, inputs, outputs):
+        for name in names.split():
+            linear_parameters(made, generator, name, inputs, outputs)
+
     one("coord.lin1", 2, H // 2), one("coord.lin2", H // 2, H // 2), one("node.lin", 3, H)
     one("demand.lin1 state.visited1 state.capacity1", 1, H // 4), one("demand.lin2", H // 4, H // 4)
     one("pointer.p1", H, H // 2), one("pointer.p2", H // 2, h), one("state.visited2 state.capacity2", H // 4, H // 2)

@@ -1,6 +1,6 @@
-"""A training program in PyTorch at the word of bench/workloads. Called: serve.py WORKLOAD --batch N FORM[+compile]...; makes
-the forms, prints a line of JSON for each, then answers a line `steps INDEX COUNT` with the seconds of so many steps by phase,
-and `memory INDEX` with the bytes that live at once within a step, parameters and moments not among them (eager forms).
+"""Training programs in PyTorch at the commands of bench/workloads. Called: serve.py WORKLOAD --batch N FORM[+compile]...;
+makes the forms, prints a line of JSON for each, then answers a line `steps INDEX COUNT` with the seconds of so many steps
+by phase, and `memory INDEX` with the bytes that live at once within a step, parameters and moments not among them.
 serve.py WORKLOAD --verify FILE compares the forms with a golden file."""
 
 import argparse
@@ -21,7 +21,8 @@ from memory_pytorch import Ledger
 
 def peak_memory(training):
     state = [value for one in training.rule.state.values() for value in one.values() if torch.is_tensor(value)]
-    inputs = [value for value in training.batches[training.count % len(training.batches)].values() if torch.is_tensor(value)]
+    batch = training.batches[training.count % len(training.batches)]
+    inputs = [value for value in batch.values() if torch.is_tensor(value)]
     with Ledger([*training.form.p.values(), *state, *inputs]) as ledger:
         training.step()
     return ledger.peak

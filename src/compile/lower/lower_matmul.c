@@ -281,7 +281,8 @@ static tuff_status choose_form(const launch_list *list, const fused_chain *chain
     bool suits = false;
     for (size_t i = 0; i < sizeof forms / sizeof *forms && !suits; ++i) {
         *form = forms[i];
-        if (forms[i]->family == TUFF_FAMILY_DEVICE || forms[i]->family == family)
+        if (forms[i]->family == TUFF_FAMILY_DEVICE || forms[i]->family == family ||
+            (forms[i]->is_default && family == TUFF_FAMILY_DEVICE))
             TRY(forms[i]->suits(list, chain, inner, &suits));
     }
     return TUFF_OK;

@@ -149,8 +149,8 @@ struct driver_device {
     size_t staged_size;                 /* bytes of the blocks in it */
     staged_block spares[PENDING_COUNT]; /* that the device has read, for writes of the same size */
     int spare_count;
-    size_t spare_size; /* bytes of them */
-    uint64_t timeout;  /* of waits, as tuff__cl_timeout; 0: that */
+    size_t spare_size;         /* bytes of them */
+    uint64_t timeout;          /* of waits, as tuff__cl_timeout; 0: that */
     cl_ulong plain_allocation; /* bytes of the largest buffer without special flags */
     bool has_larger_buffers;   /* with them: Intel's GPUs */
     bool hung;                 /* a wait ended without progress, and nothing was seen to end since */
@@ -169,7 +169,8 @@ struct driver_program {
     uint32_t local_size;
     uint64_t spilled; /* as spilled_bytes answers */
     pace_scale scale;
-    char *text;       /* of one that may be needed again, for larger buffers; else NULL */
+    char *text; /* of one that may be needed again, for larger buffers; else NULL */
+    bool many_registers;
     cl_program large; /* the same, built for them; NULL until it is needed */
 };
 

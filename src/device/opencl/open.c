@@ -126,7 +126,8 @@ static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
     TRY(tuff__cl_device_value(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, &lanes, sizeof lanes));
     TRY(tuff__cl_device_value(id, CL_DEVICE_MAX_PARAMETER_SIZE, &parameters, sizeof parameters));
     info->memory_size = memory;
-    info->max_allocation = info->max_binding = tuff__cl_has_larger_buffers(id) && memory > allocation ? memory : allocation;
+    info->max_allocation = info->max_binding =
+        tuff__cl_has_larger_buffers(id) && memory > allocation ? memory : allocation;
     info->local_memory_size = clamp_u32(local);
     info->compute_units = units;
     info->vector_width = lanes;

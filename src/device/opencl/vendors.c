@@ -11,6 +11,7 @@ enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
 
 /* Queries of vendors' extensions (cl_ext.h). */
 enum {
+    COMPUTE_CAPABILITY_NV = 0x4000, /* its first number */
     WARP_SIZE_NV = 0x4003,
     KERNEL_EXEC_TIMEOUT_NV = 0x4005,
     BOARD_NAME_AMD = 0x4038,
@@ -94,6 +95,51 @@ static bool is_part_of_processor(cl_device_id id, const char *extensions)
     return strcmp(board, "AMD Radeon Graphics") == 0 || strcmp(board, "AMD Radeon(TM) Graphics") == 0;
 }
 
+/* Of AMD's chips those of RDNA 3 and 4 have WMMA, the CDNA ones MFMA. Others must not claim any: what no compiler knows
+   is told to users as matrix units that stay unused. */
+static uint32_t find_amd_form(const tuff_device_info *info)
+{
+    static const char *const wmma[] = {"gfx11", "gfx12"}, *const mfma[] = {"gfx908", "gfx90a", "gfx94", "gfx95"};
+    for (size_t i = 0; i < sizeof wmma / sizeof wmma[0]; i++)
+        if (strncmp(info->name, wmma[i], strlen(wmma[i])) == 0 && info->subgroup_size == 32)
+            return TUFF_MATRIX_WMMA;
+    for (size_t i = 0; i < sizeof mfma / sizeof mfma[0]; i++)
+        if (strncmp(info->name, mfma[i], strlen(mfma[i])) == 0 && info->subgroup_size == 64)
+            return TUFF_MATRIX_MFMA;
+    return TUFF_MATRIX_NONE;
+}
+
+/* The matrix units that OpenCL C may reach here, which the self-test has to prove: NVIDIA's from compute capability 8.0
+   on, by PTX; AMD's by the chip; Intel's by their extension, with the narrowest subgroups. Compilers of CPUs have
+   none. */
+static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_info *info)
+{
+    static const uint32_t shapes[][3] = {[TUFF_MATRIX_NVIDIA] = {16, 16, 16},
+                                         [TUFF_MATRIX_MFMA] = {32, 32, 16},
+                                         [TUFF_MATRIX_WMMA] = {16, 16, 16},
+                                         [TUFF_MATRIX_INTEL] = {8, 0, 16}};
+    cl_uint major = 0, form = TUFF_MATRIX_NONE;
+    if (info->device_class == TUFF_DEVICE_CPU)
+        return;
+    if (tuff__cl_has_extension(extensions, "cl_nv_device_attribute_query") &&
+        tuff__cl.GetDeviceInfo(id, COMPUTE_CAPABILITY_NV, sizeof major, &major, NULL) == CL_SUCCESS && major >= 8)
+        form = TUFF_MATRIX_NVIDIA;
+    else if (tuff__cl_has_extension(extensions, "cl_amd_device_attribute_query"))
+        form = find_amd_form(info);
+    else if (tuff__cl_has_extension(extensions, "cl_intel_subgroup_matrix_multiply_accumulate") &&
+             (info->min_subgroup_size == 8 || info->min_subgroup_size == 16))
+        form = TUFF_MATRIX_INTEL;
+    if (form == TUFF_MATRIX_NONE)
+        return;
+    info->cooperative_matrix = form;
+    info->matrix_state = TUFF_MATRICES_OFFERED;
+    info->matrix_bf16 = true;
+    memcpy(info->matrix_shape, shapes[form], sizeof info->matrix_shape);
+    info->matrix_lanes = form == TUFF_MATRIX_MFMA ? 64 : 32;
+    if (form == TUFF_MATRIX_INTEL)
+        info->matrix_shape[1] = info->matrix_lanes = info->min_subgroup_size;
+}
+
 tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
 {
     char profile[32] = "";
@@ -119,12 +165,12 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
     info->half_arithmetic = tuff__cl_has_extension(extensions, "cl_khr_fp16");
     info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || tuff__cl_has_extension(extensions, "cles_khr_int64");
     info->subgroup_size = subgroup_size(id, extensions, info);
-    info->subgroup_shuffle =
-        info->subgroup_size > 0 && tuff__cl_has_extension(extensions, "cl_khr_subgroup_shuffle");
+    info->subgroup_shuffle = info->subgroup_size > 0 && tuff__cl_has_extension(extensions, "cl_khr_subgroup_shuffle");
     info->watchdog = find_watchdog(id, extensions, type);
-    info->local_is_global = local_type == CL_GLOBAL;
+    info->local_is_global = local_type == CL_GLOBAL && info->device_class != TUFF_DEVICE_CPU;
     if (info->device_class == TUFF_DEVICE_GPU_DISCRETE && is_part_of_processor(id, extensions))
         info->device_class = TUFF_DEVICE_GPU_INTEGRATED;
+    claim_matrices(id, extensions, info);
     tuff__free(extensions);
     return TUFF_OK;
 }
@@ -140,8 +186,8 @@ static cl_kernel_work_group_info find_spill_query(cl_device_type type, const cha
                                                                                  : CL_KERNEL_PRIVATE_MEM_SIZE;
 }
 
-/* The version of OpenCL C to ask for. 1.2 is what every compiler knows best, but those built on clang hide the functions
-   of cl_khr_subgroups below 2.0; Intel's has them in 1.2, and NVIDIA's has none. */
+/* The version of OpenCL C to ask for. 1.2 is what every compiler knows best, but those built on clang hide the
+   functions of cl_khr_subgroups below 2.0; Intel's has them in 1.2, and NVIDIA's has none. */
 static const char *choose_language(cl_device_id id, cl_device_type type, cl_uint vendor, const char *extensions)
 {
     char version[128] = "";

@@ -112,8 +112,8 @@ tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *si
     return TUFF_OK;
 }
 
-/* Without a wait list a marker is complete when all before it is. The application gets its reference; the ring has none,
-   because what comes later stands for it. */
+/* Without a wait list a marker is complete when all before it is. The application gets its reference; the ring has
+   none, because what comes later stands for it. */
 tuff_status tuff__cl_enqueue_signal(driver_device *device, driver_signal *signal)
 {
     cl_event event = NULL;

@@ -117,7 +117,8 @@ extern vulkan_api tuff__vk;
 /* Opens the loader (unless vkGetInstanceProcAddr is set already) and fills the global part of the table.
    TUFF_E_NO_DEVICE with what to install where that fails. */
 tuff_status tuff__vulkan_load_global(void);
-/* Fills the rest, of tuff__vk or of another table whose vkGetInstanceProcAddr is set. An entry that is not NULL stays. */
+/* Fills the rest, of tuff__vk or of another table whose vkGetInstanceProcAddr is set. An entry that is not NULL stays.
+   */
 tuff_status tuff__vulkan_load_instance(vulkan_api *vk, VkInstance instance);
 
 /* Makes a status and a message of what the call `function` answered. Positive results count as success. */

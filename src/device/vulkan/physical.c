@@ -9,7 +9,7 @@
 
 /* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so
    that a build without compiler finds the programs of a build with one. */
-#define SPIRV_REVISION "3: shaderc, Vulkan 1.1, optimised for performance, floats and denormals declared"
+#define SPIRV_REVISION "3: shaderc, Vulkan 1.1, optimised for performance, floats, denormals and aliases declared"
 
 /* Mali's local memory is ordinary memory behind a cache. */
 enum { VENDOR_ARM = 0x13b5 };
@@ -210,8 +210,8 @@ static void query_features(vulkan_physical *physical, const extension_list *list
                nv_matrices = can_use(list, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
     physical->has_matrices = khr_matrices || nv_matrices;
     if (physical->version >= VK_API_VERSION_1_2)
-        physical->cooperative_matrix =
-            tuff__vulkan_find_matrices(physical->vk, physical->handle, khr_matrices, nv_matrices);
+        physical->cooperative_matrix = tuff__vulkan_find_matrices(physical->vk, physical->handle, khr_matrices,
+                                                                  nv_matrices, physical->matrix_shape);
     if (physical->cooperative_matrix) {
         const bool khr = physical->cooperative_matrix == 2;
         CHAIN(*head, physical->matrices,
@@ -427,6 +427,7 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
                                                              : TUFF_MATRICES_OFFERED;
     if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic)
         info->cooperative_matrix = physical->cooperative_matrix;
+    memcpy(info->matrix_shape, physical->matrix_shape, sizeof info->matrix_shape);
 }
 
 static void add_uuid(text *out, const char *name, const uint8_t *bytes)

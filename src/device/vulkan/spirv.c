@@ -113,3 +113,63 @@ tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *s
     *spirv = (blob){out, (size_t)(to - out) * 4};
     return TUFF_OK;
 }
+
+/* A variable that is a buffer. */
+typedef struct bound_variable {
+    uint32_t id, binding;
+} bound_variable;
+enum { OP_DECORATE = 71, OP_MEMBER_DECORATE = 72, DECORATION_ALIASED = 20, DECORATION_BINDING = 33 };
+enum { DECORATION_WORDS = 3, MAX_VARIABLES = 4 * MAX_BINDINGS };
+
+/* The variables with a binding, how many; *end: where decorations end, in words. */
+static int list_variables(const uint32_t *words, size_t count, bound_variable *out, size_t *end)
+{
+    int found = 0;
+    *end = 0;
+    for (size_t i = HEADER_WORDS; i < count; i += words[i] >> 16) {
+        const uint32_t operation = words[i] & 0xffff, length = words[i] >> 16;
+        if (length == 0 || length > count - i)
+            return 0;
+        if (operation == OP_DECORATE || operation == OP_MEMBER_DECORATE)
+            *end = i + length;
+        if (operation == OP_DECORATE && length == 4 && words[i + 2] == DECORATION_BINDING && found < MAX_VARIABLES)
+            out[found++] = (bound_variable){words[i + 1], words[i + 3]};
+    }
+    return found;
+}
+
+static bool is_shared(const bound_variable *all, int count, int index)
+{
+    for (int i = 0; i < count; i++)
+        if (i != index && all[i].binding == all[index].binding)
+            return true;
+    return false;
+}
+
+/* Kernels see a buffer as single elements and as vectors: two variables of one binding, which a driver may take for
+   different memory where that is not declared (SPIR-V specification 2.18.2). */
+tuff_status tuff__vulkan_declare_aliases(blob *spirv)
+{
+    bound_variable all[MAX_VARIABLES];
+    const uint32_t *words = spirv->data;
+    const size_t count = spirv->size / 4;
+    size_t end;
+    int shared = 0;
+    const int found = list_variables(words, count, all, &end);
+    for (int i = 0; i < found; i++)
+        shared += is_shared(all, found, i);
+    if (shared == 0)
+        return TUFF_OK;
+    uint32_t *out = tuff__alloc((count + (size_t)shared * DECORATION_WORDS) * 4), *to = out;
+    if (!out)
+        return TUFF_E_OOM_HOST;
+    to = put(to, words, end);
+    for (int i = 0; i < found; i++)
+        if (is_shared(all, found, i))
+            to = put(to, (uint32_t[]){(uint32_t)DECORATION_WORDS << 16 | OP_DECORATE, all[i].id, DECORATION_ALIASED},
+                     DECORATION_WORDS);
+    to = put(to, words + end, count - end);
+    tuff__free(spirv->data);
+    *spirv = (blob){out, (size_t)(to - out) * 4};
+    return TUFF_OK;
+}

@@ -13,9 +13,10 @@
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
-/* Which form of matrix units the device offers for blocks of 16 by 16 by 16, f16 with sums in f32: 1 NV's, 2 KHR's, 0
-   none. khr and nv: which extensions it has. */
-uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv);
+/* Which form of matrix units the device offers for blocks of f16 with sums in f32 (a tuff_matrix_units), and the shape
+   of its largest blocks. khr and nv: which extensions it has. */
+uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv,
+                                    uint32_t shape[3]);
 
 /* A queue of a device, by its family and its place in that. The queue that computes is the first one of its family. */
 typedef struct vulkan_upload_queue {
@@ -57,7 +58,7 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline;                  /* for the semaphores of applications */
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not asked for on CPUs */
-    uint32_t cooperative_matrix;                                         /* as tuff_device_info says */
+    uint32_t cooperative_matrix, matrix_shape[3];                        /* as tuff_device_info says */
     bool has_matrices;                                                   /* of any size */
     bool has_budget;                                                     /* VK_EXT_memory_budget */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
@@ -254,6 +255,8 @@ tuff_status tuff__vulkan_compile(const program_request *request, blob *spirv);
 /* spirv.c */
 /* Replaces finished SPIR-V by the same with the declarations of float behaviour that the device knows. */
 tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *spirv);
+/* Likewise with variables of one binding declared to be the same memory. */
+tuff_status tuff__vulkan_declare_aliases(blob *spirv);
 
 /* The driver's slots, by file. */
 tuff_status tuff__vulkan_wrap(const void *handles, tuff_device_info *info, driver_device **device);

@@ -192,8 +192,7 @@ static VKAPI_ATTR void VKAPI_CALL tell_memory(VkPhysicalDevice device, VkPhysica
     out->memoryHeaps[1].size = self->host_memory;
     out->memoryTypes[out->memoryTypeCount++] = (VkMemoryType){local | (self->maps_all ? visible : 0u), 0};
     if (self->host_memory)
-        out->memoryTypes[out->memoryTypeCount++] =
-            (VkMemoryType){visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};
+        out->memoryTypes[out->memoryTypeCount++] = (VkMemoryType){visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};
 }
 
 static VKAPI_ATTR void VKAPI_CALL tell_memory2(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2 *out)
@@ -259,30 +258,30 @@ static VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, ui
     *out = (VkQueue)(void *)&queue;
 }
 
-#define OBJECTS(X)                                                       \
-    X(Semaphore, VkSemaphoreCreateInfo)                                  \
-    X(Fence, VkFenceCreateInfo)                                          \
-    X(DescriptorSetLayout, VkDescriptorSetLayoutCreateInfo)              \
-    X(PipelineLayout, VkPipelineLayoutCreateInfo)                        \
-    X(DescriptorPool, VkDescriptorPoolCreateInfo)                        \
-    X(QueryPool, VkQueryPoolCreateInfo)                                  \
+#define OBJECTS(X)                                          \
+    X(Semaphore, VkSemaphoreCreateInfo)                     \
+    X(Fence, VkFenceCreateInfo)                             \
+    X(DescriptorSetLayout, VkDescriptorSetLayoutCreateInfo) \
+    X(PipelineLayout, VkPipelineLayoutCreateInfo)           \
+    X(DescriptorPool, VkDescriptorPoolCreateInfo)           \
+    X(QueryPool, VkQueryPoolCreateInfo)                     \
     X(CommandPool, VkCommandPoolCreateInfo)
 
-#define DESTROY(name)                                                                                            \
+#define DESTROY(name)                                                                                             \
     static VKAPI_ATTR void VKAPI_CALL destroy_##name(VkDevice device, Vk##name a, const VkAllocationCallbacks *m) \
-    {                                                                                                            \
-        (void)device, (void)m;                                                                                   \
-        fake_vulkan.destroyed++;                                                                                 \
-        free((void *)(uintptr_t)a);                                                                              \
+    {                                                                                                             \
+        (void)device, (void)m;                                                                                    \
+        fake_vulkan.destroyed++;                                                                                  \
+        free((void *)(uintptr_t)a);                                                                               \
     }
-#define X(name, info)                                                                                       \
-    static VKAPI_ATTR VkResult VKAPI_CALL create_##name(VkDevice device, const info *how,                   \
-                                                        const VkAllocationCallbacks *m, Vk##name *out)      \
-    {                                                                                                       \
-        (void)device, (void)how, (void)m;                                                                   \
-        *out = (Vk##name)(uintptr_t)make();                                                                 \
-        return VK_SUCCESS;                                                                                  \
-    }                                                                                                       \
+#define X(name, info)                                                                                  \
+    static VKAPI_ATTR VkResult VKAPI_CALL create_##name(VkDevice device, const info *how,              \
+                                                        const VkAllocationCallbacks *m, Vk##name *out) \
+    {                                                                                                  \
+        (void)device, (void)how, (void)m;                                                              \
+        *out = (Vk##name)(uintptr_t)make();                                                            \
+        return VK_SUCCESS;                                                                             \
+    }                                                                                                  \
     DESTROY(name)
 OBJECTS(X)
 #undef X
@@ -344,6 +343,24 @@ static VKAPI_ATTR VkResult VKAPI_CALL map(VkDevice device, VkDeviceMemory memory
     return VK_SUCCESS;
 }
 
+/* Counts variables of one binding, and those that are declared to be aliased. */
+static void count_aliases(const VkShaderModuleCreateInfo *info)
+{
+    enum { DECORATE = 71, ALIASED = 20, BINDING = 33, HEADER_WORDS = 5, BINDINGS = 64 };
+    int variables[BINDINGS] = {0};
+    fake_vulkan.shared = fake_vulkan.aliased = 0;
+    for (size_t i = HEADER_WORDS; i < info->codeSize / 4 && info->pCode[i] >> 16; i += info->pCode[i] >> 16) {
+        const uint32_t *at = &info->pCode[i];
+        if ((at[0] & 0xffff) != DECORATE)
+            continue;
+        fake_vulkan.aliased += at[2] == ALIASED;
+        if (at[2] == BINDING && at[3] < BINDINGS)
+            variables[at[3]]++;
+    }
+    for (int i = 0; i < BINDINGS; i++)
+        fake_vulkan.shared += variables[i] > 1 ? variables[i] : 0;
+}
+
 /* Notes the execution modes that the module declares. */
 static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCreateInfo *info,
                                                     const VkAllocationCallbacks *memory, VkShaderModule *out)
@@ -352,6 +369,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkSha
     int count = 0;
     (void)device, (void)memory;
     memset(fake_vulkan.modes, 0, sizeof fake_vulkan.modes);
+    count_aliases(info);
     for (size_t i = HEADER_WORDS; i < info->codeSize / 4 && info->pCode[i] >> 16; i += info->pCode[i] >> 16)
         if ((info->pCode[i] & 0xffff) == EXECUTION_MODE && count < 7)
             fake_vulkan.modes[count++] = info->pCode[i + 2];
@@ -501,7 +519,10 @@ static VKAPI_ATTR void VKAPI_CALL write_timestamp(VkCommandBuffer commands, VkPi
     (void)commands, (void)stage, (void)pool, (void)query;
 }
 
-#define ENTRY(name, function) {#name, (PFN_vkVoidFunction)(function)}
+#define ENTRY(name, function)                 \
+    {                                         \
+#name, (PFN_vkVoidFunction)(function) \
+    }
 static const struct {
     const char *name;
     PFN_vkVoidFunction function;
@@ -509,7 +530,7 @@ static const struct {
 #define X(name, info) ENTRY(vkCreate##name, create_##name), ENTRY(vkDestroy##name, destroy_##name),
     OBJECTS(X)
 #undef X
-    ENTRY(vkEnumerateInstanceVersion, tell_version),
+        ENTRY(vkEnumerateInstanceVersion, tell_version),
     ENTRY(vkEnumerateInstanceExtensionProperties, list_instance_extensions),
     ENTRY(vkCreateInstance, create_instance),
     ENTRY(vkDestroyInstance, destroy_instance),

@@ -21,12 +21,12 @@ typedef struct fake_vulkan_device {
     bool maps_all;                /* the host reaches the device's own memory */
     bool has_budget;
     uint32_t width, least_width, most_width; /* of subgroups; the latter two 0: none can be required */
-    uint32_t bindings;            /* storage buffers of a kernel; 0: very many */
-    uint32_t multiprocessors;     /* VK_NV_shader_sm_builtins */
-    uint32_t engines, arrays, units; /* VK_AMD_shader_core_properties */
-    bool keeps_denormals;         /* where it is declared */
+    uint32_t bindings;                       /* storage buffers of a kernel; 0: very many */
+    uint32_t multiprocessors;                /* VK_NV_shader_sm_builtins */
+    uint32_t engines, arrays, units;         /* VK_AMD_shader_core_properties */
+    bool keeps_denormals;                    /* where it is declared */
     bool is_portability;
-    const fake_matrix *khr, *nv;  /* up to one with m 0 */
+    const fake_matrix *khr, *nv; /* up to one with m 0 */
 } fake_vulkan_device;
 
 /* What the loader was asked for, and how it is to go wrong. */
@@ -38,6 +38,7 @@ typedef struct fake_vulkan_state {
     uint32_t type;          /* of the last allocation */
     int destroyed;          /* objects */
     int copies;             /* vkCmdCopyBuffer */
+    int shared, aliased;    /* variables of the last module that share a binding; those declared to be aliased */
     uint32_t modes[8];      /* execution modes of the last shader module, 0 behind them */
 } fake_vulkan_state;
 extern fake_vulkan_state fake_vulkan;

@@ -179,8 +179,8 @@ static uint32_t find_family(VkPhysicalDevice physical)
     return 0;
 }
 
-/* What a device has, or what is enabled of it: by the structures of versions, or by one for each subject. They stay where
-   they are, since tuff reads them after the device was created. */
+/* What a device has, or what is enabled of it: by the structures of versions, or by one for each subject. They stay
+   where they are, since tuff reads them after the device was created. */
 typedef struct feature_chain {
     VkPhysicalDeviceFeatures2 core;
     VkPhysicalDeviceVulkan11Features of11;
@@ -356,6 +356,12 @@ VkSemaphore create_application_semaphore(const application *self, bool is_timeli
     VkSemaphore semaphore;
     made(vk.vkCreateSemaphore(self->device, &info, NULL, &semaphore));
     return semaphore;
+}
+
+void destroy_application_semaphore(const application *self, VkSemaphore semaphore)
+{
+    wait_for_application(self);
+    vk.vkDestroySemaphore(self->device, semaphore, NULL);
 }
 
 uint64_t semaphore_number(VkSemaphore semaphore)

@@ -186,7 +186,7 @@ static tuff_status move_staged(script *run)
 
 static tuff_status run_steps(script *run, int index, blob spirv)
 {
-    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    program_request request = {"scale", scale_text, 2, 2, 64, 0, false};
     static float x[SCRIPT_COUNT], y[SCRIPT_COUNT];
     uint64_t nanoseconds[2];
     TRY(vulkan->open(index, &run->device));
@@ -241,7 +241,7 @@ static tuff_status run_script(int index, blob spirv)
 
 static blob compile_scale(void)
 {
-    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    program_request request = {"scale", scale_text, 2, 2, 64, 0, false};
     blob spirv = {0};
     ok(tuff__vulkan_compile(&request, &spirv));
     return spirv;
