@@ -4,6 +4,18 @@
 #if VEC == 4
 #define ALIGNED(type, b, i) (*(__global const type##4 *)((b) + (i)))
 #define ALIGNED_STORE(type, b, i, x) (*(__global type##4 *)((b) + (i)) = (x))
+FUNCTION float4 halves_of_bits(ushort4 bits)
+{
+    return vload_half4(0, (const half *)&bits);
+}
+
+FUNCTION ushort4 bits_of_halves(float4 x)
+{
+    ushort4 bits;
+    vstore_half4_rte(x, 0, (half *)&bits);
+    return bits;
+}
+
 #undef LOADU_f32
 #undef LOADU_i32
 #undef LOADU_u32
@@ -37,11 +49,11 @@
 #define LOADV_f32(b, i) ALIGNED(float, b, i)
 #define LOADV_i32(b, i) ALIGNED(int, b, i)
 #define LOADV_u32(b, i) ALIGNED(uint, b, i)
-#define LOADV_f16(b, i) vloada_half4(0, (__global const half *)((b) + (i)))
+#define LOADV_f16(b, i) halves_of_bits(ALIGNED(ushort, b, i))
 #define LOADV_bf16(b, i) as_float4(convert_uint4(ALIGNED(ushort, b, i)) << 16)
 #define STOREV_f32(b, i, x) ALIGNED_STORE(float, b, i, x)
 #define STOREV_i32(b, i, x) ALIGNED_STORE(int, b, i, x)
 #define STOREV_u32(b, i, x) ALIGNED_STORE(uint, b, i, x)
-#define STOREV_f16(b, i, x) vstorea_half4_rte(x, 0, (__global half *)((b) + (i)))
+#define STOREV_f16(b, i, x) ALIGNED_STORE(ushort, b, i, bits_of_halves(x))
 #define STOREV_bf16(b, i, x) ALIGNED_STORE(ushort, b, i, convert_ushort4(bf16_bits_of_vector(x)))
 #endif

@@ -360,6 +360,7 @@ static double run(application *self, tuff_device *device, shared_buffer buffers[
 
 static void close_application(application *self)
 {
+    CALL(vkDeviceWaitIdle, self->device); /* lavapipe's thread was seen to use a semaphore after its last signal */
     vkDestroySemaphore(self->device, self->line, NULL);
     vkDestroyPipeline(self->device, self->pipeline, NULL);
     vkDestroyPipelineLayout(self->device, self->layout, NULL);

@@ -109,8 +109,9 @@ TUFF_API const char *tuff_device_absence(const char *api);
    any case), the same with "vulkan", or "reference" (float64 on the host). NULL takes the environment variable
    TUFF_DEVICE, else "auto": discrete GPUs first, then integrated ones, then CPUs, never "reference"; of one kind the
    larger GPU, by what computes and then by memory, and OpenCL before Vulkan. "auto:matrix" is the same, but of one kind
-   those with matrix units come first, whatever their API: for 16-bit storage (tuff_compile_options.precision). The first open of a device on a machine runs a self-test, whose results are kept in the cache folder.
-   Returns NULL on failure, with TUFF_E_NO_DEVICE where nothing matches name. */
+   those with matrix units come first, whatever their API: for 16-bit storage (tuff_compile_options.precision). The
+   first open of a device on a machine runs a self-test, whose results are kept in the cache folder. Returns NULL on
+   failure, with TUFF_E_NO_DEVICE where nothing matches name. */
 TUFF_API tuff_device *tuff_device_open(const char *name);
 
 /* Closes a device, after everything made on it was destroyed. NULL is allowed. */

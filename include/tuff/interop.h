@@ -28,8 +28,9 @@ typedef struct tuff_vulkan_handles {
     void *(*get_instance_proc)(void *instance, const char *name);
     /* What instance and device were created with. tuff uses nothing else, and does without what is not named here:
        VkApplicationInfo::apiVersion (0: Vulkan 1.1), the names of the device's extensions, and the chain of feature
-       structures, from a VkPhysicalDeviceFeatures2 or any other on through pNext (NULL: no feature was enabled). All of
-       it is read during the call only. */
+       structures, from a VkPhysicalDeviceFeatures2 or any other on through pNext (NULL: no feature was enabled; what
+       was enabled by pEnabledFeatures is named by a VkPhysicalDeviceFeatures2). All of it is read during the call
+       only. */
     uint32_t api_version, extension_count;
     const char *const *extensions;
     const void *features;

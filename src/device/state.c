@@ -64,8 +64,8 @@ tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status)
     snprintf(first, sizeof first, "%.159s", tuff_error());
     if (!device->driver->is_lost(device->handle))
         return FAIL(status, "%s", first);
-    status = FAIL(TUFF_E_DEVICE_LOST, "%s; the device takes no work any more: a kernel faulted or ran for too long",
-                  first);
+    status =
+        FAIL(TUFF_E_DEVICE_LOST, "%s; the device takes no work any more: a kernel faulted or ran for too long", first);
     note_loss(device);
     return status;
 }

@@ -170,8 +170,8 @@ static void build_copy(executable *self, int index)
     snprintf(self->records[index].name, sizeof self->records[index].name, "copy");
 }
 
-/* Operations of a launch, about: those of products where it has some, else what every element takes; and never less than
-   its loops go round, whatever they are for. */
+/* Operations of a launch, about: those of products where it has some, else what every element takes; and never less
+   than its loops go round, whatever they are for. */
 static double operations_of(const launch *kernel, const task_record *record)
 {
     const double elements = (double)record->items * (kernel->chain.value_count + 1);

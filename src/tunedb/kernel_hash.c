@@ -42,6 +42,8 @@ static bool belongs_to(const char *name, const char *family)
 {
     if (is_of_few_kernels(name))
         return false;
+    if (begins_with(name, "matrix"))
+        return strcmp(family, "matmul") == 0;
     const bool packs = strcmp(family, "matmul") == 0 || strcmp(family, "attention") == 0;
     return !is_body(name) || begins_with(name, family) || (packs && begins_with(name, "pack"));
 }

@@ -263,11 +263,14 @@ static void check_device(tuff_device *device)
 /* What GPUs get: large blocks where one unit has them all to itself, small ones where many share them. */
 static void check_gpu_kernels(tuff_device *device)
 {
+    /* Enough to read that their terms are parted among groups. */
+    static const shape_case read[] = {{1, 2080, 2048, 1, PLAIN, TUFF_F32}, {3, 1100, 4096, 1, Y_TRANSPOSED, TUFF_F16}};
     const tuff_device_info info = device->info;
     device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    device->info.local_is_global = false;
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         const uint32_t units = drawn_turn("units", i, 2) == 0 ? 1 : 32;
-        if (!is_its_turn(device, i) || (!is_thorough() && drawn_turn("kernels of GPUs", i, 3) != 0))
+        if (!is_its_turn(device, i) || (!is_thorough() && drawn_turn("kernels of GPUs", i, 5) != 0))
             continue;
         for (uint32_t k = 1; k <= 32; k *= 32) {
             device->info.compute_units = k;
@@ -276,6 +279,10 @@ static void check_gpu_kernels(tuff_device *device)
                          drawn_turn("array", i, 2) == 0, NULL);
         }
     }
+    device->info.compute_units = 32;
+    for (int i = 0; i < 2; i++)
+        if (is_its_turn(device, i))
+            try_case(device, info.name, &read[i], false, false, NULL);
     device->info = info;
 }
 

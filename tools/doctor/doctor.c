@@ -1,4 +1,4 @@
-/* tuff doctor: whether a device computes what it should and how fast it is, in two minutes, as one text for a report. */
+/* tuff doctor: whether a device computes what it should and how fast it is, in two minutes, as a text for a report. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdarg.h>
@@ -148,7 +148,8 @@ static void examine_programs(examination *self)
     }
     program_bench_clear(&bench);
     tuff_device_close(bench.reference);
-    printf("  %" PRId64 " programs, %" PRId64 " elements in %.0f s\n", totals.programs, totals.elements, elapsed(begin));
+    printf("  %" PRId64 " programs, %" PRId64 " elements in %.0f s\n", totals.programs, totals.elements,
+           elapsed(begin));
 }
 
 static void print_rate(const char *subject, double rate, double predicted)
@@ -173,8 +174,8 @@ static void examine_speed(examination *self)
         fail(self, "%s", failure);
     printf("  %-34s %9.1f GFLOP/s\n", "multiply-adds, f32", speed.operations * 1e-9);
     printf("  %-34s %9.1f GB/s\n", "copy, read and write", speed.bytes * 1e-9);
-    printf("  %-34s %9.1f us, %.1f us more for each further kernel\n", "one kernel, to its end",
-           speed.submission * 1e6, speed.launch * 1e6);
+    printf("  %-34s %9.1f us, %.1f us more for each further kernel\n", "one kernel, to its end", speed.submission * 1e6,
+           speed.launch * 1e6);
     snprintf(subject, sizeof subject, "matmul %d x %d x %d, f32", speed.matmul_side, speed.matmul_side,
              speed.matmul_side);
     print_rate(subject, speed.matmul, speed.matmul_predicted);
@@ -215,8 +216,7 @@ static int doctor(int count, char **arguments)
          .high = 86400,
          .help = "about how long it may take; 120 where not given"},
     };
-    const cli_end end =
-        cli_parse(&verb_doctor, options, sizeof options / sizeof *options, count, arguments, NULL);
+    const cli_end end = cli_parse(&verb_doctor, options, sizeof options / sizeof *options, count, arguments, NULL);
     if (end.now)
         return end.code;
     (void)setenv("TUFF_CACHE_DIR", "", 1);
@@ -233,8 +233,9 @@ static int doctor(int count, char **arguments)
 const cli_verb verb_doctor = {
     .name = "doctor",
     .summary = "Examines a device in two minutes: a text for a report.",
-    .about = "Self-test, speed beside what is predicted, as many ops and random programs against the float64 reference "
-             "as there\nis time for. Exits with 0 where all is right, 1 where something is wrong or the device does not "
-             "open, 2 for wrong\nuse. Slow is not wrong.",
+    .about =
+        "Self-test, speed beside what is predicted, as many ops and random programs against the float64 reference "
+        "as there\nis time for. Exits with 0 where all is right, 1 where something is wrong or the device does not "
+        "open, 2 for wrong\nuse. Slow is not wrong.",
     .run = doctor,
 };

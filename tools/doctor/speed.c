@@ -60,7 +60,8 @@ static double measure_plan(const timing *self, tuff_plan *plan, int together, co
     tuff_status status = tuff_plan_run(plan);
     if (status == TUFF_OK)
         status = tuff_device_wait(self->device);
-    for (const uint64_t begin = tuff__nanoseconds(); status == TUFF_OK && (best == 0 || elapsed(begin) < self->seconds);) {
+    for (const uint64_t begin = tuff__nanoseconds();
+         status == TUFF_OK && (best == 0 || elapsed(begin) < self->seconds);) {
         const uint64_t start = tuff__nanoseconds();
         for (int i = 0; i < together && status == TUFF_OK; i++)
             status = tuff_plan_run(plan);
@@ -146,8 +147,8 @@ static void measure_kernels(const timing *self, bool is_cpu, doctor_speed *out)
     const int side = is_cpu ? 512 : 2048, length = is_cpu ? 256 : 1024;
     const double product = 2.0 * side * side * side, pairs = 4.0 * HEADS * HEAD_WIDTH * length * length;
     const double matmul = measure_graph(self, build_matmul, 0, 2, TUFF_SHAPE(side, side), 2, "a matmul");
-    const double attention = measure_graph(self, build_attention, 0, 3, TUFF_SHAPE(1, length, HEADS, HEAD_WIDTH), 2,
-                                           "an attention");
+    const double attention =
+        measure_graph(self, build_attention, 0, 3, TUFF_SHAPE(1, length, HEADS, HEAD_WIDTH), 2, "an attention");
     out->matmul_side = side;
     out->attention_length = length;
     out->matmul = matmul > 0 ? product / matmul : 0;

@@ -222,6 +222,7 @@ static bool pose(tuff_device *device, const char *vendor)
             as.local_memory_size = 49152;
             as.memory_size = as.max_allocation = as.max_binding = UINT64_C(4) << 30;
             as.proved_subgroup_size = as.subgroup_size = vendors[i].subgroup;
+            as.local_is_global = false;
             as.subgroup_shuffle = as.half_arithmetic = true;
             as.cooperative_matrix = 2;
             tuff__device_pose(device, &as);

@@ -155,6 +155,7 @@ class Plain(Before):
 
     fused = True
     reads_loss = False
+    compiles = True
 
     def tokens(self, batch):
         context = functional.linear(batch["rows"], self.p["Wc"], self.p["bc"]).flatten(0, 1)

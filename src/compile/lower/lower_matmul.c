@@ -120,6 +120,16 @@ static void define_chunks(const launch_list *list, const fused_chain *chain, int
                    name, layout->vectors, name, layout->parts);
 }
 
+/* Whether the epilogue is more than stores of f32: some compilers give up on unrolling where much is written out. */
+static bool has_long_epilogue(const launch_list *list, const fused_chain *chain)
+{
+    enum { FEW_VALUES = 2 };
+    bool narrow = false;
+    for (int i = 0; i < chain->output_count; ++i)
+        narrow |= tuff_dtype_size(list->buffers[chain->buffers[chain->outputs[i].buffer].id].dtype) < 4;
+    return narrow || chain->value_count > FEW_VALUES;
+}
+
 static tuff_status define_blocks(const launch_list *list, launch *kernel, const matmul_blocks *blocks, int64_t inner)
 {
     const fused_chain *chain = &kernel->chain;
@@ -136,9 +146,9 @@ static tuff_status define_blocks(const launch_list *list, launch *kernel, const 
                    blocks->buffers);
     tuff__text_add(&defines,
                    "#define WHOLE_K %d\n#define WHOLE_ROWS %d\n#define WHOLE_COLUMNS %d\n#define COLUMN_PARTS %d\n"
-                   "#define FUSED_MULTIPLY_ADD 1\n",
+                   "#define FUSED_MULTIPLY_ADD 1\n#define ROLLED_ROWS %d\n",
                    inner % blocks->step_k == 0, rows % blocks->rows == 0, columns % blocks->columns == 0,
-                   columns % 4 != 0);
+                   columns % 4 != 0, has_long_epilogue(list, chain));
     return tuff__keep_defines(kernel, &defines);
 }
 

@@ -54,6 +54,8 @@ typedef enum gemv_form {
 
 gemv_form tuff__gemv_form(const kernel_policy *policy, const tuff_graph *graph, const fused_chain *chain,
                           int64_t inner);
+/* The same on GPUs, whose groups share the terms of few columns. */
+gemv_form tuff__gemv_local_form(const kernel_policy *policy, const fused_chain *chain, int64_t inner);
 /* The rows and columns of an item of inner products. */
 void tuff__choose_dots(const kernel_policy *policy, const fused_chain *chain, int64_t inner, int *tile_rows,
                        int *tile_columns);

@@ -95,9 +95,23 @@ static bool is_part_of_processor(cl_device_id id, const char *extensions)
     return strcmp(board, "AMD Radeon Graphics") == 0 || strcmp(board, "AMD Radeon(TM) Graphics") == 0;
 }
 
+/* Of AMD's chips those of RDNA 3 and 4 have WMMA, the CDNA ones MFMA. Others must not claim any: what no compiler knows
+   is told to users as matrix units that stay unused. */
+static uint32_t find_amd_form(const tuff_device_info *info)
+{
+    static const char *const wmma[] = {"gfx11", "gfx12"}, *const mfma[] = {"gfx908", "gfx90a", "gfx94", "gfx95"};
+    for (size_t i = 0; i < sizeof wmma / sizeof wmma[0]; i++)
+        if (strncmp(info->name, wmma[i], strlen(wmma[i])) == 0 && info->subgroup_size == 32)
+            return TUFF_MATRIX_WMMA;
+    for (size_t i = 0; i < sizeof mfma / sizeof mfma[0]; i++)
+        if (strncmp(info->name, mfma[i], strlen(mfma[i])) == 0 && info->subgroup_size == 64)
+            return TUFF_MATRIX_MFMA;
+    return TUFF_MATRIX_NONE;
+}
+
 /* The matrix units that OpenCL C may reach here, which the self-test has to prove: NVIDIA's from compute capability 8.0
-   on, by PTX; AMD's, MFMA where subgroups have 64 lanes and WMMA where they have 32; Intel's by their extension, with
-   the narrowest subgroups. Compilers for processors have none. */
+   on, by PTX; AMD's by the chip; Intel's by their extension, with the narrowest subgroups. Compilers of CPUs have
+   none. */
 static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_info *info)
 {
     static const uint32_t shapes[][3] = {[TUFF_MATRIX_NVIDIA] = {16, 16, 16},
@@ -111,7 +125,7 @@ static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_
         tuff__cl.GetDeviceInfo(id, COMPUTE_CAPABILITY_NV, sizeof major, &major, NULL) == CL_SUCCESS && major >= 8)
         form = TUFF_MATRIX_NVIDIA;
     else if (tuff__cl_has_extension(extensions, "cl_amd_device_attribute_query"))
-        form = info->subgroup_size == 64 ? TUFF_MATRIX_MFMA : TUFF_MATRIX_WMMA;
+        form = find_amd_form(info);
     else if (tuff__cl_has_extension(extensions, "cl_intel_subgroup_matrix_multiply_accumulate") &&
              (info->min_subgroup_size == 8 || info->min_subgroup_size == 16))
         form = TUFF_MATRIX_INTEL;
@@ -172,8 +186,8 @@ static cl_kernel_work_group_info find_spill_query(cl_device_type type, const cha
                                                                                  : CL_KERNEL_PRIVATE_MEM_SIZE;
 }
 
-/* The version of OpenCL C to ask for. 1.2 is what every compiler knows best, but those built on clang hide the functions
-   of cl_khr_subgroups below 2.0; Intel's has them in 1.2, and NVIDIA's has none. */
+/* The version of OpenCL C to ask for. 1.2 is what every compiler knows best, but those built on clang hide the
+   functions of cl_khr_subgroups below 2.0; Intel's has them in 1.2, and NVIDIA's has none. */
 static const char *choose_language(cl_device_id id, cl_device_type type, cl_uint vendor, const char *extensions)
 {
     char version[128] = "";

@@ -100,8 +100,8 @@ static void learn(pace *self, const pace_mark *mark, double seconds, bool is_exa
         correct(self, mark, ratio);
 }
 
-/* It began when it was submitted, if nothing was ahead, else when the one before it was seen to end, if that was seen in
-   time. */
+/* It began when it was submitted, if nothing was ahead, else when the one before it was seen to end, if that was seen
+   in time. */
 void tuff__pace_ended(pace *self, const pace_mark *mark, bool waited)
 {
     if (!self->is_on)

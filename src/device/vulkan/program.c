@@ -95,8 +95,7 @@ static tuff_status create_pipeline(driver_device *device, const program_request 
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
         .requiredSubgroupSize = width,
     };
-    bool full =
-        width > 0 && device->physical.subgroup_control.computeFullSubgroups && request->local_size % width == 0;
+    bool full = width > 0 && device->physical.subgroup_control.computeFullSubgroups && request->local_size % width == 0;
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .flags = device->tells_spills ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,

@@ -13,8 +13,8 @@
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
-/* Which form of matrix units the device offers for blocks of f16 with sums in f32 (a tuff_matrix_units), and the shape of
-   its largest blocks. khr and nv: which extensions it has. */
+/* Which form of matrix units the device offers for blocks of f16 with sums in f32 (a tuff_matrix_units), and the shape
+   of its largest blocks. khr and nv: which extensions it has. */
 uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv,
                                     uint32_t shape[3]);
 

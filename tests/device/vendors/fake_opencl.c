@@ -114,8 +114,7 @@ static cl_int tell_vendor(const fake_opencl_device *self, cl_device_info questio
     }
 }
 
-static cl_int tell_text(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
-                        size_t *needed)
+static cl_int tell_text(const fake_opencl_device *self, cl_device_info question, size_t size, void *out, size_t *needed)
 {
     switch (question) {
     case CL_DEVICE_NAME:
@@ -222,8 +221,8 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
     return (cl_mem)(void *)made;
 }
 
-static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **texts,
-                                             const size_t *sizes, cl_int *error)
+static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                             cl_int *error)
 {
     (void)count, (void)sizes;
     object *made = make(error);
@@ -365,12 +364,12 @@ static cl_int CL_API_CALL no_callback(cl_event event, cl_int state, void(CL_CALL
     return CL_INVALID_OPERATION;
 }
 
-#define RELEASE(name, handle)                        \
+#define RELEASE(name, handle)                          \
     static cl_int CL_API_CALL release_##name(handle a) \
-    {                                                \
-        fake_opencl.releases++;                      \
-        drop(OBJECT(a));                             \
-        return CL_SUCCESS;                           \
+    {                                                  \
+        fake_opencl.releases++;                        \
+        drop(OBJECT(a));                               \
+        return CL_SUCCESS;                             \
     }
 RELEASE(context, cl_context)
 RELEASE(queue, cl_command_queue)

@@ -12,9 +12,9 @@ typedef struct fake_opencl_device {
     cl_uint vendor, units;
     cl_bool unified;
     cl_ulong memory, allocation;
-    cl_uint warp, wavefront;       /* lanes */
-    const cl_bool *timeout;        /* CL_DEVICE_KERNEL_EXEC_TIMEOUT_NV */
-    size_t widths[4];              /* of subgroups that can be required */
+    cl_uint warp, wavefront; /* lanes */
+    const cl_bool *timeout;  /* CL_DEVICE_KERNEL_EXEC_TIMEOUT_NV */
+    size_t widths[4];        /* of subgroups that can be required */
     cl_device_local_mem_type local;
     bool (*compiles)(const char *source, const char *options); /* NULL: everything */
 } fake_opencl_device;

@@ -192,8 +192,7 @@ static VKAPI_ATTR void VKAPI_CALL tell_memory(VkPhysicalDevice device, VkPhysica
     out->memoryHeaps[1].size = self->host_memory;
     out->memoryTypes[out->memoryTypeCount++] = (VkMemoryType){local | (self->maps_all ? visible : 0u), 0};
     if (self->host_memory)
-        out->memoryTypes[out->memoryTypeCount++] =
-            (VkMemoryType){visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};
+        out->memoryTypes[out->memoryTypeCount++] = (VkMemoryType){visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};
 }
 
 static VKAPI_ATTR void VKAPI_CALL tell_memory2(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2 *out)
@@ -259,30 +258,30 @@ static VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, ui
     *out = (VkQueue)(void *)&queue;
 }
 
-#define OBJECTS(X)                                                       \
-    X(Semaphore, VkSemaphoreCreateInfo)                                  \
-    X(Fence, VkFenceCreateInfo)                                          \
-    X(DescriptorSetLayout, VkDescriptorSetLayoutCreateInfo)              \
-    X(PipelineLayout, VkPipelineLayoutCreateInfo)                        \
-    X(DescriptorPool, VkDescriptorPoolCreateInfo)                        \
-    X(QueryPool, VkQueryPoolCreateInfo)                                  \
+#define OBJECTS(X)                                          \
+    X(Semaphore, VkSemaphoreCreateInfo)                     \
+    X(Fence, VkFenceCreateInfo)                             \
+    X(DescriptorSetLayout, VkDescriptorSetLayoutCreateInfo) \
+    X(PipelineLayout, VkPipelineLayoutCreateInfo)           \
+    X(DescriptorPool, VkDescriptorPoolCreateInfo)           \
+    X(QueryPool, VkQueryPoolCreateInfo)                     \
     X(CommandPool, VkCommandPoolCreateInfo)
 
-#define DESTROY(name)                                                                                            \
+#define DESTROY(name)                                                                                             \
     static VKAPI_ATTR void VKAPI_CALL destroy_##name(VkDevice device, Vk##name a, const VkAllocationCallbacks *m) \
-    {                                                                                                            \
-        (void)device, (void)m;                                                                                   \
-        fake_vulkan.destroyed++;                                                                                 \
-        free((void *)(uintptr_t)a);                                                                              \
+    {                                                                                                             \
+        (void)device, (void)m;                                                                                    \
+        fake_vulkan.destroyed++;                                                                                  \
+        free((void *)(uintptr_t)a);                                                                               \
     }
-#define X(name, info)                                                                                       \
-    static VKAPI_ATTR VkResult VKAPI_CALL create_##name(VkDevice device, const info *how,                   \
-                                                        const VkAllocationCallbacks *m, Vk##name *out)      \
-    {                                                                                                       \
-        (void)device, (void)how, (void)m;                                                                   \
-        *out = (Vk##name)(uintptr_t)make();                                                                 \
-        return VK_SUCCESS;                                                                                  \
-    }                                                                                                       \
+#define X(name, info)                                                                                  \
+    static VKAPI_ATTR VkResult VKAPI_CALL create_##name(VkDevice device, const info *how,              \
+                                                        const VkAllocationCallbacks *m, Vk##name *out) \
+    {                                                                                                  \
+        (void)device, (void)how, (void)m;                                                              \
+        *out = (Vk##name)(uintptr_t)make();                                                            \
+        return VK_SUCCESS;                                                                             \
+    }                                                                                                  \
     DESTROY(name)
 OBJECTS(X)
 #undef X
@@ -520,7 +519,10 @@ static VKAPI_ATTR void VKAPI_CALL write_timestamp(VkCommandBuffer commands, VkPi
     (void)commands, (void)stage, (void)pool, (void)query;
 }
 
-#define ENTRY(name, function) {#name, (PFN_vkVoidFunction)(function)}
+#define ENTRY(name, function)                 \
+    {                                         \
+#name, (PFN_vkVoidFunction)(function) \
+    }
 static const struct {
     const char *name;
     PFN_vkVoidFunction function;
@@ -528,7 +530,7 @@ static const struct {
 #define X(name, info) ENTRY(vkCreate##name, create_##name), ENTRY(vkDestroy##name, destroy_##name),
     OBJECTS(X)
 #undef X
-    ENTRY(vkEnumerateInstanceVersion, tell_version),
+        ENTRY(vkEnumerateInstanceVersion, tell_version),
     ENTRY(vkEnumerateInstanceExtensionProperties, list_instance_extensions),
     ENTRY(vkCreateInstance, create_instance),
     ENTRY(vkDestroyInstance, destroy_instance),

@@ -21,12 +21,12 @@ typedef struct fake_vulkan_device {
     bool maps_all;                /* the host reaches the device's own memory */
     bool has_budget;
     uint32_t width, least_width, most_width; /* of subgroups; the latter two 0: none can be required */
-    uint32_t bindings;            /* storage buffers of a kernel; 0: very many */
-    uint32_t multiprocessors;     /* VK_NV_shader_sm_builtins */
-    uint32_t engines, arrays, units; /* VK_AMD_shader_core_properties */
-    bool keeps_denormals;         /* where it is declared */
+    uint32_t bindings;                       /* storage buffers of a kernel; 0: very many */
+    uint32_t multiprocessors;                /* VK_NV_shader_sm_builtins */
+    uint32_t engines, arrays, units;         /* VK_AMD_shader_core_properties */
+    bool keeps_denormals;                    /* where it is declared */
     bool is_portability;
-    const fake_matrix *khr, *nv;  /* up to one with m 0 */
+    const fake_matrix *khr, *nv; /* up to one with m 0 */
 } fake_vulkan_device;
 
 /* What the loader was asked for, and how it is to go wrong. */

@@ -27,12 +27,12 @@ enum { EVENTS = 4096, KERNELS = 1024 };
 
 /* The device as it is simulated: times in nanoseconds. */
 static struct {
-    double now, busy;      /* the clock, and when the device has done all that it was handed */
-    double collected;      /* of the launches since the last flush */
-    double slowness;       /* how many times as long as modelled */
-    double longest;        /* submission */
-    int submissions;       /* with launches in them */
-    bool is_dead;          /* the watchdog ended one */
+    double now, busy; /* the clock, and when the device has done all that it was handed */
+    double collected; /* of the launches since the last flush */
+    double slowness;  /* how many times as long as modelled */
+    double longest;   /* submission */
+    int submissions;  /* with launches in them */
+    bool is_dead;     /* the watchdog ended one */
 } device_clock;
 
 static struct {

@@ -358,6 +358,12 @@ VkSemaphore create_application_semaphore(const application *self, bool is_timeli
     return semaphore;
 }
 
+void destroy_application_semaphore(const application *self, VkSemaphore semaphore)
+{
+    wait_for_application(self);
+    vk.vkDestroySemaphore(self->device, semaphore, NULL);
+}
+
 uint64_t semaphore_number(VkSemaphore semaphore)
 {
     uint64_t number;

@@ -60,6 +60,9 @@ application_buffer create_application_buffer(const application *self, uint64_t s
 void destroy_application_buffer(const application *self, application_buffer *buffer);
 
 VkSemaphore create_application_semaphore(const application *self, bool is_timeline);
+/* When the device is idle: after a wait of the host for its last value, the thread of lavapipe 22.3's queue was seen to
+   use one that had been destroyed. */
+void destroy_application_semaphore(const application *self, VkSemaphore semaphore);
 uint64_t semaphore_number(VkSemaphore semaphore); /* as tuff takes it */
 void signal_from_host(const application *self, VkSemaphore semaphore, uint64_t value);
 void wait_on_host(const application *self, VkSemaphore semaphore, uint64_t value);

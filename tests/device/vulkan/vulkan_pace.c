@@ -1,5 +1,6 @@
 /* Submissions of a slow Vulkan device are short: commands are cut by predicted time, dispatches by their groups, and a
-   recording is cut anew when what was measured says so. The time that work takes is told by a clock of the test's own. */
+   recording is cut anew when what was measured says so. The time that work takes is told by a clock of the test's
+   own. */
 #define _POSIX_C_SOURCE 200809L
 #include "vulkan_fixture.h"
 

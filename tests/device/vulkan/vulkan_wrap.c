@@ -130,7 +130,7 @@ static void compute_in_between(application *app)
     assert_int_equal(locks, submissions - before);
     destroy_work(app, &self);
     tuff_device_close(device);
-    vk.vkDestroySemaphore(app->device, line, NULL);
+    destroy_application_semaphore(app, line);
     destroy_application_buffer(app, &out);
 }
 
@@ -194,7 +194,7 @@ static void write_behind_application(application *app)
     tuff_array_destroy(array);
     tuff_array_destroy(part);
     tuff_device_close(device);
-    vk.vkDestroySemaphore(app->device, line, NULL);
+    destroy_application_semaphore(app, line);
 }
 
 static void lent_arrays_are_written_in_order(void **state)
@@ -227,8 +227,8 @@ static void do_without(application *app)
     expect_words(&out, 0x47004700); /* 7 and 7 */
     destroy_work(app, &self);
     tuff_device_close(device);
-    vk.vkDestroySemaphore(app->device, first, NULL);
-    vk.vkDestroySemaphore(app->device, second, NULL);
+    destroy_application_semaphore(app, first);
+    destroy_application_semaphore(app, second);
     destroy_application_buffer(app, &out);
 }
 
@@ -401,8 +401,8 @@ static void count_backwards(application *app)
     assert_int_equal(tuff_vulkan_enqueue_signal(NULL, number, 10), TUFF_E_USAGE);
     assert_int_equal(tuff_opencl_enqueue_wait(device, device), TUFF_E_UNSUPPORTED);
     tuff_device_close(device);
-    vk.vkDestroySemaphore(app->device, gate, NULL);
-    vk.vkDestroySemaphore(app->device, line, NULL);
+    destroy_application_semaphore(app, gate);
+    destroy_application_semaphore(app, line);
 }
 
 static void timelines_never_go_back(void **state)
@@ -527,7 +527,7 @@ static void lose_the_device(application *app)
     assert_int_equal(submissions, 1);
     destroy_work(app, &self);
     tuff_device_close(device);
-    vk.vkDestroySemaphore(app->device, line, NULL);
+    destroy_application_semaphore(app, line);
 }
 
 static void a_lost_device_stays_lost(void **state)
@@ -570,7 +570,7 @@ static void fail_memory(application *app)
     }
     assert_true(failures > 5);
     destroy_application_buffer(app, &failing_buffer);
-    vk.vkDestroySemaphore(app->device, failing_line, NULL);
+    destroy_application_semaphore(app, failing_line);
 }
 
 static void memory_may_run_out(void **state)
