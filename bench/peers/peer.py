@@ -1,4 +1,4 @@
-"""What the peers of `tuff bench --peer` share: the protocol of tools/bench/peer.c, and the values that all contestants
+"""What the peers of `tuff bench --peer` share: the protocol of tools/bench/peer.c, and the values that all implementations
 work on. A peer is a function from (suite, work) to a list of (name, function of no arguments), each one run."""
 
 import sys

@@ -32,8 +32,8 @@ def compare(ours, theirs):
 
 
 def pairs(work):
-    ours = [c for c in work["contestants"] if c["kind"] == "tuff" and not any(a in c["name"] for a in ASIDE)]
-    others = [c for c in work["contestants"] if c["kind"] == "peer" or "unfused" in c["name"]]
+    ours = [c for c in work["implementations"] if c["kind"] == "tuff" and not any(a in c["name"] for a in ASIDE)]
+    others = [c for c in work["implementations"] if c["kind"] == "peer" or "unfused" in c["name"]]
     shown = [a for i, a in enumerate(ours) if i == 0 or work["suite"] == "matmul" or a["name"].endswith(", tuned")]
     return [(a, b) for a in shown for b in others]
 

@@ -21,7 +21,7 @@ run() {
 # The names of devices of an API, or of their drivers' platforms.
 names() {
     "$build/tuff" devices | awk -v api="$1" '
-        $1 ~ "^" api ":" { name = $0; sub(/^[^ ]+ +/, "", name); if (api == "vulkan") print name; next_line = 1; next }
+        $1 ~ "^" api ":[0-9]" { name = $0; sub(/^[^ ]+ +/, "", name); if (api == "vulkan") print name; next_line = 1; next }
         next_line && api == "opencl" { sub(/^ *[^,]*, /, ""); sub(/,.*/, ""); print }
         { next_line = 0 }'
 }

@@ -22,9 +22,9 @@ result = json.load(open(sys.argv[1]))
 wanted, peer = set(sys.argv[3].split(",")), sys.argv[4:]
 assert {work["suite"] for work in result["works"]} == wanted, {work["suite"] for work in result["works"]}
 for work in result["works"]:
-    first = work["contestants"][0]
+    first = work["implementations"][0]
     assert first["kind"] == "tuff" and first["ratio"] == 1
-    for one in work["contestants"]:
+    for one in work["implementations"]:
         samples = one["samples"]
         assert len(samples) == one["rounds"] == int(sys.argv[2]) and all(s > 0 for s in samples), one
         assert abs(one["median"] / statistics.median(samples) - 1) < 1e-3, one
@@ -34,7 +34,7 @@ for work in result["works"]:
         for amount, rate in (("operations", "gflops"), ("bytes", "gbytes")):
             if one["kind"] != "peak" and work[amount] > 0:
                 assert abs(work[amount] / one["median"] * 1e-9 / one[rate] - 1) < 1e-2, (one, work)
-    assert set(peer) <= {one["name"] for one in work["contestants"]}
+    assert set(peer) <= {one["name"] for one in work["implementations"]}
 END
 
 # A peer that knows two ways to do everything.

@@ -10,7 +10,7 @@
 #include "tools/cli/cli.h"
 #include "tools/tune/tuning.h"
 
-#define BENCH_CONTESTANTS 12
+#define BENCH_IMPLEMENTATIONS 12
 #define BENCH_FACTS 24
 
 /* One sample: what count runs took, wall clock and time of all processors. */
@@ -59,7 +59,7 @@ typedef struct bench_work {
     const char *suite;
     char name[64];
     double operations, bytes; /* of one run: floating-point operations; bytes that must move, each once */
-    bench_implementation items[BENCH_CONTESTANTS];
+    bench_implementation items[BENCH_IMPLEMENTATIONS];
     int count;
     int64_t result_count; /* values that all implementations must agree about */
     double tolerance;     /* on them, relative to the largest; 0: 1e-4 */

@@ -44,8 +44,8 @@ bool bench_begin(const bench *self, bench_work *work, const char *suite, const c
 
 bench_implementation *bench_add(bench_work *work, bench_kind kind, const char *name)
 {
-    if (work->count == BENCH_CONTESTANTS) {
-        FAIL(TUFF_E_LIMIT, "bench: a work has at most %d implementations", BENCH_CONTESTANTS);
+    if (work->count == BENCH_IMPLEMENTATIONS) {
+        FAIL(TUFF_E_LIMIT, "bench: a work has at most %d implementations", BENCH_IMPLEMENTATIONS);
         return NULL;
     }
     bench_implementation *item = &work->items[work->count++];
@@ -64,7 +64,7 @@ void bench_add_fact(bench_work *work, const char *name, double value, const char
     fact->unit = unit;
 }
 
-static void free_contestants(bench_work *work)
+static void free_implementations(bench_work *work)
 {
     for (int i = 0; i < work->count; i++) {
         if (work->items[i].destroy)
@@ -292,6 +292,6 @@ tuff_status bench_do(bench *self, bench_work *work, tuff_status built)
     const tuff_status status = built == TUFF_OK ? measure(self, work) : built;
     if (status == TUFF_OK)
         bench_report_work(self, work);
-    free_contestants(work);
+    free_implementations(work);
     return status;
 }

@@ -22,10 +22,10 @@ typedef struct bench_peer {
     int implementations; /* of the work in hand; the last to go ends it */
 } bench_peer;
 
-typedef struct peer_contestant {
+typedef struct peer_implementation {
     bench_peer *peer;
     int index;
-} peer_contestant;
+} peer_implementation;
 
 static tuff_status ask(bench_peer *self, const char *format, ...) PRINTF_LIKE(2, 3);
 static tuff_status ask(bench_peer *self, const char *format, ...)
@@ -115,7 +115,7 @@ void bench_peers_end(bench *self)
 
 static tuff_status peer_run(void *object, int count, bench_sample *sample)
 {
-    peer_contestant *self = object;
+    peer_implementation *self = object;
     TRY(ask(self->peer, "run %d %d\n", self->index, count));
     if (sscanf(self->peer->line, "%lf %lf", &sample->seconds, &sample->processor) != 2 || !(sample->seconds > 0))
         return FAIL(TUFF_E_FORMAT, "--peer: \"%s\" are no seconds", self->peer->line);
@@ -124,7 +124,7 @@ static tuff_status peer_run(void *object, int count, bench_sample *sample)
 
 static void peer_destroy(void *object)
 {
-    peer_contestant *self = object;
+    peer_implementation *self = object;
     if (self && --self->peer->implementations == 0)
         (void)ask(self->peer, "end\n"); /* a peer that fails here fails again when it is next asked */
     tuff__free(self);
@@ -140,10 +140,10 @@ static tuff_status add_peer(bench_peer *peer, bench_work *work)
     snprintf(names, sizeof names, "%s", peer->line + 5 + strspn(peer->line + 5, " "));
     for (char *name = strtok(names, "|"); name; name = strtok(NULL, "|")) {
         bench_implementation *item = bench_add(work, BENCH_PEER, name);
-        peer_contestant *made = item ? tuff__calloc(1, sizeof *made) : NULL;
+        peer_implementation *made = item ? tuff__calloc(1, sizeof *made) : NULL;
         if (!made)
             return tuff_last_status();
-        *made = (peer_contestant){.peer = peer, .index = index++};
+        *made = (peer_implementation){.peer = peer, .index = index++};
         peer->implementations++;
         item->self = made;
         item->run = peer_run;

@@ -119,7 +119,7 @@ static void write_markdown(const bench *self, const bench_work *work)
     fflush(out);
 }
 
-static void print_json_contestant(const bench_work *work, const bench_implementation *item, bool last)
+static void print_json_implementation(const bench_work *work, const bench_implementation *item, bool last)
 {
     static const char *const kinds[] = {"tuff", "peer", "peak", "peak"};
     printf("      {\"name\": ");
@@ -149,7 +149,7 @@ static void print_json(const bench *self, const bench_work *work)
     }
     printf("},\n    \"implementations\": [\n");
     for (int i = 0; i < work->count; i++)
-        print_json_contestant(work, &work->items[i], i + 1 == work->count);
+        print_json_implementation(work, &work->items[i], i + 1 == work->count);
     printf("    ]}\n");
     fflush(stdout);
 }
