@@ -32,7 +32,7 @@ endforeach()
 
 # The training examples, with what they share: golden files and tests of their own.
 file(GLOB tuff_example_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/common/*.c)
-list(FILTER tuff_example_sources EXCLUDE REGEX "/(gelu|common/main)\\.c$")
+list(FILTER tuff_example_sources EXCLUDE REGEX "/(gelu|[a-z]*_interop|common/main)\\.c$")
 add_library(tuff_test_examples STATIC ${tuff_example_sources})
 set_target_properties(tuff_test_examples PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
 target_link_libraries(tuff_test_examples PUBLIC tuff_internal)

@@ -1,7 +1,8 @@
 # The command-line tool, build/tuff: tools/tuff.c over one file per verb, in a folder per subject. The verbs and what they
 # share are a library of their own, because tests use the op suite and the models of the tool.
 file(GLOB_RECURSE tuff_tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
-list(REMOVE_ITEM tuff_tool_sources ${PROJECT_SOURCE_DIR}/tools/tuff.c ${PROJECT_SOURCE_DIR}/tools/vendors/pipelines.c)
+list(REMOVE_ITEM tuff_tool_sources ${PROJECT_SOURCE_DIR}/tools/tuff.c)
+list(FILTER tuff_tool_sources EXCLUDE REGEX "/tools/vendors/")
 
 # Verbs that measure kernels are for the tuner.
 if(TUFF_AUTOTUNE)
@@ -55,4 +56,11 @@ if(TUFF_SHADERC_FOUND AND TUFF_VULKAN_LOADER)
   set_target_properties(vendor_pipelines PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
   target_include_directories(vendor_pipelines SYSTEM PRIVATE ${TUFF_VULKAN_INCLUDE})
   target_link_libraries(vendor_pipelines PRIVATE ${TUFF_SHADERC_LIBRARIES} ${TUFF_VULKAN_LOADER})
+endif()
+
+# Writes kernels for tools/check-loops only.
+if(TUFF_TOOL)
+  add_executable(vendor_kernels EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/vendors/kernels.c)
+  set_target_properties(vendor_kernels PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+  target_link_libraries(vendor_kernels PRIVATE tuff_internal)
 endif()

@@ -438,10 +438,10 @@ static tuff_status choose(example_build *b, const tuff_update_choice *choice)
     lessons *data = b->data;
     if (!c->tree)
         return TUFF_OK;
-    tuff_tensor *kept = choose_nodes(b, own_scores(b, choice));
+    tuff_tensor *kept = choose_nodes(b, own_scores(b, choice)), *flags = tuff_cast(kept, TUFF_BOOL);
     for (int64_t v = 0; v < node_count(c); v++) {
         const int64_t stop = v + 1;
-        tuff_tensor *own = tuff_reshape(tuff_slice(kept, &v, &stop, NULL), TUFF_SCALAR);
+        tuff_tensor *own = tuff_reshape(tuff_slice(flags, &v, &stop, NULL), TUFF_SCALAR);
         for (int kind = 0; kind < KINDS; kind++)
             choice->masks[FIRST_OF_BLOCKS + kind * node_count(c) + v] = own;
     }

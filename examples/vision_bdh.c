@@ -213,12 +213,12 @@ static tuff_tensor *rope(example_build *b, tuff_tensor *u, tables angles)
     return tuff_add(tuff_mul(u, tuff_reshape(angles.cosines, table)), tuff_mul(part(u, 3, 1, -1, -1), sines));
 }
 
-/* R·Rᵀ[B,n,T,T] of r[B,n,T,N]. */
-static tuff_tensor *scores_of(example_build *b, tuff_tensor *r)
+/* Q·Rᵀ[B,n,count,T] of q[B,n,count,N] and r[B,n,T,N]. */
+static tuff_tensor *scores_of(example_build *b, tuff_tensor *q, tuff_tensor *r)
 {
     static const int transposed[] = {0, 1, 3, 2};
     const vision_config *c = b->config;
-    tuff_tensor *scores = tuff_matmul(r, tuff_permute(r, transposed));
+    tuff_tensor *scores = tuff_matmul(q, tuff_permute(r, transposed));
     if (!c->softmax)
         return scores;
     tuff_tensor *scale = tuff_constant(b->graph, TUFF_F32, 1 / sqrt((double)code_of(c)));
@@ -235,7 +235,7 @@ static tuff_tensor *recur_in_steps(example_build *b, tuff_tensor *x, int step)
     tuff_tensor *values = tuff_reshape(x, TUFF_SHAPE(B, 1, T, c->width));
     tuff_tensor *u = tuff_relu(tuff_matmul(values, example_parameter(b, "E")));
     const tables angles = compute_tables(b);
-    tuff_tensor *scores = scores_of(b, rope_in_steps(u, angles));
+    tuff_tensor *r = rope_in_steps(u, angles), *scores = scores_of(b, r, r);
     tuff_tensor *y = norm(tuff_matmul(scores, values));
     tuff_tensor *z = tuff_relu(tuff_matmul(y, example_parameter(b, "F")));
     tuff_tensor *gated = example_dropout(b, tuff_mul(u, z));
@@ -290,22 +290,22 @@ static tuff_tensor *of_elements(tuff_tensor *x)
 }
 
 /* x after a recurrence, of the first `count` tokens: all T, or the class token alone where nothing reads the others.
-   One product makes the codes of all heads, scores are never in memory, and a product per head follows. */
+   One product makes the codes of all heads, one the values of all heads out of the scores, and a product per head
+   follows. Where a sequence is as short as here, products are faster than attention that computes scores again. */
 static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, int64_t count, int step)
 {
-    static const int heads_first[] = {2, 0, 1, 3}, back[] = {1, 2, 0, 3}, exchanged[] = {0, 2, 1, 3},
+    static const int outwards[] = {1, 0, 2, 3}, back[] = {1, 2, 0, 3}, exchanged[] = {0, 2, 1, 3},
                      in_pairs[] = {0, 2, 1, 4, 3};
     const vision_config *c = b->config;
     const int64_t B = b->batch, T = tokens_of(c), D = c->width, n = c->heads, N = code_of(c);
-    const tuff_attention_options options = {.scale = c->softmax ? 0 : 1, .no_softmax = !c->softmax};
     const tuff_shape codes = TUFF_SHAPE(B, count, n, 2, N / 2);
     x = norm(x);
     tuff_tensor *u = tuff_relu(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(B * T, D)), w->e));
     u = tuff_reshape(u, TUFF_SHAPE(B, T, n, 2, N / 2));
-    tuff_tensor *r = tuff_reshape(rope(b, u, w->angles), TUFF_SHAPE(B, T, n, N));
-    tuff_tensor *values = tuff_expand(tuff_reshape(x, TUFF_SHAPE(B, T, 1, D)), TUFF_SHAPE(B, T, n, D));
-    tuff_tensor *y = norm(tuff_attention(part(r, 1, 0, count, 1), r, values, &options));
-    tuff_tensor *rows = tuff_reshape(tuff_permute(y, heads_first), TUFF_SHAPE(n, B * count, D));
+    tuff_tensor *r = tuff_permute(tuff_reshape(rope(b, u, w->angles), TUFF_SHAPE(B, T, n, N)), exchanged);
+    tuff_tensor *scores = tuff_reshape(scores_of(b, part(r, 2, 0, count, 1), r), TUFF_SHAPE(B, n * count, T));
+    tuff_tensor *y = norm(tuff_reshape(tuff_matmul(scores, x), TUFF_SHAPE(B, n, count, D)));
+    tuff_tensor *rows = tuff_reshape(tuff_permute(y, outwards), TUFF_SHAPE(n, B * count, D));
     tuff_tensor *z = tuff_reshape(tuff_relu(tuff_matmul(rows, w->f)), TUFF_SHAPE(n, B, count, N));
     z = tuff_reshape(tuff_permute(z, back), codes);
     /* The same elements as in the published form are dropped. */
@@ -318,8 +318,8 @@ static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, in
         example_show(b, of_elements(w->angles.cosines), "rope_cos");
         example_show(b, of_elements(w->angles.sines), "rope_sin");
         example_show(b, published_order(b, u), "U_0");
-        example_show(b, scores_of(b, tuff_permute(r, exchanged)), "scores_0");
-        example_show(b, tuff_permute(y, exchanged), "Y_0");
+        example_show(b, tuff_reshape(scores, TUFF_SHAPE(B, n, T, T)), "scores_0");
+        example_show(b, y, "Y_0");
         tuff_tensor *joined = tuff_permute(published_order(b, gated), exchanged);
         example_show(b, tuff_reshape(joined, TUFF_SHAPE(B, T, n * N)), "w_0");
     }

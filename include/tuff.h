@@ -10,6 +10,7 @@
 #include "tuff/device.h"
 #include "tuff/graph.h"
 #include "tuff/graph_file.h"
+#include "tuff/interop.h"
 #include "tuff/io.h"
 #include "tuff/monitor.h"
 #include "tuff/nn.h"

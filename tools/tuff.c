@@ -9,7 +9,7 @@
 #include "worker/worker_process.h"
 
 static const cli_verb *const verbs[] = {
-    &verb_devices, &verb_verify, &verb_train, &verb_generate, &verb_plan,
+    &verb_devices, &verb_doctor, &verb_verify, &verb_train, &verb_generate, &verb_plan,
     &verb_profile, &verb_kernel, &verb_bench, &verb_cache,
 #if TUFF_WITH_AUTOTUNE
     &verb_tune,

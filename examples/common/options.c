@@ -94,6 +94,7 @@ static const option options[] = {
      AT(save_batches)},
     {"--report", "F", "writes a page with the curve and the time of each kernel", TEXT, 0, AT(report)},
     {"--check", "N", "compares N random configurations with the reference device instead", WHOLE, 1, AT(checks)},
+    {"--bench", "", "takes commands on standard input instead, for bench/workloads", FLAG, 0, AT(bench)},
     {"--help", "", "this text", FLAG, 0, AT(help)},
 };
 enum { OPTIONS = sizeof options / sizeof *options };

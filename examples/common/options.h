@@ -20,6 +20,7 @@ typedef struct example_options {
     const char *data;           /* NULL: the data set that the example makes */
     const char *resume, *save, *log, *report, *save_graph, *save_batches;
     int64_t checks; /* > 0: so many random configurations against the reference device instead of a training */
+    bool bench;     /* steps at commands on standard input: bench.c */
     bool help;
 } example_options;
 

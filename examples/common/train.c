@@ -67,7 +67,7 @@ static tuff_status run_batch(training *self, int64_t number)
     return status;
 }
 
-static tuff_status run_step(training *self)
+tuff_status training_step(training *self)
 {
     const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
     tuff_status status = self->run.model->before_step ? self->run.model->before_step(&self->run) : TUFF_OK;
@@ -119,7 +119,7 @@ static tuff_status loop(training *self)
     bool stop = false;
     tuff_status status = TUFF_OK;
     while (self->run.step < steps && !stop && status == TUFF_OK) {
-        status = run_step(self);
+        status = training_step(self);
         training_progress(self);
         const int64_t step = self->run.step;
         if (status == TUFF_OK &&
@@ -218,14 +218,14 @@ int example_train(const example *model, const example_options *options)
                              .best_validation_loss = NAN}};
     tuff_status status = create(&self);
     if (status == TUFF_OK)
-        status = loop(&self);
+        status = options->bench ? training_bench(&self) : loop(&self);
     if (status == TUFF_OK && self.writer)
         status = tuff_checkpoint_writer_wait(self.writer);
     if (status == TUFF_OK && options->report)
         status = training_report(&self);
-    if (status == TUFF_OK)
+    if (status == TUFF_OK && !options->bench)
         training_print_table(&self);
-    if (status == TUFF_OK && model->finished)
+    if (status == TUFF_OK && !options->bench && model->finished)
         status = model->finished(&self.run);
     if (status != TUFF_OK && !self.explained)
         failed(model, status);

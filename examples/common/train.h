@@ -62,6 +62,11 @@ tuff_status training_save(training *self, bool is_best);
 void training_print_table(const training *self);
 tuff_status training_report(training *self);
 
+/* A step: its batches, and the update. */
+tuff_status training_step(training *self);
+/* Steps at commands on standard input (bench.c), until it ends. */
+tuff_status training_bench(training *self);
+
 /* A whole run. Returns the exit code. */
 int example_train(const example *model, const example_options *options);
 

@@ -1,9 +1,5 @@
-/* Devices: listing, opening and wrapping them; arrays: typed storage on a device.
-
-   A program that has OpenCL or Vulkan objects of its own can share them in both directions: tuff_device_wrap_opencl and
-   tuff_array_import take the program's objects, tuff_device_unwrap_opencl, tuff_device_unwrap_vulkan and
-   tuff_array_unwrap hand tuff's out. No header of OpenCL or Vulkan is needed here: handles are void *, or uint64_t
-   where they may be wider than a pointer. */
+/* Devices: listing and opening them; arrays: typed storage on a device. A program that has OpenCL or Vulkan objects of
+   its own shares them by interop.h. */
 #ifndef TUFF_DEVICE_H
 #define TUFF_DEVICE_H
 
@@ -24,11 +20,34 @@ typedef enum tuff_device_class {
     TUFF_DEVICE_REFERENCE
 } tuff_device_class;
 
+/* The forms of matrix units, and the instructions that multiply a block: tuff_device_info.cooperative_matrix. */
+typedef enum tuff_matrix_units {
+    TUFF_MATRIX_NONE,
+    TUFF_MATRIX_NV,     /* VK_NV_cooperative_matrix */
+    TUFF_MATRIX_KHR,    /* VK_KHR_cooperative_matrix */
+    TUFF_MATRIX_NVIDIA, /* OpenCL C with PTX: mma.sync, ldmatrix and cp.async, of compute capability 8.0 on */
+    TUFF_MATRIX_MFMA,   /* OpenCL C with the builtins of AMD's gfx90a and newer accelerators */
+    TUFF_MATRIX_WMMA,   /* the same of gfx11 */
+    TUFF_MATRIX_INTEL   /* cl_intel_subgroup_matrix_multiply_accumulate */
+} tuff_matrix_units;
+
+/* Whether the driver ends kernels that run for some seconds, with the device then lost. */
+typedef enum tuff_watchdog { TUFF_WATCHDOG_UNKNOWN, TUFF_WATCHDOG_THERE, TUFF_WATCHDOG_NONE } tuff_watchdog;
+
+/* What became of the matrix units that cooperative_matrix tells of. */
+typedef enum tuff_matrix_state {
+    TUFF_MATRICES_ABSENT,      /* the driver offers none */
+    TUFF_MATRICES_OFFERED,     /* it does; whether they are proved cooperative_matrix tells */
+    TUFF_MATRICES_OTHER_SIZE,  /* it does, but not for blocks that tuff uses */
+    TUFF_MATRICES_NO_COMPILER, /* it does, but this build's compiler of kernels does not know them */
+    TUFF_MATRICES_WRONG        /* the self-test got wrong products */
+} tuff_matrix_state;
+
 /* What a driver reports about a device and, where `proved` is true, what tuff's self-test found. Sizes are bytes. */
 typedef struct tuff_device_info {
     char name[128];    /* as the driver spells it */
-    char selector[32]; /* what tuff_device_open takes: "opencl:0", "vulkan:1", "reference"; "opencl:wrapped" for wrapped
-                          devices, which cannot be opened by it */
+    char selector[32]; /* what tuff_device_open takes: "opencl:0", "vulkan:1", "reference"; "opencl:wrapped" and
+                          "vulkan:wrapped" for wrapped devices, which cannot be opened by it */
     char driver[128];  /* name and version of driver or platform */
     char api[32];      /* "OpenCL 3.0", "Vulkan 1.3" */
     tuff_device_class device_class;
@@ -55,13 +74,24 @@ typedef struct tuff_device_info {
     bool proved_negative_zero;
     bool proved_denormals; /* f32 denormals survive arithmetic */
     bool subgroup_shuffle; /* lanes of a subgroup can read each other's registers */
-    /* Subgroups multiply 16 x 16 blocks of f16 and accumulate in f32: 1 as VK_NV_cooperative_matrix defines it, 2 as
-       VK_KHR_cooperative_matrix does, 0 not at all. Once `proved` is true, also 0 where the self-test failed. */
+    /* Subgroups multiply blocks of f16 and accumulate in f32 (tuff_matrix_units). Once `proved` is true, also 0 where
+       the self-test failed. */
     uint32_t cooperative_matrix;
     /* The driver ends the loops of a kernel, without an error, after so many iterations of them all together; 0: it
        does not. llvmpipe (lavapipe) allows 65535, of which the self-test finds all but a few. */
     uint32_t loop_limit;
-    uint32_t reserved[12];
+    uint32_t watchdog;          /* a tuff_watchdog */
+    uint32_t min_subgroup_size; /* of the widths that a kernel can require; 0: none can */
+    uint32_t max_subgroup_size;
+    uint32_t matrix_state;     /* a tuff_matrix_state */
+    bool local_is_global;      /* of a GPU: local memory lies in its memory, behind caches, as on Mali */
+    bool units_estimated;      /* compute_units follows from the device's name: the driver does not tell */
+    bool writes_directly;      /* the host writes into the device's own memory, all of which it reaches */
+    uint64_t memory_available; /* to this process, of memory_size, when it was described; 0: the driver does not tell */
+    uint32_t matrix_shape[3]; /* rows, columns and terms of the blocks of matrix units; 0 where there are none */
+    uint32_t matrix_lanes;    /* of a subgroup that multiplies one; 0: proved_subgroup_size */
+    bool matrix_bf16;         /* blocks of bf16 of the same shape are multiplied, too */
+    uint32_t reserved[1];
 } tuff_device_info;
 
 /* The number of devices that the drivers on this machine offer, including the reference device, which is the last one
@@ -77,9 +107,11 @@ TUFF_API const char *tuff_device_absence(const char *api);
 
 /* Opens a device. name is "auto", "opencl", "opencl:1", "opencl:nvidia" (part of the device's or platform's name, in
    any case), the same with "vulkan", or "reference" (float64 on the host). NULL takes the environment variable
-   TUFF_DEVICE, else "auto": discrete GPUs first, then integrated ones, then CPUs (OpenCL before Vulkan), never
-   "reference". The first open of a device on a machine runs a self-test, whose results are kept in the cache folder.
-   Returns NULL on failure, with TUFF_E_NO_DEVICE where nothing matches name. */
+   TUFF_DEVICE, else "auto": discrete GPUs first, then integrated ones, then CPUs, never "reference"; of one kind the
+   larger GPU, by what computes and then by memory, and OpenCL before Vulkan. "auto:matrix" is the same, but of one kind
+   those with matrix units come first, whatever their API: for 16-bit storage (tuff_compile_options.precision). The
+   first open of a device on a machine runs a self-test, whose results are kept in the cache folder. Returns NULL on
+   failure, with TUFF_E_NO_DEVICE where nothing matches name. */
 TUFF_API tuff_device *tuff_device_open(const char *name);
 
 /* Closes a device, after everything made on it was destroyed. NULL is allowed. */
@@ -103,44 +135,6 @@ typedef struct tuff_device_counters {
    an argument is NULL. */
 TUFF_API tuff_status tuff_device_counters_get(const tuff_device *device, tuff_device_counters *counters);
 
-/* The OpenCL objects of a device. */
-typedef struct tuff_opencl_handles {
-    void *context;   /* cl_context */
-    void *device_id; /* cl_device_id */
-    void *queue;     /* cl_command_queue, in order */
-    void *reserved[4];
-} tuff_opencl_handles;
-/* A device on an application's own OpenCL objects, which are retained until it is closed. The queue must be in order
-   and belong to context and device_id. NULL on failure: TUFF_E_USAGE where handles or one of them is NULL or they do
-   not belong together, TUFF_E_UNSUPPORTED for an out-of-order queue, TUFF_E_NO_DEVICE where tuff was built without
-   OpenCL or finds no loader. */
-TUFF_API tuff_device *tuff_device_wrap_opencl(const tuff_opencl_handles *handles);
-/* Writes the device's OpenCL objects to handles. They are borrowed: valid until the device is closed, unless the
-   application retains them. tuff submits all its work to this queue, so commands that the application enqueues on it
-   run after earlier and before later work of tuff's, without a wait. Other queues need tuff_device_wait before they
-   touch tuff's memory. TUFF_E_UNSUPPORTED where the device is not an OpenCL device. */
-TUFF_API tuff_status tuff_device_unwrap_opencl(tuff_device *device, tuff_opencl_handles *handles);
-
-/* The Vulkan objects of a device. */
-typedef struct tuff_vulkan_handles {
-    void *instance, *physical_device, *device, *queue;            /* VkInstance, VkPhysicalDevice, VkDevice, VkQueue */
-    uint32_t queue_family;                                        /* of queue */
-    void *(*get_instance_proc)(void *instance, const char *name); /* vkGetInstanceProcAddr */
-    uint32_t reserved[8];
-} tuff_vulkan_handles;
-/* A device on an application's own Vulkan objects, which must outlive it. The VkDevice must have been created with the
-   features that tuff_vulkan_requirements names. Not implemented in this version: returns NULL with TUFF_E_UNSUPPORTED,
-   or TUFF_E_NO_DEVICE where there is no Vulkan. */
-TUFF_API tuff_device *tuff_device_wrap_vulkan(const tuff_vulkan_handles *handles);
-/* Writes the device's Vulkan objects to handles. They are borrowed: valid until the device is closed (instance and
-   get_instance_proc until the process ends), and the application must not destroy them. Vulkan leaves the locking of a
-   queue to its users: while the application submits to this queue, no other thread may call tuff with this device.
-   tuff_device_wait before the application's commands touch tuff's memory, and vkQueueWaitIdle or a fence before tuff
-   continues. TUFF_E_UNSUPPORTED where the device is not a Vulkan device. */
-TUFF_API tuff_status tuff_device_unwrap_vulkan(tuff_device *device, tuff_vulkan_handles *handles);
-/* One line of text: the Vulkan version, extensions and features that tuff uses where present. Static storage. */
-TUFF_API const char *tuff_vulkan_requirements(void);
-
 /* A new array of zeros. device must outlive it. NULL on failure: TUFF_E_DTYPE for f64 and i64, TUFF_E_SHAPE,
    TUFF_E_LIMIT where the device has no buffers of that size, TUFF_E_OOM_DEVICE. */
 TUFF_API tuff_array *tuff_array_create(tuff_device *device, tuff_dtype dtype, tuff_shape shape);
@@ -150,12 +144,6 @@ TUFF_API tuff_array *tuff_array_create(tuff_device *device, tuff_dtype dtype, tu
    where the part does not lie within array. */
 TUFF_API tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape);
 
-/* An array on a buffer of the application (a cl_mem of the device's context), from byte offset on, a multiple of the
-   dtype's size. The buffer is retained until the array and its views are destroyed. NULL on failure: TUFF_E_UNSUPPORTED
-   on Vulkan and the reference device, TUFF_E_USAGE where the buffer belongs to another context, is too small, or cannot
-   be read and written by host and kernels. */
-TUFF_API tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype,
-                                       tuff_shape shape);
 /* Frees the array; its storage goes with the last array on it. Plans that use the array must have been destroyed. NULL
    is allowed. */
 TUFF_API void tuff_array_destroy(tuff_array *array);
@@ -178,22 +166,6 @@ TUFF_API tuff_status tuff_array_read(tuff_array *array, void *data, size_t size)
    device: behind everything enqueued before, and returns without waiting. Later runs, copies and reads see the new
    elements. TUFF_E_USAGE where the arrays share elements, TUFF_E_DTYPE, TUFF_E_SHAPE. */
 TUFF_API tuff_status tuff_array_copy(tuff_array *to, tuff_array *from);
-
-/* Where an array's elements lie. */
-typedef struct tuff_buffer_handle {
-    void *opencl;          /* the cl_mem; NULL on Vulkan */
-    uint64_t vulkan;       /* the VkBuffer, with storage and transfer usage; 0 on OpenCL */
-    uint64_t offset, size; /* bytes of the array in that buffer, which may be larger */
-    uint64_t reserved[4];
-} tuff_buffer_handle;
-/* Writes the buffer behind an array to handle. It is borrowed: valid until the array and all its views are destroyed,
-   and the application must not free it; afterwards tuff may use the memory for something else, even if the application
-   retained a cl_mem. tuff_device_unwrap_opencl and tuff_device_unwrap_vulkan say how to order the application's
-   commands with tuff's. TUFF_E_UNSUPPORTED on the reference device, whose arrays have no buffer. */
-TUFF_API tuff_status tuff_array_unwrap(tuff_array *array, tuff_buffer_handle *handle);
-/* To be called after the application wrote to an array's buffer by itself: plans keep repacked copies of weights, and
-   make them again only when the version changes. Imported arrays need no call. TUFF_E_USAGE where array is NULL. */
-TUFF_API tuff_status tuff_array_touch(tuff_array *array);
 
 #ifdef __cplusplus
 }

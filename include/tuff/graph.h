@@ -86,9 +86,11 @@ typedef enum tuff_family {
     TUFF_FAMILY_LOCAL,    /* a work-group shares local memory: GPUs */
     TUFF_FAMILY_SUBGROUP, /* matmuls whose lanes read each other's registers; other kernels as by default. tuff_compile
                                fails with TUFF_E_UNSUPPORTED where the self-test did not prove such reads */
-    TUFF_FAMILY_COOPERATIVE /* matmuls of two f16 operands on matrix units; other kernels as by default, and these too
-                               where the self-test did not prove the units. Sums are accumulated in f32, rounded as the
-                               hardware rounds them */
+    TUFF_FAMILY_COOPERATIVE /* matmuls on matrix units: of operands of f16, or bf16 where the units take them, or that
+                               the plan's precision rounds to these; other kernels as by default. Sums are f32, rounded
+                               as the hardware rounds them. tuff_compile fails with TUFF_E_UNSUPPORTED where the
+                               self-test did not prove the units. By default they are used where it did, for matrices
+                               of 16 rows and columns or more */
 } tuff_family;
 
 /* Whose kernels compute matmuls. */

@@ -72,22 +72,21 @@ tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape)
     return tuff__array_over(array->device, array->storage, array->offset + bytes, array->dtype, shape);
 }
 
-tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype, tuff_shape shape)
+tuff_array *tuff__array_import(const char *call, tuff_device *device, const void *buffer, uint64_t offset,
+                               tuff_dtype dtype, tuff_shape shape)
 {
     uint64_t size = 0;
     storage *memory;
-    if (!device || !buffer) {
-        FAIL(TUFF_E_USAGE, "tuff_array_import: the %s is NULL", device ? "buffer" : "device");
+    if (array_size(call, dtype, shape, &size) != TUFF_OK)
         return NULL;
-    }
-    if (array_size("tuff_array_import", dtype, shape, &size) != TUFF_OK)
-        return NULL;
-    if (offset % tuff_dtype_size(dtype) != 0 || offset > UINT64_MAX - size) {
-        FAIL(TUFF_E_USAGE, "tuff_array_import: offset %llu is no multiple of the %zu bytes of %s, or too large",
+    if (offset % tuff_dtype_size(dtype) != 0 || offset > UINT64_MAX - size - 4) {
+        FAIL(TUFF_E_USAGE, "%s: offset %llu is no multiple of the %zu bytes of %s, or too large", call,
              (unsigned long long)offset, tuff_dtype_size(dtype), tuff_dtype_name(dtype));
         return NULL;
     }
-    if (tuff__storage_import(device, buffer, offset + size, &memory) != TUFF_OK)
+    /* Kernels in GLSL read and write whole words where the device has no narrow storage, and fills always do. */
+    const uint64_t words = tuff__device_takes_glsl(device) ? -(offset + size) % 4 : 0;
+    if (tuff__storage_import(device, buffer, offset + size + words, &memory) != TUFF_OK)
         return NULL;
     return tuff__array_over(device, memory, offset, dtype, shape);
 }

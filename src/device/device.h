@@ -20,6 +20,9 @@ struct tuff_array {
 /* An array over a part of a storage, which nobody checks. Takes over the caller's reference to it, and gives it up
    where there is no memory: NULL. Destroyed with tuff_array_destroy. */
 tuff_array *tuff__array_over(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype, tuff_shape shape);
+/* tuff_array_import for the function `call` of either API: buffer is what that driver's buffer_import takes. */
+tuff_array *tuff__array_import(const char *call, tuff_device *device, const void *buffer, uint64_t offset,
+                               tuff_dtype dtype, tuff_shape shape);
 /* The first byte of the storage behind the array's elements. */
 uint64_t tuff__array_end(const tuff_array *array);
 /* Whether two arrays have elements in common. */
@@ -53,8 +56,9 @@ const char *tuff__device_library_absence(const tuff_device *device);
 /* Device memory from the pool: released ranges are kept and reused. Sizes round up to 256 bytes. A storage is one
    buffer: offset 0 of it is aligned for binding. Zeroed where asked. Reference counted. */
 tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed, storage **out);
-/* A buffer of the application as a storage, of at least size bytes; it never enters the pool. */
-tuff_status tuff__storage_import(tuff_device *device, void *handle, uint64_t size, storage **out);
+/* A buffer of the application, as its driver takes it, as a storage, of at least size bytes; it never enters the pool.
+   */
+tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64_t size, storage **out);
 /* Memory of another process, for graphs that are compiled here and run there: it has a size and is told apart from
    others, but has no bytes. Reading and writing it is TUFF_E_USAGE, and it must not be bound. */
 tuff_status tuff__storage_stand_in(tuff_device *device, uint64_t size, bool is_imported, storage **out);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "tuff/device.h"
+#include "tuff/interop.h"
 
 typedef struct driver_device driver_device;
 typedef struct driver_buffer driver_buffer;
@@ -28,6 +29,7 @@ typedef struct program_request {
     int buffer_count, word_count;
     uint32_t local_size;
     uint32_t subgroup_size; /* required width; 0: any */
+    bool many_registers;    /* twice as many to a lane, where lanes can be given up for them (Intel's GPUs) */
 } program_request;
 
 typedef struct buffer_binding {
@@ -42,6 +44,13 @@ typedef struct staged_copy {
     driver_buffer *buffer;
     uint64_t offset, staging_offset, size;
 } staged_copy;
+
+/* What an application's work and tuff's order each other by: an event of OpenCL, or a semaphore of Vulkan and its value
+   (0: a binary one). */
+typedef struct driver_signal {
+    void *event;
+    uint64_t semaphore, value;
+} driver_signal;
 
 #define MAX_STAGED_COPIES 32
 
@@ -64,7 +73,7 @@ typedef struct library_product {
 
 /* One step of a recording. A dispatch runs group_count groups of program; the last word of `words` is the base that the
    kernel adds to its group index: the driver fills it in when it must split a dispatch (65,535 groups an axis,
-   watchdogs), and passes 0 otherwise. A Vulkan kernel finds its group as
+   watchdogs: submit/pace.h), and passes 0 otherwise. A Vulkan kernel finds its group as
    gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + base and does nothing beyond the count, which it gets from
    its own parameters. A copy moves size bytes from bindings[0] to bindings[1]; a fill zeroes bindings[0]. Offsets and
    sizes of copies and fills are multiples of 4. A product comes only where library_absence answers NULL. */
@@ -76,6 +85,7 @@ typedef struct command {
     buffer_binding bindings[MAX_BINDINGS];
     uint32_t words[MAX_WORDS];
     library_product product;
+    double seconds; /* that the cost model expects it to take; 0: next to none, or not known */
     bool barrier; /* everything before must be visible to this command: set by tuff__hazards, the one place that does */
     bool after_copy, after_dispatch; /* what kinds of commands the barrier waits for */
 } command;
@@ -95,6 +105,8 @@ typedef struct driver {
     const char *(*build_options)(driver_device *device);
 
     tuff_status (*buffer_create)(driver_device *device, uint64_t size, driver_buffer **buffer); /* contents undefined */
+    /* May be NULL. The same where buffer_create finds no memory: also where the device is slow to reach it. */
+    tuff_status (*buffer_create_anywhere)(driver_device *device, uint64_t size, driver_buffer **buffer);
     void (*buffer_destroy)(driver_device *device, driver_buffer *buffer); /* waits until no submission uses it */
     /* The source may be reused on return; ordered before later submissions and after earlier ones. */
     tuff_status (*buffer_write)(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
@@ -157,6 +169,8 @@ typedef struct driver {
     tuff_status (*submit)(driver_device *device, driver_recording *recording); /* enqueues and returns */
     /* May be NULL. The dispatch that the driver refused, by what submit answered last: its index, or -1. */
     int (*refused_dispatch)(const driver_recording *recording);
+    /* May be NULL. Asked after a failure for want of memory: whether the device takes no more work at all. */
+    bool (*is_lost)(driver_device *device);
     /* Bounded: TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress), never an endless wait. */
     tuff_status (*wait)(driver_device *device);
     /* May be NULL. The limit from now on; 0: as at first. */
@@ -166,14 +180,19 @@ typedef struct driver {
     /* Likewise, when each of them began, by a clock of the driver's. */
     tuff_status (*start_times)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 
-    /* Both may be NULL, where an application's own objects cannot be used. wrap: like describe and open; handles is the
-       tuff_opencl_handles or tuff_vulkan_handles of the API. buffer_import: *size gets the buffer's bytes. */
+    /* All may be NULL, where an application's own objects cannot be used. wrap: like describe and open; handles is the
+       tuff_opencl_handles or tuff_vulkan_handles of the API. buffer_import: handle is a cl_mem or a tuff_vulkan_buffer;
+       *size gets the buffer's bytes. */
     tuff_status (*wrap)(const void *handles, tuff_device_info *info, driver_device **device);
-    tuff_status (*buffer_import)(driver_device *device, void *handle, uint64_t *size, driver_buffer **buffer);
+    tuff_status (*buffer_import)(driver_device *device, const void *handle, uint64_t *size, driver_buffer **buffer);
+    /* Enqueues that later submissions begin behind the signal; and that it is given behind the earlier ones, which
+       OpenCL makes an event for. Neither waits. */
+    tuff_status (*enqueue_wait)(driver_device *device, const driver_signal *signal);
+    tuff_status (*enqueue_signal)(driver_device *device, driver_signal *signal);
     /* The reverse, for every device and buffer: unwrap fills the API's handles, buffer_unwrap its field of the handle.
        What they write stays the driver's. */
     void (*unwrap)(driver_device *device, void *handles);
-    void (*buffer_unwrap)(const driver_buffer *buffer, tuff_buffer_handle *handle);
+    void (*buffer_unwrap)(driver_buffer *buffer, tuff_buffer_handle *handle);
     /* NULL where products can be left to a library, else why not. The slot may be NULL: there is none for this API. */
     const char *(*library_absence)(driver_device *device);
 } driver;

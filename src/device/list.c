@@ -40,7 +40,7 @@ static const char known_apis[] = "no such API; tuff has drivers for:"
 #include "device/drivers.def"
 #undef DRIVER
     ;
-static const char selector_forms[] = "write auto or reference"
+static const char selector_forms[] = "write auto, auto:matrix or reference"
 #define DRIVER(name, option, api) " or " #name "[:n|:name]"
 #include "device/drivers.def"
 #undef DRIVER
@@ -148,6 +148,16 @@ const driver *tuff__device_driver(const char *api)
     return NULL;
 }
 
+const driver *tuff__device_built_driver(const char *api)
+{
+    int i = 0;
+    while (i < API_COUNT - 1 && strcmp(api, apis[i].name) != 0)
+        i++;
+    if (!apis[i].driver)
+        FAIL(TUFF_E_NO_DEVICE, "%s: %s", api, apis[i].absence);
+    return apis[i].driver;
+}
+
 /* The device at a position of the whole list. */
 static device_choice choice_at(int position)
 {
@@ -205,6 +215,7 @@ typedef struct selection {
     const char *api;
     int index;        /* -1: any */
     const char *part; /* NULL: any */
+    bool matrices;    /* those with matrix units come first in their class */
 } selection;
 
 static bool allows(const selection *wanted, device_choice tune_config, const tuff_device_info *info)
@@ -219,6 +230,9 @@ static bool parse(const char *words, selection *out)
 {
     *out = (selection){.index = -1};
     if (strcmp(words, "auto") == 0)
+        return true;
+    out->matrices = strcmp(words, "auto:matrix") == 0;
+    if (out->matrices)
         return true;
     for (int i = 0; i < API_COUNT; i++) {
         size_t length = strlen(apis[i].name);
@@ -274,38 +288,70 @@ enum { MAX_CHOICES = 64 };
 typedef struct choices {
     const selection *wanted;
     device_choice *out;
-    int ranks[MAX_CHOICES], limit, count;
+    tuff_device_info infos[MAX_CHOICES];
+    int limit, count;
 } choices;
 
+/* Lanes that compute at once, about: vendors count units of different sizes, and AMD's OpenCL driver counts pairs of
+   them from RDNA on. */
+static double lanes_of(const tuff_device_info *info)
+{
+    enum { AMD = 0x1002, NVIDIA = 0x10de, INTEL = 0x8086 };
+    const bool is_opencl = strncmp(info->api, "OpenCL", 6) == 0;
+    int lanes = 64;
+    if (info->vendor_id == NVIDIA || (info->vendor_id == AMD && is_opencl && strncmp(info->name, "gfx1", 4) == 0))
+        lanes = 128;
+    if (info->vendor_id == INTEL)
+        lanes = 8;
+    return (double)info->compute_units * lanes;
+}
+
+/* By class, then by size: more of what computes, then more memory, by more than drivers differ about one device. */
+static bool is_better(const selection *wanted, const tuff_device_info *a, const tuff_device_info *b)
+{
+    const int first = rank_of(a->device_class), second = rank_of(b->device_class);
+    if (first != second)
+        return first < second;
+    const bool is_gpu = a->device_class == TUFF_DEVICE_GPU_DISCRETE || a->device_class == TUFF_DEVICE_GPU_INTEGRATED;
+    if (wanted->matrices && (a->cooperative_matrix > 0) != (b->cooperative_matrix > 0))
+        return a->cooperative_matrix > 0;
+    if (!is_gpu)
+        return false;
+    const double more = lanes_of(a), fewer = lanes_of(b);
+    if (more > 1.25 * fewer || fewer > 1.25 * more)
+        return more > fewer;
+    return (double)a->memory_size > 1.25 * (double)b->memory_size;
+}
+
 /* Inserts by rank; among equals the order of the list stays. */
-static void insert(choices *self, device_choice tune_config, int rank)
+static void insert(choices *self, device_choice found, const tuff_device_info *info)
 {
     int at = self->count;
-    while (at > 0 && self->ranks[at - 1] > rank)
+    while (at > 0 && is_better(self->wanted, info, &self->infos[at - 1]))
         at--;
     if (at >= self->limit)
         return;
     int last = self->count < self->limit ? self->count++ : self->limit - 1;
     for (int i = last; i > at; i--) {
         self->out[i] = self->out[i - 1];
-        self->ranks[i] = self->ranks[i - 1];
+        self->infos[i] = self->infos[i - 1];
     }
-    self->out[at] = tune_config;
-    self->ranks[at] = rank;
+    self->out[at] = found;
+    self->infos[at] = *info;
 }
 
 static tuff_status add_choices(choices *self, const api_row *api)
 {
     for (int i = 0; i < api->count; i++) {
-        const device_choice tune_config = {api->driver, i};
+        const device_choice found = {api->driver, i};
         tuff_device_info info;
-        tuff_status status = tuff__device_describe(tune_config, &info);
+        tuff_status status = tuff__device_describe(found, &info);
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status != TUFF_OK)
             tuff__log(TUFF_LOG_WARNING, "%s:%d is left out: %s", api->name, i, tuff_error());
-        else if (allows(self->wanted, tune_config, &info))
-            insert(self, tune_config, rank_of(info.device_class));
+        else if (allows(self->wanted, found, &info))
+            insert(self, found, &info);
     }
     return TUFF_OK;
 }

@@ -18,6 +18,9 @@ tuff_status tuff__device_choose(const char *selector, device_choice *out, int li
    tuff_error(). */
 const driver *tuff__device_driver(const char *api);
 
+/* The same without a look at loaders and devices: NULL only where it was not built in. */
+const driver *tuff__device_built_driver(const char *api);
+
 /* What a driver or the reference device says of itself, the selector filled in. */
 tuff_status tuff__device_describe(device_choice tune_config, tuff_device_info *info);
 

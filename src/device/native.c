@@ -1,20 +1,17 @@
-/* Objects of OpenCL and Vulkan that an application shares with tuff: its own devices wrapped, and the handles behind
-   tuff's devices and arrays lent to it. What a handle is, only the driver knows. */
+/* Objects of OpenCL and Vulkan that an application shares with tuff: its own devices wrapped and its buffers imported,
+   the handles behind tuff's devices and arrays lent to it, and what orders the work of both. What a handle is, only the
+   driver knows. */
 #include <string.h>
 
 #include "device/list.h"
 #include "device/state.h"
 
-static tuff_device *wrap(const char *api, const void *handles)
-{
-    const driver *calls = tuff__device_driver(api);
-    return calls ? tuff__device_wrap(calls, handles) : NULL;
-}
-
 tuff_device *tuff_device_wrap_opencl(const tuff_opencl_handles *handles)
 {
-    if (handles && handles->context && handles->device_id && handles->queue)
-        return wrap("opencl", handles);
+    if (handles && handles->context && handles->device_id && handles->queue) {
+        const driver *calls = tuff__device_driver("opencl");
+        return calls ? tuff__device_wrap(calls, handles) : NULL;
+    }
     FAIL(TUFF_E_USAGE, "tuff_device_wrap_opencl: %s must not be NULL",
          handles ? "context, device_id and queue" : "handles");
     return NULL;
@@ -22,16 +19,23 @@ tuff_device *tuff_device_wrap_opencl(const tuff_opencl_handles *handles)
 
 tuff_device *tuff_device_wrap_vulkan(const tuff_vulkan_handles *handles)
 {
-    if (handles)
-        return wrap("vulkan", handles);
+    if (handles) {
+        /* The application's functions do: no loader of tuff's, and no instance. */
+        const driver *calls = tuff__device_built_driver("vulkan");
+        return calls ? tuff__device_wrap(calls, handles) : NULL;
+    }
     FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: handles is NULL");
     return NULL;
 }
 
 const char *tuff_vulkan_requirements(void)
 {
-    return "Vulkan 1.1; where present: VK_KHR_8bit_storage, VK_KHR_shader_float16_int8, VK_EXT_subgroup_size_control, "
-           "storageBuffer16BitAccess, storageBuffer8BitAccess, shaderFloat16, shaderInt64";
+    return "Vulkan 1.1 and a queue that computes; where enabled: storageBuffer16BitAccess and storageBuffer8BitAccess "
+           "(VK_KHR_8bit_storage) for single 8-bit and 16-bit elements, shaderFloat16 and shaderInt8 "
+           "(VK_KHR_shader_float16_int8), subgroupSizeControl and computeFullSubgroups (VK_EXT_subgroup_size_control), "
+           "timelineSemaphore (VK_KHR_timeline_semaphore), cooperativeMatrix (VK_KHR_cooperative_matrix or "
+           "VK_NV_cooperative_matrix) with vulkanMemoryModel, pipelineExecutableInfo "
+           "(VK_KHR_pipeline_executable_properties), shaderInt16, shaderInt64, VK_KHR_shader_float_controls";
 }
 
 /* handles: a tuff_opencl_handles or tuff_vulkan_handles, as the driver of that API takes it. */
@@ -54,6 +58,79 @@ tuff_status tuff_device_unwrap_opencl(tuff_device *device, tuff_opencl_handles *
 tuff_status tuff_device_unwrap_vulkan(tuff_device *device, tuff_vulkan_handles *handles)
 {
     return unwrap(device, "vulkan", handles);
+}
+
+/* Whether the device is one of the API; a failure names the call and its NULL argument. */
+static tuff_status check_api(const char *call, const tuff_device *device, const char *api, const char *argument,
+                             bool is_there)
+{
+    if (!device || !is_there)
+        return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", call, device ? argument : "device");
+    if (!device->driver || strcmp(device->driver->name, api) != 0)
+        return FAIL(TUFF_E_UNSUPPORTED, "%s: %s is no device of %s", call, device->info.selector, api);
+    return TUFF_OK;
+}
+
+tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype, tuff_shape shape)
+{
+    static const char call[] = "tuff_array_import";
+    if (device && device->driver && strcmp(device->driver->name, "vulkan") == 0) {
+        FAIL(TUFF_E_UNSUPPORTED, "%s: %s takes buffers by tuff_array_import_vulkan", call, device->info.selector);
+        return NULL;
+    }
+    if (check_api(call, device, "opencl", "buffer", buffer != NULL) != TUFF_OK)
+        return NULL;
+    return tuff__array_import(call, device, buffer, offset, dtype, shape);
+}
+
+tuff_array *tuff_array_import_vulkan(tuff_device *device, const tuff_vulkan_buffer *buffer, uint64_t offset,
+                                     tuff_dtype dtype, tuff_shape shape)
+{
+    static const char call[] = "tuff_array_import_vulkan";
+    if (check_api(call, device, "vulkan", "buffer", buffer && buffer->buffer) != TUFF_OK)
+        return NULL;
+    return tuff__array_import(call, device, buffer, offset, dtype, shape);
+}
+
+/* A wait counts as a submission: whoever waits for the device waits for what that waits for. */
+static tuff_status enqueue_wait(tuff_device *device, const driver_signal *signal)
+{
+    TRY(tuff__device_begin_work(device));
+    atomic_fetch_add(&device->submitted, 1);
+    return tuff__device_end_work(device, device->driver->enqueue_wait(device->handle, signal));
+}
+
+static tuff_status enqueue_signal(tuff_device *device, driver_signal *signal)
+{
+    TRY(tuff__device_begin_work(device));
+    return tuff__device_end_work(device, device->driver->enqueue_signal(device->handle, signal));
+}
+
+tuff_status tuff_vulkan_enqueue_wait(tuff_device *device, uint64_t semaphore, uint64_t value)
+{
+    TRY(check_api("tuff_vulkan_enqueue_wait", device, "vulkan", "semaphore", semaphore != 0));
+    return enqueue_wait(device, &(driver_signal){.semaphore = semaphore, .value = value});
+}
+
+tuff_status tuff_vulkan_enqueue_signal(tuff_device *device, uint64_t semaphore, uint64_t value)
+{
+    TRY(check_api("tuff_vulkan_enqueue_signal", device, "vulkan", "semaphore", semaphore != 0));
+    return enqueue_signal(device, &(driver_signal){.semaphore = semaphore, .value = value});
+}
+
+tuff_status tuff_opencl_enqueue_wait(tuff_device *device, void *event)
+{
+    TRY(check_api("tuff_opencl_enqueue_wait", device, "opencl", "event", event != NULL));
+    return enqueue_wait(device, &(driver_signal){.event = event});
+}
+
+tuff_status tuff_opencl_enqueue_signal(tuff_device *device, void **event)
+{
+    driver_signal signal = {0};
+    TRY(check_api("tuff_opencl_enqueue_signal", device, "opencl", "event", event != NULL));
+    TRY(enqueue_signal(device, &signal));
+    *event = signal.event;
+    return TUFF_OK;
 }
 
 tuff_status tuff_array_unwrap(tuff_array *array, tuff_buffer_handle *handle)

@@ -58,7 +58,8 @@ bool tuff__pool_trim(tuff_device *device)
 
 bool tuff__pool_relieves(tuff_device *device, tuff_status status)
 {
-    return (status == TUFF_E_OOM_DEVICE || status == TUFF_E_OOM_HOST) && tuff__pool_trim(device);
+    return (status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE) &&
+           tuff__device_lost_or(device, status) != TUFF_E_DEVICE_LOST && tuff__pool_trim(device);
 }
 
 /* The smallest idle buffer of at least size bytes that wastes at most a quarter of itself. */
@@ -116,6 +117,12 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
     tuff_status status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
     if (tuff__pool_relieves(device, status))
         status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
+    if (status != TUFF_E_OOM_DEVICE || device->lost || !calls->buffer_create_anywhere)
+        return status;
+    status = calls->buffer_create_anywhere(device->handle, memory->size, &memory->buffer);
+    if (status == TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "%s: its memory is full: a buffer of %llu bytes may be slow to reach",
+                  device->info.selector, (unsigned long long)memory->size);
     return status;
 }
 
@@ -197,7 +204,7 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
     return tuff__device_end(device, status);
 }
 
-static tuff_status import_buffer(tuff_device *device, void *handle, uint64_t size, storage *memory)
+static tuff_status import_buffer(tuff_device *device, const void *handle, uint64_t size, storage *memory)
 {
     const driver *calls = device->driver;
     if (!calls || !calls->buffer_import)
@@ -211,7 +218,7 @@ static tuff_status import_buffer(tuff_device *device, void *handle, uint64_t siz
     return TUFF_OK;
 }
 
-tuff_status tuff__storage_import(tuff_device *device, void *handle, uint64_t size, storage **out)
+tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64_t size, storage **out)
 {
     *out = NULL;
     TRY(tuff__device_begin(device));

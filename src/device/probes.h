@@ -105,50 +105,137 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
     "    b[i] = subgroupShuffle(i, gl_SubgroupSize - 1u - gl_SubgroupInvocationID);\n"
     "    b[64u + i] = gl_SubgroupInvocationID;\n    c[i] = gl_SubgroupSize;\n");
 
-/* b = the product of two blocks of 16 by 16: a, and a from its end backwards, each plus one. All subgroups compute it,
-   one stores. */
-#define MATRIX_BODY(left_type, right_type, sum_type, zero, load_left, load_right)     \
-    "    for (uint j = i; j < 256u; j += 64u) {\n"                                    \
-    "        left[j] = float16_t(float(a[j]));\n"                                     \
-    "        right[j] = float16_t(float(a[255u - j] + 1u));\n"                        \
-    "    }\n"                                                                         \
-    "    barrier();\n"                                                                \
-    "    " left_type " x;\n    " right_type " y;\n    " sum_type " sum = " zero ";\n" \
-    "    " load_left ";\n    " load_right ";\n"
+/* Matrix units: x of MATRIX_M by MATRIX_K and y of MATRIX_K by MATRIX_N, whose elements are those of a, and of a from
+   its end backwards, each plus one, again and again; small integers, whose products are exact. b = the elements of x y;
+   where these are more than there are words, each word is the sum of every 256th. All subgroups compute it, the first
+   one stores. The shape stands in front of the text. */
+#define MATRIX_RESULT(sums)                                                \
+    "    for (uint j = i; j < 256u; j += 64u) {\n"                         \
+    "        float folded = 0.0f;\n"                                       \
+    "        for (uint q = 0u; q * 256u + j < MATRIX_M * MATRIX_N; q++)\n" \
+    "            folded += " sums ";\n"                                    \
+    "        b[j] = WORD(folded);\n"                                       \
+    "    }\n"
 
-#define MATRIX_TILES "shared float16_t left[256], right[256];\nshared float sums[256];\n"
-#define MATRIX_END                               \
-    "    barrier();\n"                           \
-    "    for (uint j = i; j < 256u; j += 64u)\n" \
-    "        b[j] = uint(sums[j]);\n"
+/* In OpenCL C both factors lie in local memory as lines of terms, of f16 or bf16: rows of x, from its start, columns of
+   y. The instructions are those of cl/matrix_*.cl, under the same names, which tests replace in the same way; places
+   are bytes of `tiles`. */
+#define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                           \
+    "#define LANE ((uint)get_local_id(0))\n#define LOCAL_SIZE 64\n#define MATRIX_LANES " lanes "\n"                   \
+    "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)\n#define WORD(x) (uint)(x)\n"                                     \
+    "#define RIGHT (2 * MATRIX_M * MATRIX_K)\n#define COPIED (RIGHT + 2 * MATRIX_K * MATRIX_N)\n" instructions        \
+    "static ushort bits_of(float x)\n{\n    ushort bits;\n    vstore_half_rte(x, 0, (half *)&bits);\n"                \
+    "    return MATRIX_BF16 ? (ushort)(as_uint(x) >> 16) : bits;\n}\n"                                                \
+    "#define AT(type, place) (*(__local type *)((__local char *)tiles + (place)))\n"                                  \
+    "__kernel " attribute "__attribute__((reqd_work_group_size(64, 1, 1))) void probe(__global const uint *a, "       \
+    "__global uint *b, __global ushort *c, uint base)\n{\n    __local uint4 tiles[COPIED / 16 + 64];\n"               \
+    "    __local float sums[MATRIX_M * MATRIX_N];\n    const uint i = LANE, lane = i % MATRIX_LANES;\n"               \
+    "    for (uint j = i; j < MATRIX_M * MATRIX_K; j += 64u)\n        AT(ushort, 2u * j) = bits_of(a[j % 256u]);\n"   \
+    "    for (uint j = i; j < MATRIX_K * MATRIX_N; j += 64u)\n"                                                       \
+    "        AT(ushort, RIGHT + 2u * (j % MATRIX_N * MATRIX_K + j / MATRIX_N)) = bits_of(a[255u - j % 256u] + 1u);\n" \
+    "    BARRIER();\n" body "    BARRIER();\n" MATRIX_RESULT("sums[q * 256u + j]") "}\n"
 
-static const char matrix_nv_glsl[] =
-    "#version 450\n#extension GL_NV_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : require\n"
-    "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
-    "#extension GL_KHR_shader_subgroup_basic : require\n" GLSL_PROBE(
-        "uint", "uint", "uint", MATRIX_TILES,
-        MATRIX_BODY("fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>", "fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>",
-                    "fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>", "fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>(0.0)",
-                    "coopMatLoadNV(x, left, 0, 16, false)",
-                    "coopMatLoadNV(y, right, 0, 16, false)") "    sum = coopMatMulAddNV(x, y, sum);\n"
-                                                             "    if (gl_SubgroupID == 0u)\n        "
-                                                             "coopMatStoreNV(sum, sums, 0, 16, false);\n" MATRIX_END);
-static const char matrix_khr_glsl[] =
-    "#version 450\n#extension GL_KHR_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : require\n"
-    "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
-    "#extension GL_KHR_shader_subgroup_basic : require\n" GLSL_PROBE(
-        "uint", "uint", "uint", MATRIX_TILES,
-        MATRIX_BODY(
-            "coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>",
-            "coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>",
-            "coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>",
-            "coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0)",
-            "coopMatLoad(x, left, 0, 16, gl_CooperativeMatrixLayoutRowMajor)",
-            "coopMatLoad(y, right, 0, 16, gl_CooperativeMatrixLayoutRowMajor)") "    sum = coopMatMulAdd(x, y, sum);\n"
-                                                                                "    if (gl_SubgroupID == 0u)\n"
-                                                                                "        coopMatStore(sum, sums, 0, "
-                                                                                "16, "
-                                                                                "gl_CooperativeMatrixLayoutRowMajor);"
-                                                                                "\n" MATRIX_END);
+/* The left factor comes once more, by cp.async; both are loaded by ldmatrix. */
+static const char matrix_nvidia[] = OPENCL_MATRIX(
+    "", "32",
+    "#ifndef MMA\n#if MATRIX_BF16\n#define MMA_TYPES \"bf16.bf16\"\n#else\n#define MMA_TYPES \"f16.f16\"\n#endif\n"
+    "#define SHARED_ADDRESS(place) ((uint)(size_t)tiles + (uint)(place))\n"
+    "#define LDMATRIX(form, x, place) __asm__ volatile(\"ldmatrix.sync.aligned.m8n8.x4\" form \".shared.b16 "
+    "{%0,%1,%2,%3}, [%4];\" : \"=r\"((x)[0]), \"=r\"((x)[1]), \"=r\"((x)[2]), \"=r\"((x)[3]) : "
+    "\"r\"(SHARED_ADDRESS(place)) : \"memory\")\n"
+    "#define MMA(sum, a, b) __asm__(\"mma.sync.aligned.m16n8k16.row.col.f32.\" MMA_TYPES \".f32 {%0,%1,%2,%3}, "
+    "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\" : \"+f\"((sum)[0]), \"+f\"((sum)[1]), \"+f\"((sum)[2]), "
+    "\"+f\"((sum)[3]) : \"r\"((a)[0]), \"r\"((a)[1]), \"r\"((a)[2]), \"r\"((a)[3]), \"r\"((b)[0]), \"r\"((b)[1]))\n"
+    "#define COPY_PART(place, from) __asm__ volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" "
+    "::\"r\"(SHARED_ADDRESS(place)), \"l\"(from) : \"memory\")\n"
+    "#define COMMIT_COPIES() __asm__ volatile(\"cp.async.commit_group;\" ::: \"memory\")\n"
+    "#define WAIT_FOR_COPIES(left) __asm__ volatile(\"cp.async.wait_group %0;\" ::\"n\"(left) : \"memory\")\n#endif\n",
+    "    uint x[4], y[4];\n    float d[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};\n"
+    "    COPY_PART(COPIED + 16u * i, a + 4u * i);\n    COMMIT_COPIES();\n    WAIT_FOR_COPIES(0);\n    BARRIER();\n"
+    "    for (uint j = i; j < 256u; j += 64u)\n        AT(ushort, 2u * j) = bits_of(AT(uint, COPIED + 4u * j));\n"
+    "    BARRIER();\n"
+    "    LDMATRIX(\"\", x, 32u * (lane % 16u) + 16u * (lane / 16u));\n"
+    "    LDMATRIX(\"\", y, RIGHT + 32u * (lane % 8u + lane / 16u * 8u) + 16u * (lane / 8u % 2u));\n"
+    "    MMA(d, x, y);\n    MMA(d + 4, x, y + 2);\n"
+    "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
+    "            sums[(lane / 4u + z % 4u / 2u * 8u) * 16u + lane % 4u * 2u + z % 2u + z / 4u * 8u] = d[z];\n");
+
+static const char matrix_mfma[] = OPENCL_MATRIX(
+    "", "64",
+    "#ifndef MFMA\n#if MATRIX_BF16\n"
+    "#define MFMA(sum, a, b) sum = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(as_short4(a), as_short4(b), sum, 0, 0, 0)\n"
+    "#else\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+    "#define MFMA(sum, a, b) sum = __builtin_amdgcn_mfma_f32_32x32x8f16(as_half4(a), as_half4(b), sum, 0, 0, 0)\n"
+    "#endif\n#endif\n",
+    "    const uint4 x = AT(uint4, 32u * (lane % 32u) + 16u * (lane / 32u));\n"
+    "    const uint4 y = AT(uint4, RIGHT + 32u * (lane % 32u) + 16u * (lane / 32u));\n    float16 d = 0.0f;\n"
+    "    MFMA(d, x.lo, y.lo);\n    MFMA(d, x.hi, y.hi);\n"
+    "    for (uint z = 0u; z < 16u; z++)\n"
+    "        sums[(z / 4u * 8u + lane / 32u * 4u + z % 4u) * 32u + lane % 32u] = ((float *)&d)[z];\n");
+
+static const char matrix_wmma[] = OPENCL_MATRIX(
+    "", "32",
+    "#ifndef WMMA\n#if MATRIX_BF16\n"
+    "#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(a), as_short16(b), sum)\n"
+    "#else\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+    "#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(a), as_half16(b), sum)\n"
+    "#endif\n#endif\n",
+    "    const uint8 x = AT(uint8, 32u * (lane % 16u)), y = AT(uint8, RIGHT + 32u * (lane % 16u));\n"
+    "    float8 d = 0.0f;\n    WMMA(d, x, y);\n"
+    "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
+    "            sums[(z * 2u + lane / 16u) * 16u + lane % 16u] = ((float *)&d)[z];\n");
+
+/* Both factors by reads of blocks, the right one as pairs of terms, which go where nothing is copied to here. */
+static const char matrix_intel[] = OPENCL_MATRIX(
+    "__attribute__((intel_reqd_sub_group_size(MATRIX_N))) ", "MATRIX_N",
+    "#if MATRIX_N == 16\n#define LEFT_BLOCK short8\n#else\n#define LEFT_BLOCK int8\n#endif\n"
+    "#ifndef DPAS\n#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n"
+    "float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(LEFT_BLOCK a, int8 b, float8 sum);\n"
+    "float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(LEFT_BLOCK a, int8 b, float8 sum);\n"
+    "uint8 __attribute__((overloadable)) intel_sub_group_block_read8(const __local uint *from);\n"
+    "ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __local ushort *from);\n"
+    "#if MATRIX_BF16\n#define DPAS(sum, a, b) sum = intel_sub_group_bf16_bf16_matrix_mad_k16(a, b, sum)\n#else\n"
+    "#define DPAS(sum, a, b) sum = intel_sub_group_f16_f16_matrix_mad_k16(a, b, sum)\n#endif\n"
+    "#define READ_WORDS(place) as_int8(intel_sub_group_block_read8((const __local uint *)((__local char *)tiles + "
+    "(place))))\n"
+    "#define READ_HALVES(place) as_short8(intel_sub_group_block_read_us8((const __local ushort *)((__local char "
+    "*)tiles + (place))))\n#endif\n",
+    "    for (uint j = i; j < 8u * MATRIX_N; j += 64u)\n"
+    "        AT(uint, COPIED + 4u * j) = AT(uint, RIGHT + 4u * (j % MATRIX_N * 8u + j / MATRIX_N));\n    BARRIER();\n"
+    "#if MATRIX_N == 16\n    const LEFT_BLOCK x = READ_HALVES(0);\n#else\n    const LEFT_BLOCK x = READ_WORDS(0);\n"
+    "#endif\n    const int8 y = READ_WORDS(COPIED);\n    float8 d = 0.0f;\n    DPAS(d, x, y);\n"
+    "    if (i < MATRIX_N)\n        for (uint z = 0u; z < 8u; z++)\n"
+    "            sums[z * MATRIX_N + lane] = ((float *)&d)[z];\n");
+
+/* In GLSL as it is in memory, in parts of 16 bytes, as kernels have it. */
+#define GLSL_MATRIX(form, left_type, right_type, sum_type, load_left, load_right, multiply, store)                 \
+    "#extension GL_" form "_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : require\n"    \
+    "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"                                       \
+    "#extension GL_KHR_shader_subgroup_basic : require\n#define WORD(x) uint(x)\n" GLSL_PROBE(                     \
+        "uint", "uint", "uint",                                                                                    \
+        "shared uvec4 left[MATRIX_M * MATRIX_K / 8], right[MATRIX_K * MATRIX_N / 8], sums[MATRIX_M * MATRIX_N / "  \
+        "4];\n",                                                                                                   \
+        "    for (uint j = i; j < MATRIX_M * MATRIX_K / 2u; j += 64u)\n"                                           \
+        "        left[j / 4u][j % 4u] = packHalf2x16(vec2(a[2u * j % 256u], a[(2u * j + 1u) % 256u]));\n"          \
+        "    for (uint j = i; j < MATRIX_K * MATRIX_N / 2u; j += 64u)\n"                                           \
+        "        right[j / 4u][j % 4u] = packHalf2x16(vec2(a[255u - 2u * j % 256u] + 1u, "                         \
+        "a[255u - (2u * j + 1u) % 256u] + 1u));\n"                                                                 \
+        "    barrier();\n    " left_type " x;\n    " right_type " y;\n    " sum_type " sum = " sum_type "(0.0);\n" \
+        "    " load_left ";\n    " load_right ";\n    " multiply ";\n"                                             \
+        "    if (gl_SubgroupID == 0u)\n        " store                                                             \
+        ";\n    barrier();\n" MATRIX_RESULT("uintBitsToFloat(sums[(q * 256u + j) / 4u][j % 4u])"))
+
+static const char matrix_nv_glsl[] = GLSL_MATRIX(
+    "NV", "fcoopmatNV<16, gl_ScopeSubgroup, MATRIX_M, MATRIX_K>",
+    "fcoopmatNV<16, gl_ScopeSubgroup, MATRIX_K, MATRIX_N>", "fcoopmatNV<32, gl_ScopeSubgroup, MATRIX_M, MATRIX_N>",
+    "coopMatLoadNV(x, left, 0, MATRIX_K / 8, false)", "coopMatLoadNV(y, right, 0, MATRIX_N / 8, false)",
+    "sum = coopMatMulAddNV(x, y, sum)", "coopMatStoreNV(sum, sums, 0, MATRIX_N / 4, false)");
+static const char matrix_khr_glsl[] = GLSL_MATRIX(
+    "KHR", "coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>",
+    "coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>",
+    "coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>",
+    "coopMatLoad(x, left, 0, MATRIX_K / 8, gl_CooperativeMatrixLayoutRowMajor)",
+    "coopMatLoad(y, right, 0, MATRIX_N / 8, gl_CooperativeMatrixLayoutRowMajor)", "sum = coopMatMulAdd(x, y, sum)",
+    "coopMatStore(sum, sums, 0, MATRIX_N / 4, gl_CooperativeMatrixLayoutRowMajor)");
 
 #endif

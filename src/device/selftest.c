@@ -11,7 +11,7 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 4
+#define PROBES_VERSION 5
 
 /* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
 #ifndef TUFF_WITH_SHADERC
@@ -21,7 +21,7 @@
 /* What llvmpipe allows all loops of a kernel together, in every version so far; the first probe has a longer loop. */
 enum { LLVMPIPE_ITERATIONS = 65535, MORE_STEPS = 57655 };
 
-enum { ITEMS = 64, WORDS = 4 * ITEMS, BYTES = 4 * WORDS, BUFFERS = 3 };
+enum { ITEMS = 64, WORDS = 4 * ITEMS, BYTES = 4 * WORDS, BUFFERS = 3, MATRIX_SUMS = 1024 };
 
 /* What one probe leaves: the words of its input and of its two outputs. */
 typedef struct words {
@@ -201,37 +201,16 @@ static void judge_shuffle(const words *got, tuff_device_info *info)
     info->subgroup_shuffle = width > 0;
 }
 
-static bool wants_matrix_nv(const tuff_device_info *info)
+/* The product of two blocks of small integers, which is exact, as probes.h describes it. */
+static bool is_product(const words *got, const uint32_t shape[3])
 {
-    return info->cooperative_matrix == 1;
-}
-
-static bool wants_matrix_khr(const tuff_device_info *info)
-{
-    return info->cooperative_matrix == 2;
-}
-
-/* The product of two blocks of small integers, which is exact. */
-static bool is_product(const words *got)
-{
-    for (uint32_t i = 0; i < WORDS; i++) {
-        uint32_t sum = 0;
-        for (uint32_t k = 0; k < 16; k++)
-            sum += got->a[i / 16 * 16 + k] * (got->a[255 - (k * 16 + i % 16)] + 1);
-        if (got->b[i] != sum)
-            return false;
-    }
-    return true;
-}
-
-static void judge_matrix_nv(const words *got, tuff_device_info *info)
-{
-    info->cooperative_matrix = is_product(got) ? 1 : 0;
-}
-
-static void judge_matrix_khr(const words *got, tuff_device_info *info)
-{
-    info->cooperative_matrix = is_product(got) ? 2 : 0;
+    const uint32_t rows = shape[0], columns = shape[1], terms = shape[2];
+    uint32_t wanted[WORDS] = {0};
+    for (uint32_t i = 0; i < rows * columns; i++)
+        for (uint32_t k = 0; k < terms; k++)
+            wanted[i % WORDS] += got->a[(i / columns * terms + k) % WORDS] *
+                                 (got->a[WORDS - 1 - (k * columns + i % columns) % WORDS] + 1);
+    return memcmp(got->b, wanted, sizeof wanted) == 0;
 }
 
 static const probe probes[] = {
@@ -242,8 +221,6 @@ static const probe probes[] = {
     {"int64", int64_opencl, int64_glsl, 1, wants_int64, fill_distinct, judge_int64},
     {"subgroups", subgroup_opencl, subgroup_glsl, 1, wants_subgroups, fill_distinct, judge_subgroups},
     {"shuffles", shuffle_opencl, shuffle_glsl, 1, wants_shuffle, fill_distinct, judge_shuffle},
-    {"matrices (NV)", "", matrix_nv_glsl, 1, wants_matrix_nv, fill_small, judge_matrix_nv},
-    {"matrices (KHR)", "", matrix_khr_glsl, 1, wants_matrix_khr, fill_small, judge_matrix_khr},
 };
 enum { PROBE_COUNT = (int)(sizeof probes / sizeof probes[0]) };
 
@@ -266,44 +243,98 @@ static tuff_status dispatch(tuff_device *device, driver_program *made, uint64_t 
 }
 
 /* Fresh buffers around one dispatch. */
-static tuff_status run_program(tuff_device *device, program *made, const probe *tested, words *got)
+static tuff_status run_program(tuff_device *device, program *made, uint64_t groups, words *got)
 {
     storage *storages[BUFFERS] = {NULL};
     tuff_status status = TUFF_OK;
-    tested->fill(got->a);
     for (int i = 0; i < BUFFERS && status == TUFF_OK; i++)
         status = tuff__storage_create(device, BYTES, true, &storages[i]);
     if (status == TUFF_OK)
         status = tuff__storage_write(device, storages[0], 0, got->a, BYTES);
     if (status == TUFF_OK)
-        status = dispatch(device, tuff__program_driver(made), tested->groups, storages, got);
+        status = dispatch(device, tuff__program_driver(made), groups, storages, got);
     for (int i = 0; i < BUFFERS; i++)
         tuff__storage_release(storages[i]);
     return status;
 }
 
-/* A kernel that the driver refuses speaks against its feature, which stays off; any other failure against the
-   device. */
-static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
+/* Runs a kernel over the input words. One that the driver refuses speaks against its feature, which stays off (*ran is
+   false); any other failure against the device. */
+static tuff_status run_text(tuff_device *device, const char *name, const char *source, uint64_t groups, words *got,
+                            bool *ran)
 {
-    bool is_glsl = tuff__device_takes_glsl(device);
-    const program_request request = {.name = "probe",
-                                     .text = is_glsl ? tested->glsl : tested->opencl,
-                                     .buffer_count = BUFFERS,
-                                     .word_count = 1,
-                                     .local_size = ITEMS};
+    const program_request request = {
+        .name = "probe", .text = source, .buffer_count = BUFFERS, .word_count = 1, .local_size = ITEMS};
     program *made = NULL;
     tuff_status status = tuff__program_get(device, &request, &made);
+    *ran = false;
     if (status == TUFF_E_COMPILE || status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT) {
-        tuff__log(TUFF_LOG_INFO, "%s: self-test \"%s\": %s", device->info.selector, tested->name, tuff_error());
+        tuff__log(TUFF_LOG_INFO, "%s: self-test \"%s\": %s", device->info.selector, name, tuff_error());
         return TUFF_OK;
     }
     TRY(status);
-    status = run_program(device, made, tested, got);
-    if (status == TUFF_OK)
-        tested->evaluator(got, &device->info);
+    status = run_program(device, made, groups, got);
+    *ran = status == TUFF_OK;
     tuff__program_release(device, made);
     return status;
+}
+
+static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
+{
+    bool ran;
+    tested->fill(got->a);
+    TRY(run_text(device, tested->name, tuff__device_takes_glsl(device) ? tested->glsl : tested->opencl, tested->groups,
+                 got, &ran));
+    if (ran)
+        tested->evaluator(got, &device->info);
+    return TUFF_OK;
+}
+
+/* Multiplies a block as the driver claims that it can; state: what comes of it. */
+static tuff_status try_matrices(tuff_device *device, const tuff_device_info *claims, bool bf16, words *got,
+                                tuff_matrix_state *state)
+{
+    static const char *const texts[] = {
+        [TUFF_MATRIX_NV] = matrix_nv_glsl, [TUFF_MATRIX_KHR] = matrix_khr_glsl, [TUFF_MATRIX_NVIDIA] = matrix_nvidia,
+        [TUFF_MATRIX_MFMA] = matrix_mfma,  [TUFF_MATRIX_WMMA] = matrix_wmma,    [TUFF_MATRIX_INTEL] = matrix_intel};
+    const uint32_t *shape = claims->matrix_shape, form = claims->cooperative_matrix;
+    const bool is_known = form < sizeof texts / sizeof *texts && shape[0] * shape[1] <= MATRIX_SUMS;
+    text source = {0};
+    bool ran = false;
+    *state = TUFF_MATRICES_NO_COMPILER;
+    if (!is_known || (form <= TUFF_MATRIX_KHR) != tuff__device_takes_glsl(device))
+        return TUFF_OK;
+    tuff__text_add(&source,
+                   "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n%s",
+                   form <= TUFF_MATRIX_KHR ? "#version 450\n" : "", shape[0], shape[1], shape[2], bf16, texts[form]);
+    tuff_status status = tuff__text_status(&source);
+    fill_small(got->a);
+    if (status == TUFF_OK)
+        status = run_text(device, bf16 ? "matrices of bf16" : "matrices", tuff__text_get(&source), 1, got, &ran);
+    tuff__text_free(&source);
+    if (ran)
+        *state = is_product(got, shape) ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
+    return status;
+}
+
+static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *claims, words *got)
+{
+    tuff_device_info *info = &device->info;
+    tuff_matrix_state state;
+    info->cooperative_matrix = TUFF_MATRIX_NONE;
+    info->matrix_bf16 = false;
+    if (claims->cooperative_matrix == TUFF_MATRIX_NONE)
+        return TUFF_OK;
+    TRY(try_matrices(device, claims, false, got, &state));
+    info->matrix_state = state;
+    if (state != TUFF_MATRICES_OFFERED)
+        return TUFF_OK;
+    info->cooperative_matrix = claims->cooperative_matrix;
+    if (!claims->matrix_bf16)
+        return TUFF_OK;
+    TRY(try_matrices(device, claims, true, got, &state));
+    info->matrix_bf16 = state == TUFF_MATRICES_OFFERED;
+    return TUFF_OK;
 }
 
 /* Runs all probes that the driver's claims call for. */
@@ -316,10 +347,11 @@ static tuff_status run_probes(tuff_device *device)
         return TUFF_E_OOM_HOST;
     tuff_status status = TUFF_OK;
     info->half_arithmetic = info->int64 = info->subgroup_shuffle = false;
-    info->cooperative_matrix = 0;
     for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++)
         if (!probes[i].is_wanted || probes[i].is_wanted(&claims))
             status = run_probe(device, &probes[i], got);
+    if (status == TUFF_OK)
+        status = prove_matrices(device, &claims, got);
     tuff__free(got);
     info->proved = true;
     info->narrow_storage = info->proved_narrow_storage;
@@ -328,7 +360,27 @@ static tuff_status run_probes(tuff_device *device)
 
 /* The record: one byte a result, in this order, of which the width of a subgroup fits one; then the limit of loops, the
    lowest of its bytes first. */
-enum { FLAGS_END = 10, RECORD_SIZE = FLAGS_END + 4 };
+enum { FLAGS_END = 11, RECORD_SIZE = FLAGS_END + 4 };
+
+/* Whether they are proved, or else why not; as the driver alone says, where it offers none of use. */
+enum { MATRICES = 9, MATRIX_PROVED = 1, MATRIX_NO_COMPILER = 2, MATRIX_WRONG = 3 };
+
+static unsigned char matrix_byte(const tuff_device_info *info)
+{
+    if (info->cooperative_matrix > 0)
+        return MATRIX_PROVED;
+    return info->matrix_state == TUFF_MATRICES_NO_COMPILER ? MATRIX_NO_COMPILER
+           : info->matrix_state == TUFF_MATRICES_WRONG     ? MATRIX_WRONG
+                                                           : 0;
+}
+
+static void from_matrix_byte(unsigned char byte, tuff_device_info *info)
+{
+    if (info->cooperative_matrix > 0 && byte != MATRIX_PROVED)
+        info->matrix_state = byte == MATRIX_WRONG ? TUFF_MATRICES_WRONG : TUFF_MATRICES_NO_COMPILER;
+    if (byte != MATRIX_PROVED)
+        info->cooperative_matrix = 0;
+}
 
 static void to_record(const tuff_device_info *info, unsigned char *record)
 {
@@ -341,7 +393,8 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
                                               info->half_arithmetic,
                                               info->int64,
                                               info->subgroup_shuffle,
-                                              info->cooperative_matrix > 0};
+                                              matrix_byte(info),
+                                              info->matrix_bf16};
     memcpy(record, bytes, sizeof bytes);
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
         record[FLAGS_END + i] = (unsigned char)(info->loop_limit >> 8 * i & 0xff);
@@ -354,7 +407,7 @@ static bool from_record(blob record, tuff_device_info *info)
     if (record.size != RECORD_SIZE || bytes[0] > ITEMS)
         return false;
     for (int i = 1; i < FLAGS_END; i++)
-        if (bytes[i] > 1)
+        if (bytes[i] > (i == MATRICES ? MATRIX_WRONG : 1))
             return false;
     info->loop_limit = 0;
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
@@ -368,10 +421,24 @@ static bool from_record(blob record, tuff_device_info *info)
     info->half_arithmetic = info->half_arithmetic && bytes[6];
     info->int64 = info->int64 && bytes[7];
     info->subgroup_shuffle = info->subgroup_shuffle && bytes[8];
-    info->cooperative_matrix = bytes[9] ? info->cooperative_matrix : 0;
+    from_matrix_byte(bytes[MATRICES], info);
+    info->matrix_bf16 = info->matrix_bf16 && bytes[10] && info->cooperative_matrix > 0;
     info->narrow_storage = info->proved_narrow_storage;
     info->proved = true;
     return true;
+}
+
+/* Unused matrix units make a card a tenth as fast as it could be: that is said, and said every time. */
+static void tell_of_matrices(const tuff_device *device)
+{
+    if (device->info.matrix_state == TUFF_MATRICES_NO_COMPILER)
+        tuff__log(TUFF_LOG_WARNING,
+                  "%s: its matrix units stay unused: the compiler of GLSL does not know them (libshaderc before 2023.6 "
+                  "knows NVIDIA's own form alone): install a newer libshaderc",
+                  device->info.selector);
+    if (device->info.matrix_state == TUFF_MATRICES_WRONG)
+        tuff__log(TUFF_LOG_WARNING, "%s: its matrix units stay unused: the self-test got wrong products from them",
+                  device->info.selector);
 }
 
 tuff_status tuff__device_prove(tuff_device *device)
@@ -397,6 +464,8 @@ tuff_status tuff__device_prove(tuff_device *device)
             tuff__cache_store(entry, (blob){bytes, sizeof bytes});
         }
     }
+    if (status == TUFF_OK)
+        tell_of_matrices(device);
     tuff__free(record.data);
     tuff__text_free(&key);
     return status;

@@ -48,12 +48,33 @@ tuff_status tuff__device_begin(tuff_device *device)
     return status;
 }
 
+static void note_loss(tuff_device *device)
+{
+    device->lost = true;
+    snprintf(device->lost_message, sizeof device->lost_message, "%.255s", tuff_error());
+}
+
+tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status)
+{
+    char first[160];
+    if (status != TUFF_E_OOM_DEVICE || device->is_stuck || !device->driver || !device->driver->is_lost)
+        return status;
+    if (device->lost) /* noted in this call */
+        return TUFF_E_DEVICE_LOST;
+    snprintf(first, sizeof first, "%.159s", tuff_error());
+    if (!device->driver->is_lost(device->handle))
+        return FAIL(status, "%s", first);
+    status =
+        FAIL(TUFF_E_DEVICE_LOST, "%s; the device takes no work any more: a kernel faulted or ran for too long", first);
+    note_loss(device);
+    return status;
+}
+
 tuff_status tuff__device_end(tuff_device *device, tuff_status status)
 {
-    if (status == TUFF_E_DEVICE_LOST && !device->lost) {
-        device->lost = true;
-        snprintf(device->lost_message, sizeof device->lost_message, "%.255s", tuff_error());
-    }
+    status = tuff__device_lost_or(device, status);
+    if (status == TUFF_E_DEVICE_LOST && !device->lost)
+        note_loss(device);
     tuff__unlock(&device->lock);
     return status;
 }

@@ -34,6 +34,9 @@ tuff_device *tuff__device_wrap(const driver *calls, const void *handles);
 
 /* Locks the device. Fails, and leaves it unlocked, where the device was lost. */
 tuff_status tuff__device_begin(tuff_device *device);
+/* TUFF_E_DEVICE_LOST in place of TUFF_E_OOM_DEVICE where it was not memory that was short: some drivers answer alike to
+   both. Lock held. */
+tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status);
 /* Notes a loss in status, unlocks and answers status. */
 tuff_status tuff__device_end(tuff_device *device, tuff_status status);
 

@@ -11,13 +11,15 @@ target tuff__device_target(const tuff_device *device)
     return (target){.info = info,
                     .language = glsl ? KERNEL_GLSL : KERNEL_OPENCL_C,
                     .is_cpu = cpu,
+                    .keeps_to_registers = cpu || info->local_is_global,
                     .items_are_lanes = glsl,
                     .binds_ranges = glsl,
                     .addresses_vectors = glsl,
                     .stores_narrow = !glsl || info->proved_narrow_storage,
                     .has_memory_hints = !glsl,
                     .has_fast_fma = !glsl,
-                    .has_subgroup_matrices = glsl && info->cooperative_matrix != 0 && info->proved_subgroup_size != 0,
+                    .has_subgroup_matrices =
+                        info->cooperative_matrix != 0 && (info->matrix_lanes != 0 || info->proved_subgroup_size != 0),
                     .compiles_unrolled_fast = !(glsl && cpu),
                     .keeps_arrays_near = !(glsl && cpu),
                     .max_array_vectors = glsl ? MAX_GLSL_ARRAY_VECTORS : INT_MAX};

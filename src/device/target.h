@@ -11,6 +11,7 @@ typedef struct target {
     const tuff_device_info *info; /* of the device, as long as that lives */
     kernel_language language;
     bool is_cpu;
+    bool keeps_to_registers; /* local memory is no nearer than the rest: copies to it cost and gain nothing */
     /* The compiler makes the items of a group lanes of the processor's vectors: neighbouring items should access
        neighbouring vectors of four. Otherwise an item is scalar code with vectors of its own, and few large items of
        wide vectors are best. */

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compile/lower/loop_limit.h"
+#include "compile/schedule/cost.h"
 #include "exec/executable.h"
 
 /* Where a buffer lies, in whole vectors of four. What has no elements may lie at the end of its memory, where there is
@@ -168,6 +170,28 @@ static void build_copy(executable *self, int index)
     snprintf(self->records[index].name, sizeof self->records[index].name, "copy");
 }
 
+/* Operations of a launch, about: those of products where it has some, else what every element takes; and never less
+   than its loops go round, whatever they are for. */
+static double operations_of(const launch *kernel, const task_record *record)
+{
+    const double elements = (double)record->items * (kernel->chain.value_count + 1);
+    const double items = (double)kernel->groups * kernel->local_size;
+    const double steps = kernel->kind == LAUNCH_KERNEL ? tuff__loop_steps(kernel) * items : 0;
+    const double most = record->operations > elements ? record->operations : elements;
+    return steps > most ? steps : most;
+}
+
+/* How long the launch takes, for drivers that must not let it take too long. */
+static void predict(executable *self, int index)
+{
+    const launch *kernel = &self->launches.launches[index];
+    const task_record *record = &self->records[index];
+    command *into = &self->commands[index];
+    const double bytes = (double)(record->bytes_read + record->bytes_written);
+    into->seconds = tuff__cost_seconds(&self->launches.policy.target, operations_of(kernel, record), bytes,
+                                       into->kind == COMMAND_DISPATCH ? into->group_count : 0);
+}
+
 static tuff_status build_commands(executable *self, const recording_options *options, parameter_block *block)
 {
     for (int i = 0; i < self->command_count; ++i) {
@@ -178,6 +202,7 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         else
             TRY(build_launch(self, i, block));
         TRY(tuff__describe_launch(self, i, &self->records[i]));
+        predict(self, i);
     }
     TRY(get_programs(self, options));
     const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;

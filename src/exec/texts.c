@@ -50,9 +50,11 @@ tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char 
                                 .walk = kernel->walk,
                                 .glsl = list->policy.target.language == KERNEL_GLSL,
                                 .narrow_storage = list->policy.target.info->proved_narrow_storage,
+                                .aligned = kernel->aligned && kernel->vec == 4,
                                 .vec = kernel->vec,
                                 .local_size = kernel->local_size,
                                 .private_bytes = kernel->private_bytes,
+                                .row_steps = kernel->row_steps,
                                 .prefetches = kernel->prefetches,
                                 .subgroup_size = kernel->subgroup_size,
                                 .cooperative = kernel->cooperative,
@@ -72,5 +74,6 @@ program_request tuff__launch_request(const launch *kernel, const char *name, con
                              .buffer_count = kernel->chain.buffer_count + 1,
                              .word_count = 2,
                              .local_size = kernel->local_size,
-                             .subgroup_size = kernel->subgroup_size};
+                             .subgroup_size = kernel->subgroup_size,
+                             .many_registers = kernel->cooperative == TUFF_MATRIX_INTEL};
 }

@@ -279,6 +279,9 @@ static void add_glsl_buffers(const assembly_request *request, text *out)
         if (vector != NULL)
             tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%dv_ { %s b%d_v[]; };\n", i + 1,
                            access, i, vector, i);
+        if (request->cooperative > 0 && !buffer->written && vector != NULL)
+            tuff__text_add(out, "layout(std430, set = 0, binding = %d) readonly buffer B%dq_ { uvec4 b%d_q[]; };\n",
+                           i + 1, i, i);
     }
     tuff__text_add(out, "layout(push_constant) uniform Words_ { uint param_base, group_base; };\n");
 }
@@ -324,6 +327,20 @@ static bool streams(const assembly_request *request)
     return any;
 }
 
+/* What the body says of blocks, in the instructions of the device. */
+static tuff_status add_matrix_units(const assembly_request *request, text *out)
+{
+    static const char *const files[] = {
+        NULL, "matrix.glsl", "matrix.glsl", "matrix_nvidia.cl", "matrix_amd.cl", "matrix_amd.cl", "matrix_intel.cl"};
+    const char *file = request->cooperative < sizeof files / sizeof *files ? files[request->cooperative] : NULL;
+    const char *common = request->glsl ? "" : tuff__kernel_text("matrix.cl"),
+               *units = file ? tuff__kernel_text(file) : NULL;
+    if (common == NULL || units == NULL || request->glsl != (request->cooperative <= TUFF_MATRIX_KHR))
+        return FAIL(TUFF_E_UNSUPPORTED, "kernels: there is no text for matrix units of form %u", request->cooperative);
+    tuff__text_add(out, "%s%s", common, units);
+    return TUFF_OK;
+}
+
 static tuff_status compose(const expansion *self, text *out)
 {
     const assembly_request *request = self->request;
@@ -344,6 +361,10 @@ static tuff_status compose(const expansion *self, text *out)
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.glsl"));
     if (stores_wide_halves(request))
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.cl"));
+    if (request->cooperative > 0)
+        TRY(add_matrix_units(request, out));
+    if (request->aligned && !request->glsl)
+        tuff__text_add(out, "%s", tuff__kernel_text("aligned_vectors.cl"));
     text used = {0};
     tuff__text_add(&used, "%s%s%s", tuff__text_get(self->header), tuff__text_get(self->body),
                    request->defines == NULL ? "" : request->defines);
@@ -374,10 +395,10 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     text texts[3] = {{0}};
     expansion self = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
     tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
-                                              request->vec, request->glsl, &self.emitter);
+                                              request->vec, request->glsl || request->aligned, &self.emitter);
     self.emitter.prefetches = request->prefetches;
     if (status == TUFF_OK)
-        tuff__find_kept(&self.emitter, request->private_bytes);
+        tuff__find_kept(&self.emitter, request->private_bytes, request->row_steps);
     if (status == TUFF_OK)
         status = expand_body(&self, body);
     if (status == TUFF_OK)

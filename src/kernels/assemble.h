@@ -14,13 +14,15 @@ typedef struct assembly_request {
     walk walk;
     bool glsl;           /* else OpenCL C */
     bool narrow_storage; /* the device stores single 8-bit and 16-bit elements */
-    int vec;             /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
+    bool aligned; /* OpenCL C: vectors of four are accessed whole, where they lie at multiples of four elements */
+    int vec;      /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
     uint32_t local_size;
     int private_bytes; /* what an item may keep of a row for later passes; 0 where such memory is slow. Where it is not,
                           division is exact, so that its reciprocal will do for many divisions by one value */
+    int row_steps;     /* of a row that lanes share: vectors that each keeps in registers; 0: too many */
     bool prefetches;   /* of a row body: while one row is computed, the next is asked for from memory */
     uint32_t subgroup_size; /* of a body that shuffles: the width it needs; else 0 */
-    uint32_t cooperative;   /* of a body on matrix units (GLSL): 1 in NV's form, 2 in KHR's; else 0 */
+    uint32_t cooperative;   /* of a body on matrix units: their form, a tuff_matrix_units; else 0 */
     const char *defines;    /* the tunables, as #define lines; may be NULL */
     const chain_buffer *buffers;
     int buffer_count;

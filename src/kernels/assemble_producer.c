@@ -149,7 +149,7 @@ tuff_status tuff__add_producer(const assembly_request *request, int operand, emi
     emitter own = {.chain = NULL};
     tuff_status status = chain_of(request->chain, operand, &chain);
     if (status == TUFF_OK)
-        status = tuff__emitter_create(&chain, WALK_MATMUL, request->vec, request->glsl, &own);
+        status = tuff__emitter_create(&chain, WALK_MATMUL, request->vec, request->glsl || request->aligned, &own);
     if (status == TUFF_OK) {
         hand_over_parameters(self, &own);
         status = add_functions(request, operand, &own, into_body, into_header);

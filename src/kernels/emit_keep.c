@@ -1,5 +1,6 @@
 /* What an item keeps of a row between passes: values that would be dear to compute again, such as the exponentials of a
-   softmax, which one pass adds up and the next one divides. */
+   softmax, which one pass adds up and the next one divides. Where the lanes of a group share a row and each meets few
+   of its vectors, they also keep what they loaded, so that memory is read once. */
 #include <string.h>
 
 #include "kernels/emit_value.h"
@@ -15,11 +16,14 @@ static void find_dear(emitter *self)
 {
     for (int index = 0; index < self->chain->value_count; ++index) {
         const chain_value *value = &self->chain->values[index];
-        if (value->kind != VALUE_OP || !is_element(self, index))
+        if (!is_element(self, index))
+            continue;
+        self->dear[index] = self->row_steps > 0 && (value->kind == VALUE_LOAD || value->kind == VALUE_LOOKUP);
+        if (value->kind != VALUE_OP)
             continue;
         bool dear = tuff__op_info(value->op)->cost >= COST_DIVISION;
         for (int i = 0; i < 3 && value->args[i] != NO_VALUE; ++i)
-            dear |= self->dear[value->args[i]];
+            dear |= self->dear[value->args[i]] && self->chain->values[value->args[i]].kind == VALUE_OP;
         self->dear[index] = dear;
     }
 }
@@ -67,16 +71,22 @@ static int loop_axes(const fused_chain *chain)
 /* Rounded up, so that rows of many lengths share a program. */
 int tuff__kept_vectors(const emitter *self)
 {
+    if (self->row_steps > 0)
+        return self->row_steps;
     int vectors = 1;
     while ((int64_t)vectors * self->vec < self->chain->extent[self->vector_axis])
         vectors *= 2;
     return vectors;
 }
 
-void tuff__find_kept(emitter *self, int private_bytes)
+void tuff__find_kept(emitter *self, int private_bytes, int row_steps)
 {
+    enum { REGISTER_BYTES = 256 }; /* that lanes of a GPU can spare */
     const fused_chain *chain = self->chain;
     self->has_reciprocals = private_bytes > 0;
+    self->row_steps = row_steps;
+    if (row_steps > 0)
+        private_bytes = REGISTER_BYTES;
     if (self->walk != WALK_ROW || self->vec == 1 || private_bytes == 0 || loop_axes(chain) != 1)
         return;
     find_dear(self);

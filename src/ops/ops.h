@@ -143,6 +143,9 @@ enum {
     ATTENTION_NO_SOFTMAX = 4 /* the scores themselves multiply the values */
 };
 
+/* Of an ARRAY node: the array is the graph's own, in its arena. */
+enum { ARRAY_OF_GRAPH = 1 };
+
 /* What a use of an op carries besides inputs, dtype and shape of its result. */
 typedef struct op_attributes {
     uint32_t axes;                /* SUM, REDUCE_MAX: bit i is axis i. Reduced axes stay, with extent 1 */
@@ -155,7 +158,7 @@ typedef struct op_attributes {
     tuff_array *array;            /* ARRAY, ASSIGN */
     const char *name;             /* INPUT */
     uint32_t seed, ordinal;       /* RANDOM, ATTENTION with dropout */
-    uint32_t options;             /* ATTENTION */
+    uint32_t options;             /* ATTENTION; ARRAY: ARRAY_OF_GRAPH */
     double dropout;               /* ATTENTION: the probability, above 0 and below 1 */
 } op_attributes;
 

@@ -164,8 +164,8 @@ static tuff_tensor *look_up(mask_table *self)
         if (is_in_piece(self, parameter_at(self, i)) && mask_at(self, i))
             place_parameter(self, parameter_at(self, i), mask_at(self, i));
     for (int i = 0; i < self->part_count; i++)
-        self->parts[i] = tuff_reshape(tuff_cast(self->parts[i], TUFF_I32), TUFF_SHAPE(entries_of(self->parts[i])));
-    tuff_tensor *table = tuff_concat(self->parts, self->part_count, 0);
+        self->parts[i] = tuff_reshape(self->parts[i], TUFF_SHAPE(entries_of(self->parts[i])));
+    tuff_tensor *table = tuff_cast(tuff_concat(self->parts, self->part_count, 0), TUFF_I32);
     tuff_tensor *found = tuff_gather(table, tuff_constant_data(graph, TUFF_I32, TUFF_SHAPE(blocks), self->places), 0);
     found = tuff_expand(tuff_reshape(found, TUFF_SHAPE(blocks, 1)), TUFF_SHAPE(blocks, self->block));
     return tuff_cast(tuff_reshape(found, TUFF_SHAPE(elements)), TUFF_BOOL);

@@ -31,17 +31,19 @@ static bool is_body(const char *name)
     return length > 2 && strcmp(name + length - 2, ".k") == 0 && strcmp(name, "math.k") != 0;
 }
 
-/* Whether only kernels with 16-bit elements have the text. It is no part of any hash: those of all others would change
-   with it, and it changes the speed of a record's kernel, never its results. */
-static bool is_of_narrow_elements(const char *name)
+/* Whether only kernels with 16-bit elements, or those of GPUs, have the text. It is no part of any hash: those of all
+   others would change with it, and it changes the speed of a record's kernel, never its results. */
+static bool is_of_few_kernels(const char *name)
 {
-    return begins_with(name, "narrow");
+    return begins_with(name, "narrow") || begins_with(name, "aligned");
 }
 
 static bool belongs_to(const char *name, const char *family)
 {
-    if (is_of_narrow_elements(name))
+    if (is_of_few_kernels(name))
         return false;
+    if (begins_with(name, "matrix"))
+        return strcmp(family, "matmul") == 0;
     const bool packs = strcmp(family, "matmul") == 0 || strcmp(family, "attention") == 0;
     return !is_body(name) || begins_with(name, family) || (packs && begins_with(name, "pack"));
 }

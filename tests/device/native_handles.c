@@ -1,5 +1,5 @@
 /* Handles that devices and arrays lend: commands of the application's own work on tuff's queue and memory, and plans
-   see what they wrote. Wrapped devices: tests/opencl_wrap.c. */
+   see what they wrote. Wrapped devices: opencl_wrap.c, vulkan_wrap.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,6 +56,8 @@ typedef struct vulkan_calls {
     PFN_vkEndCommandBuffer end;
     PFN_vkQueueSubmit submit;
     PFN_vkQueueWaitIdle wait;
+    PFN_vkCreateSemaphore create_semaphore;
+    PFN_vkDestroySemaphore destroy_semaphore;
 } vulkan_calls;
 
 static void load(const tuff_vulkan_handles *handles, const char *name, void *out)
@@ -77,6 +79,8 @@ static vulkan_calls load_all(const tuff_vulkan_handles *handles)
     load(handles, "vkEndCommandBuffer", &calls.end);
     load(handles, "vkQueueSubmit", &calls.submit);
     load(handles, "vkQueueWaitIdle", &calls.wait);
+    load(handles, "vkCreateSemaphore", &calls.create_semaphore);
+    load(handles, "vkDestroySemaphore", &calls.destroy_semaphore);
     return calls;
 }
 
@@ -98,6 +102,37 @@ static void record_fill(const vulkan_calls *calls, VkCommandBuffer commands, con
     assert_int_equal(calls->end(commands), VK_SUCCESS);
 }
 
+static VkSemaphore create_timeline(const vulkan_calls *calls, VkDevice device)
+{
+    const VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                            .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
+    VkSemaphore semaphore;
+    assert_int_equal(calls->create_semaphore(device, &info, NULL, &semaphore), VK_SUCCESS);
+    return semaphore;
+}
+
+/* Behind tuff's work by one value of a timeline, and before its later work by another. */
+static void submit_between(tuff_device *device, const vulkan_calls *calls, const tuff_vulkan_handles *handles,
+                           VkCommandBuffer commands)
+{
+    static const uint64_t behind = 1, before = 2;
+    const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    VkSemaphore timeline = create_timeline(calls, handles->device);
+    uint64_t number;
+    memcpy(&number, &timeline, sizeof number);
+    const VkTimelineSemaphoreSubmitInfo values = {
+        VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, NULL, 1, &behind, 1, &before};
+    const VkSubmitInfo submission = {
+        VK_STRUCTURE_TYPE_SUBMIT_INFO, &values, 1, &timeline, &all, 1, &commands, 1, &timeline};
+    assert_int_equal(tuff_vulkan_enqueue_signal(device, number, behind), TUFF_OK);
+    assert_int_equal(calls->submit(handles->queue, 1, &submission, VK_NULL_HANDLE), VK_SUCCESS);
+    assert_int_equal(tuff_vulkan_enqueue_wait(device, number, before), TUFF_OK);
+    assert_int_equal(tuff_device_wait(device), TUFF_OK);
+    assert_int_equal(calls->wait(handles->queue), VK_SUCCESS); /* a driver's thread may use it still */
+    calls->destroy_semaphore(handles->device, timeline, NULL);
+}
+
 static void fill_vulkan(tuff_device *device, const tuff_buffer_handle *buffer)
 {
     tuff_vulkan_handles handles = {0};
@@ -116,11 +151,7 @@ static void fill_vulkan(tuff_device *device, const tuff_buffer_handle *buffer)
                                               .commandBufferCount = 1};
     assert_int_equal(calls.allocate(handles.device, &info, &commands), VK_SUCCESS);
     record_fill(&calls, commands, buffer);
-    assert_int_equal(tuff_device_wait(device), TUFF_OK);
-    const VkSubmitInfo submission = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
-    assert_int_equal(calls.submit(handles.queue, 1, &submission, VK_NULL_HANDLE), VK_SUCCESS);
-    assert_int_equal(calls.wait(handles.queue), VK_SUCCESS);
+    submit_between(device, &calls, &handles, commands);
     calls.destroy_pool(handles.device, pool, NULL);
 }
 #else

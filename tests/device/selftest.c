@@ -288,6 +288,7 @@ static void check_units(tuff_device *device)
         for (int which = UNITS_RIGHT; which <= UNITS_ABSENT; which++) {
             stand_in = (units)which;
             device->info.cooperative_matrix = form;
+            device->info.matrix_shape[0] = device->info.matrix_shape[1] = device->info.matrix_shape[2] = 16;
             assert_int_equal(tuff__device_prove(device), TUFF_OK);
             assert_int_equal(device->info.cooperative_matrix, which == UNITS_RIGHT ? form : 0);
         }

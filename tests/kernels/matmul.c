@@ -219,8 +219,6 @@ static void try_case(tuff_device *device, const char *name, const shape_case *on
                      const tuff_compile_options *options)
 {
     trial problem = {.one = one, .x = layout_of(one, false), .y = layout_of(one, true), .x_dtype = TUFF_F32};
-    if (options && options->family == TUFF_FAMILY_COOPERATIVE)
-        problem.x_dtype = TUFF_F16;
     problem.x_count = tuff_shape_count(problem.x.shape);
     problem.y_count = tuff_shape_count(problem.y.shape);
     problem.result_count = one->batches * one->rows * one->columns;
@@ -260,6 +258,38 @@ static void check_device(tuff_device *device)
         if (is_thorough())
             try_case(device, info.name, &cases[i], !epilogue, !array, NULL);
     }
+}
+
+/* What GPUs get: large blocks where one unit has them all to itself, small ones where many share them. */
+static void check_gpu_kernels(tuff_device *device)
+{
+    /* Enough to read that their terms are parted among groups. */
+    static const shape_case read[] = {{1, 2080, 2048, 1, PLAIN, TUFF_F32}, {3, 1100, 4096, 1, Y_TRANSPOSED, TUFF_F16}};
+    const tuff_device_info info = device->info;
+    device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    device->info.local_is_global = false;
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        const uint32_t units = drawn_turn("units", i, 2) == 0 ? 1 : 32;
+        if (!is_its_turn(device, i) || (!is_thorough() && drawn_turn("kernels of GPUs", i, 5) != 0))
+            continue;
+        for (uint32_t k = 1; k <= 32; k *= 32) {
+            device->info.compute_units = k;
+            if (is_thorough() || k == units)
+                try_case(device, info.name, &cases[i], drawn_turn("epilogue", i, 2) == 0,
+                         drawn_turn("array", i, 2) == 0, NULL);
+        }
+    }
+    device->info.compute_units = 32;
+    for (int i = 0; i < 2; i++)
+        if (is_its_turn(device, i))
+            try_case(device, info.name, &read[i], false, false, NULL);
+    device->info = info;
+}
+
+static void kernels_of_gpus_are_right(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_gpu_kernels);
 }
 
 /* A weight for all of a batch, two products of one operand with itself, and what follows in kernels of their own. */
@@ -390,94 +420,6 @@ static void subgroups_are_right_too(void **unused)
     for_each_driver(check_subgroups);
 }
 
-/* Matrix units in plain GLSL, for the kernel's text: a factor is its place in local memory, and each lane keeps some of
-   a block's sums. */
-static const char emulation[] =
-    "#undef LEFT_BLOCK\n#undef RIGHT_BLOCK\n#undef SUM_BLOCK\n#undef ZERO_BLOCK\n#undef LOAD_BLOCK\n"
-    "#undef STORE_BLOCK\n#undef MULTIPLY_ADD\n"
-    "struct factor { uint at, pitch; };\nstruct sums { float x[256 / SUBGROUP_WIDTH]; };\n"
-    "#define LEFT_BLOCK factor\n#define RIGHT_BLOCK factor\n#define SUM_BLOCK sums\n"
-    "#define ZERO_BLOCK zero_block()\n#define MULTIPLY_ADD(x, y, sum) product(x, y, sum)\n"
-    "#define LOAD_BLOCK(to, from, where, apart) to.at = uint(where), to.pitch = uint(apart)\n"
-    "#define EACH_SUM for (uint j = 0u, e = SUBGROUP_LANE; e < 256u; j++, e += SUBGROUP_WIDTH)\n"
-    "#define STORE_BLOCK(from, to, at, pitch) EACH_SUM to[uint(at) + e / 16u * uint(pitch) + e % 16u] = from.x[j]\n"
-    "sums zero_block()\n{\n    sums z;\n    EACH_SUM z.x[j] = 0.0;\n    return z;\n}\n"
-    "sums product(factor x, factor y, sums z)\n{\n    EACH_SUM\n        for (uint k = 0u; k < 16u; k++)\n"
-    "            z.x[j] += tile_a[x.at + e / 16u * x.pitch + k] * tile_b[y.at + k * y.pitch + e % 16u];\n"
-    "    return z;\n}\n";
-
-static const driver *real_driver;
-static int emulated;
-
-/* Leaves out what asks for matrix units, and puts the emulation before the kernel. */
-static tuff_status create_emulated(driver_device *device, const program_request *request, blob cached, blob *made,
-                                   driver_program **out)
-{
-    static const char *const unwanted[] = {"#extension GL_NV_cooperative_matrix", "#extension GL_KHR_memory_scope",
-                                           "#extension GL_EXT_shader_explicit_arithmetic_types_float16"};
-    program_request changed = *request;
-    const char *start = strstr(request->text, "void main()");
-    if (!strstr(request->text, unwanted[0]))
-        return real_driver->program_create(device, request, cached, made, out);
-    const size_t size = strlen(request->text) + sizeof emulation, before = (size_t)(start - request->text);
-    char *text = malloc(size + 64);
-    assert_non_null(text);
-    const int length = snprintf(text, size + 64, "%.*s%s%s", (int)before, request->text, emulation, start);
-    assert_true(length > 0 && (size_t)length < size + 64);
-    for (size_t i = 0; i < sizeof unwanted / sizeof unwanted[0]; i++)
-        memcpy(strstr(text, unwanted[i]), "//", 2);
-    /* Half floats are float here: what is stored in them came from f16. */
-    for (char *at = text; (at = strstr(at, "float16_t")) != NULL;)
-        memcpy(at, "float    ", 9);
-    changed.text = text;
-    emulated++;
-    const tuff_status status = real_driver->program_create(device, &changed, (blob){0}, made, out);
-    free(text);
-    return status;
-}
-
-/* What no device here has: refused where it is not proved; the kernel around it is tried with an emulation. */
-static void check_matrix_units(tuff_device *device)
-{
-    static const shape_case halves[] = {
-        {64, 64, 32, 1, PLAIN, TUFF_F16},           {37, 53, 29, 1, PLAIN, TUFF_F16},
-        {70, 35, 40, 1, X_TRANSPOSED, TUFF_F16},    {33, 90, 70, 1, Y_TRANSPOSED, TUFF_F16},
-        {17, 65, 31, 1, BOTH_TRANSPOSED, TUFF_F16}, {17, 35, 19, 3, MIDDLE, TUFF_F16}};
-    static const tuff_compile_options units = {.family = TUFF_FAMILY_COOPERATIVE};
-    const char *chosen = getenv("TUFF_DEVICE");
-    if (chosen && chosen[0] && strcmp(chosen, device->info.selector) != 0)
-        return;
-    tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *x = tuff_cast(tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(16, 16)), TUFF_F32);
-    tuff_output(graph, "y", tuff_matmul(x, x));
-    if (device->info.cooperative_matrix == 0) {
-        assert_null(tuff_compile(graph, &units));
-        assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
-        assert_non_null(strstr(tuff_error(), "matrix units"));
-    }
-    tuff_graph_destroy(graph);
-    if (strcmp(tuff__device_language(device), "GLSL") != 0 || !device->info.narrow_storage)
-        return;
-    const tuff_device_info info = device->info;
-    driver liar = *device->driver;
-    real_driver = device->driver;
-    liar.program_create = create_emulated;
-    device->driver = &liar;
-    device->info.cooperative_matrix = 1;
-    emulated = 0;
-    for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++)
-        try_case(device, info.name, &halves[i], i % 2 == 1, i % 3 == 1, &units);
-    assert_true(emulated > 0);
-    device->driver = real_driver;
-    device->info = info;
-}
-
-static void matrix_units_are_used_when_proved(void **unused)
-{
-    (void)unused;
-    for_each_driver(check_matrix_units);
-}
-
 /* Every second row of x and the last column of y are infinite: what tiles load beyond an edge is another row's, and no
    infinity may meet a zero there. */
 static void check_infinities(tuff_device *device, tuff_family family)
@@ -529,9 +471,10 @@ static void every_shape_is_right(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_infinity_meets_a_zero), cmocka_unit_test(every_shape_is_right),
+        cmocka_unit_test(no_infinity_meets_a_zero),
+        cmocka_unit_test(every_shape_is_right),
+        cmocka_unit_test(kernels_of_gpus_are_right),
         cmocka_unit_test(subgroups_are_right_too),
-        cmocka_unit_test_setup_teardown(matrix_units_are_used_when_proved, use_fresh_cache, drop_cache),
         cmocka_unit_test(a_library_is_right_too)};
     return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);
 }

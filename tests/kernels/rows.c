@@ -62,6 +62,15 @@ static const row_graph graphs[] = {{"layer norm", layer_norm, {.rank = 2, .exten
                                    {"softmax, steep", steep_softmax, {.rank = 2, .extent = {256, 48}}, false}};
 enum { GRAPHS = sizeof graphs / sizeof *graphs };
 
+/* Rows that the lanes of a group share: shorter than the group, of one and of several vectors a lane with and without a
+   rest, and too long for registers, whatever the width of vectors. */
+static const row_graph shared_graphs[] = {
+    {"softmax, one vector", biased_softmax, {.rank = 2, .extent = {3, 64}}, false},
+    {"rms norm, a rest", rms_norm, {.rank = 2, .extent = {2, 2053}}, false},
+    {"layer norm, vectors", layer_norm, {.rank = 2, .extent = {3, 4096}}, false},
+    {"softmax, long", biased_softmax, {.rank = 2, .extent = {1, 33001}}, false}};
+enum { SHARED_GRAPHS = sizeof shared_graphs / sizeof *shared_graphs };
+
 static void columns_are_right(tuff_device *device)
 {
     static const tuff_compile_options ways[] = {{.family = TUFF_FAMILY_REGISTER}, {.family = TUFF_FAMILY_LOCAL}};
@@ -72,6 +81,19 @@ static void columns_are_right(tuff_device *device)
             assert_int_equal(differential_run(&graph, device, &ways[way]), 0);
             differential_destroy(&graph);
         }
+}
+
+static void shared_rows_are_right(tuff_device *device)
+{
+    static const tuff_compile_options local = {.family = TUFF_FAMILY_LOCAL};
+    for (int i = 0; i < SHARED_GRAPHS; i++) {
+        if (!is_its_turn(device, i))
+            continue;
+        differential graph;
+        differential_create(&graph, shared_graphs[i].name, build_rows, &shared_graphs[i], (uint64_t)i);
+        assert_int_equal(differential_run(&graph, device, &local), 0);
+        differential_destroy(&graph);
+    }
 }
 
 /* What is left to column tasks is the sums of blocks. */
@@ -155,6 +177,12 @@ static void columns_of_rows_are_right_on_all_drivers(void **state)
     for_each_driver(columns_are_right);
 }
 
+static void shared_rows_are_right_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(shared_rows_are_right);
+}
+
 static void columns_join_rows_on_all_drivers(void **state)
 {
     (void)state;
@@ -171,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_of_rows_are_right_on_all_drivers),
+        cmocka_unit_test(shared_rows_are_right_on_all_drivers),
         cmocka_unit_test(columns_join_rows_on_all_drivers),
         cmocka_unit_test(large_results_are_right_on_all_drivers),
     };

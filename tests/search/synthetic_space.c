@@ -19,6 +19,7 @@ enum { MAX_AXES = 8, SAMPLES = 16 };
 typedef struct family {
     const char *name;
     tunable axes[MAX_AXES];
+    int defaults[MAX_AXES]; /* not the table's, which may change */
     int count;
     double valley, ridge, pair_roughness, roughness; /* weights */
     double cliff;                                    /* of registers; 0: none */
@@ -31,6 +32,7 @@ static const family families[SYNTHETIC_FAMILIES] = {
      .axes = {TUNABLE_matmul_local_block_rows, TUNABLE_matmul_local_block_columns, TUNABLE_matmul_local_step_k,
               TUNABLE_matmul_local_thread_rows, TUNABLE_matmul_local_thread_columns,
               TUNABLE_matmul_register_tile_columns, TUNABLE_attention_local_columns, TUNABLE_matmul_subgroup_subgroups},
+     .defaults = {64, 64, 16, 4, 4, 1, 4, 4},
      .count = 8,
      .valley = 0.2,
      .ridge = 0.1,
@@ -43,6 +45,7 @@ static const family families[SYNTHETIC_FAMILIES] = {
      .axes = {TUNABLE_matmul_register_local_size, TUNABLE_matmul_register_tile_rows,
               TUNABLE_matmul_register_tile_columns, TUNABLE_matmul_register_packed_rows, TUNABLE_row_register_parts,
               TUNABLE_matmul_gemv_step_k},
+     .defaults = {8, 4, 1, 4, 1, 8},
      .count = 6,
      .valley = 0.35,
      .ridge = 0.2,
@@ -54,6 +57,7 @@ static const family families[SYNTHETIC_FAMILIES] = {
     {.name = "flat",
      .axes = {TUNABLE_map_local_size, TUNABLE_map_item_elements, TUNABLE_column_register_rows_at_once,
               TUNABLE_column_register_vectors},
+     .defaults = {128, 0, 1, 1},
      .count = 4,
      .valley = 0.25,
      .ridge = 0.15,
@@ -213,7 +217,7 @@ void synthetic_space(int family_index, int device, recording *out)
     const family *one = &families[family_index];
     tune_config defaults = {0};
     for (int i = 0; i < one->count; i++)
-        tuff__config_set(&defaults, one->axes[i], tuff__tunable_info(one->axes[i])->values[KERNELS_GPU]);
+        tuff__config_set(&defaults, one->axes[i], one->defaults[i]);
     char name[32] = "device 0";
     name[7] = (char)('0' + device);
     assert_int_equal(recording_begin(out, one->name, name, &defaults, 0), TUFF_OK);

@@ -13,7 +13,7 @@ while [ $i -lt 60 ]; do
 done >text
 
 # Every verb explains itself; wrong use is 2.
-for verb in devices verify train generate plan kernel bench cache; do
+for verb in devices doctor verify train generate plan kernel bench cache; do
     expect 0 "usage: tuff $verb" "$tuff" $verb --help
     expect 2 "there is no option --nonsense" "$tuff" $verb --nonsense 1
 done
@@ -43,6 +43,10 @@ expect 2 "give the model" "$tuff" generate
 expect 2 "there is no op" "$tuff" verify nothing --device reference
 expect 0 "reference" "$tuff" devices
 expect 0 '"selector": "reference"' "$tuff" devices --json
+expect 0 '"watchdog": "' "$tuff" devices --json
+expect 0 "result: all right" "$tuff" doctor --device reference --seconds 1
+expect 1 "quantum" "$tuff" doctor --device quantum:7
+expect 2 "--seconds takes a number" "$tuff" doctor --seconds soon
 expect 0 "0 failures" "$tuff" verify neg --device reference
 expect 0 '"op": "neg"' "$tuff" verify neg --device reference --json
 expect 0 "3 cases" "$tuff" verify softmax --device reference

@@ -1,5 +1,5 @@
 /* What a dispatch costs that does nothing worth mentioning: alone and in a chain of 100, with one wait after many
-   runs and with a wait after each. */
+   runs, with a wait after each, and what of it the host spends in handing over what was recorded before. */
 #include "tools/bench/plan.h"
 
 static void build_links(bench_plan *self, const void *problem)
@@ -17,6 +17,8 @@ static tuff_status add_forms(bench *self, bench_work *work, int links)
     TRY(bench_plan_facts(work));
     TRY(bench_plan_add(self, work, "a wait after each", TUFF_FUSE_NONE, build_links, &links));
     ((bench_plan *)work->items[work->count - 1].self)->waits = true;
+    TRY(bench_plan_add(self, work, "submission alone", TUFF_FUSE_NONE, build_links, &links));
+    ((bench_plan *)work->items[work->count - 1].self)->only_submits = true;
     return TUFF_OK;
 }
 

@@ -26,6 +26,7 @@ typedef struct bench_plan {
     tuff_tensor *result; /* what is compared: the output "result" */
     tuff_status status;  /* of the building */
     bool waits;          /* after every run, not only after the last of a sample */
+    bool only_submits;   /* what is timed is the host's part: the calls that hand recorded work to the device */
 } bench_plan;
 
 /* Builds the graph of a work into self->graph; what names the work. Sets self->result. */

@@ -8,10 +8,11 @@
 #include "tools/cli/cli.h"
 
 /* const char *: for cli_open_device. */
-#define DEVICE_OPTION(name)                                                                                      \
-    {                                                                                                            \
-        "--device", CLI_TEXT, (name), "D",                                                                       \
-            "auto, opencl[:n|:name], vulkan[:n|:name] or reference; default $TUFF_DEVICE, else auto", 0, 0, NULL \
+#define DEVICE_OPTION(name)                                                                                          \
+    {                                                                                                                \
+        "--device", CLI_TEXT, (name), "D",                                                                           \
+            "auto[:matrix], opencl[:n|:name], vulkan[:n|:name] or reference; default $TUFF_DEVICE, else auto", 0, 0, \
+            NULL                                                                                                     \
     }
 
 /* int: 0 is TUFF_FUSE_ALL, 1 TUFF_FUSE_NONE. */

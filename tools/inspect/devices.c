@@ -1,9 +1,11 @@
 /* tuff devices: every device that the drivers here offer, and what the self-test proved of it. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "device/device.h"
 #include "tools/cli/options.h"
+#include "tools/inspect/devices.h"
 #include "tools/verbs.h"
 
 static const char *class_name(tuff_device_class device_class)
@@ -32,7 +34,54 @@ static bool prove(tuff_device_info *info)
     return opened;
 }
 
-static void print_table_row(const tuff_device_info *info, const char *reason)
+/* Empty where there is nothing to say. */
+static void write_matrices(const tuff_device_info *info, char out[96])
+{
+    static const char *const texts[] = {[TUFF_MATRICES_ABSENT] = "",
+                                        [TUFF_MATRICES_OTHER_SIZE] = "unused: of sizes that no kernel has",
+                                        [TUFF_MATRICES_NO_COMPILER] =
+                                            "unused: the compiler of kernels does not know them",
+                                        [TUFF_MATRICES_WRONG] = "unused: they give wrong products"};
+    static const char *const forms[] = {
+        "", ", VK_NV_cooperative_matrix", ", VK_KHR_cooperative_matrix", ", mma.sync", ", MFMA", ", WMMA", ", dpas"};
+    if (info->cooperative_matrix > 0 && info->cooperative_matrix < sizeof forms / sizeof *forms)
+        snprintf(out, 96, "%u x %u x %u of f16%s%s", info->matrix_shape[0], info->matrix_shape[1],
+                 info->matrix_shape[2], info->matrix_bf16 ? " and bf16" : "", forms[info->cooperative_matrix]);
+    else if (info->matrix_state == TUFF_MATRICES_NO_COMPILER && strncmp(info->selector, "vulkan", 6) == 0)
+        snprintf(out, 96, "unused: this build's compiler of GLSL does not know them (libshaderc 2023.6 does)");
+    else
+        snprintf(out, 96, "%s",
+                 info->matrix_state < sizeof texts / sizeof *texts && texts[info->matrix_state]
+                     ? texts[info->matrix_state]
+                     : "");
+}
+
+static const char *watchdog_text(const tuff_device_info *info)
+{
+    return info->watchdog == TUFF_WATCHDOG_NONE    ? "none"
+           : info->watchdog == TUFF_WATCHDOG_THERE ? "ends long kernels: work is cut into short submissions"
+                                                   : "not known: work is cut into short submissions";
+}
+
+/* What the driver's vendor makes of it. */
+static void print_particulars(const tuff_device_info *info)
+{
+    if (info->max_subgroup_size > 0)
+        printf("  kernels can require subgroups of %u to %u\n", info->min_subgroup_size, info->max_subgroup_size);
+    char matrices[96];
+    write_matrices(info, matrices);
+    if (matrices[0])
+        printf("  matrix units: %s\n", matrices);
+    if (info->memory_available > 0)
+        printf("  %s of the memory is free\n", BYTES_TEXT(info->memory_available));
+    if (info->device_class != TUFF_DEVICE_CPU)
+        printf("  watchdog: %s%s%s%s\n", watchdog_text(info),
+               info->writes_directly ? "; the host writes into the device's memory" : "",
+               info->local_is_global ? "; local memory is ordinary memory" : "",
+               info->units_estimated ? "; compute units by the name" : "");
+}
+
+void inspect_print_device(const tuff_device_info *info, const char *reason)
 {
     printf("%-12s %s\n", info->selector, info->name);
     printf("  %s, %s; %s\n", info->api, info->driver, class_name(info->device_class));
@@ -45,6 +94,7 @@ static void print_table_row(const tuff_device_info *info, const char *reason)
            BYTES_TEXT(info->max_binding), info->offset_alignment, info->subgroup_size,
            info->half_arithmetic ? "; half arithmetic" : "", info->int64 ? "; 64-bit integers" : "",
            info->narrow_storage ? "; 8 and 16-bit storage" : "");
+    print_particulars(info);
     if (reason)
         printf("  does not open: %s\n", reason);
     else if (info->proved)
@@ -86,6 +136,20 @@ static void print_json_limits(const tuff_device_info *info)
     print_json_flag("int64", info->int64, ", ");
 }
 
+static void print_json_particulars(const tuff_device_info *info)
+{
+    static const char *const watchdogs[] = {"unknown", "there", "none"};
+    static const char *const matrices[] = {"absent", "offered", "other size", "no compiler", "wrong"};
+    print_json_text("watchdog", watchdogs[info->watchdog <= TUFF_WATCHDOG_NONE ? info->watchdog : 0]);
+    print_json_text("matrix_units", matrices[info->matrix_state <= TUFF_MATRICES_WRONG ? info->matrix_state : 0]);
+    printf("\"cooperative_matrix\": %u, \"min_subgroup_size\": %u, \"max_subgroup_size\": %u, ",
+           info->cooperative_matrix, info->min_subgroup_size, info->max_subgroup_size);
+    printf("\"memory_available\": %" PRIu64 ", ", info->memory_available);
+    print_json_flag("units_estimated", info->units_estimated, ", ");
+    print_json_flag("local_is_global", info->local_is_global, ", ");
+    print_json_flag("writes_directly", info->writes_directly, ", ");
+}
+
 static void print_json_row(const tuff_device_info *info, const char *reason)
 {
     printf("  {");
@@ -95,6 +159,7 @@ static void print_json_row(const tuff_device_info *info, const char *reason)
     print_json_text("api", info->api);
     print_json_text("class", class_name(info->device_class));
     print_json_limits(info);
+    print_json_particulars(info);
     printf("\"loop_limit\": %u, ", info->loop_limit);
     if (reason)
         print_json_text("failure", reason);
@@ -140,7 +205,7 @@ static int devices(int count, char **arguments)
             code = EXIT_FAILED;
         if (json && i > 0)
             printf(",\n");
-        (json ? print_json_row : print_table_row)(&info, reason);
+        (json ? print_json_row : inspect_print_device)(&info, reason);
     }
     fputs(json ? "\n]\n" : "", stdout);
     if (!json) {

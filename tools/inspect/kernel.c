@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "device/device.h"
 #include "tools/cli/options.h"
 #include "tools/inspect/kernel_texts.h"
+#include "tools/inspect/pose.h"
 #include "tools/model/known_plans.h"
 #include "tools/verify/suite.h"
 #include "tools/verbs.h"
@@ -166,21 +166,6 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
                : cli_fail_library(&verb_kernel, self->file ? "compiling the graph" : "compiling the model");
 }
 
-/* A GPU as the vendor's are; only what the compiler goes by. */
-static void pose(tuff_device *device, int vendor)
-{
-    static const uint32_t ids[] = {0, 0x8086, 0x1002, 0x10de}, widths[] = {0, 16, 32, 32};
-    tuff_device_info as = *tuff__device_info(device);
-    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
-    as.vendor_id = ids[vendor];
-    as.compute_units = 32;
-    as.max_group_size = 256;
-    as.proved_subgroup_size = as.subgroup_size = widths[vendor];
-    as.subgroup_shuffle = true;
-    as.cooperative_matrix = as.vendor_id == 0x1002 ? 2 : 1; /* both forms are somebody's */
-    tuff__device_pose(device, &as);
-}
-
 /* Nothing, a file, a name, or a file and a name. */
 static int take_operands(kernel_list *self, const cli_texts *operands)
 {
@@ -218,11 +203,7 @@ static int kernel(int count, char **arguments)
         FUSE_OPTION(&fuse),
         FAMILY_OPTION(&family),
         PRECISION_OPTION(&precision, NULL),
-        {.name = "--as",
-         .kind = CLI_CHOICE,
-         .value = &vendor,
-         .placeholder = "itself|intel|amd|nvidia",
-         .help = "the kernels that a GPU of that vendor would get, in the language of the device"},
+        AS_OPTION(&vendor),
         {.name = "--out",
          .kind = CLI_TEXT,
          .value = &folder,
@@ -239,10 +220,10 @@ static int kernel(int count, char **arguments)
     const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                           .family = (tuff_family)family,
                                           .precision = (tuff_precision)precision};
-    if (device && vendor > 0 && !tuff__device_is_reference(device))
-        pose(device, vendor);
-    if (device)
+    if (device) {
+        pose_as(device, vendor);
         code = show(&self, device, &compile, folder);
+    }
     tuff__free(self.items);
     cli_texts_free(&operands);
     tuff_device_close(device);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tools/cli/options.h"
+#include "tools/inspect/pose.h"
 #include "tools/model/fastest.h"
 #include "tools/model/options.h"
 #include "tools/tune/tuning.h"
@@ -13,7 +14,7 @@ typedef struct plan_options {
     model_options description;
     int64_t memory_budget;
     const char *device, *save_graph;
-    int fuse, matmul, family, precision;
+    int fuse, matmul, family, precision, vendor;
     bool json, profile, summary;
     tuning tune;
 } plan_options;
@@ -193,6 +194,7 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         MATMUL_OPTION(&self->matmul),
         FAMILY_OPTION(&self->family),
         PRECISION_OPTION(&self->precision, &self->description.has_precision),
+        AS_OPTION(&self->vendor),
         RECOMPUTE_OPTION(&self->description.recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
@@ -221,6 +223,7 @@ static int plan(int count, char **arguments)
         cli_open_device_for(&verb_plan, self.device, &(fastest_work){.described = &self.description}, &code);
     if (!device)
         return code;
+    pose_as(device, self.vendor);
     code = compile_and_show(device, &self);
     tuff_device_close(device);
     return code;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/thread.h"
@@ -52,8 +53,11 @@ static int open_device(training *self)
                                      .batch = self->options.settings.batch,
                                      .recompute = self->options.recompute};
     int code = EXIT_DONE;
-    self->device =
-        cli_open_device_for(&verb_train, self->options.device, &(fastest_work){.described = &described}, &code);
+    const char *name = self->options.device, *asked = name ? name : getenv("TUFF_DEVICE");
+    /* 16-bit storage is what matrix units work on. */
+    if (self->options.settings.precision != TUFF_PRECISION_F32 && (!asked || !*asked || strcmp(asked, "auto") == 0))
+        name = "auto:matrix";
+    self->device = cli_open_device_for(&verb_train, name, &(fastest_work){.described = &described}, &code);
     return code;
 }
 

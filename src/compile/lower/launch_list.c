@@ -19,7 +19,12 @@ launch *tuff__launch_add(launch_list *list, const char *body, walk order, int ta
     if (!GROW(list->launches, list->launch_count, list->launch_capacity))
         return NULL;
     launch *made = &list->launches[list->launch_count++];
-    *made = (launch){.body = body, .walk = order, .task = task, .vec = 1, .local_size = 1};
+    *made = (launch){.body = body,
+                     .walk = order,
+                     .task = task,
+                     .vec = 1,
+                     .local_size = 1,
+                     .aligned = !tuff__uses_registers(&list->policy)};
     return made;
 }
 

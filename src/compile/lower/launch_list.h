@@ -31,7 +31,9 @@ typedef struct launch {
     walk walk;
     fused_chain chain; /* owned; for plain bodies it holds the buffers only */
     int vec;
+    bool aligned; /* as assemble.h says */
     uint32_t local_size;
+    int row_steps;          /* of a row that lanes share, as assemble.h says */
     int private_bytes;      /* of a row that an item may keep, as assemble.h says */
     int64_t array_bytes;    /* of an item's own arrays, where a choice makes them large; of whole vectors */
     int64_t unrolled;       /* values computed behind a matmul's tile in registers, each written out */

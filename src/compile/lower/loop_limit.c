@@ -41,7 +41,8 @@ double tuff__loops_row(const launch *kernel)
     const double runs = parameter(kernel, 2), lanes = local ? kernel->local_size : 1;
     const double vectors = kernel->vec > 1 ? quotient(columns, kernel->vec) : 0, rest = columns - vectors * kernel->vec;
     const double run = in_blocks(divide_up(vectors, lanes)) + in_blocks(divide_up(rest, lanes));
-    const double joins = local ? tree(lanes) * kernel->chain.reduction_count : 0;
+    const double joined = local ? defined(kernel, "JOINED") : 1;
+    const double joins = local ? (loop(lanes / joined, 0) + loop(joined, 0)) * kernel->chain.reduction_count : 0;
     return loop(rows, passes_of(&kernel->chain) * loop(runs, run) + joins);
 }
 

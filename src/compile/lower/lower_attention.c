@@ -29,13 +29,27 @@ int tuff__attention_root(const struct task *task, op_code op)
     return -1;
 }
 
-/* The widest vector that divides both widths. */
-static int choose_vector(const launch_list *list, int64_t a, int64_t b)
+/* The widest vector that divides both widths, and that the keys fill more than half. */
+static int choose_vector(const launch_list *list, int64_t a, int64_t b, int64_t keys)
 {
     int vec = tuff__native_lanes(&list->policy);
-    while (vec > 4 && (a % vec != 0 || b % vec != 0))
+    while (vec > 4 && (a % vec != 0 || b % vec != 0 || keys <= vec / 2))
         vec /= 2;
     return vec;
+}
+
+/* Rows of a tile: at most `most`, and as many in each as the queries' number of tiles asks for. */
+static int64_t choose_rows(int64_t queries, int64_t most)
+{
+    return tuff__divide_up(queries, tuff__divide_up(queries, most));
+}
+
+/* Vectors of keys of a panel, of which none is empty. */
+static int64_t choose_panel(const attention *job)
+{
+    const int64_t most = tuff__tuned(&job->list->policy, TUNABLE_attention_register_panel);
+    const int64_t vectors = tuff__divide_up(job->k.count, job->vec);
+    return most < vectors ? most : vectors;
 }
 
 /* The most vectors up to `most` that divide a width in whole vectors; 1 where it has none. */
@@ -268,14 +282,11 @@ typedef struct tile {
 static tile choose_tile(const attention *job)
 {
     const launch_list *list = job->list;
-    tile best = {.rows = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows),
+    const int64_t most = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows);
+    tile best = {.rows = choose_rows(job->q.count, most),
                  .block = tuff__tuned(&list->policy, TUNABLE_attention_register_block_rows),
-                 .panel = tuff__tuned(&list->policy, TUNABLE_attention_register_panel)};
-    if (job->q.count < best.rows)
-        best.rows = job->q.count;
+                 .panel = choose_panel(job)};
     best.block = tuff__divide_up(best.block < job->q.count ? best.block : job->q.count, best.rows) * best.rows;
-    while (best.panel > 1 && (best.panel - 1) * job->vec >= job->k.count)
-        --best.panel;
     best.columns =
         choose_columns(job->v.width, job->vec, tuff__tuned(&list->policy, TUNABLE_attention_register_tile_columns));
     return best;
@@ -445,8 +456,8 @@ static tuff_status lower_backward(const attention *job)
 {
     const launch_list *list = job->list;
     const int64_t tile_rows = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows);
-    backward use = {.rows = job->q.count < tile_rows ? job->q.count : tile_rows,
-                    .panel = tuff__tuned(&list->policy, TUNABLE_attention_register_panel),
+    backward use = {.rows = choose_rows(job->q.count, tile_rows),
+                    .panel = choose_panel(job),
                     .tile_keys = tuff__tuned(&list->policy, TUNABLE_attention_register_key_unroll),
                     .owners = job->batches * job->k.heads,
                     .key_parts = 1,
@@ -503,6 +514,6 @@ tuff_status tuff__lower_attention(launch_list *list, int index)
     for (int i = 0; i < task->root_count; ++i)
         if (tuff_dtype_size(list->buffers[task->roots[i]->id].dtype) < 4)
             return FAIL(TUFF_E_LIMIT, "compile: attention in registers adds up its results in memory, in f32");
-    job.vec = choose_vector(list, forward ? job.v.width : job.q.width, job.v.width);
+    job.vec = choose_vector(list, forward ? job.v.width : job.q.width, job.v.width, job.k.count);
     return forward ? lower_forward(&job) : lower_backward(&job);
 }

@@ -103,6 +103,23 @@ static int64_t rows_of_item(const launch_list *list, int64_t rows, int64_t colum
     return fair < 1 ? 1 : fair;
 }
 
+/* How many vectors of a row each of the lanes that share it meets in registers; 0 where these are too many. */
+static int row_steps(const launch *kernel, int64_t columns, int64_t runs)
+{
+    enum { MAX_STEPS = 8 };
+    const int64_t steps = tuff__divide_up(columns / kernel->vec, kernel->local_size);
+    return kernel->vec > 1 && runs == 1 && steps <= MAX_STEPS ? (int)steps : 0;
+}
+
+/* How many lanes add up the results of the others: the square root of these, so that each adds up as few. */
+static int joined_lanes(uint32_t lanes)
+{
+    int joined = 1;
+    while ((uint32_t)(joined * joined * 4) <= lanes)
+        joined *= 2;
+    return joined;
+}
+
 static void lower_row(launch_list *list, launch *kernel)
 {
     const fused_chain *chain = &kernel->chain;
@@ -122,11 +139,16 @@ static void lower_row(launch_list *list, launch *kernel)
     const int64_t most = tuff__max_array_bytes(&list->policy, kernel->local_size);
     kernel->private_bytes = local ? 0 : (int)(kept < most ? kept : most);
     kernel->array_bytes = kernel->private_bytes;
+    kernel->row_steps = local ? row_steps(kernel, columns, runs) : 0;
     const bool hints = list->policy.target.has_memory_hints;
     const int64_t prefetched = hints ? tuff__tuned(&list->policy, TUNABLE_row_register_prefetch_bytes) : 0;
     kernel->prefetches = !local && prefetched > 0 && columns * (int64_t)sizeof(float) >= prefetched;
-    snprintf(kernel->defines, sizeof kernel->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
-             columns % kernel->vec != 0, local ? 1 : row_parts(list, columns, kernel->vec), runs == 1);
+    const int used = snprintf(kernel->defines, sizeof kernel->defines,
+                              "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
+                              columns % kernel->vec != 0, local ? 1 : row_parts(list, columns, kernel->vec), runs == 1);
+    if (local)
+        snprintf(kernel->defines + used, sizeof kernel->defines - (size_t)used,
+                 "#define ROW_STEPS %d\n#define JOINED %d\n", kernel->row_steps, joined_lanes(kernel->local_size));
     tuff__set_fixed(kernel, (int64_t[]){rows, columns, runs, item_rows}, 4);
     if (!local)
         stream_results(list, kernel);

@@ -3,79 +3,232 @@
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
-enum { SIDE = 16 };
+enum { PART = 8, FEWEST_LINES = 16 }; /* elements of 16 bytes; of rows and columns that blocks are worth it for */
 
-static tuff_status define(const launch_list *list, launch *kernel)
+/* How an operand lies in memory. */
+typedef struct operand_form {
+    tuff_dtype dtype;
+    bool k_contiguous, in_parts; /* as matmul_cooperative.k says */
+} operand_form;
+
+/* How subgroups and their blocks cover the result. */
+typedef struct matrix_tile {
+    int shape[3], lanes; /* of a block of the units */
+    int rows, columns, step, buffers, subgroup_rows, subgroup_columns;
+    tuff_dtype dtype; /* of factors */
+    operand_form operands[2];
+} matrix_tile;
+
+static bool is_wide(const matrix_tile *tile, int operand)
 {
-    const fused_chain *chain = &kernel->chain;
+    return tile->operands[operand].dtype != tile->dtype;
+}
+
+/* Of local memory, at most: tiles of both operands, whose lines may be padded by a part; the sums leave through
+   the same memory. */
+static uint32_t local_bytes(const matrix_tile *tile)
+{
+    const uint32_t lines = (uint32_t)(tile->rows + tile->columns),
+                   own = (uint32_t)(tile->columns + 4 * tile->subgroup_columns);
+    const uint32_t tiles =
+        2 * (uint32_t)tile->buffers * (lines * (uint32_t)(tile->step + PART) + 2 * (uint32_t)tile->step * PART);
+    const uint32_t results = 4 * (uint32_t)(tile->subgroup_rows * tile->shape[0]) * own;
+    return tiles > results ? tiles : results;
+}
+
+static operand_form form_of(const launch_list *list, const fused_chain *chain, int operand, int64_t inner)
+{
+    const int64_t line = chain->operand_strides[operand][operand], term = chain->operand_strides[operand][1 - operand];
+    const int64_t lines = chain->extent[chain->rank - 2 + operand];
+    operand_form form = {.dtype = chain->buffers[chain->operand_buffers[operand]].dtype,
+                         .k_contiguous = term == 1 || (line != 1 && term <= line)};
+    const int64_t along = form.k_contiguous ? term : line, across = form.k_contiguous ? line : term;
+    form.in_parts = along == 1 && (form.k_contiguous ? inner : lines) % PART == 0 &&
+                    tuff__operand_is_aligned_to(list, chain, operand, chain->rank - 2, across, PART);
+    return form;
+}
+
+/* The dtype that factors are rounded to, f32 where there is none: both operands' own, or, where the plan's precision
+   rounds what matmuls read, that. */
+static tuff_dtype factor_dtype(const launch_list *list, const fused_chain *chain)
+{
+    const tuff_dtype x = chain->buffers[chain->operand_buffers[0]].dtype,
+                     y = chain->buffers[chain->operand_buffers[1]].dtype;
+    const bool x_narrow = x == TUFF_F16 || x == TUFF_BF16, y_narrow = y == TUFF_F16 || y == TUFF_BF16;
+    const tuff_dtype precision = list->fusion->precision == TUFF_PRECISION_F16    ? TUFF_F16
+                                 : list->fusion->precision == TUFF_PRECISION_BF16 ? TUFF_BF16
+                                                                                  : TUFF_F32;
+    if (x_narrow && (x == y || (y == TUFF_F32 && precision == x)))
+        return x;
+    return x == TUFF_F32 && ((y_narrow && precision == y) || y == TUFF_F32) ? precision : TUFF_F32;
+}
+
+/* Halves a side of the tile: of its subgroups, or the part of each. */
+static bool halve(int *side, int *subgroups, int block)
+{
+    if (*subgroups > 1)
+        *subgroups /= 2;
+    else if (*side / block % 2 != 0)
+        return false;
+    *side /= 2;
+    return true;
+}
+
+static int64_t groups_of(const matrix_tile *tile, int64_t rows, int64_t columns, int64_t batches)
+{
+    return tuff__divide_up(rows, tile->rows) * tuff__divide_up(columns, tile->columns) * batches;
+}
+
+/* Smaller tiles where the matrix is small, or has fewer of them than the device has units. */
+static void shrink(const launch_list *list, const fused_chain *chain, matrix_tile *tile)
+{
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
+    const uint32_t units = list->policy.target.info->compute_units;
+    bool more = true;
+    while (tile->rows / 2 >= rows && halve(&tile->rows, &tile->subgroup_rows, tile->shape[0]))
+        continue;
+    while (tile->columns / 2 >= columns && halve(&tile->columns, &tile->subgroup_columns, tile->shape[1]))
+        continue;
+    while (more && tile->subgroup_rows * tile->subgroup_columns > 1 &&
+           groups_of(tile, rows, columns, batches) < (units > 0 ? units : 16))
+        more = tile->rows >= tile->columns && tile->subgroup_rows > 1
+                   ? halve(&tile->rows, &tile->subgroup_rows, tile->shape[0])
+               : tile->subgroup_columns > 1 ? halve(&tile->columns, &tile->subgroup_columns, tile->shape[1])
+                                            : halve(&tile->rows, &tile->subgroup_rows, tile->shape[0]);
+}
+
+static bool fits(const tuff_device_info *info, const matrix_tile *tile)
+{
+    return local_bytes(tile) <= info->local_memory_size &&
+           tile->lanes * tile->subgroup_rows * tile->subgroup_columns <= (int)info->max_group_size;
+}
+
+static tuff_status choose_tile(const launch_list *list, const fused_chain *chain, int64_t inner, matrix_tile *out)
+{
+    const tuff_device_info *info = list->policy.target.info;
+    const kernel_policy *policy = &list->policy;
+    *out = (matrix_tile){.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
+                         .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
+                         .rows = tuff__tuned(policy, TUNABLE_matmul_cooperative_block_rows),
+                         .columns = tuff__tuned(policy, TUNABLE_matmul_cooperative_block_columns),
+                         .step = tuff__tuned(policy, TUNABLE_matmul_cooperative_step_k),
+                         .buffers = tuff__tuned(policy, TUNABLE_matmul_cooperative_buffers),
+                         .subgroup_rows = tuff__tuned(policy, TUNABLE_matmul_cooperative_subgroup_rows),
+                         .subgroup_columns = tuff__tuned(policy, TUNABLE_matmul_cooperative_subgroup_columns),
+                         .dtype = factor_dtype(list, chain)};
+    if (out->subgroup_columns == 0) /* four blocks side by side */
+        out->subgroup_columns = out->columns / (4 * out->shape[1]) > 0 ? out->columns / (4 * out->shape[1]) : 1;
+    for (int i = 0; i < 2; ++i)
+        out->operands[i] = form_of(list, chain, i, inner);
+    if (out->rows % (out->subgroup_rows * out->shape[0]) != 0 ||
+        out->columns % (out->subgroup_columns * out->shape[1]) != 0 || out->step % out->shape[2] != 0)
+        return FAIL(TUFF_E_LIMIT,
+                    "compile: tiles of %d by %d by %d are not whole blocks of %d by %d by %d for each of "
+                    "%d by %d subgroups",
+                    out->rows, out->columns, out->step, out->shape[0], out->shape[1], out->shape[2], out->subgroup_rows,
+                    out->subgroup_columns);
+    shrink(list, chain, out);
+    while (out->buffers > 1 && local_bytes(out) > info->local_memory_size)
+        --out->buffers;
+    while (!fits(info, out) && (halve(&out->rows, &out->subgroup_rows, out->shape[0]) ||
+                                halve(&out->columns, &out->subgroup_columns, out->shape[1])))
+        continue;
+    if (!fits(info, out))
+        return FAIL(TUFF_E_LIMIT, "compile: blocks of %d by %d, %u bytes, are too large for %s", out->rows,
+                    out->columns, local_bytes(out), info->selector);
+    return TUFF_OK;
+}
+
+static void define_operand(const fused_chain *chain, const matrix_tile *tile, int operand, text *out)
+{
+    const char name = operand == 0 ? 'A' : 'B';
+    const int buffer = chain->operand_buffers[operand], bits = is_wide(tile, operand) ? 32 : 16;
+    tuff__text_add(out,
+                   "#define LOAD_PART_%c(at) LOAD_PART_%d(b%d, at)\n#define LOAD_BITS_%c(i) LOAD_BITS_%d(b%d, i)\n"
+                   "#define PART_ADDRESS_%c(at) PART_ADDRESS(b%d, at)\n#define AT_%c(i) AT_%d(i)\n#define "
+                   "%c_K_CONTIGUOUS %d\n#define %c_PARTS %d\n",
+                   name, bits, buffer, name, bits, buffer, name, buffer, name, bits, name,
+                   tile->operands[operand].k_contiguous, name, tile->operands[operand].in_parts);
+}
+
+static tuff_status define(launch *kernel, const matrix_tile *tile, int64_t inner)
+{
     text defines = {0};
-    tuff__define_plain_load(chain, 0, "LOAD_A", "LOAD", &defines);
-    tuff__define_plain_load(chain, 1, "LOAD_B", "LOAD", &defines);
+    const bool copies = kernel->cooperative == TUFF_MATRIX_NVIDIA && tile->buffers > 1 && !is_wide(tile, 0) &&
+                        !is_wide(tile, 1) && tile->operands[0].in_parts && tile->operands[1].in_parts;
+    define_operand(&kernel->chain, tile, 0, &defines);
+    define_operand(&kernel->chain, tile, 1, &defines);
     tuff__text_add(&defines,
-                   "#define SUBGROUP_ROWS %d\n#define SUBGROUP_COLUMNS %d\n#define TILE_ROWS %d\n"
-                   "#define TILE_COLUMNS %d\n#define STEP_K %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n",
-                   tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_subgroup_rows),
-                   tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_subgroup_columns),
-                   tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_tile_rows),
-                   tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_tile_columns),
-                   SIDE * tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_step_k),
-                   chain->operand_strides[0][1] == 1,
-                   chain->operand_strides[1][0] == 1 && chain->operand_strides[1][1] != 1);
+                   "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n#define "
+                   "MATRIX_LANES %d\n"
+                   "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define BUFFERS %d\n"
+                   "#define SUBGROUP_ROWS %d\n#define SUBGROUP_COLUMNS %d\n#define K_TAIL %d\n#define ASYNC_COPY %d\n",
+                   tile->shape[0], tile->shape[1], tile->shape[2], tile->dtype == TUFF_BF16, tile->lanes, tile->rows,
+                   tile->columns, tile->step, tile->buffers, tile->subgroup_rows, tile->subgroup_columns,
+                   inner % tile->step != 0, copies);
     return tuff__keep_defines(kernel, &defines);
 }
 
-static tuff_status finish(const launch_list *list, launch *kernel, int64_t inner)
+static tuff_status finish(const launch_list *list, launch *kernel, const matrix_tile *tile, int64_t inner)
 {
-    const tuff_device_info *info = list->policy.target.info;
     const fused_chain *chain = &kernel->chain;
-    const int down = tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_subgroup_rows),
-              across = tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_subgroup_columns);
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
-    const int64_t row_tiles =
-        tuff__divide_up(rows, (int64_t)SIDE * down * tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_tile_rows));
-    const int64_t column_tiles = tuff__divide_up(
-        columns, (int64_t)SIDE * across * tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_tile_columns));
-    kernel->vec = 1;
-    kernel->cooperative = info->cooperative_matrix;
-    kernel->subgroup_size = info->proved_subgroup_size;
-    kernel->local_size = info->proved_subgroup_size * (uint32_t)(down * across);
-    kernel->groups = (uint64_t)(row_tiles * column_tiles * batches);
+    kernel->vec = 4;
+    kernel->cooperative = list->policy.target.info->cooperative_matrix;
+    /* Elsewhere neighbouring items are a subgroup, of the only width that there is. */
+    if (kernel->cooperative <= TUFF_MATRIX_KHR || kernel->cooperative == TUFF_MATRIX_INTEL)
+        kernel->subgroup_size = (uint32_t)tile->lanes;
+    kernel->local_size = (uint32_t)(tile->lanes * tile->subgroup_rows * tile->subgroup_columns);
+    kernel->local_bytes = local_bytes(tile);
+    kernel->groups = (uint64_t)groups_of(tile, rows, columns, batches);
     tuff__set_fixed(kernel,
-                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
+                    (int64_t[]){rows, columns, inner, tuff__divide_up(rows, tile->rows),
+                                tuff__divide_up(columns, tile->columns), batches, chain->operand_strides[0][0],
                                 chain->operand_strides[0][1], chain->operand_strides[1][0],
                                 chain->operand_strides[1][1]},
                     10);
-    return define(list, kernel);
+    return define(kernel, tile, inner);
 }
 
-/* Operands must be f16 in memory. */
+/* Operands of 16 bits, or such as the plan's precision rounds to them. By default, matrices of not too few lines. */
 static tuff_status suits_matrix_units(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
-    (void)inner;
-    if (!list->policy.target.has_subgroup_matrices)
-        return FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units",
-                    list->policy.target.info->selector);
-    *suits = !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
-             chain->buffers[chain->operand_buffers[0]].dtype == TUFF_F16 &&
-             chain->buffers[chain->operand_buffers[1]].dtype == TUFF_F16;
+    const target *device = &list->policy.target;
+    const bool asked = tuff__family(&list->policy) == TUFF_FAMILY_COOPERATIVE;
+    const tuff_dtype dtype = factor_dtype(list, chain);
+    *suits = false;
+    if (!device->has_subgroup_matrices)
+        return !asked
+                   ? TUFF_OK
+                   : FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units", device->info->selector);
+    *suits =
+        !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
+        (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) && inner > 0 &&
+        (asked || (chain->extent[chain->rank - 2] >= FEWEST_LINES && chain->extent[chain->rank - 1] >= FEWEST_LINES));
     return TUFF_OK;
 }
 
 static tuff_status lower_cooperative(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
+    matrix_tile tile;
+    TRY(choose_tile(list, chain, inner, &tile));
     launch *kernel = tuff__matmul_launch(list, "matmul_cooperative", index, chain, inner);
-    return kernel == NULL ? TUFF_E_OOM_HOST : finish(list, kernel, inner);
+    return kernel == NULL ? TUFF_E_OOM_HOST : finish(list, kernel, &tile, inner);
 }
 
 const matmul_form tuff__matmul_cooperative = {
-    .family = TUFF_FAMILY_COOPERATIVE, .suits = suits_matrix_units, .lower = lower_cooperative};
+    .family = TUFF_FAMILY_COOPERATIVE, .is_default = true, .suits = suits_matrix_units, .lower = lower_cooperative};
 
+/* The steps, and blocks and vectors on their way out. */
 double tuff__loops_matmul_cooperative(const launch *kernel)
 {
-    const double step = defined(kernel, "STEP_K"), size = kernel->local_size;
-    const double rows = SIDE * defined(kernel, "SUBGROUP_ROWS") * defined(kernel, "TILE_ROWS");
-    const double columns = SIDE * defined(kernel, "SUBGROUP_COLUMNS") * defined(kernel, "TILE_COLUMNS");
-    const double loads = loop(divide_up(step * rows, size), 0) + loop(divide_up(step * columns, size), 0);
-    return loop(divide_up(parameter(kernel, 2), greater(step, 1)), loads) + rows * columns;
+    const double rows = quotient(defined(kernel, "BLOCK_ROWS"), greater(defined(kernel, "SUBGROUP_ROWS"), 1));
+    const double columns = quotient(defined(kernel, "BLOCK_COLUMNS"), greater(defined(kernel, "SUBGROUP_COLUMNS"), 1));
+    const double blocks = quotient(rows, greater(defined(kernel, "MATRIX_M"), 1));
+    const double vectors =
+        divide_up(defined(kernel, "MATRIX_M") * columns / 4, greater(defined(kernel, "MATRIX_LANES"), 1));
+    return loop(quotient(parameter(kernel, 2), greater(defined(kernel, "STEP_K"), 1)), 0) +
+           loop(blocks, loop(vectors, 4));
 }

@@ -1,4 +1,5 @@
-/* Matmuls of few rows or few columns: long stretches of columns, or inner products. No copies are made. */
+/* Matmuls of few rows or few columns: long stretches of columns, or inner products; on GPUs groups that share the terms
+   of few columns. No copies are made. */
 #include "base/checked.h"
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
@@ -85,6 +86,77 @@ static tuff_status lower_gemv(launch_list *list, int index, fused_chain *chain, 
     return dots ? finish_dots(list, kernel, inner) : finish_spans(list, kernel, inner);
 }
 
+/* How the lanes of a group share columns, four of which a lane owns, and their terms: none without some of these. */
+static int lane_columns(const launch_list *list, bool along_k, int64_t inner, uint32_t local_size)
+{
+    int columns = tuff__tuned(&list->policy,
+                              along_k ? TUNABLE_matmul_gemv_local_lane_dots : TUNABLE_matmul_gemv_local_lane_columns);
+    while (columns < (int)local_size && 4 * ((int64_t)local_size / columns) > inner)
+        columns *= 2;
+    return columns < (int)local_size ? columns : (int)local_size;
+}
+
+static tuff_status define_gemv_local(const launch_list *list, launch *kernel, bool along_k, int columns_of_group,
+                                     int64_t inner)
+{
+    const fused_chain *chain = &kernel->chain;
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
+    const int batch_rank = chain->rank - 2;
+    const bool a_aligned = rows == 1 ? tuff__operand_is_aligned(list, chain, 0, batch_rank, 0)
+                                     : tuff__operand_is_aligned(list, chain, 0, batch_rank, x[0]);
+    const bool b_aligned = tuff__operand_is_aligned(list, chain, 1, batch_rank, y[along_k ? 1 : 0]);
+    text defines = {0};
+    tuff__define_load(chain, 0, "LOAD_A", "LOAD", &defines);
+    tuff__define_load(chain, 1, "LOAD_B", "LOAD", &defines);
+    if (x[1] == 1)
+        tuff__define_load(chain, 0, "LOADV_A", a_aligned ? "LOADV" : "LOADU", &defines);
+    tuff__define_load(chain, 1, "LOADV_B", b_aligned ? "LOADV" : "LOADU", &defines);
+    tuff__text_add(&defines,
+                   "#define TILE_ROWS %d\n#define LANE_COLUMNS %d\n#define ALONG_K %d\n#define A_VECTORS %d\n"
+                   "#define WHOLE_COLUMNS %d\n#define WHOLE_INNER %d\n",
+                   (int)rows, columns_of_group, along_k, x[1] == 1, columns % 4 == 0, inner % 4 == 0);
+    return tuff__keep_defines(kernel, &defines);
+}
+
+static tuff_status suits_gemv_local(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
+{
+    *suits = tuff__gemv_local_form(&list->policy, chain, inner) != GEMV_NONE;
+    return TUFF_OK;
+}
+
+static tuff_status lower_gemv_local(launch_list *list, int index, fused_chain *chain, int64_t inner)
+{
+    const bool along_k = tuff__gemv_local_form(&list->policy, chain, inner) == GEMV_DOTS;
+    launch *kernel = tuff__matmul_launch(list, "matmul_gemv_local", index, chain, inner);
+    if (kernel == NULL)
+        return TUFF_E_OOM_HOST;
+    const fused_chain *own = &kernel->chain;
+    const int64_t columns = own->extent[own->rank - 1], batches = tuff__batch_count(own, own->rank - 2);
+    kernel->vec = 4;
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_matmul_gemv_local_local_size);
+    const int lanes = lane_columns(list, along_k, inner, kernel->local_size);
+    const int64_t tiles = tuff__divide_up(columns, (int64_t)lanes * 4);
+    kernel->groups = (uint64_t)(tiles * batches);
+    kernel->local_bytes = (uint32_t)(16 * own->extent[own->rank - 2]) * kernel->local_size;
+    tuff__set_fixed(kernel,
+                    (int64_t[]){columns, inner, tiles, batches, own->operand_strides[0][0], own->operand_strides[0][1],
+                                own->operand_strides[1][0], own->operand_strides[1][1]},
+                    8);
+    return define_gemv_local(list, kernel, along_k, lanes, inner);
+}
+
+double tuff__loops_matmul_gemv_local(const launch *kernel)
+{
+    const double steps = kernel->local_size / greater(defined(kernel, "LANE_COLUMNS"), 1);
+    double halves = 0;
+    for (double rest = steps; rest > 1; rest /= 2)
+        ++halves;
+    return loop(divide_up(parameter(kernel, 1), 4 * steps), 0) + loop(3, 0) + loop(halves, 0) +
+           count_elements(kernel, "TILE_ROWS", "LANE_COLUMNS");
+}
+
+const matmul_form tuff__matmul_gemv_local = {.suits = suits_gemv_local, .lower = lower_gemv_local};
 const matmul_form tuff__matmul_gemv = {.suits = suits_gemv, .lower = lower_gemv};
 
 double tuff__loops_matmul_gemv(const launch *kernel)

@@ -84,45 +84,95 @@ static tuff_status finish_registers(launch_list *list, launch *kernel, const mat
     return define(kernel, packed || (aligned && columns % 4 == 0), column_tail == 2, tunables);
 }
 
-/* The tile in local memory: GPUs. */
-static tuff_status finish_local(launch_list *list, launch *kernel, int64_t inner)
+/* How a matmul in local memory loads an operand, in chunks of four elements. */
+typedef struct chunk_layout {
+    bool along_k, vectors, parts; /* vectors: side by side in memory; parts: some may hang over an edge */
+} chunk_layout;
+
+/* lines: rows of the first operand, columns of the second, `apart` elements from each other as terms are. */
+static chunk_layout layout_of(const fused_chain *chain, int operand, int64_t lines, int64_t inner)
 {
-    const int block_rows = tuff__tuned(&list->policy, TUNABLE_matmul_local_block_rows);
-    const int block_columns = tuff__tuned(&list->policy, TUNABLE_matmul_local_block_columns);
-    const int step = tuff__tuned(&list->policy, TUNABLE_matmul_local_step_k);
-    /* A column more in each tile than there is. */
-    const uint32_t buffer = (uint32_t)(4 * step * (block_rows + 1 + block_columns + 4));
-    const bool room = 2 * buffer <= list->policy.target.info->local_memory_size;
-    const int buffers = room ? tuff__tuned(&list->policy, TUNABLE_matmul_local_buffers) : 1;
-    const int thread_rows = tuff__tuned(&list->policy, TUNABLE_matmul_local_thread_rows);
-    const int thread_columns = tuff__tuned(&list->policy, TUNABLE_matmul_local_thread_columns);
+    const int64_t *strides = chain->operand_strides[operand];
+    const int64_t apart = strides[operand == 0 ? 0 : 1], term = strides[operand == 0 ? 1 : 0];
+    const bool produced = tuff__is_produced(chain, operand);
+    chunk_layout made = {.along_k = operand == 0 ? term == 1 || (apart != 1 && term < apart)
+                                                 : apart != 1 && (term == 1 || term < apart)};
+    /* A producer makes vectors of columns. */
+    made.vectors = (made.along_k ? term : apart) == 1 && (!produced || made.along_k == (operand == 0));
+    made.parts = (made.along_k ? inner : lines) % 4 != 0;
+    return made;
+}
+
+static void define_chunks(const launch_list *list, const fused_chain *chain, int operand, const chunk_layout *layout,
+                          text *out)
+{
+    const char name = operand == 0 ? 'A' : 'B';
+    const int64_t *strides = chain->operand_strides[operand];
+    const int64_t stride = strides[(operand == 0) == layout->along_k ? 0 : 1];
+    char macro[] = "LOADV_A", element[] = "LOAD_A";
+    macro[6] = element[5] = name;
+    const bool aligned = tuff__operand_is_aligned(list, chain, operand, chain->rank - 2, stride);
+    if (layout->vectors)
+        tuff__define_load(chain, operand, macro, aligned ? "LOADV" : "LOADU", out);
+    if (!layout->vectors || layout->parts)
+        tuff__define_load(chain, operand, element, "LOAD", out);
+    tuff__text_add(out, "#define %c_ALONG_K %d\n#define %c_VECTORS %d\n#define %c_PARTS %d\n", name, layout->along_k,
+                   name, layout->vectors, name, layout->parts);
+}
+
+/* Whether the epilogue is more than stores of f32: some compilers give up on unrolling where much is written out. */
+static bool has_long_epilogue(const launch_list *list, const fused_chain *chain)
+{
+    enum { FEW_VALUES = 2 };
+    bool narrow = false;
+    for (int i = 0; i < chain->output_count; ++i)
+        narrow |= tuff_dtype_size(list->buffers[chain->buffers[chain->outputs[i].buffer].id].dtype) < 4;
+    return narrow || chain->value_count > FEW_VALUES;
+}
+
+static tuff_status define_blocks(const launch_list *list, launch *kernel, const matmul_blocks *blocks, int64_t inner)
+{
     const fused_chain *chain = &kernel->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
-    const int64_t row_tiles = tuff__divide_up(rows, block_rows), column_tiles = tuff__divide_up(columns, block_columns);
-    char tunables[320];
-    snprintf(
-        tunables, sizeof tunables,
-        "#define MANY_SUMS\n#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS "
-        "%d\n"
-        "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n#define B_COLUMN_UNIT %d\n"
-        "#define FUSED_MULTIPLY_ADD 1\n#define BUFFERS %d\n",
-        block_rows, block_columns, step, thread_rows, thread_columns, chain->operand_strides[0][1] == 1,
-        chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1, buffers);
+    text defines = {0};
+    for (int i = 0; i < 2; ++i) {
+        const chunk_layout layout = layout_of(chain, i, i == 0 ? rows : columns, inner);
+        define_chunks(list, chain, i, &layout, &defines);
+    }
+    tuff__text_add(&defines,
+                   "#define MANY_SUMS\n#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n"
+                   "#define THREAD_ROWS %d\n#define THREAD_COLUMNS %d\n#define BUFFERS %d\n",
+                   blocks->rows, blocks->columns, blocks->step_k, blocks->thread_rows, blocks->thread_columns,
+                   blocks->buffers);
+    tuff__text_add(&defines,
+                   "#define WHOLE_K %d\n#define WHOLE_ROWS %d\n#define WHOLE_COLUMNS %d\n#define COLUMN_PARTS %d\n"
+                   "#define FUSED_MULTIPLY_ADD 1\n#define ROLLED_ROWS %d\n",
+                   inner % blocks->step_k == 0, rows % blocks->rows == 0, columns % blocks->columns == 0,
+                   columns % 4 != 0, has_long_epilogue(list, chain));
+    return tuff__keep_defines(kernel, &defines);
+}
+
+/* Blocks in local memory: GPUs. */
+static tuff_status finish_local(launch_list *list, launch *kernel, int64_t inner)
+{
+    const fused_chain *chain = &kernel->chain;
+    const matmul_problem problem = tuff__matmul_problem(chain, inner);
+    const matmul_blocks blocks = tuff__choose_blocks(&list->policy, &problem);
+    const int64_t row_tiles = tuff__divide_up(problem.rows, blocks.rows),
+                  column_tiles = tuff__divide_up(problem.columns, blocks.columns);
     kernel->vec = 4;
-    tuff__set_tile(kernel, thread_rows, thread_columns, (double)inner);
-    kernel->local_bytes = buffer * (uint32_t)buffers;
-    kernel->traffic = 4.0 * (double)inner * (double)(rows * column_tiles + columns * row_tiles) *
-                      (double)tuff__batch_count(chain, chain->rank - 2);
-    kernel->local_size = (uint32_t)(block_rows * block_columns / (thread_rows * thread_columns));
-    kernel->groups = (uint64_t)(row_tiles * column_tiles * tuff__batch_count(chain, chain->rank - 2));
+    tuff__set_tile(kernel, blocks.thread_rows, blocks.thread_columns, (double)inner);
+    kernel->local_bytes = tuff__block_bytes(&blocks) * (uint32_t)blocks.buffers;
+    kernel->traffic = 4.0 * (double)inner * (double)(problem.rows * column_tiles + problem.columns * row_tiles) *
+                      (double)problem.batches;
+    kernel->local_size = (uint32_t)(blocks.rows * blocks.columns / (blocks.thread_rows * blocks.thread_columns));
+    kernel->groups = (uint64_t)(row_tiles * column_tiles * problem.batches);
     tuff__set_fixed(kernel,
-                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles,
-                                tuff__batch_count(chain, chain->rank - 2), chain->operand_strides[0][0],
-                                chain->operand_strides[0][1], chain->operand_strides[1][0],
-                                chain->operand_strides[1][1]},
-                    10);
-    return define(kernel, tuff__operand_is_aligned(list, chain, 1, chain->rank - 2, chain->operand_strides[1][0]), true,
-                  tunables);
+                    (int64_t[]){problem.rows, problem.columns, inner, row_tiles, column_tiles, problem.batches,
+                                blocks.band, chain->operand_strides[0][0], chain->operand_strides[0][1],
+                                chain->operand_strides[1][0], chain->operand_strides[1][1]},
+                    11);
+    return define_blocks(list, kernel, &blocks, inner);
 }
 
 /* Makes the packed copies. */
@@ -231,7 +281,8 @@ static tuff_status choose_form(const launch_list *list, const fused_chain *chain
     bool suits = false;
     for (size_t i = 0; i < sizeof forms / sizeof *forms && !suits; ++i) {
         *form = forms[i];
-        if (forms[i]->family == TUFF_FAMILY_DEVICE || forms[i]->family == family)
+        if (forms[i]->family == TUFF_FAMILY_DEVICE || forms[i]->family == family ||
+            (forms[i]->is_default && family == TUFF_FAMILY_DEVICE))
             TRY(forms[i]->suits(list, chain, inner, &suits));
     }
     return TUFF_OK;

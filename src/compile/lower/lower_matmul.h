@@ -35,10 +35,14 @@ bool tuff__find_library_gemm(const launch_list *list, const fused_chain *chain, 
 /* Whether every vector of an operand starts at a multiple of four elements; buffers of ours do. */
 bool tuff__operand_is_aligned(const launch_list *list, const fused_chain *chain, int operand, int rank,
                               int64_t line_stride);
+/* The same of multiples of any number. */
+bool tuff__operand_is_aligned_to(const launch_list *list, const fused_chain *chain, int operand, int rank,
+                                 int64_t line_stride, int64_t elements);
 
 /* One kind of kernels of matmuls: the rows MATMUL of kernels.def, in the order in which they are tried. */
 typedef struct matmul_form {
     tuff_family family; /* that asks for it; TUFF_FAMILY_DEVICE: it is tried for all of them */
+    bool is_default;    /* tried where no family is asked for, too */
     /* Whether it computes this matmul. TUFF_E_UNSUPPORTED where its family was asked for and the device lacks what it
        needs. */
     tuff_status (*suits)(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits);

@@ -20,16 +20,22 @@ void tuff__define_plain_load(const fused_chain *chain, int operand, const char *
                    buffer);
 }
 
-bool tuff__operand_is_aligned(const launch_list *list, const fused_chain *chain, int operand, int rank,
-                              int64_t line_stride)
+bool tuff__operand_is_aligned_to(const launch_list *list, const fused_chain *chain, int operand, int rank,
+                                 int64_t line_stride, int64_t elements)
 {
     const memory_buffer *buffer = &list->buffers[chain->buffers[chain->operand_buffers[operand]].id];
     const int64_t start =
         chain->extra[operand].offset + (int64_t)(buffer->offset / tuff_dtype_size(buffer->dtype)) + buffer->parent_at;
-    bool aligned = start % 4 == 0 && line_stride % 4 == 0;
+    bool aligned = start % elements == 0 && line_stride % elements == 0;
     for (int i = 0; i < rank; ++i)
-        aligned &= chain->extra[operand].stride[i] % 4 == 0;
+        aligned &= chain->extra[operand].stride[i] % elements == 0;
     return aligned;
+}
+
+bool tuff__operand_is_aligned(const launch_list *list, const fused_chain *chain, int operand, int rank,
+                              int64_t line_stride)
+{
+    return tuff__operand_is_aligned_to(list, chain, operand, rank, line_stride, 4);
 }
 
 launch *tuff__matmul_launch(launch_list *list, const char *body, int index, fused_chain *chain, int64_t inner)

@@ -1,6 +1,8 @@
 /* Neighbouring parts of a concatenation that lie behind each other in one value, as the gradients of stacked tensors do
-   in a slab, are one part: a view of that value, and one copy at most. */
+   in a slab, or in one storage, as parameters do, are one part: a view of that value or of an array over the storage,
+   and one copy at most. */
 #include "compile/rewrite/simplify.h"
+#include "device/device.h"
 
 /* Where a slice lies in its source, if its elements are neighbours there: no axis behind the first long one is cut. */
 static bool is_block(const node *slice, int64_t *begin)
@@ -33,13 +35,29 @@ static slice_range range_of(tuff_tensor *x)
     }
 }
 
+/* Whether `next` begins where a range of arrays ends. A range of one array may begin behind the array's first element,
+   and ends with its last. */
+static bool is_behind(const slice_range *range, const slice_range *next)
+{
+    const node *first = range->of->node, *other = next->of->node;
+    if (next->of == range->of)
+        return next->begin == range->begin + range->count;
+    if (first->op != OP_ARRAY || other->op != OP_ARRAY || next->begin != 0)
+        return false;
+    const tuff_array *a = first->attributes.array, *b = other->attributes.array;
+    const int64_t end = range->begin + range->count, size = (int64_t)tuff_dtype_size(a->dtype);
+    return a->storage == b->storage && a->dtype == b->dtype && end >= tuff_shape_count(a->shape) &&
+           b->offset == a->offset + (uint64_t)(end * size) && end + next->count <= INT32_MAX / 8 &&
+           (uint64_t)((end + next->count) * size) <= tuff__device_info(a->device)->max_binding;
+}
+
 int tuff__slice_run(tuff_tensor *const *parts, int count, slice_range *out)
 {
     int taken = 1;
     *out = range_of(parts[0]);
     for (; taken < count; ++taken) {
         const slice_range next = range_of(parts[taken]);
-        if (next.of != out->of || next.begin != out->begin + out->count || next.count == 0)
+        if (next.count == 0 || !is_behind(out, &next))
             break;
         out->count += next.count;
     }

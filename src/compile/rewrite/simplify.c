@@ -157,10 +157,34 @@ static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *s
     return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
 }
 
+/* The first count elements from an array's beginning on, those of arrays behind it among them, as one array. */
+static tuff_tensor *stretch(tuff_graph *graph, const tuff_array *first, int64_t count)
+{
+    const tuff_shape shape = TUFF_SHAPE(count);
+    for (int i = 0; i < graph->node_count; ++i) {
+        const op_attributes *other = &graph->nodes[i]->attributes;
+        if (graph->nodes[i]->op == OP_ARRAY && other->options == ARRAY_OF_GRAPH &&
+            other->array->storage == first->storage && other->array->offset == first->offset &&
+            other->array->dtype == first->dtype && tuff_shape_equal(other->array->shape, shape))
+            return &graph->nodes[i]->outputs[0];
+    }
+    tuff_array *made = tuff__arena_alloc(&graph->arena, sizeof *made);
+    if (made == NULL)
+        return tuff__graph_out_of_memory(graph);
+    *made = *first;
+    made->shape = shape;
+    const op_attributes attributes = {.array = made, .options = ARRAY_OF_GRAPH};
+    return tuff__node_create(graph, OP_ARRAY, made->dtype, shape, NULL, 0, &attributes);
+}
+
 static tuff_tensor *view_of_range(tuff_graph *graph, const slice_range *found, tuff_shape shape)
 {
-    const int64_t all = tuff_shape_count(found->of->shape);
+    int64_t all = tuff_shape_count(found->of->shape);
     tuff_tensor *x = found->of;
+    if (found->begin + found->count > all) {
+        all = found->begin + found->count;
+        x = stretch(graph, x->node->attributes.array, all);
+    }
     if (found->count != all) {
         const op_attributes attributes = {.start = {found->begin}, .step = {1}};
         x = tuff__share_node(graph, OP_RESHAPE, x->dtype, TUFF_SHAPE(all), &x, 1, NULL);
@@ -232,9 +256,16 @@ static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inp
     return tuff__share_node(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);
 }
 
-/* Names and data of attributes move into the new graph's arena. */
+/* Names, data and arrays of the graph's own move into the new graph's arena. */
 static tuff_status own_attributes(tuff_graph *graph, op_attributes *attributes, const tuff_tensor *value)
 {
+    if (attributes->array != NULL && attributes->options == ARRAY_OF_GRAPH) {
+        tuff_array *copy = tuff__arena_alloc(&graph->arena, sizeof *copy);
+        if (copy == NULL)
+            return TUFF_E_OOM_HOST;
+        *copy = *attributes->array;
+        attributes->array = copy;
+    }
     if (attributes->name != NULL && (attributes->name = tuff__arena_strdup(&graph->arena, attributes->name)) == NULL)
         return TUFF_E_OOM_HOST;
     if (attributes->data == NULL)
@@ -268,7 +299,7 @@ static tuff_status rebuild_node(rebuild *self, const node *at)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < at->input_count; ++i)
         inputs[i] = self->map[at->inputs[i]->node->id];
-    if (at->op == OP_INPUT || at->op == OP_CONSTANT)
+    if (at->op == OP_INPUT || at->op == OP_CONSTANT || at->op == OP_ARRAY)
         TRY(own_attributes(graph, &copy.attributes, &at->outputs[0]));
     tuff__make_like(graph, at);
     tuff_tensor *made = self->only_live ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape,

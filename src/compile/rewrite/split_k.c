@@ -43,15 +43,40 @@ static inner_split split_by_limit(int64_t inner, int64_t limit)
     return (inner_split){tuff__divide_up(inner, terms), terms};
 }
 
+/* Columns that a group reads of a product of few rows: fewer where the terms of y lie side by side. */
+static int64_t columns_of_group(const tuff_tensor *y)
+{
+    const node *from = y->node;
+    const int last = y->shape.rank - 1;
+    return from->op == OP_PERMUTE && from->attributes.order[last] == last - 1 ? 4 : 32;
+}
+
+/* Of a product of few rows on a GPU, which takes as long as the reading of y: parts enough that all units read at once,
+   where there is more to read than another launch costs. */
+static int64_t count_for_reading(const rewriting *self, int64_t groups, int64_t columns, int64_t inner)
+{
+    enum { GROUPS_OF_UNIT = 4, MIN_TERMS_OF_PART = 256, MIN_ELEMENTS = 1 << 22 };
+    const int64_t units = tuff__cost_figures(&self->target).units;
+    if (self->target.is_cpu || columns * inner < MIN_ELEMENTS)
+        return 1;
+    for (int64_t split_k = 1; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS_OF_PART; ++split_k)
+        if (inner % split_k == 0 && groups * split_k >= GROUPS_OF_UNIT * units)
+            return split_k;
+    return 1;
+}
+
 /* The number of parts that takes least time; 1 where none is clearly better than the whole. */
 static int64_t best_count(const rewriting *self, const node *at)
 {
     const tuff_shape *shape = &at->outputs[0].shape, *x = &at->inputs[0]->shape;
     const int64_t rows = shape->extent[shape->rank - 2], columns = shape->extent[shape->rank - 1];
     const int64_t inner = x->extent[x->rank - 1];
-    if (rows < MIN_SIDE || columns < MIN_SIDE || shape->rank == TUFF_MAX_RANK)
+    if (rows < 1 || columns < MIN_SIDE || shape->rank == TUFF_MAX_RANK)
         return 1;
     const int64_t batches = tuff_shape_count(*shape) / (rows * columns);
+    if (rows < MIN_SIDE)
+        return count_for_reading(self, batches * tuff__divide_up(columns, columns_of_group(at->inputs[1])), columns,
+                                 inner);
     double least = 0.8 * tuff__cost_split_matmul(&self->target, batches, rows, columns, inner, 1);
     int64_t best = 1;
     for (int64_t split_k = 2; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS; ++split_k) {

@@ -55,6 +55,15 @@ double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, 
     return (double)tuff__divide_up(tiles, cost.units) * tile + (split_k > 1 ? cost.launch + sums : 0);
 }
 
+/* Groups fewer than there are units leave the others idle, of what they compute and of what they move. */
+double tuff__cost_seconds(const target *on, double operations, double bytes, uint64_t groups)
+{
+    const cost_figures cost = tuff__cost_figures(on);
+    const double share = groups > 0 ? min(1, (double)groups / (double)cost.units) : 1;
+    const double computing = operations / (cost.rate * (double)cost.units * share);
+    return cost.launch + max(computing, bytes / (cost.bandwidth * share));
+}
+
 int tuff__vector_registers(const target *on, int lanes)
 {
     const int own = (int)on->info->vector_width;

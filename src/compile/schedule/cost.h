@@ -24,6 +24,9 @@ cost_figures tuff__cost_figures(const target *on);
 double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, int64_t columns, int64_t inner,
                                int64_t split_k);
 
+/* Seconds of a kernel of so many groups that does so many operations and moves so many bytes. */
+double tuff__cost_seconds(const target *on, double operations, double bytes, uint64_t groups);
+
 /* Hardware registers that a vector of so many lanes takes: several, where the device's own vectors have fewer. */
 int tuff__vector_registers(const target *on, int lanes);
 /* Vector registers of a CPU core, by the lanes of its vectors. */

@@ -18,6 +18,10 @@ typedef struct kernel_policy {
 
 /* The value of a tunable; a CPU device that is asked for the local family gets a GPU's. */
 int tuff__tuned(const kernel_policy *policy, tunable name);
+/* The same where the task's shape, not the table, says what the default is. */
+int tuff__tuned_from(const kernel_policy *policy, tunable name, int by_default);
+/* The table's default for the device. */
+int tuff__tunable_of(const kernel_policy *policy, tunable name);
 /* The family of kernels and the library, by the options and the configuration. */
 tuff_family tuff__family(const kernel_policy *policy);
 tuff_matmul_library tuff__library(const kernel_policy *policy);

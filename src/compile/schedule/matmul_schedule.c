@@ -261,6 +261,18 @@ gemv_form tuff__gemv_form(const kernel_policy *policy, const tuff_graph *graph, 
     return rows < FEW_ROWS && y[1] == 1 && columns >= 2 * vec ? GEMV_SPANS : GEMV_NONE;
 }
 
+gemv_form tuff__gemv_local_form(const kernel_policy *policy, const fused_chain *chain, int64_t inner)
+{
+    enum { MIN_INNER = 128, MIN_COLUMNS = 16, MAX_ROWS_OF_DOTS = 4 }; /* four sums a row, of a lane */
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t *y = chain->operand_strides[1];
+    if (tuff__uses_registers(policy) || rows >= FEW_ROWS || inner < MIN_INNER || columns < MIN_COLUMNS)
+        return GEMV_NONE;
+    if (y[1] == 1)
+        return GEMV_SPANS;
+    return y[0] == 1 && rows <= MAX_ROWS_OF_DOTS && !tuff__is_produced(chain, 1) ? GEMV_DOTS : GEMV_NONE;
+}
+
 void tuff__choose_dots(const kernel_policy *policy, const fused_chain *chain, int64_t inner, int *tile_rows,
                        int *tile_columns)
 {
@@ -316,9 +328,12 @@ double tuff__operand_loads(const kernel_policy *policy, const tuff_graph *graph,
 {
     matmul_problem problem = tuff__matmul_problem(chain, inner);
     const int64_t across = operand == 0 ? problem.columns : problem.rows;
-    if (!tuff__uses_registers(policy))
-        return (double)tuff__divide_up(across, tuff__tuned(policy, operand == 0 ? TUNABLE_matmul_local_block_columns
-                                                                                : TUNABLE_matmul_local_block_rows));
+    if (tuff__gemv_local_form(policy, chain, inner) != GEMV_NONE)
+        return operand == 1 ? 1 : (double)tuff__divide_up(across, 4);
+    if (!tuff__uses_registers(policy)) {
+        const matmul_blocks blocks = tuff__choose_blocks(policy, &problem);
+        return (double)tuff__divide_up(across, operand == 0 ? blocks.columns : blocks.rows);
+    }
     const bool lanes = policy->target.items_are_lanes;
     const double gemv = lanes ? 0 : gemv_loads(policy, graph, chain, operand, inner);
     if (gemv > 0)

@@ -34,6 +34,16 @@ void tuff__choose_packing(const kernel_policy *policy, const tuff_graph *graph, 
                           matmul_problem *problem);
 matmul_tile tuff__choose_tile(const kernel_policy *policy, const matmul_problem *problem);
 
+/* Blocks in local memory, of the lanes of a group. */
+typedef struct matmul_blocks {
+    int rows, columns, step_k, buffers, thread_rows, thread_columns;
+    int band; /* blocks of rows that groups which run together belong to */
+} matmul_blocks;
+
+/* Bytes of local memory of a buffer. */
+uint32_t tuff__block_bytes(const matmul_blocks *blocks);
+matmul_blocks tuff__choose_blocks(const kernel_policy *policy, const matmul_problem *problem);
+
 /* Matmuls of few rows or few columns, on CPU devices whose items are scalar code: bound by the reading of the large
    operand, so that its layout decides which kernel streams it. */
 typedef enum gemv_form {
@@ -44,6 +54,8 @@ typedef enum gemv_form {
 
 gemv_form tuff__gemv_form(const kernel_policy *policy, const tuff_graph *graph, const fused_chain *chain,
                           int64_t inner);
+/* The same on GPUs, whose groups share the terms of few columns. */
+gemv_form tuff__gemv_local_form(const kernel_policy *policy, const fused_chain *chain, int64_t inner);
 /* The rows and columns of an item of inner products. */
 void tuff__choose_dots(const kernel_policy *policy, const fused_chain *chain, int64_t inner, int *tile_rows,
                        int *tile_columns);

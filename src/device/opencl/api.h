@@ -9,6 +9,7 @@
 #include <CL/cl.h>
 
 #include "device/driver.h"
+#include "device/submit/pace.h"
 
 /* Every call of OpenCL 1.2 that the driver makes. */
 #define OPENCL_CALLS(X)               \
@@ -110,6 +111,7 @@ typedef struct pending {
     cl_event event;
     void *block;
     size_t size;
+    pace_mark mark; /* of the steps that it is the end of */
 } pending;
 
 #define PENDING_COUNT 256
@@ -147,12 +149,17 @@ struct driver_device {
     size_t staged_size;                 /* bytes of the blocks in it */
     staged_block spares[PENDING_COUNT]; /* that the device has read, for writes of the same size */
     int spare_count;
-    size_t spare_size; /* bytes of them */
-    uint64_t timeout;  /* of waits, as tuff__cl_timeout; 0: that */
+    size_t spare_size;         /* bytes of them */
+    uint64_t timeout;          /* of waits, as tuff__cl_timeout; 0: that */
+    cl_ulong plain_allocation; /* bytes of the largest buffer without special flags */
+    bool has_larger_buffers;   /* with them: Intel's GPUs */
+    bool hung;                 /* a wait ended without progress, and nothing was seen to end since */
+    pace pace;
 };
 
 struct driver_buffer {
     cl_mem memory;
+    bool is_large; /* kernels that use it are built for that */
 };
 
 struct driver_program {
@@ -161,6 +168,10 @@ struct driver_program {
     int buffer_count, word_count;
     uint32_t local_size;
     uint64_t spilled; /* as spilled_bytes answers */
+    pace_scale scale;
+    char *text; /* of one that may be needed again, for larger buffers; else NULL */
+    bool many_registers;
+    cl_program large; /* the same, built for them; NULL until it is needed */
 };
 
 /* The most groups that a launch of the devices opened from now on has; 0: the device's own limit. Tests set it to force
@@ -181,12 +192,29 @@ const char *tuff__cl_build_options(driver_device *device);
 tuff_status tuff__cl_describe_device(cl_platform_id platform, cl_device_id id, tuff_device_info *info);
 /* Fills in what needs no context: identity and limits. */
 tuff_status tuff__cl_prepare(driver_device *device);
+tuff_status tuff__cl_device_value(cl_device_id id, cl_device_info parameter, void *out, size_t size);
+/* The text is cut at the buffer's size. */
+tuff_status tuff__cl_device_text(cl_device_id id, cl_device_info parameter, char *out, size_t size);
+
+/* vendors.c */
+bool tuff__cl_has_extension(const char *extensions, const char *name);
+/* Answers NULL, with an error, where they cannot be read; the caller frees. */
+char *tuff__cl_read_extensions(cl_device_id id);
+/* Fills in what the extensions and the profile say that kernels can do; may correct the class. */
+tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info);
+/* Whether buffers may be larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE, where they and the programs that use them are made
+   for that. */
+bool tuff__cl_has_larger_buffers(cl_device_id id);
+/* Fills in build options and limits; after the identity. */
+tuff_status tuff__cl_prepare_vendor(driver_device *device);
 
 /* wrap.c */
 tuff_status tuff__cl_wrap(const void *handles, tuff_device_info *info, driver_device **device);
-tuff_status tuff__cl_buffer_import(driver_device *device, void *handle, uint64_t *size, driver_buffer **buffer);
+tuff_status tuff__cl_buffer_import(driver_device *device, const void *handle, uint64_t *size, driver_buffer **buffer);
 void tuff__cl_unwrap(driver_device *device, void *handles);
-void tuff__cl_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle);
+void tuff__cl_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle);
+tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *signal);
+tuff_status tuff__cl_enqueue_signal(driver_device *device, driver_signal *signal);
 
 /* buffer.c */
 tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **buffer);
@@ -213,6 +241,8 @@ tuff_status tuff__cl_staging_poll(driver_device *device, driver_staging *staging
 tuff_status tuff__cl_program_create(driver_device *device, const program_request *request, blob cached, blob *made,
                                     driver_program **program);
 void tuff__cl_program_destroy(driver_device *device, driver_program *program);
+/* The program as built for buffers of more than 4 GiB; belongs to it. */
+tuff_status tuff__cl_program_for_large(driver_device *device, driver_program *program, cl_program *out);
 bool tuff__cl_is_binary_costly(driver_device *device);
 tuff_status tuff__cl_program_bytes(driver_device *device, driver_program *program, blob *made);
 tuff_status tuff__cl_spilled_bytes(driver_device *device, driver_program *program, uint64_t *out);
@@ -256,7 +286,15 @@ void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t s
 /* *done where the event is complete; an event that ended in an error is done and fails. */
 tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state);
 /* Waits, within bounds, for one event that need not be in the ring. */
-tuff_status tuff__cl_wait_event(const driver_device *device, cl_event event);
+tuff_status tuff__cl_wait_event(driver_device *device, cl_event event);
+/* The last event of the ring is the end of steps of a recording; the shares are looked at until it is complete, or
+   tuff__cl_unmark is called. */
+void tuff__cl_mark(driver_device *device, pace_mark mark, bool is_idle);
+void tuff__cl_unmark(driver_device *device, const pace_share *first, int count);
+/* As the driver's is_lost. */
+bool tuff__cl_is_lost(driver_device *device);
+/* Removes what is complete, without waiting; whether everything is. */
+bool tuff__cl_is_idle(driver_device *device);
 /* Gives up all tracking. */
 void tuff__cl_forget(driver_device *device);
 

@@ -6,6 +6,8 @@
 
 /* Writes up to this size are staged: copied on the host and left to the queue. Larger ones wait for the queue. */
 #define STAGED_SIZE ((size_t)1 << 20)
+/* Of Intel's GPUs: a buffer above CL_DEVICE_MAX_MEM_ALLOC_SIZE (compute-runtime, ALLOCATIONS_GREATER_THAN_4GB.md). */
+#define ALLOW_UNRESTRICTED_SIZE_INTEL ((cl_mem_flags)1 << 23)
 /* Bytes that may be staged at a time. */
 #define STAGED_LIMIT ((size_t)32 << 20)
 #define SPARE_LIMIT ((size_t)8 << 20) /* bytes of blocks that wait for another write */
@@ -26,9 +28,11 @@ tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_
     driver_buffer *buffer = tuff__calloc(1, sizeof *buffer);
     if (!buffer)
         return TUFF_E_OOM_HOST;
+    buffer->is_large = device->has_larger_buffers && size > device->plain_allocation;
     buffer->memory = tuff__cl_create_huge(device, (size_t)size);
+    const cl_mem_flags flags = CL_MEM_READ_WRITE | (buffer->is_large ? ALLOW_UNRESTRICTED_SIZE_INTEL : 0u);
     if (buffer->memory == NULL)
-        buffer->memory = tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE, (size_t)size, NULL, &error);
+        buffer->memory = tuff__cl.CreateBuffer(device->context, flags, (size_t)size, NULL, &error);
     tuff_status status = TUFF_OK;
     if (error != CL_SUCCESS || !buffer->memory)
         status = tuff__cl_fail(error, "clCreateBuffer");
@@ -42,11 +46,11 @@ tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_
     return TUFF_OK;
 }
 
-/* OpenCL keeps the memory until the commands that use it have run. */
+/* OpenCL keeps the memory until the commands that use it have run. Intel's driver waits for them in here: where the
+   device hangs, the memory is left to it. */
 void tuff__cl_buffer_destroy(driver_device *device, driver_buffer *buffer)
 {
-    (void)device;
-    if (buffer->memory)
+    if (buffer->memory && !device->hung)
         tuff__cl.ReleaseMemObject(buffer->memory);
     tuff__free(buffer);
 }

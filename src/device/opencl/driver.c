@@ -36,6 +36,7 @@ const driver tuff__driver_opencl = {
     .recording_destroy = tuff__cl_recording_destroy,
     .submit = tuff__cl_submit,
     .refused_dispatch = tuff__cl_refused_dispatch,
+    .is_lost = tuff__cl_is_lost,
     .wait = tuff__cl_wait,
     .set_timeout = set_timeout,
     .timestamps = tuff__cl_timestamps,
@@ -44,5 +45,7 @@ const driver tuff__driver_opencl = {
     .buffer_import = tuff__cl_buffer_import,
     .unwrap = tuff__cl_unwrap,
     .buffer_unwrap = tuff__cl_buffer_unwrap,
+    .enqueue_wait = tuff__cl_enqueue_wait,
+    .enqueue_signal = tuff__cl_enqueue_signal,
     .library_absence = tuff__cl_library_absence,
 };

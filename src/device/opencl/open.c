@@ -5,15 +5,7 @@
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
-enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
-
-/* Queries of vendors' extensions that tell the width of a subgroup. */
-enum {
-    WARP_SIZE_NV = 0x4000,
-    WAVEFRONT_WIDTH_AMD = 0x4043,
-    SUBGROUP_SIZES_INTEL = 0x4108,
-    SPILL_MEM_SIZE_INTEL = 0x4109
-};
+enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_INTEL = 0x8086 };
 
 typedef struct listed_device {
     cl_platform_id platform;
@@ -26,14 +18,14 @@ static int device_count;
 
 cl_ulong tuff__cl_group_limit;
 
-static tuff_status device_value(cl_device_id id, cl_device_info parameter, void *out, size_t size)
+tuff_status tuff__cl_device_value(cl_device_id id, cl_device_info parameter, void *out, size_t size)
 {
     CL_TRY(GetDeviceInfo, (id, parameter, size, out, NULL));
     return TUFF_OK;
 }
 
 /* The text is cut at the buffer's size, which some drivers refuse to do themselves. */
-static tuff_status device_text(cl_device_id id, cl_device_info parameter, char *out, size_t size)
+tuff_status tuff__cl_device_text(cl_device_id id, cl_device_info parameter, char *out, size_t size)
 {
     size_t needed = 0;
     CL_TRY(GetDeviceInfo, (id, parameter, 0, NULL, &needed));
@@ -67,10 +59,10 @@ static bool is_usable(cl_device_id id)
     cl_bool available = CL_FALSE, compiler = CL_FALSE, little_endian = CL_FALSE;
     char version[256] = "";
     int major = 0, minor = 0;
-    if (device_value(id, CL_DEVICE_AVAILABLE, &available, sizeof available) != TUFF_OK ||
-        device_value(id, CL_DEVICE_COMPILER_AVAILABLE, &compiler, sizeof compiler) != TUFF_OK ||
-        device_value(id, CL_DEVICE_ENDIAN_LITTLE, &little_endian, sizeof little_endian) != TUFF_OK ||
-        device_value(id, CL_DEVICE_VERSION, version, sizeof version - 1) != TUFF_OK)
+    if (tuff__cl_device_value(id, CL_DEVICE_AVAILABLE, &available, sizeof available) != TUFF_OK ||
+        tuff__cl_device_value(id, CL_DEVICE_COMPILER_AVAILABLE, &compiler, sizeof compiler) != TUFF_OK ||
+        tuff__cl_device_value(id, CL_DEVICE_ENDIAN_LITTLE, &little_endian, sizeof little_endian) != TUFF_OK ||
+        tuff__cl_device_value(id, CL_DEVICE_VERSION, version, sizeof version - 1) != TUFF_OK)
         return false;
     bool parsed = sscanf(version, "OpenCL %d.%d", &major, &minor) == 2;
     return available && compiler && little_endian && parsed && (major > 1 || (major == 1 && minor >= 2));
@@ -115,115 +107,9 @@ static tuff_device_class class_of(cl_device_type type, bool unified)
     return type & CL_DEVICE_TYPE_CPU ? TUFF_DEVICE_CPU : TUFF_DEVICE_OTHER;
 }
 
-static bool has_extension(const char *extensions, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = strstr(extensions, name); at; at = strstr(at + 1, name))
-        if ((at == extensions || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0))
-            return true;
-    return false;
-}
-
 static uint32_t clamp_u32(uint64_t value)
 {
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
-}
-
-/* The widths that Intel's compiler can be told to use; zeros where there are no such or no more. */
-static void list_subgroup_sizes(cl_device_id id, const char *extensions, size_t sizes[SUBGROUP_SIZES])
-{
-    memset(sizes, 0, SUBGROUP_SIZES * sizeof *sizes);
-    if (has_extension(extensions, "cl_intel_required_subgroup_size") &&
-        tuff__cl.GetDeviceInfo(id, SUBGROUP_SIZES_INTEL, SUBGROUP_SIZES * sizeof *sizes, sizes, NULL) != CL_SUCCESS)
-        memset(sizes, 0, SUBGROUP_SIZES * sizeof *sizes);
-}
-
-/* The width that a vendor's query names; Intel's lists several, of which the largest is meant. */
-static uint32_t subgroup_size(cl_device_id id, const char *extensions)
-{
-    cl_uint width = 0;
-    size_t sizes[SUBGROUP_SIZES], largest = 0;
-    if (has_extension(extensions, "cl_nv_device_attribute_query") &&
-        tuff__cl.GetDeviceInfo(id, WARP_SIZE_NV, sizeof width, &width, NULL) == CL_SUCCESS)
-        return width;
-    if (has_extension(extensions, "cl_amd_device_attribute_query") &&
-        tuff__cl.GetDeviceInfo(id, WAVEFRONT_WIDTH_AMD, sizeof width, &width, NULL) == CL_SUCCESS)
-        return width;
-    list_subgroup_sizes(id, extensions, sizes);
-    for (int i = 0; i < SUBGROUP_SIZES; i++)
-        largest = sizes[i] > largest ? sizes[i] : largest;
-    return clamp_u32(largest);
-}
-
-/* Answers NULL, with an error, where they cannot be read; the caller frees. */
-static char *read_extensions(cl_device_id id)
-{
-    size_t needed = 0;
-    const cl_int error = tuff__cl.GetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &needed);
-    if (error != CL_SUCCESS) {
-        tuff__cl_fail(error, "clGetDeviceInfo");
-        return NULL;
-    }
-    char *extensions = tuff__calloc(needed + 1, 1);
-    if (extensions && device_text(id, CL_DEVICE_EXTENSIONS, extensions, needed + 1) != TUFF_OK) {
-        tuff__free(extensions);
-        return NULL;
-    }
-    return extensions;
-}
-
-/* What of a kernel is the memory that takes what its registers do not. On a CPU all private memory is that, on purpose,
-   and lies in the caches. Intel's GPUs tell spills apart (cl_intel_required_subgroup_size); that of others is what an
-   item uses of private memory, which their compilers avoid where registers do. */
-static cl_kernel_work_group_info find_spill_query(cl_device_type type, const char *extensions)
-{
-    if (type & CL_DEVICE_TYPE_CPU)
-        return 0;
-    return has_extension(extensions, "cl_intel_required_subgroup_size") ? SPILL_MEM_SIZE_INTEL
-                                                                        : CL_KERNEL_PRIVATE_MEM_SIZE;
-}
-
-/* No option that lets the compiler change results: none of the fast-math family, ever. The narrowest subgroup, where a
-   GPU's can be chosen, leaves a lane the most registers: what cl/prelude.cl gives to kernels that keep many sums. */
-static tuff_status fill_build_options(driver_device *device)
-{
-    size_t *sizes = device->subgroup_sizes, least = 0;
-    cl_device_type type = 0;
-    TRY(device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
-    char *extensions = read_extensions(device->id);
-    if (!extensions)
-        return tuff_last_status();
-    list_subgroup_sizes(device->id, extensions, sizes);
-    device->spill_query = find_spill_query(type, extensions);
-    tuff__free(extensions);
-    for (int i = 0; i < SUBGROUP_SIZES; i++)
-        if (sizes[i] > 0 && (least == 0 || sizes[i] < least))
-            least = sizes[i];
-    int length = snprintf(device->build_options, sizeof device->build_options, "-cl-std=CL1.2");
-    if (least > 0 && (type & CL_DEVICE_TYPE_GPU))
-        snprintf(device->build_options + length, sizeof device->build_options - (size_t)length,
-                 " -DNARROWEST_SUBGROUP=%zu", least);
-    /* Oclgrind takes the wrong side of selects between vectors of conditions, which optimisation makes. */
-    else if (strstr(device->identity, "Oclgrind"))
-        snprintf(device->build_options + length, sizeof device->build_options - (size_t)length, " -cl-opt-disable");
-    return TUFF_OK;
-}
-
-/* What the extensions and the profile say that kernels can do. Stores of single bytes are core since OpenCL 1.1. */
-static tuff_status describe_features(cl_device_id id, tuff_device_info *info)
-{
-    char profile[32] = "";
-    TRY(device_text(id, CL_DEVICE_PROFILE, profile, sizeof profile));
-    char *extensions = read_extensions(id);
-    if (!extensions)
-        return tuff_last_status();
-    info->narrow_storage = true;
-    info->half_arithmetic = has_extension(extensions, "cl_khr_fp16");
-    info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || has_extension(extensions, "cles_khr_int64");
-    info->subgroup_size = subgroup_size(id, extensions);
-    info->subgroup_shuffle = info->subgroup_size > 0 && has_extension(extensions, "cl_khr_subgroup_shuffle");
-    tuff__free(extensions);
-    return TUFF_OK;
 }
 
 static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
@@ -231,16 +117,17 @@ static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
     cl_ulong memory = 0, allocation = 0, local = 0;
     cl_uint units = 0, alignment_bits = 0, lanes = 0;
     size_t group = 0, parameters = 0;
-    TRY(device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, &memory, sizeof memory));
-    TRY(device_value(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &allocation, sizeof allocation));
-    TRY(device_value(id, CL_DEVICE_LOCAL_MEM_SIZE, &local, sizeof local));
-    TRY(device_value(id, CL_DEVICE_MAX_COMPUTE_UNITS, &units, sizeof units));
-    TRY(device_value(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, &alignment_bits, sizeof alignment_bits));
-    TRY(device_value(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, &group, sizeof group));
-    TRY(device_value(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, &lanes, sizeof lanes));
-    TRY(device_value(id, CL_DEVICE_MAX_PARAMETER_SIZE, &parameters, sizeof parameters));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, &memory, sizeof memory));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &allocation, sizeof allocation));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_LOCAL_MEM_SIZE, &local, sizeof local));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_MAX_COMPUTE_UNITS, &units, sizeof units));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, &alignment_bits, sizeof alignment_bits));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, &group, sizeof group));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, &lanes, sizeof lanes));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_MAX_PARAMETER_SIZE, &parameters, sizeof parameters));
     info->memory_size = memory;
-    info->max_allocation = info->max_binding = allocation;
+    info->max_allocation = info->max_binding =
+        tuff__cl_has_larger_buffers(id) && memory > allocation ? memory : allocation;
     info->local_memory_size = clamp_u32(local);
     info->compute_units = units;
     info->vector_width = lanes;
@@ -266,7 +153,7 @@ static tuff_status describe_driver(cl_platform_id platform_id, cl_device_id id, 
     char platform[128] = "", words[256] = "", version[64] = "";
     TRY(platform_text(platform_id, CL_PLATFORM_NAME, platform, sizeof platform));
     TRY(platform_text(platform_id, CL_PLATFORM_VERSION, words, sizeof words));
-    TRY(device_text(id, CL_DRIVER_VERSION, version, sizeof version));
+    TRY(tuff__cl_device_text(id, CL_DRIVER_VERSION, version, sizeof version));
     const char *vendor = words + number_end(words);
     vendor += strspn(vendor, " ");
     int length = (int)strcspn(vendor, " ");
@@ -284,17 +171,17 @@ tuff_status tuff__cl_describe_device(cl_platform_id platform, cl_device_id id, t
     cl_device_type type = 0;
     cl_bool unified = CL_FALSE;
     cl_uint vendor = 0;
-    TRY(device_text(id, CL_DEVICE_NAME, info->name, sizeof info->name));
+    TRY(tuff__cl_device_text(id, CL_DEVICE_NAME, info->name, sizeof info->name));
     TRY(describe_driver(platform, id, info));
-    TRY(device_text(id, CL_DEVICE_VERSION, version, sizeof version));
-    TRY(device_value(id, CL_DEVICE_TYPE, &type, sizeof type));
-    TRY(device_value(id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
-    TRY(device_value(id, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof unified));
+    TRY(tuff__cl_device_text(id, CL_DEVICE_VERSION, version, sizeof version));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_TYPE, &type, sizeof type));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof unified));
     snprintf(info->api, sizeof info->api, "%.*s", (int)number_end(version), version);
     info->device_class = class_of(type, unified);
     info->vendor_id = vendor;
     TRY(describe_limits(id, info));
-    return describe_features(id, info);
+    return tuff__cl_describe_vendor(id, info);
 }
 
 tuff_status tuff__cl_describe(int index, tuff_device_info *info)
@@ -311,12 +198,12 @@ static tuff_status fill_identity(driver_device *device)
     cl_uint vendor = 0, bits = 0;
     cl_device_type type = 0;
     TRY(platform_text(device->platform, CL_PLATFORM_VERSION, platform, sizeof platform));
-    TRY(device_text(device->id, CL_DEVICE_NAME, name, sizeof name));
-    TRY(device_text(device->id, CL_DEVICE_VERSION, version, sizeof version));
-    TRY(device_text(device->id, CL_DRIVER_VERSION, driver_version, sizeof driver_version));
-    TRY(device_value(device->id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
-    TRY(device_value(device->id, CL_DEVICE_ADDRESS_BITS, &bits, sizeof bits));
-    TRY(device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
+    TRY(tuff__cl_device_text(device->id, CL_DEVICE_NAME, name, sizeof name));
+    TRY(tuff__cl_device_text(device->id, CL_DEVICE_VERSION, version, sizeof version));
+    TRY(tuff__cl_device_text(device->id, CL_DRIVER_VERSION, driver_version, sizeof driver_version));
+    TRY(tuff__cl_device_value(device->id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
+    TRY(tuff__cl_device_value(device->id, CL_DEVICE_ADDRESS_BITS, &bits, sizeof bits));
+    TRY(tuff__cl_device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
     device->is_pocl = strstr(platform, "PoCL") || strstr(platform, "pocl");
     device->builds_in_turn = device->is_pocl || !(type & CL_DEVICE_TYPE_GPU);
     device->wants_thread = (type & CL_DEVICE_TYPE_CPU) && vendor == VENDOR_INTEL && !device->is_pocl;
@@ -326,25 +213,10 @@ static tuff_status fill_identity(driver_device *device)
     return TUFF_OK;
 }
 
-/* Intel's and Qualcomm's GPUs take 65,535 groups a launch; global sizes elsewhere may be short of 32 bits. */
-static tuff_status fill_group_limit(driver_device *device)
-{
-    cl_device_type type = 0;
-    cl_uint vendor = 0;
-    TRY(device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
-    TRY(device_value(device->id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
-    bool unlimited = !(type & CL_DEVICE_TYPE_GPU) || vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
-    device->group_limit = unlimited ? 1u << 20 : 65535;
-    if (tuff__cl_group_limit > 0)
-        device->group_limit = tuff__cl_group_limit;
-    return TUFF_OK;
-}
-
 tuff_status tuff__cl_prepare(driver_device *device)
 {
     TRY(fill_identity(device));
-    TRY(fill_build_options(device));
-    return fill_group_limit(device);
+    return tuff__cl_prepare_vendor(device);
 }
 
 static tuff_status fill_device(driver_device *device)
@@ -364,8 +236,15 @@ static tuff_status fill_device(driver_device *device)
 void tuff__cl_close(driver_device *device)
 {
     /* A wait that fails is tried once more: the blocks that are then still in use can never be freed. */
-    if (device->pending_count > 0 && tuff__cl_wait(device) != TUFF_OK && device->pending_count > 0)
-        (void)tuff__cl_wait(device);
+    for (int i = 0; i < 2 && device->pending_count > 0 && !device->hung; i++)
+        if (tuff__cl_wait(device) == TUFF_OK)
+            break;
+    if (device->hung && !tuff__cl_is_idle(device)) {
+        /* Releasing the queue could wait for ever: it stays, with what it uses. */
+        tuff__cl_take_back(device);
+        tuff__free(device);
+        return;
+    }
     tuff__cl_take_back(device);
     tuff__cl_forget(device);
     tuff__cl_free_blocks(device);

@@ -133,11 +133,15 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
                         (unsigned long)request->subgroup_size);
 }
 
-static cl_int build(const driver_device *device, cl_program program)
+static cl_int build(const driver_device *device, cl_program program, bool many_registers, const char *further)
 {
+    char options[sizeof device->build_options + 96];
+    const bool chooses = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP"); /* on Intel's GPUs */
+    snprintf(options, sizeof options, "%s%s%s", device->build_options, chooses ? " -cl-intel-256-GRF-per-thread" : "",
+             further);
     if (device->builds_in_turn)
         tuff__lock(&compiler);
-    const cl_int error = tuff__cl.BuildProgram(program, 1, &device->id, device->build_options, NULL, NULL);
+    const cl_int error = tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
     if (device->builds_in_turn)
         tuff__unlock(&compiler);
     return error;
@@ -151,7 +155,7 @@ static tuff_status fill_program(driver_device *device, const program_request *re
         TRY(create_from_binary(device, cached, &program->program));
     else
         TRY(create_from_text(device, request->text, &program->program));
-    const cl_int error = build(device, program->program);
+    const cl_int error = build(device, program->program, request->many_registers, "");
     if (error != CL_SUCCESS)
         return build_failure(device, program->program, error, request->name);
     TRY(check_kernel(device, program));
@@ -170,7 +174,10 @@ tuff_status tuff__cl_program_create(driver_device *device, const program_request
     program->word_count = request->word_count;
     program->local_size = request->local_size;
     program->name = tuff__strdup(request->name);
-    tuff_status status = program->name ? fill_program(device, request, cached, made, program) : TUFF_E_OOM_HOST;
+    program->many_registers = request->many_registers;
+    program->text = device->has_larger_buffers ? tuff__strdup(request->text) : NULL;
+    const bool is_complete = program->name && (program->text || !device->has_larger_buffers);
+    tuff_status status = is_complete ? fill_program(device, request, cached, made, program) : TUFF_E_OOM_HOST;
     if (status != TUFF_OK) {
         tuff__cl_program_destroy(device, program);
         return status;
@@ -202,11 +209,32 @@ tuff_status tuff__cl_spilled_bytes(driver_device *device, driver_program *progra
     return TUFF_OK;
 }
 
+/* Addresses beyond 4 GiB make a kernel slower on Intel's GPUs, so that only those get them that need them. */
+tuff_status tuff__cl_program_for_large(driver_device *device, driver_program *program, cl_program *out)
+{
+    if (!program->large) {
+        cl_program made = NULL;
+        TRY(create_from_text(device, program->text, &made));
+        const cl_int error =
+            build(device, made, program->many_registers, " -cl-intel-greater-than-4GB-buffer-required");
+        if (error != CL_SUCCESS) {
+            const tuff_status status = build_failure(device, made, error, program->name);
+            tuff__cl.ReleaseProgram(made);
+            return status;
+        }
+        program->large = made;
+    }
+    *out = program->large;
+    return TUFF_OK;
+}
+
 void tuff__cl_program_destroy(driver_device *device, driver_program *program)
 {
-    (void)device;
-    if (program->program)
+    if (program->program && !device->hung)
         tuff__cl.ReleaseProgram(program->program);
+    if (program->large && !device->hung)
+        tuff__cl.ReleaseProgram(program->large);
+    tuff__free(program->text);
     tuff__free(program->name);
     tuff__free(program);
 }

@@ -12,6 +12,8 @@ typedef struct step {
     int command; /* index of the command it belongs to */
     cl_kernel kernel;
     size_t global_size, local_size;
+    cl_uint base, base_index; /* of the first group; the kernel's argument that has it, 0: none has */
+    bool is_moved;            /* the argument has another value from an earlier submission */
     cl_mem source, destination;
     size_t source_offset, destination_offset, size;
     command *product;       /* owned */
@@ -21,6 +23,8 @@ typedef struct step {
 struct driver_recording {
     step *steps;
     int count, capacity;
+    pace_share *shares; /* one a step, for predictions */
+    int share_capacity;
     int command_count;
     int refused; /* the dispatch that the last submission ended at; -1: none */
     bool timed;
@@ -43,46 +47,81 @@ static tuff_status set_arguments(cl_kernel kernel, const command *work, cl_uint 
     return TUFF_OK;
 }
 
-static step *add_step(driver_recording *record, command_kind kind, int command_index)
+static step *add_step(driver_recording *record, command_kind kind, int command_index, pace_share share)
 {
-    if (!GROW(record->steps, record->count, record->capacity))
+    if (!GROW(record->shares, record->count, record->share_capacity) ||
+        !GROW(record->steps, record->count, record->capacity))
         return NULL;
+    record->shares[record->count] = share;
     step *part = &record->steps[record->count++];
     *part = (struct step){.kind = kind, .command = command_index};
     return part;
 }
 
-static tuff_status add_launch(driver_recording *record, const command *work, int index, uint64_t base, uint64_t groups)
+/* The program for the buffers that the command has. */
+static tuff_status program_for(driver_device *device, const command *work, cl_program *out)
+{
+    *out = work->program->program;
+    for (int i = 0; i < work->binding_count; i++)
+        if (work->bindings[i].buffer->is_large)
+            return tuff__cl_program_for_large(device, work->program, out);
+    return TUFF_OK;
+}
+
+static pace_share share_of(const command *work, uint64_t groups)
+{
+    return (pace_share){&work->program->scale, work->seconds * (double)groups / (double)work->group_count};
+}
+
+static tuff_status add_launch(driver_device *device, driver_recording *record, const command *work, int index,
+                              uint64_t base, uint64_t groups)
 {
     cl_int error = CL_SUCCESS;
+    cl_program from = NULL;
     const driver_program *program = work->program;
-    step *part = add_step(record, COMMAND_DISPATCH, index);
+    step *part = add_step(record, COMMAND_DISPATCH, index, share_of(work, groups));
     if (!part)
         return TUFF_E_OOM_HOST;
+    TRY(program_for(device, work, &from));
     part->local_size = program->local_size;
     part->global_size = (size_t)groups * program->local_size;
-    part->kernel = tuff__cl.CreateKernel(program->program, program->name, &error);
+    part->base = (cl_uint)base;
+    part->base_index = work->word_count > 0 ? (cl_uint)(work->binding_count + work->word_count - 1) : 0;
+    part->kernel = tuff__cl.CreateKernel(from, program->name, &error);
     if (error != CL_SUCCESS || !part->kernel)
         return tuff__cl_fail(error, "clCreateKernel");
     return set_arguments(part->kernel, work, (cl_uint)base);
 }
 
+/* Groups of one launch: the items are counted in 32 bits, which is what small devices have. Timed commands are split by
+   time when they are recorded, since each launch has an event of its own; others when they are submitted. */
+static uint64_t launch_limit(const driver_device *device, const driver_recording *record, const command *work)
+{
+    const uint64_t items_limit = UINT32_MAX / work->program->local_size;
+    uint64_t limit = device->group_limit < items_limit ? device->group_limit : items_limit;
+    if (record->timed && work->word_count > 0) {
+        const pace_share share = share_of(work, work->group_count);
+        const uint64_t parts = tuff__pace_parts(&device->pace, &share, work->group_count);
+        const uint64_t groups = (work->group_count + parts - 1) / parts;
+        limit = groups < limit ? groups : limit;
+    }
+    return limit;
+}
+
 /* One launch, or several with rising bases where a launch cannot have so many groups. */
-static tuff_status add_dispatch(const driver_device *device, driver_recording *record, const command *work, int index)
+static tuff_status add_dispatch(driver_device *device, driver_recording *record, const command *work, int index)
 {
     const driver_program *program = work->program;
     if (work->binding_count != program->buffer_count || work->word_count != program->word_count)
         return FAIL(TUFF_E_USAGE, "kernel %s takes %d buffers and %d words, not %d and %d", program->name,
                     program->buffer_count, program->word_count, work->binding_count, work->word_count);
-    /* The items of a launch are counted in 32 bits, which is what small devices have. */
-    uint64_t items_limit = UINT32_MAX / program->local_size;
-    uint64_t limit = device->group_limit < items_limit ? device->group_limit : items_limit;
+    const uint64_t limit = launch_limit(device, record, work);
     if (work->group_count > limit && work->word_count == 0)
         return FAIL(TUFF_E_LIMIT, "kernel %s: %llu groups need a split, for which it has no word", program->name,
                     (unsigned long long)work->group_count);
     for (uint64_t base = 0; base < work->group_count; base += limit) {
         uint64_t left = work->group_count - base;
-        TRY(add_launch(record, work, index, base, left < limit ? left : limit));
+        TRY(add_launch(device, record, work, index, base, left < limit ? left : limit));
     }
     return TUFF_OK;
 }
@@ -91,7 +130,7 @@ static tuff_status add_transfer(driver_recording *record, const command *work, i
 {
     const buffer_binding *source = &work->bindings[0];
     const buffer_binding *destination = &work->bindings[work->binding_count - 1];
-    step *part = add_step(record, work->kind, index);
+    step *part = add_step(record, work->kind, index, (pace_share){NULL, work->seconds});
     if (!part)
         return TUFF_E_OOM_HOST;
     part->source = source->buffer->memory;
@@ -104,7 +143,7 @@ static tuff_status add_transfer(driver_recording *record, const command *work, i
 
 static tuff_status add_product(driver_device *device, driver_recording *record, const command *work, int index)
 {
-    step *part = add_step(record, COMMAND_PRODUCT, index);
+    step *part = add_step(record, COMMAND_PRODUCT, index, (pace_share){NULL, work->seconds});
     if (!part || !(part->product = tuff__alloc(sizeof *part->product)))
         return TUFF_E_OOM_HOST;
     *part->product = *work;
@@ -151,16 +190,19 @@ static void release_events(driver_recording *record)
     }
 }
 
-/* OpenCL keeps kernels until the launches that use them have run. */
+/* OpenCL keeps kernels until the launches that use them have run; a driver whose device hangs may not come back from a
+   release. */
 void tuff__cl_recording_destroy(driver_device *device, driver_recording *record)
 {
-    (void)device;
-    release_events(record);
+    tuff__cl_unmark(device, record->shares, record->count);
+    if (!device->hung)
+        release_events(record);
     for (int i = 0; i < record->count; i++) {
-        if (record->steps[i].kernel)
+        if (record->steps[i].kernel && !device->hung)
             tuff__cl.ReleaseKernel(record->steps[i].kernel);
         tuff__free(record->steps[i].product);
     }
+    tuff__free(record->shares);
     tuff__free(record->steps);
     tuff__free(record);
 }
@@ -195,21 +237,104 @@ static tuff_status note_refusal(driver_recording *record, const step *part, tuff
     return why;
 }
 
+/* Steps that were enqueued since the last sign. */
+typedef struct stretch {
+    int first;
+    double seconds; /* as predicted */
+    bool is_idle;   /* the queue was when the first of them came */
+} stretch;
+
+static double predict(const driver_device *device, const driver_recording *record, int index)
+{
+    return tuff__pace_predict(&device->pace, &record->shares[index]);
+}
+
+/* Whether a step is the last of a stretch: signs of progress come often enough, and no stretch takes too long. */
+static bool ends_stretch(const driver_device *device, const driver_recording *record, const stretch *run, int index)
+{
+    if (index % STEPS_A_SIGN == STEPS_A_SIGN - 1 || index == record->count - 1)
+        return true;
+    return device->pace.is_on &&
+           run->seconds + predict(device, record, index) + predict(device, record, index + 1) > PACE_SECONDS;
+}
+
+/* Tracks what a stretch ends with and hands it to the device. */
+static tuff_status end_stretch(driver_device *device, cl_event event, pace_mark mark, bool is_idle)
+{
+    tuff__cl_track(device, event, NULL, 0);
+    if (device->pace.is_on)
+        tuff__cl_mark(device, mark, is_idle);
+    CL_TRY(Flush, (device->queue));
+    return TUFF_OK;
+}
+
+static tuff_status set_base(step *part, cl_uint base)
+{
+    part->is_moved = base != part->base;
+    return set_argument(part->kernel, (int)part->base_index, sizeof base, &base);
+}
+
+/* A launch of which each part is a stretch of its own. */
+static tuff_status submit_parts(driver_device *device, driver_recording *record, int index, uint64_t parts)
+{
+    const pace_share whole = record->shares[index];
+    step part = record->steps[index];
+    const uint64_t groups = part.global_size / part.local_size, most = (groups + parts - 1) / parts;
+    record->steps[index].is_moved = true;
+    for (uint64_t at = 0; at < groups; at += most) {
+        const uint64_t count = groups - at < most ? groups - at : most;
+        cl_event event = NULL;
+        TRY(tuff__cl_make_room(device, SIZE_MAX));
+        const bool is_idle = tuff__cl_is_idle(device);
+        TRY(set_base(&part, part.base + (cl_uint)at));
+        part.global_size = (size_t)count * part.local_size;
+        const tuff_status status = enqueue(device->queue, &part, &event);
+        if (status != TUFF_OK)
+            return note_refusal(record, &part, status);
+        const pace_share own = {whole.scale, whole.seconds * (double)count / (double)groups};
+        TRY(end_stretch(device, event, (pace_mark){.own = own}, is_idle));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status submit_step(driver_device *device, driver_recording *record, int index, stretch *run)
+{
+    step *part = &record->steps[index];
+    cl_event event = NULL;
+    const bool sign = ends_stretch(device, record, run, index);
+    if (sign)
+        TRY(tuff__cl_make_room(device, SIZE_MAX));
+    if (device->pace.is_on && run->first == index)
+        run->is_idle = tuff__cl_is_idle(device);
+    if (part->is_moved)
+        TRY(set_base(part, part->base));
+    const tuff_status status = enqueue(device->queue, part, sign ? &event : NULL);
+    if (status != TUFF_OK)
+        return note_refusal(record, part, status);
+    run->seconds += device->pace.is_on ? predict(device, record, index) : 0;
+    if (!sign)
+        return TUFF_OK;
+    const pace_mark mark = {.shares = record->shares + run->first, .count = index + 1 - run->first};
+    const bool is_idle = run->is_idle;
+    *run = (stretch){.first = index + 1};
+    return end_stretch(device, event, mark, is_idle);
+}
+
 /* The last step always has an event, so that a wait for the ring waits for everything. */
 static tuff_status submit_plain(driver_device *device, driver_recording *record)
 {
+    stretch run = {0};
     for (int i = 0; i < record->count; i++) {
-        bool sign = i % STEPS_A_SIGN == STEPS_A_SIGN - 1 || i == record->count - 1;
-        cl_event event = NULL;
-        if (sign)
-            TRY(tuff__cl_make_room(device, SIZE_MAX));
-        const tuff_status status = enqueue(device->queue, &record->steps[i], sign ? &event : NULL);
-        if (status != TUFF_OK)
-            return note_refusal(record, &record->steps[i], status);
-        if (!sign)
-            continue;
-        tuff__cl_track(device, event, NULL, 0);
-        CL_TRY(Flush, (device->queue));
+        const step *part = &record->steps[i];
+        const uint64_t parts = part->base_index > 0 ? tuff__pace_parts(&device->pace, &record->shares[i],
+                                                                       part->global_size / part->local_size)
+                                                    : 1;
+        if (parts > 1 && run.first == i) {
+            TRY(submit_parts(device, record, i, parts));
+            run = (stretch){.first = i + 1};
+        } else {
+            TRY(submit_step(device, record, i, &run));
+        }
     }
     return TUFF_OK;
 }
@@ -249,8 +374,15 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
     release_events(record);
     tuff_status status = TUFF_OK;
     int enqueued = 0;
-    for (; enqueued < record->count && status == TUFF_OK; enqueued++)
-        status = enqueue_timed(device->timed_queue, &record->steps[enqueued]);
+    double seconds = 0;
+    for (; enqueued < record->count && status == TUFF_OK; enqueued++) {
+        seconds += device->pace.is_on ? predict(device, record, enqueued) : 0;
+        if (seconds > PACE_SECONDS && enqueued > 0)
+            status = flush(device->timed_queue);
+        seconds = seconds > PACE_SECONDS ? predict(device, record, enqueued) : seconds;
+        if (status == TUFF_OK)
+            status = enqueue_timed(device->timed_queue, &record->steps[enqueued]);
+    }
     if (status == TUFF_OK)
         status = flush(device->timed_queue);
     if (enqueued > 0 && record->steps[enqueued - 1].event)

@@ -65,7 +65,7 @@ tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, bool s
 }
 
 /* A question that fails is asked again, since giving up leaves objects behind. */
-static bool is_settled(const driver_device *device, cl_event event)
+static bool is_settled(driver_device *device, cl_event event)
 {
     cl_int state = CL_QUEUED;
     bool done = event == NULL;

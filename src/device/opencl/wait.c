@@ -38,7 +38,7 @@ static void pause_for(cl_event event, uint64_t waited, uint64_t seen, bool *told
         tuff__sleep(waited < 5 * MILLISECOND ? 50 * MICROSECOND : 500 * MICROSECOND);
 }
 
-tuff_status tuff__cl_wait_event(const driver_device *device, cl_event event)
+tuff_status tuff__cl_wait_event(driver_device *device, cl_event event)
 {
     const uint64_t limit = device->timeout > 0 ? device->timeout : tuff__cl_timeout;
     const uint64_t begin = tuff__nanoseconds();
@@ -49,24 +49,28 @@ tuff_status tuff__cl_wait_event(const driver_device *device, cl_event event)
         bool done = false;
         const uint64_t seen = tuff__event_count();
         TRY(tuff__cl_poll_event(event, &done, &state));
-        if (done)
+        if (done) {
+            device->hung = false;
             return TUFF_OK;
+        }
         const uint64_t now = tuff__nanoseconds();
         if (state != last) {
             last = state;
             progress = now;
         }
         const uint64_t timeout = state == CL_RUNNING ? limit : UNSTARTED * limit;
-        if (now - progress > timeout)
+        device->hung = now - progress > timeout;
+        if (device->hung)
             return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
                         (double)timeout / SECOND);
         pause_for(event, now - begin, seen, &told);
     }
 }
 
-static void drop_first(driver_device *device)
+static void drop_first(driver_device *device, bool waited)
 {
     pending *first = &device->pending[device->pending_first];
+    tuff__pace_ended(&device->pace, &first->mark, waited);
     tuff__cl.ReleaseEvent(first->event);
     tuff__cl_give_back_block(device, first->block, first->size);
     device->staged_size -= first->size;
@@ -81,9 +85,10 @@ static tuff_status wait_first(driver_device *device)
     cl_int state = CL_QUEUED;
     bool done = false;
     cl_event event = device->pending[device->pending_first].event;
+    const bool is_early = device->pace.is_on && tuff__cl_poll_event(event, &done, &state) == TUFF_OK && !done;
     tuff_status status = tuff__cl_wait_event(device, event);
     if (status == TUFF_OK || (tuff__cl_poll_event(event, &done, &state) != TUFF_OK && done))
-        drop_first(device);
+        drop_first(device, status == TUFF_OK && is_early);
     return status;
 }
 
@@ -96,8 +101,15 @@ static void reap(driver_device *device)
         if (tuff__cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL) != CL_SUCCESS ||
             state != CL_COMPLETE)
             return;
-        drop_first(device);
+        device->hung = false;
+        drop_first(device, false);
     }
+}
+
+bool tuff__cl_is_idle(driver_device *device)
+{
+    reap(device);
+    return device->pending_count == 0;
 }
 
 tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit)
@@ -111,10 +123,48 @@ tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit)
 void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t size)
 {
     int last = (device->pending_first + device->pending_count) % PENDING_COUNT;
-    device->pending[last] = (pending){event, block, size};
+    device->pending[last] = (pending){.event = event, .block = block, .size = size};
     device->pending_count++;
     device->staged_size += size;
     tuff__cl_lend(device, event);
+}
+
+void tuff__cl_mark(driver_device *device, pace_mark mark, bool is_idle)
+{
+    pending *last = &device->pending[(device->pending_first + device->pending_count - 1) % PENDING_COUNT];
+    tuff__pace_submitted(&device->pace, &mark, is_idle);
+    last->mark = mark;
+}
+
+void tuff__cl_unmark(driver_device *device, const pace_share *first, int count)
+{
+    for (int i = 0; i < PENDING_COUNT && first; i++) {
+        pace_mark *mark = &device->pending[i].mark;
+        if (mark->shares >= first && mark->shares < first + count)
+            *mark = (pace_mark){0};
+    }
+}
+
+/* Whether a marker on the queue fails. One that is not through in time stands behind other work, which is no failure.
+   NVIDIA's driver answers CL_OUT_OF_RESOURCES to everything once a kernel left its buffers or ran for too long. */
+bool tuff__cl_is_lost(driver_device *device)
+{
+    cl_event event = NULL;
+    cl_int state = CL_QUEUED;
+    cl_int error = tuff__cl.EnqueueMarkerWithWaitList(device->queue, 0, NULL, &event);
+    if (error == CL_SUCCESS)
+        error = tuff__cl.Flush(device->queue);
+    for (int i = 0; i < 1000 && error == CL_SUCCESS && state != CL_COMPLETE; i++) {
+        error = tuff__cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        if (error == CL_SUCCESS && state < 0)
+            error = state;
+        else if (state != CL_COMPLETE)
+            tuff__sleep(MILLISECOND);
+    }
+    if (event)
+        tuff__cl.ReleaseEvent(event);
+    return error == CL_OUT_OF_RESOURCES ||
+           (error != CL_SUCCESS && tuff__cl_fail(error, "clEnqueueMarkerWithWaitList") == TUFF_E_DEVICE_LOST);
 }
 
 /* Goes on after a command that ended in an error, so that the ring is empty where it can be; answers the first one. */
@@ -143,6 +193,6 @@ void tuff__cl_forget(driver_device *device)
     reap(device);
     while (device->pending_count > 0) {
         device->pending[device->pending_first].block = NULL;
-        drop_first(device);
+        drop_first(device, false);
     }
 }

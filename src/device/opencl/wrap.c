@@ -69,18 +69,19 @@ static tuff_status check_buffer(const driver_device *device, cl_mem memory, uint
     return TUFF_OK;
 }
 
-tuff_status tuff__cl_buffer_import(driver_device *device, void *handle, uint64_t *size, driver_buffer **out)
+tuff_status tuff__cl_buffer_import(driver_device *device, const void *handle, uint64_t *size, driver_buffer **out)
 {
-    TRY(check_buffer(device, handle, size));
+    cl_mem memory = (cl_mem)(uintptr_t)handle; /* no constant: a handle */
+    TRY(check_buffer(device, memory, size));
     driver_buffer *buffer = tuff__calloc(1, sizeof *buffer);
     if (!buffer)
         return TUFF_E_OOM_HOST;
-    cl_int error = tuff__cl.RetainMemObject(handle);
+    cl_int error = tuff__cl.RetainMemObject(memory);
     if (error != CL_SUCCESS) {
         tuff__free(buffer);
         return tuff__cl_fail(error, "clRetainMemObject");
     }
-    buffer->memory = handle;
+    buffer->memory = memory;
     *out = buffer;
     return TUFF_OK;
 }
@@ -91,7 +92,37 @@ void tuff__cl_unwrap(driver_device *device, void *handles)
         (tuff_opencl_handles){.context = device->context, .device_id = device->id, .queue = device->queue};
 }
 
-void tuff__cl_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle)
+void tuff__cl_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle)
 {
     handle->opencl = buffer->memory;
+}
+
+/* Behind a marker of an in-order queue begins what is enqueued after it, when that is complete. */
+tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *signal)
+{
+    cl_context context = NULL;
+    cl_event before = signal->event, behind = NULL;
+    CL_TRY(GetEventInfo, (before, CL_EVENT_CONTEXT, sizeof(cl_context), &context, NULL));
+    if (context != device->context)
+        return FAIL(TUFF_E_USAGE, "tuff_opencl_enqueue_wait: the event is one of another context");
+    TRY(tuff__cl_make_room(device, SIZE_MAX));
+    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 1, &before, &behind));
+    tuff__cl_track(device, behind, NULL, 0);
+    CL_TRY(Flush, (device->queue));
+    return TUFF_OK;
+}
+
+/* Without a wait list a marker is complete when all before it is. The application gets its reference; the ring has
+   none, because what comes later stands for it. */
+tuff_status tuff__cl_enqueue_signal(driver_device *device, driver_signal *signal)
+{
+    cl_event event = NULL;
+    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 0, NULL, &event));
+    const cl_int error = tuff__cl.Flush(device->queue);
+    if (error != CL_SUCCESS) {
+        tuff__cl.ReleaseEvent(event);
+        return tuff__cl_fail(error, "clFlush");
+    }
+    signal->event = event;
+    return TUFF_OK;
 }

@@ -1,4 +1,4 @@
-/* The table of Vulkan's functions: where they come from, and what their results mean. */
+/* The tables of Vulkan's functions: where they come from, and what their results mean. */
 #include "device/vulkan/api.h"
 
 #include <string.h>
@@ -32,25 +32,27 @@ tuff_status tuff__vulkan_load_global(void)
     return TUFF_OK;
 }
 
-tuff_status tuff__vulkan_load_instance(VkInstance instance)
+tuff_status tuff__vulkan_load_instance(vulkan_api *vk, VkInstance instance)
 {
+    const PFN_vkGetInstanceProcAddr find = vk->vkGetInstanceProcAddr;
     const char *missing = NULL;
-#define X(name)                                                                      \
-    if (!tuff__vk.name)                                                              \
-        tuff__vk.name = (PFN_##name)tuff__vk.vkGetInstanceProcAddr(instance, #name); \
-    if (!tuff__vk.name)                                                              \
+#define X(name)                                       \
+    if (!vk->name)                                    \
+        vk->name = (PFN_##name)find(instance, #name); \
+    if (!vk->name)                                    \
         missing = #name;
     VULKAN_INSTANCE_FUNCTIONS(X)
 #undef X
-    tuff__vk.cooperative_nv = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV)tuff__vk.vkGetInstanceProcAddr(
+    vk->cooperative_nv = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV)find(
         instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV");
-    tuff__vk.cooperative_khr =
-        (cooperative_khr)tuff__vk.vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
-    tuff__vk.executable_properties = (PFN_vkGetPipelineExecutablePropertiesKHR)tuff__vk.vkGetInstanceProcAddr(
-        instance, "vkGetPipelineExecutablePropertiesKHR");
-    tuff__vk.executable_statistics = (PFN_vkGetPipelineExecutableStatisticsKHR)tuff__vk.vkGetInstanceProcAddr(
-        instance, "vkGetPipelineExecutableStatisticsKHR");
-    return missing ? FAIL(TUFF_E_NO_DEVICE, "the Vulkan loader is older than 1.1: it has no %s", missing) : TUFF_OK;
+    vk->cooperative_khr = (cooperative_khr)find(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    vk->executable_properties =
+        (PFN_vkGetPipelineExecutablePropertiesKHR)find(instance, "vkGetPipelineExecutablePropertiesKHR");
+    vk->executable_statistics =
+        (PFN_vkGetPipelineExecutableStatisticsKHR)find(instance, "vkGetPipelineExecutableStatisticsKHR");
+    vk->counter_value = (PFN_vkGetSemaphoreCounterValue)find(instance, "vkGetSemaphoreCounterValue");
+    vk->counter_value_khr = (PFN_vkGetSemaphoreCounterValue)find(instance, "vkGetSemaphoreCounterValueKHR");
+    return missing ? FAIL(TUFF_E_NO_DEVICE, "Vulkan is older than 1.1 here: it has no %s", missing) : TUFF_OK;
 }
 
 static const struct {

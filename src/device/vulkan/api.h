@@ -1,6 +1,7 @@
-/* Every call to Vulkan goes through the one table tuff__vk, so that tests can replace any entry. The table is filled at
-   run time from the loader's library: nothing here links to Vulkan. Entries of devices come from the loader's instance
-   level, so they serve every device. */
+/* Every call to Vulkan goes through a table of its functions: tuff__vk for the devices that tuff opens, whose entries
+   tests can replace, and one of its own for each device of an application. Tables are filled at run time, from the
+   loader's library or by the application's vkGetInstanceProcAddr: nothing here links to Vulkan. Entries for devices
+   come from the instance level, so that they serve every device of the instance. */
 #ifndef TUFF_DEVICE_VULKAN_API_H
 #define TUFF_DEVICE_VULKAN_API_H
 
@@ -27,6 +28,7 @@
     X(vkGetPhysicalDeviceFeatures2)             \
     X(vkGetPhysicalDeviceQueueFamilyProperties) \
     X(vkGetPhysicalDeviceMemoryProperties)      \
+    X(vkGetPhysicalDeviceMemoryProperties2)     \
     X(vkCreateDevice)                           \
     X(vkDestroyDevice)                          \
     X(vkGetDeviceQueue)                         \
@@ -101,23 +103,27 @@ typedef struct vulkan_api {
     cooperative_khr cooperative_khr;                                     /* likewise */
     PFN_vkGetPipelineExecutablePropertiesKHR executable_properties;      /* likewise */
     PFN_vkGetPipelineExecutableStatisticsKHR executable_statistics;      /* likewise */
+    PFN_vkGetSemaphoreCounterValue counter_value;                        /* of Vulkan 1.2; likewise */
+    PFN_vkGetSemaphoreCounterValue counter_value_khr;                    /* of the extension; likewise */
 #define X(name) PFN_##name name;
     VULKAN_GLOBAL_FUNCTIONS(X)
     VULKAN_INSTANCE_FUNCTIONS(X)
 #undef X
 } vulkan_api;
 
+/* That of the instance that tuff makes. */
 extern vulkan_api tuff__vk;
 
 /* Opens the loader (unless vkGetInstanceProcAddr is set already) and fills the global part of the table.
    TUFF_E_NO_DEVICE with what to install where that fails. */
 tuff_status tuff__vulkan_load_global(void);
-/* Fills the rest. An entry that is not NULL stays. */
-tuff_status tuff__vulkan_load_instance(VkInstance instance);
+/* Fills the rest, of tuff__vk or of another table whose vkGetInstanceProcAddr is set. An entry that is not NULL stays.
+   */
+tuff_status tuff__vulkan_load_instance(vulkan_api *vk, VkInstance instance);
 
 /* Makes a status and a message of what the call `function` answered. Positive results count as success. */
 tuff_status tuff__vulkan_check(VkResult result, const char *function);
-/* Calls a function of the table that answers VkResult: VULKAN(vkEndCommandBuffer, commands). */
-#define VULKAN(function, ...) tuff__vulkan_check(tuff__vk.function(__VA_ARGS__), #function)
+/* Calls a function of a table that answers VkResult: VULKAN(device->vk, vkEndCommandBuffer, commands). */
+#define VULKAN(vk, function, ...) tuff__vulkan_check((vk)->function(__VA_ARGS__), #function)
 
 #endif

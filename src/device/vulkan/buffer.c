@@ -5,18 +5,28 @@
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
-tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **out)
+static tuff_status make_buffer(driver_device *device, uint64_t size, vulkan_place place, driver_buffer **out)
 {
     driver_buffer *buffer = tuff__alloc(sizeof *buffer);
     if (!buffer)
         return TUFF_E_OOM_HOST;
-    tuff_status status = tuff__vulkan_buffer_create(device, size, false, false, buffer);
+    tuff_status status = tuff__vulkan_buffer_create(device, size, place, false, buffer);
     if (status != TUFF_OK) {
         tuff__free(buffer);
         return status;
     }
     *out = buffer;
     return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **out)
+{
+    return make_buffer(device, size, PLACE_DEVICE, out);
+}
+
+tuff_status tuff__vulkan_new_buffer_anywhere(driver_device *device, uint64_t size, driver_buffer **out)
+{
+    return make_buffer(device, size, PLACE_ANYWHERE, out);
 }
 
 void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer)
@@ -26,8 +36,9 @@ void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer)
     tuff__free(buffer);
 }
 
-void tuff__vulkan_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle)
+void tuff__vulkan_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle)
 {
+    buffer->is_shared = true;
     handle->vulkan = (uint64_t)buffer->handle;
 }
 
@@ -43,9 +54,9 @@ static tuff_status open_staging(driver_device *device)
             .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
             .commandBufferCount = STAGING_SLOTS,
         };
-        TRY(VULKAN(vkAllocateCommandBuffers, device->handle, &info, staging->commands));
+        TRY(VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, staging->commands));
     }
-    return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, true, false,
+    return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, PLACE_HOST, false,
                                       &staging->buffer);
 }
 
@@ -63,9 +74,9 @@ static tuff_status take_slot(driver_device *device, uint32_t *slot)
 static tuff_status copy_slot(driver_device *device, uint32_t slot, VkBuffer from, VkBuffer to, VkBufferCopy region)
 {
     VkCommandBuffer commands = device->staging.commands[slot];
-    TRY(tuff__vulkan_begin(commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
-    tuff__vk.vkCmdCopyBuffer(commands, from, to, 1, &region);
-    TRY(tuff__vulkan_end(commands));
+    TRY(tuff__vulkan_begin(device, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
+    device->vk->vkCmdCopyBuffer(commands, from, to, 1, &region);
+    TRY(tuff__vulkan_end(device, commands));
     return tuff__vulkan_submit(device, commands, &device->staging.tickets[slot]);
 }
 
@@ -85,10 +96,12 @@ static tuff_status upload_piece(driver_device *device, driver_buffer *buffer, ui
 tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                uint64_t size)
 {
-    /* Small writes to a buffer in use queue up; large ones would fill the ring and wait anyway. */
-    bool idle = tuff__vulkan_is_done(device, buffer->last_use);
+    /* Small writes to a buffer in use queue up; large ones would fill the ring and wait anyway. What an application
+       does with its buffer is known to be done only where the queue is empty. */
+    const uint64_t last_use = buffer->is_shared ? device->submitted : buffer->last_use;
+    bool idle = tuff__vulkan_is_done(device, last_use);
     if (buffer->memory.mapped && (idle || size > STAGING_SLOT_SIZE)) {
-        TRY(tuff__vulkan_wait_until(device, buffer->last_use));
+        TRY(tuff__vulkan_wait_until(device, last_use));
         return tuff__vulkan_poke(device, buffer, offset, data, size);
     }
     for (uint64_t done = 0; done < size; done += STAGING_SLOT_SIZE) {
@@ -143,7 +156,7 @@ static tuff_status get(driver_device *device, download *range)
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
 {
     TRY(tuff__vulkan_wait_until(device, device->submitted));
-    if (buffer->memory.mapped)
+    if (buffer->memory.mapped && !device->reads_copies)
         return tuff__vulkan_peek(device, buffer, offset, data, size);
     download range = {.buffer = buffer, .offset = offset, .size = size, .data = data};
     /* Half of the ring is under way while the other half is emptied. */

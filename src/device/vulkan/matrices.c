@@ -1,60 +1,97 @@
 /* Matrix units as Vulkan tells them: NV's extension and KHR's, which say the same in two ways. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
-enum { SIDE = 16 };
+enum { UNIT = 8, MAX_SIDE = 32 };
 
-static bool suits(uint32_t m, uint32_t n, uint32_t k)
+/* One way to multiply: types as NV's are numbered. */
+typedef struct block {
+    uint32_t shape[3], a, b, c, result, scope;
+} block;
+
+/* Whether factors are f16, sums f32, a subgroup shares the block, and kernels can cut their tiles into such. */
+static bool is_wanted(const block *one)
 {
-    return m == SIDE && n == SIDE && k == SIDE;
+    bool fits = true;
+    for (int i = 0; i < 3; i++)
+        fits = fits && one->shape[i] % UNIT == 0 && one->shape[i] > 0 && one->shape[i] <= MAX_SIDE &&
+               (one->shape[i] & (one->shape[i] - 1)) == 0;
+    return fits && one->a == VK_COMPONENT_TYPE_FLOAT16_NV && one->b == VK_COMPONENT_TYPE_FLOAT16_NV &&
+           one->c == VK_COMPONENT_TYPE_FLOAT32_NV && one->result == VK_COMPONENT_TYPE_FLOAT32_NV &&
+           one->scope == VK_SCOPE_SUBGROUP_NV;
 }
 
-/* Whether factors are f16, sums f32, and a subgroup shares the block. */
-static bool is_wanted(uint32_t a, uint32_t b, uint32_t c, uint32_t result, uint32_t scope)
+/* The larger block is kept, of equal ones the first. */
+static void take(const block *one, uint32_t shape[3])
 {
-    return a == VK_COMPONENT_TYPE_FLOAT16_NV && b == VK_COMPONENT_TYPE_FLOAT16_NV &&
-           c == VK_COMPONENT_TYPE_FLOAT32_NV && result == VK_COMPONENT_TYPE_FLOAT32_NV && scope == VK_SCOPE_SUBGROUP_NV;
+    if (is_wanted(one) && one->shape[0] * one->shape[1] * one->shape[2] > shape[0] * shape[1] * shape[2])
+        memcpy(shape, one->shape, sizeof one->shape);
 }
 
-static bool nv_has_block(VkPhysicalDevice handle)
+static void find_nv(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t shape[3])
 {
     uint32_t count = 0;
-    bool found = false;
-    if (!tuff__vk.cooperative_nv || tuff__vk.cooperative_nv(handle, &count, NULL) < 0)
-        return false;
+    if (!vk->cooperative_nv || vk->cooperative_nv(handle, &count, NULL) < 0)
+        return;
     VkCooperativeMatrixPropertiesNV *all = tuff__calloc(count + 1u, sizeof *all);
     for (uint32_t i = 0; all && i < count; i++)
         all[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
-    if (all && tuff__vk.cooperative_nv(handle, &count, all) >= 0)
+    if (all && vk->cooperative_nv(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
-            found |= suits(all[i].MSize, all[i].NSize, all[i].KSize) &&
-                     is_wanted(all[i].AType, all[i].BType, all[i].CType, all[i].DType, all[i].scope);
+            take(&(block){{all[i].MSize, all[i].NSize, all[i].KSize},
+                          all[i].AType,
+                          all[i].BType,
+                          all[i].CType,
+                          all[i].DType,
+                          all[i].scope},
+                 shape);
     tuff__free(all);
-    return found;
 }
 
-static bool khr_has_block(VkPhysicalDevice handle)
+static void find_khr(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t shape[3])
 {
     uint32_t count = 0;
-    bool found = false;
-    if (!tuff__vk.cooperative_khr || tuff__vk.cooperative_khr(handle, &count, NULL) < 0)
-        return false;
+    if (!vk->cooperative_khr || vk->cooperative_khr(handle, &count, NULL) < 0)
+        return;
     cooperative_properties_khr *all = tuff__calloc(count + 1u, sizeof *all);
     for (uint32_t i = 0; all && i < count; i++)
         all[i].sType = (VkStructureType)COOPERATIVE_PROPERTIES_KHR;
-    if (all && tuff__vk.cooperative_khr(handle, &count, all) >= 0)
+    if (all && vk->cooperative_khr(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
-            found |= suits(all[i].m, all[i].n, all[i].k) && !all[i].saturating &&
-                     is_wanted(all[i].a, all[i].b, all[i].c, all[i].result, all[i].scope);
+            if (!all[i].saturating)
+                take(
+                    &(block){{all[i].m, all[i].n, all[i].k}, all[i].a, all[i].b, all[i].c, all[i].result, all[i].scope},
+                    shape);
     tuff__free(all);
-    return found;
 }
 
-/* NV's where both are there: older compilers of GLSL know no other. Whether this build's knows KHR's is what the
-   self-test finds out. */
-uint32_t tuff__vulkan_find_matrices(VkPhysicalDevice handle, bool khr, bool nv)
+/* Whether this build's compiler of GLSL knows KHR's form, which is younger than some distributions' (Debian 12). */
+static bool compiles_khr(void)
 {
-    if (nv && nv_has_block(handle))
-        return 1;
-    return khr && khr_has_block(handle) ? 2 : 0;
+    const program_request request = {.name = "khr",
+                                     .text = "#version 450\n#extension GL_KHR_cooperative_matrix : require\n"
+                                             "layout(local_size_x = 1) in;\nvoid main() {}\n"};
+    blob spirv = {0};
+    const bool compiled = tuff__vulkan_compile(&request, &spirv) == TUFF_OK;
+    tuff__free(spirv.data);
+    return compiled;
+}
+
+/* KHR's where the compiler knows it or there is no other; the self-test finds out whether it does. */
+uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv, uint32_t shape[3])
+{
+    memset(shape, 0, 3 * sizeof *shape);
+    if (nv && (!khr || !compiles_khr()))
+        find_nv(vk, handle, shape);
+    if (shape[0] > 0)
+        return TUFF_MATRIX_NV;
+    if (khr)
+        find_khr(vk, handle, shape);
+    if (shape[0] > 0)
+        return TUFF_MATRIX_KHR;
+    if (nv)
+        find_nv(vk, handle, shape);
+    return shape[0] > 0 ? TUFF_MATRIX_NV : TUFF_MATRIX_NONE;
 }

@@ -34,12 +34,12 @@ static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t al
     return best;
 }
 
-static int choose_type(const driver_device *device, uint32_t allowed, bool host)
+static int choose_type(const driver_device *device, uint32_t allowed, vulkan_place place)
 {
     const uint32_t visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
     const uint32_t easy = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const VkPhysicalDeviceMemoryProperties *memory = &device->physical.memory;
-    if (host)
+    if (place == PLACE_HOST)
         return find_type(memory, allowed, visible, easy);
     int type = device->mapped ? find_type(memory, allowed, local | visible, easy) : -1;
     if (type < 0)
@@ -47,32 +47,67 @@ static int choose_type(const driver_device *device, uint32_t allowed, bool host)
     return type < 0 ? find_type(memory, allowed, 0, 0) : type;
 }
 
-static tuff_status allocate(driver_device *device, const VkMemoryRequirements *requirements, bool host,
-                            vulkan_memory *memory)
+/* Whether that type's memory is full in the driver's own view. Some drivers then move other memory away, and everything
+   gets slow, without a word. */
+static bool is_over_budget(const driver_device *device, int type, uint64_t size)
 {
-    int type = choose_type(device, requirements->memoryTypeBits, host);
-    if (type < 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: no memory type serves a buffer of %llu bytes",
-                    (unsigned long long)requirements->size);
-    uint32_t flags = device->physical.memory.memoryTypes[type].propertyFlags;
+    const VkMemoryPropertyFlags flags = device->physical.memory.memoryTypes[type].propertyFlags;
+    const uint64_t available =
+        flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT ? tuff__vulkan_available(&device->physical) : 0;
+    return available > 0 && size > available;
+}
+
+static tuff_status allocate_of(driver_device *device, int type, vulkan_place place, vulkan_memory *memory)
+{
+    const VkMemoryPropertyFlags flags = device->physical.memory.memoryTypes[type].propertyFlags;
     memory->coherent = flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    /* Flushes round to whole atoms, which must lie inside. */
-    if (!tuff__align_u64(requirements->size, device->physical.properties.properties.limits.nonCoherentAtomSize,
-                         &memory->size))
-        return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is too large",
-                    (unsigned long long)requirements->size);
     VkMemoryAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
         .allocationSize = memory->size,
         .memoryTypeIndex = (uint32_t)type,
     };
-    TRY(VULKAN(vkAllocateMemory, device->handle, &info, NULL, &memory->handle));
-    if (host || (device->mapped && flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT))
-        TRY(VULKAN(vkMapMemory, device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped));
+    TRY(VULKAN(device->vk, vkAllocateMemory, device->handle, &info, NULL, &memory->handle));
+    if (place == PLACE_HOST || (device->mapped && flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT))
+        TRY(VULKAN(device->vk, vkMapMemory, device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped));
     return TUFF_OK;
 }
 
-static tuff_status fill_buffer(driver_device *device, uint64_t size, bool host, bool shared, driver_buffer *buffer)
+/* Every type that the device can use, the device's own first. */
+static tuff_status allocate_anywhere(driver_device *device, uint32_t allowed, int first, vulkan_memory *memory)
+{
+    tuff_status status = allocate_of(device, first, PLACE_ANYWHERE, memory);
+    for (uint32_t left = allowed & ~(UINT32_C(1) << first); status == TUFF_E_OOM_DEVICE && !memory->handle && left;) {
+        const int type = find_type(&device->physical.memory, left, 0, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
+        if (type < 0)
+            break;
+        left &= ~(UINT32_C(1) << type);
+        status = allocate_of(device, type, PLACE_ANYWHERE, memory);
+    }
+    return status;
+}
+
+static tuff_status allocate(driver_device *device, const VkMemoryRequirements *requirements, vulkan_place place,
+                            vulkan_memory *memory)
+{
+    int type = choose_type(device, requirements->memoryTypeBits, place);
+    if (type < 0)
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: no memory type serves a buffer of %llu bytes",
+                    (unsigned long long)requirements->size);
+    /* Flushes round to whole atoms, which must lie inside. */
+    if (!tuff__align_u64(requirements->size, device->physical.properties.properties.limits.nonCoherentAtomSize,
+                         &memory->size))
+        return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is too large",
+                    (unsigned long long)requirements->size);
+    if (place == PLACE_ANYWHERE)
+        return allocate_anywhere(device, requirements->memoryTypeBits, type, memory);
+    if (place == PLACE_DEVICE && is_over_budget(device, type, memory->size))
+        return FAIL(TUFF_E_OOM_DEVICE, "vulkan: a buffer of %llu bytes is more than is left of the device's memory",
+                    (unsigned long long)memory->size);
+    return allocate_of(device, type, place, memory);
+}
+
+static tuff_status fill_buffer(driver_device *device, uint64_t size, vulkan_place place, bool shared,
+                               driver_buffer *buffer)
 {
     const uint32_t families[] = {device->physical.queue_family, device->physical.upload.family};
     VkBufferCreateInfo info = {
@@ -86,14 +121,14 @@ static tuff_status fill_buffer(driver_device *device, uint64_t size, bool host, 
         info.queueFamilyIndexCount = 2;
         info.pQueueFamilyIndices = families;
     }
-    TRY(VULKAN(vkCreateBuffer, device->handle, &info, NULL, &buffer->handle));
+    TRY(VULKAN(device->vk, vkCreateBuffer, device->handle, &info, NULL, &buffer->handle));
     VkMemoryRequirements requirements;
-    tuff__vk.vkGetBufferMemoryRequirements(device->handle, buffer->handle, &requirements);
-    TRY(allocate(device, &requirements, host, &buffer->memory));
-    return VULKAN(vkBindBufferMemory, device->handle, buffer->handle, buffer->memory.handle, 0);
+    device->vk->vkGetBufferMemoryRequirements(device->handle, buffer->handle, &requirements);
+    TRY(allocate(device, &requirements, place, &buffer->memory));
+    return VULKAN(device->vk, vkBindBufferMemory, device->handle, buffer->handle, buffer->memory.handle, 0);
 }
 
-tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, bool shared,
+tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vulkan_place place, bool shared,
                                        driver_buffer *buffer)
 {
     *buffer = (driver_buffer){.size = size};
@@ -102,7 +137,7 @@ tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, boo
         return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is larger than %s allows (%llu)",
                     (unsigned long long)size, device->physical.properties.properties.deviceName,
                     (unsigned long long)limit);
-    tuff_status status = fill_buffer(device, size, host, shared, buffer);
+    tuff_status status = fill_buffer(device, size, place, shared, buffer);
     if (status != TUFF_OK)
         tuff__vulkan_buffer_release(device, buffer);
     return status;
@@ -110,10 +145,10 @@ tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, boo
 
 void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer)
 {
-    if (buffer->handle)
-        tuff__vk.vkDestroyBuffer(device->handle, buffer->handle, NULL);
+    if (buffer->handle && !buffer->is_imported)
+        device->vk->vkDestroyBuffer(device->handle, buffer->handle, NULL);
     if (buffer->memory.handle)
-        tuff__vk.vkFreeMemory(device->handle, buffer->memory.handle, NULL);
+        device->vk->vkFreeMemory(device->handle, buffer->memory.handle, NULL);
     *buffer = (driver_buffer){0};
 }
 
@@ -136,7 +171,7 @@ tuff_status tuff__vulkan_flush(driver_device *device, const driver_buffer *buffe
     if (buffer->memory.coherent)
         return TUFF_OK;
     VkMappedMemoryRange range = atoms(device, buffer, offset, size);
-    return VULKAN(vkFlushMappedMemoryRanges, device->handle, 1, &range);
+    return VULKAN(device->vk, vkFlushMappedMemoryRanges, device->handle, 1, &range);
 }
 
 tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size)
@@ -144,7 +179,7 @@ tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *
     if (buffer->memory.coherent)
         return TUFF_OK;
     VkMappedMemoryRange range = atoms(device, buffer, offset, size);
-    return VULKAN(vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
+    return VULKAN(device->vk, vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
 }
 
 tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,

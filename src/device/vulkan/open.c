@@ -19,11 +19,11 @@ static char absence_text[256];
 static tuff_status has_portability(bool *found)
 {
     uint32_t count = 0;
-    TRY(VULKAN(vkEnumerateInstanceExtensionProperties, NULL, &count, NULL));
+    TRY(VULKAN(&tuff__vk, vkEnumerateInstanceExtensionProperties, NULL, &count, NULL));
     VkExtensionProperties *extensions = tuff__calloc(count + 1u, sizeof *extensions);
     if (!extensions)
         return TUFF_E_OOM_HOST;
-    tuff_status status = VULKAN(vkEnumerateInstanceExtensionProperties, NULL, &count, extensions);
+    tuff_status status = VULKAN(&tuff__vk, vkEnumerateInstanceExtensionProperties, NULL, &count, extensions);
     for (uint32_t i = 0; status == TUFF_OK && i < count; i++)
         if (strcmp(extensions[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME) == 0)
             *found = true;
@@ -36,7 +36,7 @@ static tuff_status make_instance(VkInstance *out)
     static const char *const portability_names[] = {VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME};
     uint32_t version = 0;
     bool portability = false;
-    TRY(VULKAN(vkEnumerateInstanceVersion, &version));
+    TRY(VULKAN(&tuff__vk, vkEnumerateInstanceVersion, &version));
     if (version < VK_API_VERSION_1_1)
         return FAIL(TUFF_E_NO_DEVICE, "the Vulkan loader is older than 1.1");
     TRY(has_portability(&portability));
@@ -53,7 +53,7 @@ static tuff_status make_instance(VkInstance *out)
         .enabledExtensionCount = portability ? 1 : 0,
         .ppEnabledExtensionNames = portability_names,
     };
-    return VULKAN(vkCreateInstance, &info, NULL, out);
+    return VULKAN(&tuff__vk, vkCreateInstance, &info, NULL, out);
 }
 
 /* Keeps the devices that can run tuff. TUFF_E_NO_DEVICE where there is none. */
@@ -61,11 +61,11 @@ static tuff_status list_devices(VkInstance from)
 {
     uint32_t count = 0;
     int usable = 0;
-    TRY(VULKAN(vkEnumeratePhysicalDevices, from, &count, NULL));
+    TRY(VULKAN(&tuff__vk, vkEnumeratePhysicalDevices, from, &count, NULL));
     VkPhysicalDevice *devices = tuff__calloc(count + 1u, sizeof *devices);
     if (!devices)
         return TUFF_E_OOM_HOST;
-    tuff_status status = VULKAN(vkEnumeratePhysicalDevices, from, &count, devices);
+    tuff_status status = VULKAN(&tuff__vk, vkEnumeratePhysicalDevices, from, &count, devices);
     for (uint32_t i = 0; status == TUFF_OK && i < count; i++)
         if (tuff__vulkan_is_usable(devices[i]))
             devices[usable++] = devices[i];
@@ -85,7 +85,7 @@ static tuff_status start(void)
     VkInstance made = NULL;
     TRY(tuff__vulkan_load_global());
     TRY(make_instance(&made));
-    tuff_status status = tuff__vulkan_load_instance(made);
+    tuff_status status = tuff__vulkan_load_instance(&tuff__vk, made);
     if (status == TUFF_OK)
         status = list_devices(made);
     if (status == TUFF_OK)
@@ -110,7 +110,7 @@ static tuff_status describe(int index, tuff_device_info *info)
 {
     vulkan_physical physical;
     *info = (tuff_device_info){0};
-    TRY(tuff__vulkan_examine(usable_devices[index], &physical));
+    TRY(tuff__vulkan_examine(&tuff__vk, usable_devices[index], NULL, &physical));
     tuff__vulkan_describe(&physical, info);
     snprintf(info->selector, sizeof info->selector, "vulkan:%d", index);
     return TUFF_OK;
@@ -137,22 +137,26 @@ static tuff_status create_device(driver_device *device)
         .enabledExtensionCount = physical->extension_count,
         .ppEnabledExtensionNames = physical->extensions,
     };
-    return VULKAN(vkCreateDevice, physical->handle, &info, NULL, &device->handle);
+    return VULKAN(device->vk, vkCreateDevice, physical->handle, &info, NULL, &device->handle);
 }
 
-static tuff_status create_objects(driver_device *device)
+tuff_status tuff__vulkan_prepare(driver_device *device)
 {
+    const VkPhysicalDeviceType type = device->physical.properties.properties.deviceType;
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
         .queueFamilyIndex = device->physical.queue_family,
     };
-    tuff__vk.vkGetDeviceQueue(device->handle, device->physical.queue_family, 0, &device->queue);
-    TRY(VULKAN(vkCreateCommandPool, device->handle, &pool, NULL, &device->commands));
+    device->wait_limit = WAIT_LIMIT;
+    /* One command may take seconds on a CPU, whose submissions cost little; with GPUs it is the other way round. */
+    device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
+    device->mapped = tuff__vulkan_is_reached(&device->physical);
+    device->reads_copies = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    tuff__pace_begin(&device->pace, type != VK_PHYSICAL_DEVICE_TYPE_CPU);
+    TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->commands));
     pool.queueFamilyIndex = device->physical.upload.family;
-    tuff__vk.vkGetDeviceQueue(device->handle, pool.queueFamilyIndex, device->physical.upload.index,
-                              &device->upload_queue);
-    TRY(VULKAN(vkCreateCommandPool, device->handle, &pool, NULL, &device->upload_commands));
+    TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->upload_commands));
     device->identity = tuff__vulkan_identity(&device->physical);
     return device->identity ? TUFF_OK : TUFF_E_OOM_HOST;
 }
@@ -164,15 +168,16 @@ static void destroy_objects(driver_device *device)
     tuff__vulkan_buffer_release(device, &device->staging.buffer);
     for (int i = 0; i < MAX_IN_FLIGHT; i++)
         if (device->fences[i])
-            tuff__vk.vkDestroyFence(device->handle, device->fences[i], NULL);
+            device->vk->vkDestroyFence(device->handle, device->fences[i], NULL);
     if (device->commands)
-        tuff__vk.vkDestroyCommandPool(device->handle, device->commands, NULL);
+        device->vk->vkDestroyCommandPool(device->handle, device->commands, NULL);
     if (device->upload_commands)
-        tuff__vk.vkDestroyCommandPool(device->handle, device->upload_commands, NULL);
-    tuff__vk.vkDestroyDevice(device->handle, NULL);
+        device->vk->vkDestroyCommandPool(device->handle, device->upload_commands, NULL);
+    if (!device->is_wrapped)
+        device->vk->vkDestroyDevice(device->handle, NULL);
 }
 
-static void close_device(driver_device *device)
+void tuff__vulkan_close(driver_device *device)
 {
     /* A device that still runs after the time limit keeps its objects: destroying them could wait for ever. */
     if (tuff__vulkan_settle(device, device->submitted) && !device->keeps_uploads)
@@ -181,25 +186,28 @@ static void close_device(driver_device *device)
     tuff__free(device);
 }
 
+static tuff_status connect(int index, driver_device *device)
+{
+    const vulkan_physical *physical = &device->physical;
+    TRY(tuff__vulkan_examine(device->vk, usable_devices[index], NULL, &device->physical));
+    TRY(create_device(device));
+    device->vk->vkGetDeviceQueue(device->handle, physical->queue_family, 0, &device->queue);
+    device->vk->vkGetDeviceQueue(device->handle, physical->upload.family, physical->upload.index,
+                                 &device->upload_queue);
+    return tuff__vulkan_prepare(device);
+}
+
 static tuff_status open_device(int index, driver_device **out)
 {
     driver_device *device = tuff__calloc(1, sizeof *device);
     if (!device)
         return TUFF_E_OOM_HOST;
-    device->wait_limit = WAIT_LIMIT;
-    tuff_status status = tuff__vulkan_examine(usable_devices[index], &device->physical);
-    VkPhysicalDeviceType type = device->physical.properties.properties.deviceType;
-    /* One command may take seconds on a CPU, whose submissions cost little; with GPUs it is the other way round. */
-    device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
-    device->mapped = type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
-    if (status == TUFF_OK)
-        status = create_device(device);
-    if (status == TUFF_OK)
-        status = create_objects(device);
+    device->vk = &tuff__vk;
+    const tuff_status status = connect(index, device);
     if (status == TUFF_OK)
         *out = device;
     else
-        close_device(device);
+        tuff__vulkan_close(device);
     return status;
 }
 
@@ -233,11 +241,16 @@ static void set_timeout(driver_device *device, uint64_t nanoseconds)
 static void unwrap(driver_device *device, void *handles)
 {
     tuff_vulkan_handles *out = handles;
+    if (device->is_wrapped) {
+        *out = device->application;
+        return;
+    }
     *out = (tuff_vulkan_handles){.instance = instance,
                                  .physical_device = device->physical.handle,
                                  .device = device->handle,
                                  .queue = device->queue,
-                                 .queue_family = device->physical.queue_family};
+                                 .queue_family = device->physical.queue_family,
+                                 .api_version = VK_API_VERSION_1_3};
     /* Vulkan's type of it returns a pointer to a function. */
     memcpy(&out->get_instance_proc, &tuff__vk.vkGetInstanceProcAddr, sizeof out->get_instance_proc);
 }
@@ -248,10 +261,11 @@ const driver tuff__driver_vulkan = {
     .count = count_devices,
     .describe = describe,
     .open = open_device,
-    .close = close_device,
+    .close = tuff__vulkan_close,
     .identity = identity,
     .build_options = build_options,
     .buffer_create = tuff__vulkan_new_buffer,
+    .buffer_create_anywhere = tuff__vulkan_new_buffer_anywhere,
     .buffer_destroy = tuff__vulkan_drop_buffer,
     .buffer_write = tuff__vulkan_write,
     .buffer_read = tuff__vulkan_read,
@@ -275,6 +289,10 @@ const driver tuff__driver_vulkan = {
     .set_timeout = set_timeout,
     .timestamps = tuff__vulkan_timestamps,
     .start_times = tuff__vulkan_start_times,
+    .wrap = tuff__vulkan_wrap,
+    .buffer_import = tuff__vulkan_import,
     .unwrap = unwrap,
     .buffer_unwrap = tuff__vulkan_buffer_unwrap,
+    .enqueue_wait = tuff__vulkan_enqueue_wait,
+    .enqueue_signal = tuff__vulkan_enqueue_signal,
 };

@@ -9,7 +9,10 @@
 
 /* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so
    that a build without compiler finds the programs of a build with one. */
-#define SPIRV_REVISION "2: shaderc, Vulkan 1.1, optimised for performance, floats declared"
+#define SPIRV_REVISION "3: shaderc, Vulkan 1.1, optimised for performance, floats, denormals and aliases declared"
+
+/* Mali's local memory is ordinary memory behind a cache. */
+enum { VENDOR_ARM = 0x13b5 };
 
 /* Puts a structure at the head of a pNext chain. */
 #define CHAIN(head, structure, type)      \
@@ -52,22 +55,52 @@ vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperti
     return (vulkan_upload_queue){.family = compute_family, .index = has_two ? 1 : 0, .is_second = has_two};
 }
 
+enum { MAX_FAMILIES = 32 };
+
+/* In two calls: SwiftShader fills all that there is room for. */
+static uint32_t list_families(const vulkan_api *vk, VkPhysicalDevice handle, VkQueueFamilyProperties *families)
+{
+    uint32_t count = 0;
+    vk->vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, NULL);
+    if (count > MAX_FAMILIES)
+        count = MAX_FAMILIES;
+    vk->vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families);
+    return count;
+}
+
 /* False where no family computes. */
 static bool choose_queues(VkPhysicalDevice handle, vulkan_physical *physical)
 {
-    VkQueueFamilyProperties families[32];
-    uint32_t count = sizeof families / sizeof *families;
-    tuff__vk.vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families);
+    VkQueueFamilyProperties families[MAX_FAMILIES];
+    const uint32_t count = list_families(physical->vk, handle, families);
     if (!find_queue_family(families, count, &physical->queue_family, &physical->timestamp_bits))
         return false;
     physical->upload = tuff__vulkan_choose_upload_queue(families, count, physical->queue_family);
     return true;
 }
 
+/* The application's queue serves uploads too. */
+static tuff_status take_queue(const tuff_vulkan_handles *application, vulkan_physical *physical)
+{
+    VkQueueFamilyProperties families[MAX_FAMILIES];
+    const uint32_t count = list_families(physical->vk, physical->handle, families);
+    const uint32_t family = application->queue_family;
+    if (family >= count)
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: queue family %u of a device that has %u", family, count);
+    if (!(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT))
+        return FAIL(TUFF_E_UNSUPPORTED,
+                    "tuff_device_wrap_vulkan: queue family %u cannot compute: take one with VK_QUEUE_COMPUTE_BIT",
+                    family);
+    physical->queue_family = family;
+    physical->timestamp_bits = families[family].timestampValidBits;
+    physical->upload = (vulkan_upload_queue){.family = family};
+    return TUFF_OK;
+}
+
 bool tuff__vulkan_is_usable(VkPhysicalDevice handle)
 {
     VkPhysicalDeviceProperties properties;
-    vulkan_physical physical;
+    vulkan_physical physical = {.vk = &tuff__vk};
     tuff__vk.vkGetPhysicalDeviceProperties(handle, &properties);
     return properties.apiVersion >= VK_API_VERSION_1_1 && choose_queues(handle, &physical);
 }
@@ -80,20 +113,27 @@ static bool has(const VkExtensionProperties *extensions, uint32_t count, const c
     return false;
 }
 
+/* Those of a device; of an application's, only what that enabled can be used. */
 typedef struct extension_list {
     VkExtensionProperties *items;
     uint32_t count;
+    const tuff_vulkan_handles *application; /* may be NULL */
 } extension_list;
 
-static tuff_status list_extensions(VkPhysicalDevice handle, extension_list *list)
+static tuff_status list_extensions(const vulkan_physical *physical, extension_list *list)
 {
-    VkResult result;
-    TRY(VULKAN(vkEnumerateDeviceExtensionProperties, handle, NULL, &list->count, NULL));
+    const vulkan_api *vk = physical->vk;
+    TRY(VULKAN(vk, vkEnumerateDeviceExtensionProperties, physical->handle, NULL, &list->count, NULL));
     list->items = tuff__calloc(list->count + 1u, sizeof *list->items);
     if (!list->items)
         return TUFF_E_OOM_HOST;
-    result = tuff__vk.vkEnumerateDeviceExtensionProperties(handle, NULL, &list->count, list->items);
-    return tuff__vulkan_check(result, "vkEnumerateDeviceExtensionProperties");
+    return VULKAN(vk, vkEnumerateDeviceExtensionProperties, physical->handle, NULL, &list->count, list->items);
+}
+
+static bool can_use(const extension_list *list, const char *name)
+{
+    return has(list->items, list->count, name) &&
+           (!list->application || tuff__vulkan_has_enabled(list->application, name));
 }
 
 /* True where the device has what core_version made core. Below that version the extension is noted for enabling. */
@@ -101,7 +141,7 @@ static bool provides(vulkan_physical *physical, const extension_list *list, uint
 {
     if (physical->version >= core_version)
         return true;
-    if (!has(list->items, list->count, name))
+    if (!can_use(list, name))
         return false;
     physical->extensions[physical->extension_count++] = name;
     return true;
@@ -127,7 +167,7 @@ static void query_properties(vulkan_physical *physical, const extension_list *li
         CHAIN(*head, physical->multiprocessors, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
     if (has(list->items, list->count, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME))
         CHAIN(*head, physical->compute_units, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
-    tuff__vk.vkGetPhysicalDeviceProperties2(physical->handle, head);
+    physical->vk->vkGetPhysicalDeviceProperties2(physical->handle, head);
 }
 
 /* Clears what the device has and tuff does not use: unused features can cost speed. */
@@ -146,10 +186,10 @@ static void keep_used_features(vulkan_physical *physical)
 }
 
 /* Where what does not fit registers lies in cached memory on purpose. */
-static bool is_cpu(VkPhysicalDevice handle)
+static bool is_cpu(const vulkan_physical *physical)
 {
     VkPhysicalDeviceProperties properties;
-    tuff__vk.vkGetPhysicalDeviceProperties(handle, &properties);
+    physical->vk->vkGetPhysicalDeviceProperties(physical->handle, &properties);
     return properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
 }
 
@@ -164,10 +204,14 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         CHAIN(*head, physical->arithmetic, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
     if (provides(physical, list, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
         CHAIN(*head, physical->subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+    if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME))
+        CHAIN(*head, physical->timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
+    const bool khr_matrices = can_use(list, "VK_KHR_cooperative_matrix"),
+               nv_matrices = can_use(list, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    physical->has_matrices = khr_matrices || nv_matrices;
     if (physical->version >= VK_API_VERSION_1_2)
-        physical->cooperative_matrix =
-            tuff__vulkan_find_matrices(physical->handle, has(list->items, list->count, "VK_KHR_cooperative_matrix"),
-                                       has(list->items, list->count, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME));
+        physical->cooperative_matrix = tuff__vulkan_find_matrices(physical->vk, physical->handle, khr_matrices,
+                                                                  nv_matrices, physical->matrix_shape);
     if (physical->cooperative_matrix) {
         const bool khr = physical->cooperative_matrix == 2;
         CHAIN(*head, physical->matrices,
@@ -177,32 +221,52 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         physical->extensions[physical->extension_count++] =
             khr ? "VK_KHR_cooperative_matrix" : VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
     }
-    if (has(list->items, list->count, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME) &&
-        tuff__vk.executable_properties && tuff__vk.executable_statistics && !is_cpu(physical->handle)) {
+    if (can_use(list, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME) && physical->vk->executable_properties &&
+        physical->vk->executable_statistics && !is_cpu(physical)) {
         CHAIN(*head, physical->executables,
               VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
         physical->extensions[physical->extension_count++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
     }
-    tuff__vk.vkGetPhysicalDeviceFeatures2(physical->handle, head);
+    physical->vk->vkGetPhysicalDeviceFeatures2(physical->handle, head);
     keep_used_features(physical);
 }
 
-tuff_status tuff__vulkan_examine(VkPhysicalDevice handle, vulkan_physical *physical)
+static void find_version(const tuff_vulkan_handles *application, uint32_t of_device, vulkan_physical *physical)
 {
-    extension_list list = {0};
+    uint32_t version = of_device & ~UINT32_C(0xfff), limit = VK_API_VERSION_1_3;
+    if (application)
+        limit = application->api_version ? application->api_version & ~UINT32_C(0xfff) : VK_API_VERSION_1_1;
+    if (limit > VK_API_VERSION_1_3)
+        limit = VK_API_VERSION_1_3;
+    physical->version = version < limit ? version : limit;
+}
+
+static tuff_status find_queues(const tuff_vulkan_handles *application, const char *name, vulkan_physical *physical)
+{
+    if (application)
+        return take_queue(application, physical);
+    if (choose_queues(physical->handle, physical))
+        return TUFF_OK;
+    return FAIL(TUFF_E_NO_DEVICE, "vulkan: %s has no compute queue", name);
+}
+
+tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, const tuff_vulkan_handles *application,
+                                 vulkan_physical *physical)
+{
+    extension_list list = {.application = application};
     VkPhysicalDeviceProperties properties;
-    *physical = (vulkan_physical){.handle = handle};
-    tuff__vk.vkGetPhysicalDeviceProperties(handle, &properties);
-    physical->version = properties.apiVersion & ~UINT32_C(0xfff);
-    if (physical->version > VK_API_VERSION_1_3)
-        physical->version = VK_API_VERSION_1_3;
-    if (!choose_queues(handle, physical))
-        return FAIL(TUFF_E_NO_DEVICE, "vulkan: %s has no compute queue", properties.deviceName);
-    tuff_status status = list_extensions(handle, &list);
+    *physical = (vulkan_physical){.vk = vk, .handle = handle};
+    vk->vkGetPhysicalDeviceProperties(handle, &properties);
+    find_version(application, properties.apiVersion, physical);
+    TRY(find_queues(application, properties.deviceName, physical));
+    tuff_status status = list_extensions(physical, &list);
     if (status == TUFF_OK) {
         query_features(physical, &list);
         query_properties(physical, &list);
-        tuff__vk.vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
+        if (application)
+            tuff__vulkan_keep_enabled(physical, application->features);
+        vk->vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
+        physical->has_budget = can_use(&list, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         /* Layers over other APIs, such as MoltenVK, demand that their restrictions are accepted. */
         if (has(list.items, list.count, "VK_KHR_portability_subset"))
             physical->extensions[physical->extension_count++] = "VK_KHR_portability_subset";
@@ -239,6 +303,46 @@ static uint64_t memory_size(const VkPhysicalDeviceMemoryProperties *memory)
     return largest;
 }
 
+/* The largest heap of the device's own memory; -1: none. */
+static int main_heap(const VkPhysicalDeviceMemoryProperties *memory)
+{
+    int best = -1;
+    for (int i = 0; i < (int)memory->memoryHeapCount; i++)
+        if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
+            (best < 0 || memory->memoryHeaps[i].size > memory->memoryHeaps[best].size))
+            best = i;
+    return best;
+}
+
+uint64_t tuff__vulkan_available(const vulkan_physical *physical)
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                                .pNext = &budget};
+    const int heap = main_heap(&physical->memory);
+    if (!physical->has_budget || heap < 0)
+        return 0;
+    physical->vk->vkGetPhysicalDeviceMemoryProperties2(physical->handle, &memory);
+    const uint64_t all = budget.heapBudget[heap], used = budget.heapUsage[heap];
+    return all > used ? all - used : all > 0 ? 1 : 0;
+}
+
+/* With a window on the bus that is as large as the memory itself; drivers with a small one have another heap for it. */
+bool tuff__vulkan_is_reached(const vulkan_physical *physical)
+{
+    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    const VkPhysicalDeviceType type = physical->properties.properties.deviceType;
+    const VkPhysicalDeviceMemoryProperties *memory = &physical->memory;
+    if (type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU)
+        return type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    for (uint32_t i = 0; i < memory->memoryTypeCount && memory->memoryHeapCount > 1; i++)
+        if ((memory->memoryTypes[i].propertyFlags & both) == both &&
+            (int)memory->memoryTypes[i].heapIndex == main_heap(memory))
+            return true;
+    return false;
+}
+
 uint64_t tuff__vulkan_max_allocation(const vulkan_physical *physical)
 {
     const uint64_t buffer = physical->maintenance4.maxBufferSize, memory = memory_size(&physical->memory);
@@ -267,6 +371,21 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
     if (!info->compute_units)
         info->compute_units =
             amd->shaderEngineCount * amd->shaderArraysPerEngineCount * amd->computeUnitsPerShaderArray;
+    if (!info->compute_units)
+        tuff__vulkan_estimate_units(info);
+    info->memory_available = tuff__vulkan_available(physical);
+    info->writes_directly = tuff__vulkan_is_reached(physical);
+}
+
+/* Widths that kernels can require. */
+static void describe_widths(const vulkan_physical *physical, tuff_device_info *info)
+{
+    const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
+    if (!physical->subgroup_control.subgroupSizeControl ||
+        !(sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT))
+        return;
+    info->min_subgroup_size = sizes->minSubgroupSize;
+    info->max_subgroup_size = sizes->maxSubgroupSize;
 }
 
 static void describe_driver(const vulkan_physical *physical, tuff_device_info *info)
@@ -293,6 +412,9 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->vendor_id = properties->vendorID;
     info->device_id = properties->deviceID;
     describe_limits(physical, info);
+    describe_widths(physical, info);
+    info->local_is_global = properties->vendorID == VENDOR_ARM;
+    info->watchdog = info->device_class == TUFF_DEVICE_CPU ? TUFF_WATCHDOG_NONE : TUFF_WATCHDOG_UNKNOWN;
     info->subgroup_size =
         physical->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT ? physical->subgroup.subgroupSize : 0;
     info->subgroup_shuffle =
@@ -300,8 +422,12 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->narrow_storage = physical->storage16.storageBuffer16BitAccess && physical->storage8.storageBuffer8BitAccess;
     info->half_arithmetic = physical->arithmetic.shaderFloat16;
     info->int64 = physical->features.features.shaderInt64;
+    info->matrix_state = !physical->has_matrices             ? TUFF_MATRICES_ABSENT
+                         : physical->cooperative_matrix == 0 ? TUFF_MATRICES_OTHER_SIZE
+                                                             : TUFF_MATRICES_OFFERED;
     if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic)
         info->cooperative_matrix = physical->cooperative_matrix;
+    memcpy(info->matrix_shape, physical->matrix_shape, sizeof info->matrix_shape);
 }
 
 static void add_uuid(text *out, const char *name, const uint8_t *bytes)
@@ -322,6 +448,8 @@ char *tuff__vulkan_identity(const vulkan_physical *physical)
     add_uuid(&lines, "pipeline cache", properties->pipelineCacheUUID);
     add_uuid(&lines, "driver", physical->id.driverUUID);
     tuff__text_add(&lines, "\nSPIR-V " SPIRV_REVISION);
+    if (physical->disabled[0])
+        tuff__text_add(&lines, "\nwithout %s", physical->disabled);
     char *copy = lines.failed ? NULL : tuff__strdup(tuff__text_get(&lines));
     tuff__text_free(&lines);
     return copy;

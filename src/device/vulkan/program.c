@@ -23,7 +23,7 @@ static tuff_status create_set_layout(driver_device *device, driver_program *prog
         .bindingCount = program->buffer_count,
         .pBindings = bindings,
     };
-    return VULKAN(vkCreateDescriptorSetLayout, device->handle, &info, NULL, &program->set_layout);
+    return VULKAN(device->vk, vkCreateDescriptorSetLayout, device->handle, &info, NULL, &program->set_layout);
 }
 
 static tuff_status create_layout(driver_device *device, driver_program *program)
@@ -36,24 +36,47 @@ static tuff_status create_layout(driver_device *device, driver_program *program)
         .pushConstantRangeCount = program->word_count ? 1 : 0,
         .pPushConstantRanges = &words,
     };
-    return VULKAN(vkCreatePipelineLayout, device->handle, &info, NULL, &program->layout);
+    return VULKAN(device->vk, vkCreatePipelineLayout, device->handle, &info, NULL, &program->layout);
 }
 
-/* Whether the pipeline must be made with the required subgroup width, or has it anyway. */
-static tuff_status check_subgroup(const vulkan_physical *physical, const program_request *request, bool *required)
+static bool can_require(const vulkan_physical *physical, uint32_t width)
+{
+    const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
+    return physical->subgroup_control.subgroupSizeControl && width >= sizes->minSubgroupSize &&
+           width <= sizes->maxSubgroupSize && !(width & (width - 1)) &&
+           sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
+}
+
+/* The width of Intel's subgroups is the compiler's choice, and the narrowest leaves a lane the most registers: kernels
+   that keep many sums get it, as from cl/prelude.cl in OpenCL. 0: any. */
+static uint32_t narrow_width(const vulkan_physical *physical, const program_request *request)
+{
+    enum { VENDOR_INTEL = 0x8086 };
+    const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
+    const uint32_t least = sizes->minSubgroupSize;
+    const bool is_wanted = physical->properties.properties.vendorID == VENDOR_INTEL && request->text != NULL &&
+                           strstr(request->text, "#define MANY_SUMS\n") != NULL;
+    return is_wanted && least > 0 && can_require(physical, least) &&
+                   request->local_size <= (uint64_t)least * sizes->maxComputeWorkgroupSubgroups
+               ? least
+               : 0;
+}
+
+/* The subgroup width that the pipeline must be made with; 0: it has the right one anyway. */
+static tuff_status choose_width(const vulkan_physical *physical, const program_request *request, uint32_t *out)
 {
     const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
     uint32_t width = request->subgroup_size;
-    *required = false;
-    if (!width)
+    *out = 0;
+    if (!width) {
+        *out = narrow_width(physical, request);
         return TUFF_OK;
-    if (physical->subgroup_control.subgroupSizeControl && width >= sizes->minSubgroupSize &&
-        width <= sizes->maxSubgroupSize && !(width & (width - 1)) &&
-        sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) {
+    }
+    if (can_require(physical, width)) {
         if (request->local_size > (uint64_t)width * sizes->maxComputeWorkgroupSubgroups)
             return FAIL(TUFF_E_LIMIT, "%s: groups of %u items are more than %u subgroups of %u", request->name,
                         request->local_size, sizes->maxComputeWorkgroupSubgroups, width);
-        *required = true;
+        *out = width;
         return TUFF_OK;
     }
     bool varies = physical->subgroup_control.subgroupSizeControl && sizes->minSubgroupSize != sizes->maxSubgroupSize;
@@ -66,21 +89,20 @@ static tuff_status check_subgroup(const vulkan_physical *physical, const program
 static tuff_status create_pipeline(driver_device *device, const program_request *request, VkShaderModule module,
                                    driver_program *program)
 {
-    bool required = false;
-    TRY(check_subgroup(&device->physical, request, &required));
+    uint32_t width = 0;
+    TRY(choose_width(&device->physical, request, &width));
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
-        .requiredSubgroupSize = request->subgroup_size,
+        .requiredSubgroupSize = width,
     };
-    bool full = required && device->physical.subgroup_control.computeFullSubgroups &&
-                request->local_size % request->subgroup_size == 0;
+    bool full = width > 0 && device->physical.subgroup_control.computeFullSubgroups && request->local_size % width == 0;
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .flags = device->tells_spills ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                .pNext = required ? &subgroup : NULL,
+                .pNext = width > 0 ? &subgroup : NULL,
                 .flags = full ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0u,
                 .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                 .module = module,
@@ -89,7 +111,8 @@ static tuff_status create_pipeline(driver_device *device, const program_request 
         .layout = program->layout,
         .basePipelineIndex = -1,
     };
-    return VULKAN(vkCreateComputePipelines, device->handle, VK_NULL_HANDLE, 1, &info, NULL, &program->pipeline);
+    return VULKAN(device->vk, vkCreateComputePipelines, device->handle, VK_NULL_HANDLE, 1, &info, NULL,
+                  &program->pipeline);
 }
 
 static tuff_status build(driver_device *device, const program_request *request, blob spirv, driver_program *program)
@@ -102,9 +125,9 @@ static tuff_status build(driver_device *device, const program_request *request, 
     VkShaderModule module = VK_NULL_HANDLE;
     TRY(create_set_layout(device, program));
     TRY(create_layout(device, program));
-    TRY(VULKAN(vkCreateShaderModule, device->handle, &info, NULL, &module));
+    TRY(VULKAN(device->vk, vkCreateShaderModule, device->handle, &info, NULL, &module));
     tuff_status status = create_pipeline(device, request, module, program);
-    tuff__vk.vkDestroyShaderModule(device->handle, module, NULL);
+    device->vk->vkDestroyShaderModule(device->handle, module, NULL);
     return status;
 }
 
@@ -121,6 +144,7 @@ static bool is_spirv(blob spirv)
 static tuff_status compile(driver_device *device, const program_request *request, blob *spirv)
 {
     TRY(tuff__vulkan_compile(request, spirv));
+    TRY(tuff__vulkan_declare_aliases(spirv));
     return tuff__vulkan_declare_floats(&device->physical, spirv);
 }
 
@@ -163,11 +187,11 @@ void tuff__vulkan_drop_program(driver_device *device, driver_program *program)
     /* Recordings that use the program are gone, and they waited for their submissions; a hung one keeps it. */
     if (!device->hung) {
         if (program->pipeline)
-            tuff__vk.vkDestroyPipeline(device->handle, program->pipeline, NULL);
+            device->vk->vkDestroyPipeline(device->handle, program->pipeline, NULL);
         if (program->layout)
-            tuff__vk.vkDestroyPipelineLayout(device->handle, program->layout, NULL);
+            device->vk->vkDestroyPipelineLayout(device->handle, program->layout, NULL);
         if (program->set_layout)
-            tuff__vk.vkDestroyDescriptorSetLayout(device->handle, program->set_layout, NULL);
+            device->vk->vkDestroyDescriptorSetLayout(device->handle, program->set_layout, NULL);
     }
     tuff__free(program);
 }

@@ -7,8 +7,7 @@
 
 static const VkPipelineStageFlags work_stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 
-/* Notes what an answer of the driver means for the device as a whole. */
-static tuff_status note(driver_device *device, VkResult result, const char *function)
+tuff_status tuff__vulkan_note(driver_device *device, VkResult result, const char *function)
 {
     if (result == VK_ERROR_DEVICE_LOST) {
         device->lost = true;
@@ -22,21 +21,37 @@ static VkFence oldest(const driver_device *device)
     return device->fences[(device->finished + 1) % MAX_IN_FLIGHT];
 }
 
+/* The oldest ticket is done. waited: its end was waited for, and is now. */
+static void finish_oldest(driver_device *device, bool waited)
+{
+    device->finished++;
+    tuff__pace_ended(&device->pace, &device->marks[device->finished % MAX_IN_FLIGHT], waited);
+}
+
+/* Whether a wait took longer than one for a fence that was signalled before. */
+static bool has_blocked(const driver_device *device, uint64_t begin)
+{
+    enum { CALL = 50000 };
+    return device->pace.is_on && tuff__pace_clock() - begin > CALL;
+}
+
 static tuff_status wait_within(driver_device *device, uint64_t ticket, uint64_t limit)
 {
-    uint64_t idle = 0;
+    uint64_t idle = 0, begin = 0;
     while (device->finished < ticket) {
         VkFence fence = oldest(device);
+        if (device->pace.is_on && begin == 0)
+            begin = tuff__pace_clock();
         uint64_t start = tuff__nanoseconds(), slice = limit < WAIT_SLICE ? limit : WAIT_SLICE;
-        VkResult result = tuff__vk.vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
+        VkResult result = device->vk->vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
         if (result == VK_SUCCESS) {
-            device->finished++;
+            finish_oldest(device, has_blocked(device, begin));
             device->hung = false;
-            idle = 0;
+            idle = begin = 0;
             continue;
         }
         if (result != VK_TIMEOUT)
-            return note(device, result, "vkWaitForFences");
+            return tuff__vulkan_note(device, result, "vkWaitForFences");
         /* A process that was stopped for an hour has waited for one slice only. */
         uint64_t elapsed = tuff__nanoseconds() - start;
         idle += elapsed < slice ? elapsed : slice;
@@ -58,8 +73,8 @@ tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket)
 
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket)
 {
-    while (device->finished < ticket && tuff__vk.vkGetFenceStatus(device->handle, oldest(device)) == VK_SUCCESS)
-        device->finished++;
+    while (device->finished < ticket && device->vk->vkGetFenceStatus(device->handle, oldest(device)) == VK_SUCCESS)
+        finish_oldest(device, false);
     return device->finished >= ticket;
 }
 
@@ -73,42 +88,81 @@ bool tuff__vulkan_settle(driver_device *device, uint64_t ticket)
     return device->lost || tuff__vulkan_is_done(device, ticket);
 }
 
+/* Under the lock of the application, where the queue is one of its own. */
+static tuff_status submit(driver_device *device, VkQueue queue, const VkSubmitInfo *info, VkFence fence)
+{
+    const tuff_vulkan_handles *application = &device->application;
+    if (application->lock_queue)
+        application->lock_queue(application->lock_user);
+    const VkResult result = device->vk->vkQueueSubmit(queue, 1, info, fence);
+    if (application->unlock_queue)
+        application->unlock_queue(application->lock_user);
+    return tuff__vulkan_note(device, result, "vkQueueSubmit");
+}
+
 /* The fence of the next ticket, not signalled. */
 static tuff_status next_fence(driver_device *device, VkFence *out)
 {
     VkFence *fence = &device->fences[(device->submitted + 1) % MAX_IN_FLIGHT];
     VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     if (*fence)
-        TRY(VULKAN(vkResetFences, device->handle, 1, fence));
+        TRY(VULKAN(device->vk, vkResetFences, device->handle, 1, fence));
     else
-        TRY(VULKAN(vkCreateFence, device->handle, &info, NULL, fence));
+        TRY(VULKAN(device->vk, vkCreateFence, device->handle, &info, NULL, fence));
     *out = *fence;
     return TUFF_OK;
 }
 
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket)
 {
-    return tuff__vulkan_submit_behind(device, commands, VK_NULL_HANDLE, ticket);
+    return tuff__vulkan_submit_between(device, commands, NULL, NULL, ticket);
 }
 
-tuff_status tuff__vulkan_submit_behind(driver_device *device, VkCommandBuffer commands, VkSemaphore before,
-                                       uint64_t *ticket)
+tuff_status tuff__vulkan_submit_between(driver_device *device, VkCommandBuffer commands, const vulkan_semaphore *wait,
+                                        const vulkan_semaphore *signal, uint64_t *ticket)
 {
+    static const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const vulkan_semaphore none = {0}, *before = wait ? wait : &none, *after = signal ? signal : &none;
     VkFence fence;
-    VkSubmitInfo info = {
+    const VkTimelineSemaphoreSubmitInfo values = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .waitSemaphoreValueCount = wait ? 1 : 0,
+        .pWaitSemaphoreValues = &before->value,
+        .signalSemaphoreValueCount = signal ? 1 : 0,
+        .pSignalSemaphoreValues = &after->value,
+    };
+    const VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .waitSemaphoreCount = before ? 1 : 0,
-        .pWaitSemaphores = &before,
-        .pWaitDstStageMask = &work_stages,
-        .commandBufferCount = 1,
+        .pNext = before->value || after->value ? &values : NULL,
+        .waitSemaphoreCount = wait ? 1 : 0,
+        .pWaitSemaphores = &before->handle,
+        .pWaitDstStageMask = &all,
+        .commandBufferCount = commands ? 1 : 0,
         .pCommandBuffers = &commands,
+        .signalSemaphoreCount = signal ? 1 : 0,
+        .pSignalSemaphores = &after->handle,
     };
     if (device->submitted - device->finished == MAX_IN_FLIGHT)
         TRY(tuff__vulkan_wait_until(device, device->finished + 1));
     TRY(next_fence(device, &fence));
-    TRY(note(device, tuff__vk.vkQueueSubmit(device->queue, 1, &info, fence), "vkQueueSubmit"));
+    TRY(submit(device, device->queue, &info, fence));
     *ticket = ++device->submitted;
+    device->signals[*ticket % MAX_IN_FLIGHT] = *after;
+    device->marks[*ticket % MAX_IN_FLIGHT] = (pace_mark){0};
     return TUFF_OK;
+}
+
+void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle)
+{
+    tuff__pace_submitted(&device->pace, &mark, is_idle);
+    device->marks[device->submitted % MAX_IN_FLIGHT] = mark;
+}
+
+void tuff__vulkan_unmark(driver_device *device, const vulkan_cut *cut)
+{
+    for (int i = 0; i < MAX_IN_FLIGHT && cut->shares; i++)
+        if (device->marks[i].shares >= cut->shares && device->marks[i].shares < cut->shares + cut->part_count)
+            device->marks[i] = (pace_mark){0};
 }
 
 tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,
@@ -121,14 +175,14 @@ tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer co
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &signal,
     };
-    return note(device, tuff__vk.vkQueueSubmit(device->upload_queue, 1, &info, fence), "vkQueueSubmit");
+    return submit(device, device->upload_queue, &info, fence);
 }
 
 tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool *done)
 {
-    const VkResult result = tuff__vk.vkGetFenceStatus(device->handle, fence);
+    const VkResult result = device->vk->vkGetFenceStatus(device->handle, fence);
     *done = result == VK_SUCCESS;
-    return note(device, result, "vkGetFenceStatus");
+    return tuff__vulkan_note(device, result, "vkGetFenceStatus");
 }
 
 bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
@@ -139,10 +193,10 @@ bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
         /* In slices, so that a process that was stopped has not waited meanwhile. */
         do {
             const uint64_t slice = left < WAIT_SLICE ? left : WAIT_SLICE;
-            result = tuff__vk.vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
+            result = device->vk->vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
             left -= slice;
         } while (result == VK_TIMEOUT && left > 0);
-        (void)note(device, result, "vkWaitForFences");
+        (void)tuff__vulkan_note(device, result, "vkWaitForFences");
     }
     if (result == VK_SUCCESS || device->lost)
         return true;
@@ -150,7 +204,7 @@ bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
     return false;
 }
 
-void tuff__vulkan_barrier(VkCommandBuffer commands, VkPipelineStageFlags from)
+void tuff__vulkan_barrier(const driver_device *device, VkCommandBuffer commands, VkPipelineStageFlags from)
 {
     /* Later commands of either kind may rely on this barrier, so it reaches both. */
     VkMemoryBarrier barrier = {
@@ -160,24 +214,25 @@ void tuff__vulkan_barrier(VkCommandBuffer commands, VkPipelineStageFlags from)
         .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
                          VK_ACCESS_TRANSFER_WRITE_BIT,
     };
-    tuff__vk.vkCmdPipelineBarrier(commands, from, work_stages, 0, 1, &barrier, 0, NULL, 0, NULL);
+    device->vk->vkCmdPipelineBarrier(commands, from, work_stages, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
-tuff_status tuff__vulkan_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage)
+tuff_status tuff__vulkan_begin(const driver_device *device, VkCommandBuffer commands, VkCommandBufferUsageFlags usage)
 {
     VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = usage};
-    TRY(VULKAN(vkBeginCommandBuffer, commands, &info));
-    tuff__vulkan_barrier(commands, work_stages);
+    TRY(VULKAN(device->vk, vkBeginCommandBuffer, commands, &info));
+    tuff__vulkan_barrier(device, commands, work_stages);
     return TUFF_OK;
 }
 
-tuff_status tuff__vulkan_end(VkCommandBuffer commands)
+tuff_status tuff__vulkan_end(const driver_device *device, VkCommandBuffer commands)
 {
     VkMemoryBarrier barrier = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
         .dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT,
     };
-    tuff__vk.vkCmdPipelineBarrier(commands, work_stages, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
-    return VULKAN(vkEndCommandBuffer, commands);
+    device->vk->vkCmdPipelineBarrier(commands, work_stages, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0,
+                                     NULL);
+    return VULKAN(device->vk, vkEndCommandBuffer, commands);
 }

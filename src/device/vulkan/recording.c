@@ -9,12 +9,6 @@
 static const VkPipelineStageFlags compute_stage = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
 static const VkPipelineStageFlags transfer_stage = VK_PIPELINE_STAGE_TRANSFER_BIT;
 
-static uint32_t segment_end(const driver_recording *recording, uint32_t segment)
-{
-    uint32_t end = (segment + 1) * recording->segment_size;
-    return end < recording->command_count ? end : recording->command_count;
-}
-
 /* A grid of x * y groups that covers the count, wider than needed by less than y. */
 typedef struct grid {
     uint32_t x, y;
@@ -29,34 +23,35 @@ static grid shape_grid(const vulkan_physical *physical, uint64_t group_count)
     return (grid){(uint32_t)((group_count + y - 1) / y), (uint32_t)y};
 }
 
-static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, const command *step)
+static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, const command *step,
+                            const vulkan_part *part)
 {
     const driver_program *program = step->program;
     uint32_t words[MAX_WORDS];
     memcpy(words, step->words, sizeof words);
-    tuff__vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, program->pipeline);
-    for (uint64_t base = 0; base < step->group_count;) {
-        grid part = shape_grid(&device->physical, step->group_count - base);
-        uint64_t end = base + (uint64_t)part.x * part.y;
+    device->vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, program->pipeline);
+    for (uint64_t base = part->base; base < part->end;) {
+        grid shape = shape_grid(&device->physical, part->end - base);
+        uint64_t end = base + (uint64_t)shape.x * shape.y;
         /* Group indices are 32 bits wide; a wrapped one would do another group's work a second time. */
-        if (end > UINT32_MAX || (end < step->group_count && !program->word_count))
+        if (end > UINT32_MAX || (end < part->end && !program->word_count))
             return FAIL(TUFF_E_LIMIT, "vulkan: a dispatch of %llu groups is too large",
                         (unsigned long long)step->group_count);
         /* Parts write different elements, but a validation layer cannot know; they are too long to lose by it. */
         if (base)
-            tuff__vulkan_barrier(commands, compute_stage);
+            tuff__vulkan_barrier(device, commands, compute_stage);
         if (program->word_count) {
             words[program->word_count - 1] = (uint32_t)base;
-            tuff__vk.vkCmdPushConstants(commands, program->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                        program->word_count * 4u, words);
+            device->vk->vkCmdPushConstants(commands, program->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                           program->word_count * 4u, words);
         }
-        tuff__vk.vkCmdDispatch(commands, part.x, part.y, 1);
+        device->vk->vkCmdDispatch(commands, shape.x, shape.y, 1);
         base = end;
     }
     return TUFF_OK;
 }
 
-static void bind(driver_device *device, VkCommandBuffer commands, const command *step, VkDescriptorSet set)
+static void fill_set(driver_device *device, const command *step, VkDescriptorSet set)
 {
     VkDescriptorBufferInfo buffers[MAX_BINDINGS];
     for (int i = 0; i < step->binding_count; i++)
@@ -72,27 +67,26 @@ static void bind(driver_device *device, VkCommandBuffer commands, const command 
         .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         .pBufferInfo = buffers,
     };
-    tuff__vk.vkUpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
-    tuff__vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, step->program->layout, 0, 1, &set, 0,
-                                     NULL);
+    device->vk->vkUpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
 }
 
 static tuff_status record_command(driver_device *device, VkCommandBuffer commands, const command *step,
-                                  VkDescriptorSet set)
+                                  const vulkan_part *part, VkDescriptorSet set)
 {
     const buffer_binding *bindings = step->bindings;
     VkBufferCopy region;
     switch (step->kind) {
     case COMMAND_DISPATCH:
         if (set)
-            bind(device, commands, step, set);
-        return dispatch(device, commands, step);
+            device->vk->vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, step->program->layout, 0, 1,
+                                                &set, 0, NULL);
+        return dispatch(device, commands, step, part);
     case COMMAND_COPY:
         region = (VkBufferCopy){bindings[0].offset, bindings[1].offset, bindings[0].size};
-        tuff__vk.vkCmdCopyBuffer(commands, bindings[0].buffer->handle, bindings[1].buffer->handle, 1, &region);
+        device->vk->vkCmdCopyBuffer(commands, bindings[0].buffer->handle, bindings[1].buffer->handle, 1, &region);
         return TUFF_OK;
     case COMMAND_FILL_ZERO:
-        tuff__vk.vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
+        device->vk->vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
         return TUFF_OK;
     case COMMAND_PRODUCT: /* stopped at the front door */
         break;
@@ -100,42 +94,52 @@ static tuff_status record_command(driver_device *device, VkCommandBuffer command
     return FAIL(TUFF_E_USAGE, "vulkan: command kind %d", (int)step->kind);
 }
 
-/* Records the barriers and timestamps around a command. pending: the stages of the commands since the last barrier; it
-   widens what the caller says, because a barrier stands for everything before it. */
-static tuff_status record_step(driver_device *device, driver_recording *recording, VkCommandBuffer commands,
-                               const command *step, uint32_t index, VkDescriptorSet set, VkPipelineStageFlags *pending)
+/* Records the barriers and timestamps around a part of a command. pending: the stages of the commands since the last
+   barrier; it widens what the caller says, because a barrier stands for everything before it. */
+static tuff_status record_part(driver_device *device, driver_recording *recording, VkCommandBuffer commands,
+                               const command *step, const vulkan_part *part, VkPipelineStageFlags *pending)
 {
     VkPipelineStageFlags from =
         *pending | (step->after_copy ? transfer_stage : 0u) | (step->after_dispatch ? compute_stage : 0u);
+    const VkPipelineStageFlagBits end = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
+    const uint32_t query = 2 * part->command;
     /* Timed commands run alone. */
-    if ((step->barrier || recording->queries) && from) {
-        tuff__vulkan_barrier(commands, from);
+    if (part->is_first && (step->barrier || recording->queries) && from) {
+        tuff__vulkan_barrier(device, commands, from);
         *pending = 0;
     }
-    if (recording->queries)
-        tuff__vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, recording->queries, 2 * index);
-    TRY(record_command(device, commands, step, set));
-    if (recording->queries)
-        tuff__vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, recording->queries, 2 * index + 1);
+    if (recording->queries && part->is_first)
+        device->vk->vkCmdWriteTimestamp(commands, end, recording->queries, query);
+    TRY(record_command(device, commands, step, part, recording->sets ? recording->sets[part->command] : NULL));
+    if (recording->queries && part->is_last)
+        device->vk->vkCmdWriteTimestamp(commands, end, recording->queries, query + 1);
     *pending |= step->kind == COMMAND_DISPATCH ? compute_stage : transfer_stage;
     return TUFF_OK;
 }
 
-/* sets: the descriptor sets of the whole recording, in the order of the dispatches that have buffers. */
-static tuff_status record_segment(driver_device *device, driver_recording *recording, uint32_t segment,
-                                  const command *commands, const VkDescriptorSet **sets)
+/* Those of the commands that begin in the segment. */
+static void reset_queries(const driver_device *device, const driver_recording *recording, const vulkan_part *first,
+                          int count, VkCommandBuffer commands)
 {
-    VkCommandBuffer buffer = recording->segments[segment];
-    uint32_t begin = segment * recording->segment_size, end = segment_end(recording, segment);
+    for (int i = 0; i < count; i++)
+        if (first[i].is_first) {
+            device->vk->vkCmdResetQueryPool(commands, recording->queries, 2 * first[i].command,
+                                            2 * (first[count - 1].command + 1 - first[i].command));
+            return;
+        }
+}
+
+static tuff_status record_segment(driver_device *device, driver_recording *recording, const command *commands,
+                                  const vulkan_cut *cut, const vulkan_segment *segment)
+{
     VkPipelineStageFlags pending = 0;
-    TRY(tuff__vulkan_begin(buffer, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
+    TRY(tuff__vulkan_begin(device, segment->commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
     if (recording->queries)
-        tuff__vk.vkCmdResetQueryPool(buffer, recording->queries, 2 * begin, 2 * (end - begin));
-    for (uint32_t i = begin; i < end; i++) {
-        bool has_set = commands[i].kind == COMMAND_DISPATCH && commands[i].program->buffer_count;
-        TRY(record_step(device, recording, buffer, &commands[i], i, has_set ? *(*sets)++ : VK_NULL_HANDLE, &pending));
-    }
-    return tuff__vulkan_end(buffer);
+        reset_queries(device, recording, &cut->parts[segment->first], segment->end - segment->first, segment->commands);
+    for (int i = segment->first; i < segment->end; i++)
+        TRY(record_part(device, recording, segment->commands, &commands[cut->parts[i].command], &cut->parts[i],
+                        &pending));
+    return tuff__vulkan_end(device, segment->commands);
 }
 
 static void count_descriptors(const command *commands, uint32_t count, uint32_t *sets, uint32_t *descriptors)
@@ -162,12 +166,11 @@ static tuff_status allocate_sets(driver_device *device, driver_recording *record
         .descriptorSetCount = set_count,
         .pSetLayouts = layouts,
     };
-    return VULKAN(vkAllocateDescriptorSets, device->handle, &info, sets);
+    return VULKAN(device->vk, vkAllocateDescriptorSets, device->handle, &info, sets);
 }
 
-/* The descriptor sets of the recording; *sets is freed by the caller, also after a failure. */
-static tuff_status create_sets(driver_device *device, driver_recording *recording, const command *commands,
-                               VkDescriptorSet **sets)
+/* Sets of all dispatches that have buffers, each at its command's place. */
+static tuff_status create_sets(driver_device *device, driver_recording *recording, const command *commands)
 {
     uint32_t set_count, descriptor_count;
     count_descriptors(commands, recording->command_count, &set_count, &descriptor_count);
@@ -180,13 +183,22 @@ static tuff_status create_sets(driver_device *device, driver_recording *recordin
         .poolSizeCount = 1,
         .pPoolSizes = &size,
     };
-    TRY(VULKAN(vkCreateDescriptorPool, device->handle, &info, NULL, &recording->pool));
-    *sets = tuff__calloc(set_count, sizeof **sets);
+    TRY(VULKAN(device->vk, vkCreateDescriptorPool, device->handle, &info, NULL, &recording->pool));
+    recording->sets = tuff__calloc(recording->command_count, sizeof *recording->sets);
     VkDescriptorSetLayout *layouts = tuff__calloc(set_count, sizeof *layouts);
-    tuff_status status =
-        *sets && layouts ? allocate_sets(device, recording, commands, set_count, layouts, *sets) : TUFF_E_OOM_HOST;
+    tuff_status status = recording->sets && layouts
+                             ? allocate_sets(device, recording, commands, set_count, layouts, recording->sets)
+                             : TUFF_E_OOM_HOST;
     tuff__free(layouts);
-    return status;
+    if (status != TUFF_OK)
+        return status;
+    for (uint32_t i = recording->command_count, last = set_count; i-- > 0;) {
+        const bool has_set = commands[i].kind == COMMAND_DISPATCH && commands[i].program->buffer_count;
+        recording->sets[i] = has_set ? recording->sets[--last] : VK_NULL_HANDLE;
+        if (has_set)
+            fill_set(device, &commands[i], recording->sets[i]);
+    }
+    return TUFF_OK;
 }
 
 static void note_buffer(driver_recording *recording, driver_buffer *buffer)
@@ -221,38 +233,60 @@ static tuff_status create_queries(driver_device *device, driver_recording *recor
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
         .queryCount = 2 * recording->command_count,
     };
-    return VULKAN(vkCreateQueryPool, device->handle, &info, NULL, &recording->queries);
+    return VULKAN(device->vk, vkCreateQueryPool, device->handle, &info, NULL, &recording->queries);
 }
 
-static tuff_status create_segments(driver_device *device, driver_recording *recording)
+static void free_commands(driver_device *device, vulkan_cut *cut)
 {
-    recording->segment_count = (recording->command_count + recording->segment_size - 1) / recording->segment_size;
-    recording->segments = tuff__calloc(recording->segment_count, sizeof *recording->segments);
-    if (!recording->segments)
-        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < cut->segment_count; i++)
+        if (cut->segments[i].commands)
+            device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &cut->segments[i].commands);
+}
+
+/* Gives a cut its command buffers. */
+static tuff_status record_cut(driver_device *device, driver_recording *recording, const command *commands,
+                              vulkan_cut *cut)
+{
     VkCommandBufferAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
         .commandPool = device->commands,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = recording->segment_count,
+        .commandBufferCount = (uint32_t)cut->segment_count,
     };
-    return recording->segment_count ? VULKAN(vkAllocateCommandBuffers, device->handle, &info, recording->segments)
-                                    : TUFF_OK;
+    VkCommandBuffer *buffers = tuff__calloc((size_t)cut->segment_count + 1, sizeof(VkCommandBuffer));
+    tuff_status status = buffers ? TUFF_OK : TUFF_E_OOM_HOST;
+    if (status == TUFF_OK && cut->segment_count)
+        status = VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, buffers);
+    for (int i = 0; status == TUFF_OK && i < cut->segment_count; i++)
+        cut->segments[i].commands = buffers[i];
+    for (int i = 0; status == TUFF_OK && i < cut->segment_count; i++)
+        status = record_segment(device, recording, commands, cut, &cut->segments[i]);
+    tuff__free(buffers);
+    return status;
+}
+
+/* Commands are kept where the recording is long enough that it may be cut otherwise one day. */
+static tuff_status keep_commands(const driver_device *device, driver_recording *recording, const command *commands)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < recording->command_count; i++)
+        seconds += commands[i].seconds;
+    recording->version = device->pace.version;
+    if (!device->pace.is_on || seconds * 5 * PACE_CAUTION < PACE_SECONDS)
+        return TUFF_OK;
+    recording->commands = tuff__memdup(commands, recording->command_count * sizeof *commands);
+    return recording->commands ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
 static tuff_status record_all(driver_device *device, driver_recording *recording, const command *commands, bool timed)
 {
-    VkDescriptorSet *sets = NULL;
     TRY(note_buffers(recording, commands));
     if (timed && recording->command_count)
         TRY(create_queries(device, recording));
-    TRY(create_segments(device, recording));
-    tuff_status status = create_sets(device, recording, commands, &sets);
-    const VkDescriptorSet *next = sets;
-    for (uint32_t i = 0; status == TUFF_OK && i < recording->segment_count; i++)
-        status = record_segment(device, recording, i, commands, &next);
-    tuff__free(sets);
-    return status;
+    TRY(create_sets(device, recording, commands));
+    TRY(keep_commands(device, recording, commands));
+    TRY(tuff__vulkan_cut(device, commands, recording->command_count, &recording->cut));
+    return record_cut(device, recording, commands, &recording->cut);
 }
 
 tuff_status tuff__vulkan_record(driver_device *device, const command *commands, int count, bool timed,
@@ -262,7 +296,6 @@ tuff_status tuff__vulkan_record(driver_device *device, const command *commands, 
     if (!recording)
         return TUFF_E_OOM_HOST;
     recording->command_count = (uint32_t)count;
-    recording->segment_size = device->segment_size;
     tuff_status status = record_all(device, recording, commands, timed);
     if (status == TUFF_OK)
         *out = recording;
@@ -273,29 +306,65 @@ tuff_status tuff__vulkan_record(driver_device *device, const command *commands, 
 
 static void destroy_objects(driver_device *device, driver_recording *recording)
 {
-    /* A failed allocation leaves no command buffers: the handles are then all null. */
-    if (recording->segments && recording->segment_count && recording->segments[0])
-        tuff__vk.vkFreeCommandBuffers(device->handle, device->commands, recording->segment_count, recording->segments);
+    free_commands(device, &recording->cut);
     if (recording->pool)
-        tuff__vk.vkDestroyDescriptorPool(device->handle, recording->pool, NULL);
+        device->vk->vkDestroyDescriptorPool(device->handle, recording->pool, NULL);
     if (recording->queries)
-        tuff__vk.vkDestroyQueryPool(device->handle, recording->queries, NULL);
+        device->vk->vkDestroyQueryPool(device->handle, recording->queries, NULL);
 }
 
 void tuff__vulkan_drop_recording(driver_device *device, driver_recording *recording)
 {
     if (tuff__vulkan_settle(device, recording->last_use))
         destroy_objects(device, recording);
-    tuff__free(recording->segments);
+    tuff__vulkan_unmark(device, &recording->cut);
+    tuff__vulkan_cut_free(&recording->cut);
+    tuff__free(recording->commands);
+    tuff__free(recording->sets);
     tuff__free(recording->buffers);
     tuff__free(recording);
 }
 
+/* Cuts it otherwise where what was measured says so, once its earlier submissions are done. */
+static tuff_status update_cut(driver_device *device, driver_recording *recording)
+{
+    vulkan_cut fresh;
+    bool is_better = false;
+    tuff_status status = tuff__vulkan_cut_again(device, recording, &fresh, &is_better);
+    if (status == TUFF_OK && is_better)
+        status = tuff__vulkan_wait_until(device, recording->last_use);
+    if (status == TUFF_OK && is_better)
+        status = record_cut(device, recording, recording->commands, &fresh);
+    vulkan_cut *old = &fresh;
+    if (status == TUFF_OK && is_better) {
+        const vulkan_cut swapped = recording->cut;
+        recording->cut = fresh;
+        fresh = swapped;
+    }
+    free_commands(device, old);
+    tuff__vulkan_cut_free(old);
+    return status;
+}
+
+static tuff_status submit_segment(driver_device *device, driver_recording *recording, const vulkan_segment *segment)
+{
+    const bool is_idle = device->pace.is_on && tuff__vulkan_is_done(device, device->submitted);
+    TRY(tuff__vulkan_submit(device, segment->commands, &recording->last_use));
+    if (device->pace.is_on)
+        tuff__vulkan_mark(
+            device,
+            (pace_mark){.shares = recording->cut.shares + segment->first, .count = segment->end - segment->first},
+            is_idle);
+    return TUFF_OK;
+}
+
 tuff_status tuff__vulkan_replay(driver_device *device, driver_recording *recording)
 {
+    if (recording->commands)
+        TRY(update_cut(device, recording));
     tuff_status status = TUFF_OK;
-    for (uint32_t i = 0; status == TUFF_OK && i < recording->segment_count; i++)
-        status = tuff__vulkan_submit(device, recording->segments[i], &recording->last_use);
+    for (int i = 0; status == TUFF_OK && i < recording->cut.segment_count; i++)
+        status = submit_segment(device, recording, &recording->cut.segments[i]);
     for (uint32_t i = 0; i < recording->buffer_count; i++)
         recording->buffers[i]->last_use = device->submitted;
     return status;
@@ -311,8 +380,9 @@ static uint64_t to_nanoseconds(const vulkan_physical *physical, uint64_t begin, 
 /* The two ticks around a command. */
 static tuff_status read_ticks(driver_device *device, driver_recording *recording, uint32_t index, uint64_t ticks[2])
 {
-    VkResult result = tuff__vk.vkGetQueryPoolResults(device->handle, recording->queries, 2 * index, 2,
-                                                     2 * sizeof *ticks, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT);
+    VkResult result =
+        device->vk->vkGetQueryPoolResults(device->handle, recording->queries, 2 * index, 2, 2 * sizeof *ticks, ticks,
+                                          sizeof *ticks, VK_QUERY_RESULT_64_BIT);
     TRY(tuff__vulkan_check(result, "vkGetQueryPoolResults"));
     return result == VK_SUCCESS ? TUFF_OK : FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver kept no timestamps");
 }

@@ -7,8 +7,14 @@
 #include "device/vulkan/state.h"
 
 enum { OP_EXTENSION = 10, OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, OP_CAPABILITY = 17 };
-enum { CAPABILITY_PRESERVE = 4466, CAPABILITY_ROUND_TO_EVEN = 4467, MODE_PRESERVE = 4461, MODE_ROUND_TO_EVEN = 4462 };
-enum { HEADER_WORDS = 5, EXTENSION_WORDS = 7, MAX_ADDED_WORDS = 2 * 2 + EXTENSION_WORDS + 2 * 4 };
+enum { HEADER_WORDS = 5, EXTENSION_WORDS = 7 };
+
+/* What can be declared of 32-bit floats: a capability and the execution mode that it allows. */
+typedef struct declaration {
+    uint32_t capability, mode;
+} declaration;
+static const declaration keep_denormals = {4464, 4459}, keep_special = {4466, 4461}, round_to_even = {4467, 4462};
+enum { MAX_DECLARATIONS = 3, MAX_ADDED_WORDS = MAX_DECLARATIONS * (2 + 4) + EXTENSION_WORDS };
 
 /* Where things stand in a module, in words. */
 typedef struct places {
@@ -27,7 +33,8 @@ static bool find_places(const uint32_t *words, size_t count, places *found)
             return false;
         if (operation == OP_CAPABILITY && length == 2) {
             found->capabilities_end = i + length;
-            found->declared |= words[i + 1] == CAPABILITY_PRESERVE || words[i + 1] == CAPABILITY_ROUND_TO_EVEN;
+            found->declared |= words[i + 1] == keep_denormals.capability || words[i + 1] == keep_special.capability ||
+                               words[i + 1] == round_to_even.capability;
         }
         if (operation == OP_ENTRY_POINT && length >= 4)
             found->entry_point = words[i + 2];
@@ -64,31 +71,104 @@ static uint32_t *put_extension(uint32_t *to)
     return put(to, words, EXTENSION_WORDS);
 }
 
-tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *spirv)
+/* What the device knows of these, how many. Where widths depend on each other, a mode for one of them alone is not
+   allowed. */
+static int list_declarations(const vulkan_physical *physical, const declaration *out[MAX_DECLARATIONS])
 {
     const VkPhysicalDeviceFloatControlsProperties *controls = &physical->float_controls;
+    const VkShaderFloatControlsIndependence none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+    int count = 0;
+    if (controls->shaderDenormPreserveFloat32 && controls->denormBehaviorIndependence != none)
+        out[count++] = &keep_denormals;
+    if (controls->shaderSignedZeroInfNanPreserveFloat32)
+        out[count++] = &keep_special;
+    if (controls->shaderRoundingModeRTEFloat32 && controls->roundingModeIndependence != none)
+        out[count++] = &round_to_even;
+    return count;
+}
+
+tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *spirv)
+{
+    const declaration *added[MAX_DECLARATIONS];
+    const int added_count = list_declarations(physical, added);
     const uint32_t *words = spirv->data;
     size_t count = spirv->size / 4;
     places at;
-    bool preserve = controls->shaderSignedZeroInfNanPreserveFloat32;
-    /* Where widths depend on each other, a mode for one of them alone is not allowed. */
-    bool round = controls->shaderRoundingModeRTEFloat32 &&
-                 controls->roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     if (!find_places(words, count, &at))
         return FAIL(TUFF_E_COMPILE, "vulkan: the compiler's SPIR-V is malformed");
-    if (at.declared || !(preserve || round))
+    if (at.declared || added_count == 0)
         return TUFF_OK;
     uint32_t *out = tuff__alloc((count + MAX_ADDED_WORDS) * 4), *to = out;
     if (!out)
         return TUFF_E_OOM_HOST;
     to = put(to, words, at.capabilities_end);
-    to = preserve ? put_capability(to, CAPABILITY_PRESERVE) : to;
-    to = round ? put_capability(to, CAPABILITY_ROUND_TO_EVEN) : to;
+    for (int i = 0; i < added_count; i++)
+        to = put_capability(to, added[i]->capability);
     to = put_extension(to);
     to = put(to, words + at.capabilities_end, at.modes_end - at.capabilities_end);
-    to = preserve ? put_mode(to, at.entry_point, MODE_PRESERVE) : to;
-    to = round ? put_mode(to, at.entry_point, MODE_ROUND_TO_EVEN) : to;
+    for (int i = 0; i < added_count; i++)
+        to = put_mode(to, at.entry_point, added[i]->mode);
     to = put(to, words + at.modes_end, count - at.modes_end);
+    tuff__free(spirv->data);
+    *spirv = (blob){out, (size_t)(to - out) * 4};
+    return TUFF_OK;
+}
+
+/* A variable that is a buffer. */
+typedef struct bound_variable {
+    uint32_t id, binding;
+} bound_variable;
+enum { OP_DECORATE = 71, OP_MEMBER_DECORATE = 72, DECORATION_ALIASED = 20, DECORATION_BINDING = 33 };
+enum { DECORATION_WORDS = 3, MAX_VARIABLES = 4 * MAX_BINDINGS };
+
+/* The variables with a binding, how many; *end: where decorations end, in words. */
+static int list_variables(const uint32_t *words, size_t count, bound_variable *out, size_t *end)
+{
+    int found = 0;
+    *end = 0;
+    for (size_t i = HEADER_WORDS; i < count; i += words[i] >> 16) {
+        const uint32_t operation = words[i] & 0xffff, length = words[i] >> 16;
+        if (length == 0 || length > count - i)
+            return 0;
+        if (operation == OP_DECORATE || operation == OP_MEMBER_DECORATE)
+            *end = i + length;
+        if (operation == OP_DECORATE && length == 4 && words[i + 2] == DECORATION_BINDING && found < MAX_VARIABLES)
+            out[found++] = (bound_variable){words[i + 1], words[i + 3]};
+    }
+    return found;
+}
+
+static bool is_shared(const bound_variable *all, int count, int index)
+{
+    for (int i = 0; i < count; i++)
+        if (i != index && all[i].binding == all[index].binding)
+            return true;
+    return false;
+}
+
+/* Kernels see a buffer as single elements and as vectors: two variables of one binding, which a driver may take for
+   different memory where that is not declared (SPIR-V specification 2.18.2). */
+tuff_status tuff__vulkan_declare_aliases(blob *spirv)
+{
+    bound_variable all[MAX_VARIABLES];
+    const uint32_t *words = spirv->data;
+    const size_t count = spirv->size / 4;
+    size_t end;
+    int shared = 0;
+    const int found = list_variables(words, count, all, &end);
+    for (int i = 0; i < found; i++)
+        shared += is_shared(all, found, i);
+    if (shared == 0)
+        return TUFF_OK;
+    uint32_t *out = tuff__alloc((count + (size_t)shared * DECORATION_WORDS) * 4), *to = out;
+    if (!out)
+        return TUFF_E_OOM_HOST;
+    to = put(to, words, end);
+    for (int i = 0; i < found; i++)
+        if (is_shared(all, found, i))
+            to = put(to, (uint32_t[]){(uint32_t)DECORATION_WORDS << 16 | OP_DECORATE, all[i].id, DECORATION_ALIASED},
+                     DECORATION_WORDS);
+    to = put(to, words + end, count - end);
     tuff__free(spirv->data);
     *spirv = (blob){out, (size_t)(to - out) * 4};
     return TUFF_OK;

@@ -27,26 +27,26 @@ static tuff_status allocate_commands(driver_device *device, VkCommandPool pool, 
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
-    return VULKAN(vkAllocateCommandBuffers, device->handle, &info, out);
+    return VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, out);
 }
 
 static tuff_status create_semaphore(driver_device *device, VkSemaphore *out)
 {
     const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
-    return VULKAN(vkCreateSemaphore, device->handle, &info, NULL, out);
+    return VULKAN(device->vk, vkCreateSemaphore, device->handle, &info, NULL, out);
 }
 
 static tuff_status fill_staging(driver_device *device, uint64_t size, bool sends, driver_staging *self)
 {
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     TRY(allocate_commands(device, device->commands, &self->commands));
-    TRY(tuff__vulkan_buffer_create(device, size, true, sends, &self->buffer));
+    TRY(tuff__vulkan_buffer_create(device, size, PLACE_HOST, sends, &self->buffer));
     if (!sends)
         return TUFF_OK;
     TRY(allocate_commands(device, device->upload_commands, &self->upload_commands));
-    TRY(VULKAN(vkCreateFence, device->handle, &fence, NULL, &self->uploaded));
+    TRY(VULKAN(device->vk, vkCreateFence, device->handle, &fence, NULL, &self->uploaded));
     TRY(create_semaphore(device, &self->landed));
-    return tuff__vulkan_buffer_create(device, size, false, true, &self->landing);
+    return tuff__vulkan_buffer_create(device, size, PLACE_ANYWHERE, true, &self->landing);
 }
 
 tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, bool sends, driver_staging **out,
@@ -68,13 +68,13 @@ tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, bo
 static void destroy_objects(driver_device *device, driver_staging *self)
 {
     if (self->commands)
-        tuff__vk.vkFreeCommandBuffers(device->handle, device->commands, 1, &self->commands);
+        device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &self->commands);
     if (self->upload_commands)
-        tuff__vk.vkFreeCommandBuffers(device->handle, device->upload_commands, 1, &self->upload_commands);
+        device->vk->vkFreeCommandBuffers(device->handle, device->upload_commands, 1, &self->upload_commands);
     if (self->uploaded)
-        tuff__vk.vkDestroyFence(device->handle, self->uploaded, NULL);
+        device->vk->vkDestroyFence(device->handle, self->uploaded, NULL);
     if (self->landed)
-        tuff__vk.vkDestroySemaphore(device->handle, self->landed, NULL);
+        device->vk->vkDestroySemaphore(device->handle, self->landed, NULL);
     tuff__vulkan_buffer_release(device, &self->landing);
     tuff__vulkan_buffer_release(device, &self->buffer);
 }
@@ -87,7 +87,7 @@ void tuff__vulkan_staging_destroy(driver_device *device, driver_staging *self)
     tuff__free(self);
 }
 
-static void record_copy(const driver_staging *self, const staged_copy *copy, bool upload)
+static void record_copy(const driver_device *device, const driver_staging *self, const staged_copy *copy, bool upload)
 {
     const VkBufferCopy region = {
         .srcOffset = upload ? copy->staging_offset : copy->offset,
@@ -97,7 +97,7 @@ static void record_copy(const driver_staging *self, const staged_copy *copy, boo
     const VkBuffer staged = upload && self->has_landed ? self->landing.handle : self->buffer.handle;
     const VkBuffer from = upload ? staged : copy->buffer->handle;
     const VkBuffer to = upload ? copy->buffer->handle : staged;
-    tuff__vk.vkCmdCopyBuffer(self->commands, from, to, 1, &region);
+    device->vk->vkCmdCopyBuffer(self->commands, from, to, 1, &region);
 }
 
 tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *self, const staged_copy *copies, int count,
@@ -106,11 +106,12 @@ tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *sel
     const bool has_landed = upload && self->has_landed;
     if (upload && !has_landed)
         TRY(tuff__vulkan_flush(device, &self->buffer, 0, self->buffer.size));
-    TRY(tuff__vulkan_begin(self->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
+    TRY(tuff__vulkan_begin(device, self->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
     for (int i = 0; i < count; i++)
-        record_copy(self, &copies[i], upload);
-    TRY(tuff__vulkan_end(self->commands));
-    TRY(tuff__vulkan_submit_behind(device, self->commands, has_landed ? self->landed : VK_NULL_HANDLE, &self->ticket));
+        record_copy(device, self, &copies[i], upload);
+    TRY(tuff__vulkan_end(device, self->commands));
+    const vulkan_semaphore landed = {.handle = self->landed};
+    TRY(tuff__vulkan_submit_between(device, self->commands, has_landed ? &landed : NULL, NULL, &self->ticket));
     self->is_download = !upload;
     self->has_landed = self->has_landed && !upload;
     for (int i = 0; i < count; i++)
@@ -121,7 +122,7 @@ tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *sel
 /* A semaphore that was signalled and never waited for cannot be signalled again. */
 static tuff_status renew_semaphore(driver_device *device, driver_staging *self)
 {
-    tuff__vk.vkDestroySemaphore(device->handle, self->landed, NULL);
+    device->vk->vkDestroySemaphore(device->handle, self->landed, NULL);
     self->landed = VK_NULL_HANDLE;
     TRY(create_semaphore(device, &self->landed));
     self->has_landed = false;
@@ -129,14 +130,14 @@ static tuff_status renew_semaphore(driver_device *device, driver_staging *self)
 }
 
 /* Queues of transfers alone have no stage for kernels, so this command buffer has none of the usual barriers. */
-static tuff_status record_upload(driver_staging *self, uint64_t size)
+static tuff_status record_upload(const driver_device *device, driver_staging *self, uint64_t size)
 {
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                            .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     const VkBufferCopy region = {.size = size};
-    TRY(VULKAN(vkBeginCommandBuffer, self->upload_commands, &info));
-    tuff__vk.vkCmdCopyBuffer(self->upload_commands, self->buffer.handle, self->landing.handle, 1, &region);
-    return VULKAN(vkEndCommandBuffer, self->upload_commands);
+    TRY(VULKAN(device->vk, vkBeginCommandBuffer, self->upload_commands, &info));
+    device->vk->vkCmdCopyBuffer(self->upload_commands, self->buffer.handle, self->landing.handle, 1, &region);
+    return VULKAN(device->vk, vkEndCommandBuffer, self->upload_commands);
 }
 
 tuff_status tuff__vulkan_staging_send(driver_device *device, driver_staging *self, uint64_t size)
@@ -144,8 +145,8 @@ tuff_status tuff__vulkan_staging_send(driver_device *device, driver_staging *sel
     if (self->has_landed || !self->landed)
         TRY(renew_semaphore(device, self));
     TRY(tuff__vulkan_flush(device, &self->buffer, 0, self->buffer.size));
-    TRY(record_upload(self, size));
-    TRY(VULKAN(vkResetFences, device->handle, 1, &self->uploaded));
+    TRY(record_upload(device, self, size));
+    TRY(VULKAN(device->vk, vkResetFences, device->handle, 1, &self->uploaded));
     TRY(tuff__vulkan_submit_upload(device, self->upload_commands, self->landed, self->uploaded));
     self->is_uploading = self->has_landed = true;
     self->is_download = false;

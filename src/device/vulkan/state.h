@@ -5,16 +5,18 @@
 #define TUFF_DEVICE_VULKAN_STATE_H
 
 #include "device/driver.h"
+#include "device/submit/pace.h"
 #include "device/vulkan/api.h"
 
-#define MAX_DEVICE_EXTENSIONS 8
+#define MAX_DEVICE_EXTENSIONS 12
 #define MAX_IN_FLIGHT 32
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
-/* Which form of matrix units the device offers for blocks of 16 by 16 by 16, f16 with sums in f32: 1 NV's, 2 KHR's, 0
-   none. khr and nv: which extensions it has. */
-uint32_t tuff__vulkan_find_matrices(VkPhysicalDevice handle, bool khr, bool nv);
+/* Which form of matrix units the device offers for blocks of f16 with sums in f32 (a tuff_matrix_units), and the shape
+   of its largest blocks. khr and nv: which extensions it has. */
+uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv,
+                                    uint32_t shape[3]);
 
 /* A queue of a device, by its family and its place in that. The queue that computes is the first one of its family. */
 typedef struct vulkan_upload_queue {
@@ -29,6 +31,7 @@ vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperti
 
 /* A physical device as examined: the properties and features structures point at each other and must not be moved. */
 typedef struct vulkan_physical {
+    const vulkan_api *vk; /* what its instance is called by */
     VkPhysicalDevice handle;
     uint32_t version; /* the lower of the device's and ours, without the patch */
     uint32_t queue_family, timestamp_bits;
@@ -44,7 +47,8 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceFloatControlsProperties float_controls;
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors;
     VkPhysicalDeviceShaderCorePropertiesAMD compute_units;
-    /* Exactly the features that tuff uses and the device has: what vkCreateDevice gets. */
+    /* Exactly the features that tuff uses and the device has: what vkCreateDevice gets, or, of an application's device,
+       what is left of that where the application did not enable everything. */
     VkPhysicalDeviceFeatures2 features;
     VkPhysicalDevice16BitStorageFeatures storage16;
     VkPhysicalDevice8BitStorageFeatures storage8;
@@ -52,10 +56,14 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_control;
     VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices; /* or KHR's, which looks the same */
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline;                  /* for the semaphores of applications */
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not asked for on CPUs */
-    uint32_t cooperative_matrix;                                         /* as tuff_device_info says */
+    uint32_t cooperative_matrix, matrix_shape[3];                        /* as tuff_device_info says */
+    bool has_matrices;                                                   /* of any size */
+    bool has_budget;                                                     /* VK_EXT_memory_budget */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
     uint32_t extension_count;
+    char disabled[256]; /* names of features that the device has and its application did not enable */
 } vulkan_physical;
 
 typedef struct vulkan_memory {
@@ -69,7 +77,15 @@ struct driver_buffer {
     VkBuffer handle;
     vulkan_memory memory;
     uint64_t size, last_use;
+    bool is_imported; /* the application's: without memory here, and not destroyed */
+    bool is_shared;   /* an application may use it as well: its work has no tickets */
 };
+
+/* A semaphore to wait for or to signal. */
+typedef struct vulkan_semaphore {
+    VkSemaphore handle;
+    uint64_t value; /* of a timeline semaphore; 0: a binary one */
+} vulkan_semaphore;
 
 typedef struct vulkan_staging {
     driver_buffer buffer; /* STAGING_SLOTS slots; no handle until the first use */
@@ -79,18 +95,27 @@ typedef struct vulkan_staging {
 } vulkan_staging;
 
 struct driver_device {
+    const vulkan_api *vk; /* tuff__vk or application_vk */
     vulkan_physical physical;
+    bool is_wrapped;                 /* what follows is set, and the VkDevice is not destroyed */
+    vulkan_api application_vk;       /* by the application's vkGetInstanceProcAddr */
+    tuff_vulkan_handles application; /* without extensions and features, which were the call's */
     VkDevice handle;
     VkQueue queue, upload_queue;
     VkCommandPool commands, upload_commands;
-    VkFence fences[MAX_IN_FLIGHT]; /* of ticket t: fences[t % MAX_IN_FLIGHT], made at its first use */
-    uint64_t submitted, finished;  /* tickets */
-    uint64_t wait_limit;           /* nanoseconds without progress until TUFF_E_TIMEOUT */
-    uint32_t segment_size;         /* commands of a recording that are submitted together */
+    VkFence fences[MAX_IN_FLIGHT];           /* of ticket t: fences[t % MAX_IN_FLIGHT], made at its first use */
+    uint64_t submitted, finished;            /* tickets */
+    vulkan_semaphore signals[MAX_IN_FLIGHT]; /* what the submission of ticket t signals: signals[t % MAX_IN_FLIGHT] */
+    pace_mark marks[MAX_IN_FLIGHT];          /* likewise, of what each is to take */
+    pace pace;
+    VkCommandBuffer entry; /* a barrier behind an application's work; none until the first wait for a semaphore */
+    uint64_t wait_limit;   /* nanoseconds without progress until TUFF_E_TIMEOUT */
+    int segment_size;      /* commands of a recording that are submitted together, at most */
     bool lost;
     _Atomic bool hung;  /* also read where programs are made, beside other calls */
     bool keeps_uploads; /* one did not end in time: the device is never destroyed */
     bool mapped;        /* buffers live where host and device both reach them */
+    bool reads_copies;  /* the host reads them slowly: a card's memory across the bus */
     bool tells_spills;  /* pipelines are made with statistics */
     vulkan_staging staging;
     char *identity;
@@ -102,12 +127,37 @@ struct driver_program {
     VkPipeline pipeline;
     uint32_t buffer_count, word_count;
     bool has_statistics;
+    pace_scale scale;
 };
 
+/* Some groups of a dispatch, or the whole of a command. */
+typedef struct vulkan_part {
+    uint32_t command;
+    uint64_t base, end; /* groups */
+    bool is_first, is_last;
+} vulkan_part;
+
+/* Parts that are submitted together. */
+typedef struct vulkan_segment {
+    VkCommandBuffer commands;
+    int first, end;
+} vulkan_segment;
+
+/* A recording cut up. */
+typedef struct vulkan_cut {
+    vulkan_part *parts;
+    pace_share *shares; /* one a part */
+    int part_count, part_capacity, share_capacity;
+    vulkan_segment *segments;
+    int segment_count, segment_capacity;
+} vulkan_cut;
+
 struct driver_recording {
-    VkCommandBuffer *segments; /* each is a submission of its own */
-    uint32_t segment_count, segment_size;
+    vulkan_cut cut;
+    command *commands; /* where it may have to be cut otherwise; else NULL */
+    uint64_t version;  /* of the device's pace, when that was looked at */
     uint32_t command_count;
+    VkDescriptorSet *sets; /* one a command, none where that has no buffers; NULL where none has */
     VkDescriptorPool pool;
     VkQueryPool queries;     /* two for each command; none where not timed */
     driver_buffer **buffers; /* every buffer that is used, once */
@@ -115,21 +165,51 @@ struct driver_recording {
     uint64_t last_use;
 };
 
+/* cut.c */
+/* Cuts commands into parts and segments, whose command buffers are still missing. */
+tuff_status tuff__vulkan_cut(const driver_device *device, const command *commands, uint32_t count, vulkan_cut *out);
+void tuff__vulkan_cut_free(vulkan_cut *self);
+/* Whether another cut would be better by what is known now. *fresh, freed by the caller: that one. */
+tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording *recording, vulkan_cut *fresh,
+                                   bool *is_better);
+
 /* physical.c */
-tuff_status tuff__vulkan_examine(VkPhysicalDevice handle, vulkan_physical *physical);
+/* application: whose device it is, with the queue family and all that was enabled; NULL: one that tuff will open. */
+tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, const tuff_vulkan_handles *application,
+                                 vulkan_physical *physical);
 /* True where the device can run tuff: Vulkan 1.1 and a queue family that computes. */
 bool tuff__vulkan_is_usable(VkPhysicalDevice handle);
 void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *info);
 /* Bytes of the largest buffer. */
 uint64_t tuff__vulkan_max_allocation(const vulkan_physical *physical);
+/* Bytes of the device's own memory that this process may still have; 0: the driver does not tell. */
+uint64_t tuff__vulkan_available(const vulkan_physical *physical);
+/* Whether the host reaches all of the device's own memory. */
+bool tuff__vulkan_is_reached(const vulkan_physical *physical);
 /* The device's exact name for cache keys; NULL where memory ran out. */
 char *tuff__vulkan_identity(const vulkan_physical *physical);
 
+/* enabled.c */
+/* Clears the features that are not on in the chain of structures, as vkCreateDevice got it, and notes their names. */
+void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain);
+bool tuff__vulkan_has_enabled(const tuff_vulkan_handles *application, const char *extension);
+
+/* open.c */
+/* What a device needs beside its handles, queues and properties: sizes, pools, identity. */
+tuff_status tuff__vulkan_prepare(driver_device *device);
+void tuff__vulkan_close(driver_device *device);
+
+/* units.c */
+/* Fills in compute_units by the device's name. */
+void tuff__vulkan_estimate_units(tuff_device_info *info);
+
 /* queue.c */
+/* tuff__vulkan_check, which also notes what an answer of the driver means for the device as a whole. */
+tuff_status tuff__vulkan_note(driver_device *device, VkResult result, const char *function);
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket);
-/* The same behind what signals the semaphore, which is not signalled any more then; none: behind nothing else. */
-tuff_status tuff__vulkan_submit_behind(driver_device *device, VkCommandBuffer commands, VkSemaphore before,
-                                       uint64_t *ticket);
+/* The same behind what signals one semaphore, and signalling another one; each may be NULL, as may the commands. */
+tuff_status tuff__vulkan_submit_between(driver_device *device, VkCommandBuffer commands, const vulkan_semaphore *wait,
+                                        const vulkan_semaphore *signal, uint64_t *ticket);
 /* Submits to the queue of uploads; work there has no ticket. */
 tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,
                                        VkFence fence);
@@ -137,20 +217,25 @@ tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer co
 tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool *done);
 /* tuff__vulkan_settle for an upload. */
 bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence);
+/* Notes what the last ticket is to take; is_idle: nothing was under way before. */
+void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle);
+void tuff__vulkan_unmark(driver_device *device, const vulkan_cut *cut);
 tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket);
 /* True when work up to ticket is done, without waiting. */
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket);
 /* Waits before destruction. False where the work may still run: what it uses must be left alone for ever. */
 bool tuff__vulkan_settle(driver_device *device, uint64_t ticket);
 /* Begins a command buffer, ordered after all work submitted earlier; ends it, its writes visible to the host. */
-tuff_status tuff__vulkan_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage);
-tuff_status tuff__vulkan_end(VkCommandBuffer commands);
+tuff_status tuff__vulkan_begin(const driver_device *device, VkCommandBuffer commands, VkCommandBufferUsageFlags usage);
+tuff_status tuff__vulkan_end(const driver_device *device, VkCommandBuffer commands);
 /* Makes writes of the stages `from` (compute, transfer) visible to all that follows. */
-void tuff__vulkan_barrier(VkCommandBuffer commands, VkPipelineStageFlags from);
+void tuff__vulkan_barrier(const driver_device *device, VkCommandBuffer commands, VkPipelineStageFlags from);
 
 /* memory.c */
-/* Creates a buffer for storage and copies. host: the memory must be mapped. shared: uploads use it too. */
-tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, bool shared,
+/* Where a buffer is to be: on the device, as far as its budget goes; anywhere that it can use; mapped by the host. */
+typedef enum vulkan_place { PLACE_DEVICE, PLACE_ANYWHERE, PLACE_HOST } vulkan_place;
+/* Creates a buffer for storage and copies. shared: uploads use it too. */
+tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vulkan_place place, bool shared,
                                        driver_buffer *buffer);
 void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer); /* a buffer of zeros is allowed */
 /* Copies between host memory and a mapped buffer that no submission uses. */
@@ -170,11 +255,18 @@ tuff_status tuff__vulkan_compile(const program_request *request, blob *spirv);
 /* spirv.c */
 /* Replaces finished SPIR-V by the same with the declarations of float behaviour that the device knows. */
 tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *spirv);
+/* Likewise with variables of one binding declared to be the same memory. */
+tuff_status tuff__vulkan_declare_aliases(blob *spirv);
 
 /* The driver's slots, by file. */
+tuff_status tuff__vulkan_wrap(const void *handles, tuff_device_info *info, driver_device **device);
+tuff_status tuff__vulkan_import(driver_device *device, const void *handle, uint64_t *size, driver_buffer **buffer);
+tuff_status tuff__vulkan_enqueue_wait(driver_device *device, const driver_signal *signal);
+tuff_status tuff__vulkan_enqueue_signal(driver_device *device, driver_signal *signal);
 tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **buffer);
+tuff_status tuff__vulkan_new_buffer_anywhere(driver_device *device, uint64_t size, driver_buffer **buffer);
 void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer);
-void tuff__vulkan_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle);
+void tuff__vulkan_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle);
 tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                uint64_t size);
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);

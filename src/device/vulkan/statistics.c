@@ -74,13 +74,13 @@ static tuff_status count_executable(driver_device *device, const driver_program 
                                               .pipeline = program->pipeline,
                                               .executableIndex = index};
     uint32_t count = 0;
-    TRY(VULKAN(executable_statistics, device->handle, &info, &count, NULL));
+    TRY(VULKAN(device->vk, executable_statistics, device->handle, &info, &count, NULL));
     VkPipelineExecutableStatisticKHR *statistics = tuff__calloc(count + 1u, sizeof *statistics);
     if (!statistics)
         return TUFF_E_OOM_HOST;
     for (uint32_t i = 0; i < count; i++)
         statistics[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
-    const tuff_status status = VULKAN(executable_statistics, device->handle, &info, &count, statistics);
+    const tuff_status status = VULKAN(device->vk, executable_statistics, device->handle, &info, &count, statistics);
     if (status == TUFF_OK)
         *out = bytes_among(statistics, count, subgroup_size);
     tuff__free(statistics);
@@ -100,13 +100,13 @@ tuff_status tuff__vulkan_spilled_bytes(driver_device *device, driver_program *pr
         return TUFF_OK;
     const VkPipelineInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR, .pipeline = program->pipeline};
     uint32_t count = 0;
-    TRY(VULKAN(executable_properties, device->handle, &info, &count, NULL));
+    TRY(VULKAN(device->vk, executable_properties, device->handle, &info, &count, NULL));
     VkPipelineExecutablePropertiesKHR *executables = tuff__calloc(count + 1u, sizeof *executables);
     if (!executables)
         return TUFF_E_OOM_HOST;
     for (uint32_t i = 0; i < count; i++)
         executables[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR;
-    tuff_status status = VULKAN(executable_properties, device->handle, &info, &count, executables);
+    tuff_status status = VULKAN(device->vk, executable_properties, device->handle, &info, &count, executables);
     for (uint32_t i = 0; i < count && status == TUFF_OK; i++) {
         uint64_t bytes = 0;
         status = count_executable(device, program, i, executables[i].subgroupSize, &bytes);

@@ -303,7 +303,9 @@ static void fail_for_good(const char *selector)
         for (size_t kind = 0; kind < 3; kind++) {
             arm(site, 1 + (int)kind, 1 << 30, kinds[kind].error);
             tuff_status status = run_script(selector);
-            assert_true(status == TUFF_OK || status == TUFF_E_NO_DEVICE || status == kinds[kind].status);
+            /* A queue that answers so to everything is not short of memory. */
+            const bool is_lost = kinds[kind].error == CL_OUT_OF_RESOURCES && status == TUFF_E_DEVICE_LOST;
+            assert_true(status == TUFF_OK || status == TUFF_E_NO_DEVICE || status == kinds[kind].status || is_lost);
             assert_int_equal(faults.alive, 0);
         }
     }

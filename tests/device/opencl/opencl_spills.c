@@ -57,7 +57,7 @@ static uint64_t spilled(driver_device *device, driver_program *program)
 static uint64_t opencl_spills(int index)
 {
     static const char text[] = "kernel void twice(global float *x, uint base) { x[get_global_id(0)] *= 2.0f; }";
-    const program_request request = {"twice", text, 1, 1, 1, 0};
+    const program_request request = {"twice", text, 1, 1, 1, 0, false};
     driver_device *device;
     driver_program *program, *again;
     blob made = {0};

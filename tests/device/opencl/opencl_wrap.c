@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/library.h"
 #include "each_device.h"
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
@@ -243,6 +244,131 @@ static void for_each_application(void (*test)(const application *app))
     remove_faults();
 }
 
+/* User events are no call of tuff's. */
+typedef struct user_event_calls {
+    cl_event(CL_API_CALL *create)(cl_context context, cl_int *error);
+    cl_int(CL_API_CALL *set)(cl_event event, cl_int status);
+} user_event_calls;
+
+static user_event_calls load_user_events(void)
+{
+    static const char *const names[] = {"libOpenCL.so.1"};
+    user_event_calls calls;
+    void *library = tuff__library_open(names, 1);
+    assert_non_null(library);
+    void *create = tuff__library_symbol(library, "clCreateUserEvent");
+    void *set = tuff__library_symbol(library, "clSetUserEventStatus");
+    assert_true(create && set);
+    memcpy(&calls.create, &create, sizeof create);
+    memcpy(&calls.set, &set, sizeof set);
+    return calls;
+}
+
+static cl_event create_gate(const user_event_calls *calls, cl_context context)
+{
+    cl_int error = CL_SUCCESS;
+    cl_event gate = calls->create(context, &error);
+    assert_int_equal(error, CL_SUCCESS);
+    faults.alive++;
+    return gate;
+}
+
+static bool is_complete(cl_event event)
+{
+    cl_int state = CL_QUEUED;
+    assert_int_equal(tuff__cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL),
+                     CL_SUCCESS);
+    return state == CL_COMPLETE;
+}
+
+static cl_int write_behind(cl_command_queue queue, cl_mem buffer, const uint32_t *words, cl_event gate, cl_event *end)
+{
+    const cl_int error =
+        tuff__cl.EnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, COUNT * sizeof *words, words, 1, &gate, end);
+    return error == CL_SUCCESS ? tuff__cl.Flush(queue) : error;
+}
+
+static cl_int read_behind(cl_command_queue queue, cl_mem buffer, uint32_t *words, cl_event gate, cl_event *end)
+{
+    const cl_int error =
+        tuff__cl.EnqueueReadBuffer(queue, buffer, CL_FALSE, 0, COUNT * sizeof *words, words, 1, &gate, end);
+    return error == CL_SUCCESS ? tuff__cl.Flush(queue) : error;
+}
+
+/* The application writes on a queue of its own, tuff copies, the application reads, all behind an event that is set
+   when everything is enqueued: nobody waits on the way. */
+static void follow_events(const application *app, tuff_device *device)
+{
+    static uint32_t words[COUNT], back[COUNT];
+    cl_int error = CL_SUCCESS;
+    const user_event_calls user = load_user_events();
+    cl_command_queue own = tuff__cl.CreateCommandQueue(app->context, app->id, 0, &error);
+    cl_mem copy = tuff__cl.CreateBuffer(app->context, CL_MEM_READ_WRITE, sizeof words, NULL, &error);
+    tuff_array *from = tuff_array_import(device, app->buffer, 0, TUFF_U32, TUFF_SHAPE(COUNT));
+    tuff_array *to = tuff_array_import(device, copy, 0, TUFF_U32, TUFF_SHAPE(COUNT));
+    cl_event gate = create_gate(&user, app->context), written = NULL, read = NULL;
+    void *copied = NULL;
+    assert_true(own && copy && from && to);
+    for (uint32_t i = 0; i < COUNT; i++)
+        words[i] = i * 3;
+    assert_int_equal(write_behind(own, app->buffer, words, gate, &written), CL_SUCCESS);
+    assert_int_equal(tuff_opencl_enqueue_wait(device, written), TUFF_OK);
+    assert_int_equal(tuff_array_copy(to, from), TUFF_OK);
+    assert_int_equal(tuff_opencl_enqueue_signal(device, &copied), TUFF_OK);
+    assert_int_equal(read_behind(own, copy, back, copied, &read), CL_SUCCESS);
+    assert_false(is_complete(copied));
+    assert_int_equal(user.set(gate, CL_COMPLETE), CL_SUCCESS);
+    assert_int_equal(tuff__cl.WaitForEvents(1, &read), CL_SUCCESS);
+    assert_memory_equal(words, back, sizeof words);
+    assert_true(is_complete(copied));
+    tuff_array_destroy(from);
+    tuff_array_destroy(to);
+    const cl_event events[] = {gate, written, copied, read};
+    for (int i = 0; i < 4; i++)
+        tuff__cl.ReleaseEvent(events[i]);
+    tuff__cl.ReleaseMemObject(copy);
+    tuff__cl.ReleaseCommandQueue(own);
+}
+
+static void refuse_wrong_events(const application *app, tuff_device *device)
+{
+    const user_event_calls user = load_user_events();
+    const int sites[] = {SITE_EnqueueMarkerWithWaitList, SITE_Flush};
+    cl_event foreign = create_gate(&user, app->other), ours = create_gate(&user, app->context);
+    void *event = &foreign;
+    assert_int_equal(user.set(ours, CL_COMPLETE), CL_SUCCESS);
+    assert_int_equal(tuff_opencl_enqueue_wait(device, foreign), TUFF_E_USAGE);
+    assert_int_equal(tuff_opencl_enqueue_wait(device, NULL), TUFF_E_USAGE);
+    assert_int_equal(tuff_opencl_enqueue_signal(device, NULL), TUFF_E_USAGE);
+    assert_int_equal(tuff_opencl_enqueue_signal(NULL, &event), TUFF_E_USAGE);
+    assert_int_equal(tuff_vulkan_enqueue_wait(device, 1, 1), TUFF_E_UNSUPPORTED);
+    assert_null(tuff_array_import_vulkan(device, &(tuff_vulkan_buffer){.buffer = 1}, 0, TUFF_F32, TUFF_SHAPE(1)));
+    assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
+    assert_int_equal(tuff_device_wait(device), TUFF_OK);
+    const int before = faults.alive;
+    for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
+        arm(sites[i], 1, 1, CL_OUT_OF_HOST_MEMORY);
+        assert_int_equal(tuff_opencl_enqueue_signal(device, &event), TUFF_E_OOM_HOST);
+        assert_ptr_equal(event, &foreign);
+        assert_int_equal(faults.alive, before);
+        arm(sites[i], 1, 1, CL_OUT_OF_HOST_MEMORY);
+        assert_int_equal(tuff_opencl_enqueue_wait(device, ours), TUFF_E_OOM_HOST);
+    }
+    disarm();
+    tuff__cl.ReleaseEvent(foreign);
+    tuff__cl.ReleaseEvent(ours);
+}
+
+static void order_by_events(const application *app)
+{
+    const tuff_opencl_handles handles = handles_of(app, app->queue);
+    tuff_device *device = tuff_device_wrap_opencl(&handles);
+    assert_non_null(device);
+    follow_events(app, device);
+    refuse_wrong_events(app, device);
+    tuff_device_close(device);
+}
+
 static void lend_handles(const application *app)
 {
     const tuff_opencl_handles handles = handles_of(app, app->queue);
@@ -256,6 +382,12 @@ static void lend_of_opened(tuff_device *device)
 {
     if (strncmp(tuff__device_info(device)->selector, "opencl:", 7) == 0)
         write_between_runs(device);
+}
+
+static void events_order_the_work_of_both(void **state)
+{
+    (void)state;
+    for_each_application(order_by_events);
 }
 
 static void devices_lend_their_handles(void **state)
@@ -281,6 +413,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(applications_share_their_objects),
+        cmocka_unit_test(events_order_the_work_of_both),
         cmocka_unit_test(devices_lend_their_handles),
         cmocka_unit_test(calls_about_them_may_fail),
     };

@@ -138,7 +138,7 @@ static void orders_writes_between_submissions(void **state)
 
 static void check_programs(driver_device *device)
 {
-    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    program_request request = {"scale", scale_text, 2, 2, 64, 0, false};
     driver_program *program = NULL, *again = NULL;
     blob made = {0}, empty = {0};
     ok(vulkan->program_create(device, &request, (blob){0}, &made, &program));
@@ -177,7 +177,7 @@ static void check_refusals(driver_device *device)
     for (int i = 0; i < 60; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "    undefined_number_%d = 1;\n", i);
     strcat(text, "}\n");
-    program_request request = {"broken", text, 0, 2, 1, 0};
+    program_request request = {"broken", text, 0, 2, 1, 0, false};
     driver_program *program = NULL;
     blob made = {0};
     assert_int_equal(vulkan->program_create(device, &request, (blob){0}, &made, &program), TUFF_E_COMPILE);
@@ -189,7 +189,7 @@ static void check_refusals(driver_device *device)
     char junk[64] = "not a program at all, only some text that is long enough";
     assert_int_equal(vulkan->program_create(device, &request, (blob){junk, 64}, &made, &program), TUFF_E_COMPILE);
     assert_int_equal(vulkan->program_create(device, &request, (blob){junk, 7}, &made, &program), TUFF_E_COMPILE);
-    request = (program_request){"subgroups", scale_text, 2, 2, 64, 3};
+    request = (program_request){"subgroups", scale_text, 2, 2, 64, 3, false};
     assert_int_equal(vulkan->program_create(device, &request, (blob){0}, &made, &program), TUFF_E_UNSUPPORTED);
     assert_true(!program && !made.data);
     driver_buffer *buffer = NULL;
@@ -211,7 +211,7 @@ static const char *const careless_text = "#version 450\n"
 
 static void check_special_floats(driver_device *device)
 {
-    program_request request = {"careless", careless_text, 2, 2, 64, 0};
+    program_request request = {"careless", careless_text, 2, 2, 64, 0, false};
     driver_program *program = NULL;
     blob made = {0}, plain = {0};
     const float zero = 0, one = 1;
@@ -252,7 +252,7 @@ static void refuses_malformed_modules(void **state)
     (void)state;
     driver_device *device = open_device(0);
     device->physical.float_controls.shaderSignedZeroInfNanPreserveFloat32 = VK_TRUE;
-    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    program_request request = {"scale", scale_text, 2, 2, 64, 0, false};
     blob plain = {0};
     ok(tuff__vulkan_compile(&request, &plain));
     int refused = 0;
@@ -279,7 +279,7 @@ static void check_subgroup_width(driver_device *device)
 {
     tuff_device_info info;
     tuff__vulkan_describe(&device->physical, &info);
-    program_request request = {"scale", scale_text, 2, 2, 64, info.subgroup_size};
+    program_request request = {"scale", scale_text, 2, 2, 64, info.subgroup_size, false};
     driver_program *program = NULL;
     blob made = {0};
     ok(vulkan->program_create(device, &request, (blob){0}, &made, &program));
@@ -657,7 +657,7 @@ static void says_that_there_is_no_compiler(void **state)
 {
     (void)state;
     driver_device *device = open_device(0);
-    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    program_request request = {"scale", scale_text, 2, 2, 64, 0, false};
     driver_program *program = NULL;
     blob made = {0};
     assert_int_equal(vulkan->program_create(device, &request, (blob){0}, &made, &program), TUFF_E_UNSUPPORTED);

@@ -186,7 +186,7 @@ static tuff_status move_staged(script *run)
 
 static tuff_status run_steps(script *run, int index, blob spirv)
 {
-    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    program_request request = {"scale", scale_text, 2, 2, 64, 0, false};
     static float x[SCRIPT_COUNT], y[SCRIPT_COUNT];
     uint64_t nanoseconds[2];
     TRY(vulkan->open(index, &run->device));
@@ -241,7 +241,7 @@ static tuff_status run_script(int index, blob spirv)
 
 static blob compile_scale(void)
 {
-    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    program_request request = {"scale", scale_text, 2, 2, 64, 0, false};
     blob spirv = {0};
     ok(tuff__vulkan_compile(&request, &spirv));
     return spirv;
@@ -370,7 +370,7 @@ static bool has_driver(void)
     if (tuff__vulkan_load_global() != TUFF_OK || tuff__vk.vkCreateInstance(&info, NULL, &probe) != VK_SUCCESS)
         return false;
     uint32_t count = 0;
-    if (tuff__vulkan_load_instance(probe) != TUFF_OK)
+    if (tuff__vulkan_load_instance(&tuff__vk, probe) != TUFF_OK)
         return false;
     tuff__vk.vkEnumeratePhysicalDevices(probe, &count, NULL);
     tuff__vk = (vulkan_api){0};

@@ -221,7 +221,7 @@ driver_buffer *create_buffer(driver_device *device, uint64_t size)
 
 driver_program *create_program(driver_device *device, const char *text, int buffers, uint32_t local_size)
 {
-    program_request request = {"test", text, buffers, 2, local_size, 0};
+    program_request request = {"test", text, buffers, 2, local_size, 0, false};
     driver_program *program = NULL;
     blob made = {0};
     ok(vulkan->program_create(device, &request, (blob){0}, &made, &program));

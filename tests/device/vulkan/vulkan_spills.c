@@ -47,8 +47,9 @@ static const program_request large = {"main",
                                       1,
                                       2,
                                       64,
-                                      0};
-static const program_request small = {"main", TEXT("x[at] *= 2.0;\n"), 1, 2, 64, 0};
+                                      0,
+                                      false};
+static const program_request small = {"main", TEXT("x[at] *= 2.0;\n"), 1, 2, 64, 0, false};
 enum { LARGE_BYTES = 1600 };
 
 static driver_program *create(driver_device *device, const program_request *request, blob *made)

@@ -1,0 +1,38 @@
+// In front of the texts of matrix units, behind prelude.cl: parts of 16 bytes, and where a lane stands.
+#define AS_MEMORY 0
+#define LINES 1
+#define PAIRS 2
+#define PART uint4
+#define ZERO_PART ((uint4)(0))
+#define MAKE_PART(x, y, z, w) ((uint4)(x, y, z, w))
+#define results ((__local float *)tiles)
+#define RESULT_VECTOR(at) (*(__local const float4 *)(results + (at)))
+#define RESULT_ELEMENT(at) results[at]
+#define UNITS_SUBGROUP (lane / MATRIX_LANES)
+#define UNITS_LANE (lane % MATRIX_LANES)
+
+// Eight elements from i on, a multiple of eight; one element's bits, and where it lies.
+#if MATRIX_BF16
+#define MATRIX_BITS(x) BF16_BITS(x)
+#else
+#define MATRIX_BITS(x) F16_BITS(x)
+#endif
+// AT says how places in an operand are counted: bytes of 16-bit elements, which 32 bits can tell; elements of others.
+#define AT_16(i) ((uint)(i) * 2u)
+#define AT_32(i) ((uint)(i))
+#define LOAD_PART_16(b, at) (*(__global const uint4 *)((__global const char *)(b) + (at)))
+#define LOAD_BITS_16(b, i) ((uint)(b)[i])
+#define LOAD_BITS_32(b, i) MATRIX_BITS((b)[i])
+FUNCTION uint4 part_of_floats(float4 x, float4 y)
+{
+    return (uint4)(PACK16(MATRIX_BITS(x.x), MATRIX_BITS(x.y)), PACK16(MATRIX_BITS(x.z), MATRIX_BITS(x.w)),
+                   PACK16(MATRIX_BITS(y.x), MATRIX_BITS(y.y)), PACK16(MATRIX_BITS(y.z), MATRIX_BITS(y.w)));
+}
+#define LOAD_PART_32(b, at)                                                                                           \
+    part_of_floats(*(__global const float4 *)((b) + (at)), *(__global const float4 *)((b) + (at) + 4))
+#define PART_ADDRESS(b, at) ((__global const char *)(b) + (at))
+// Places are bytes, as addresses are.
+#define PLACES 16
+#define TILE_PART(place) (*(__local uint4 *)((__local char *)tiles + (place)))
+#define TILE_WORD(place) (*(__local uint *)((__local char *)tiles + (place)))
+#define UNROLL_STEPS UNROLL

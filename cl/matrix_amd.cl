@@ -1,0 +1,73 @@
+// Matrix units of AMD's GPUs from OpenCL C, by clang's builtins: MFMA of 32 by 32 by 8, of which two make a block, on
+// gfx90a and newer accelerators (subgroups of 64); WMMA of 16 by 16 by 16 on gfx11 (32). matmul_cooperative.k says what
+// each macro is for. The first ones are the instructions, which tests replace to run the kernel elsewhere.
+#define A_LAYOUT LINES
+#define B_LAYOUT LINES
+// Lines of terms, a part apart: neighbouring lines begin in different banks.
+#define K_PLACE(line, chunk, lines) ((line) * (16 * CHUNKS + 16) + 16 * (chunk))
+#define K_TILE_PLACES(lines) ((lines) * (16 * CHUNKS + 16))
+#define UNIT_LANE (lane % MATRIX_LANES)
+#define CLEAR_BLOCK(sum) sum = 0.0f
+
+#if MATRIX_LANES == 64
+// A lane has eight terms of a line: four of them for either instruction, whose other half of the lanes has the terms
+// behind. Which terms meet is the same on both sides, and all do.
+#ifndef MFMA
+#if MATRIX_BF16
+#define MFMA(sum, a, b) sum = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(as_short4(a), as_short4(b), sum, 0, 0, 0)
+#else
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define MFMA(sum, a, b) sum = __builtin_amdgcn_mfma_f32_32x32x8f16(as_half4(a), as_half4(b), sum, 0, 0, 0)
+#endif
+#endif
+#define LEFT_BLOCK uint4
+#define RIGHT_BLOCK uint4
+#define SUM_BLOCK float16
+#define LOAD_LEFT(to, tile, row, step)                                                                                \
+    to = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 32, (step) / 8 + UNIT_LANE / 32, 0))
+#define LOAD_RIGHT(to, tile, column, step) LOAD_LEFT(to, tile, column, step)
+#define MULTIPLY_ADD(sum, left, right)                                                                                \
+    MFMA(sum, (left).lo, (right).lo);                                                                                 \
+    MFMA(sum, (left).hi, (right).hi)
+#define STORE_FOUR(sums, at, pitch, first)                                                                            \
+    results[(at) + (first) * (pitch)] = (sums).x;                                                                     \
+    results[(at) + ((first) + 1) * (pitch)] = (sums).y;                                                               \
+    results[(at) + ((first) + 2) * (pitch)] = (sums).z;                                                               \
+    results[(at) + ((first) + 3) * (pitch)] = (sums).w
+#define STORE_BLOCK(sum, at, pitch) STORE_LANE(sum, (at) + UNIT_LANE / 32 * 4 * (pitch) + UNIT_LANE % 32, pitch)
+#define STORE_LANE(sum, at, pitch)                                                                                    \
+    STORE_FOUR((sum).s0123, at, pitch, 0);                                                                            \
+    STORE_FOUR((sum).s4567, at, pitch, 8);                                                                            \
+    STORE_FOUR((sum).s89ab, at, pitch, 16);                                                                           \
+    STORE_FOUR((sum).scdef, at, pitch, 24)
+#else
+#ifndef WMMA
+#if MATRIX_BF16
+#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(a), as_short16(b), sum)
+#else
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(a), as_half16(b), sum)
+#endif
+#endif
+// Else the loads of all steps are made first, which no registers are left for.
+#undef UNROLL_STEPS
+#define UNROLL_STEPS ROLLED
+#define LEFT_BLOCK uint8
+#define RIGHT_BLOCK uint8
+#define SUM_BLOCK float8
+#define LOAD_LEFT(to, tile, row, step)                                                                                \
+    (to).lo = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8, 0));                                     \
+    (to).hi = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8 + 1, 0))
+#define LOAD_RIGHT(to, tile, column, step) LOAD_LEFT(to, tile, column, step)
+#define MULTIPLY_ADD(sum, left, right) WMMA(sum, left, right)
+#define STORE_BLOCK(sum, at, pitch) STORE_LANE(sum, (at) + UNIT_LANE / 16 * (pitch) + UNIT_LANE % 16, pitch)
+#define STORE_LANE(sum, at, pitch)                                                                                    \
+    results[at] = (sum).s0;                                                                                           \
+    results[(at) + 2 * (pitch)] = (sum).s1;                                                                           \
+    results[(at) + 4 * (pitch)] = (sum).s2;                                                                           \
+    results[(at) + 6 * (pitch)] = (sum).s3;                                                                           \
+    results[(at) + 8 * (pitch)] = (sum).s4;                                                                           \
+    results[(at) + 10 * (pitch)] = (sum).s5;                                                                          \
+    results[(at) + 12 * (pitch)] = (sum).s6;                                                                          \
+    results[(at) + 14 * (pitch)] = (sum).s7
+#endif

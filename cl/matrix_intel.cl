@@ -1,0 +1,59 @@
+// Matrix units of Intel's GPUs from OpenCL C (cl_intel_subgroup_matrix_multiply_accumulate): blocks of 8 by 8 by 16 in
+// subgroups of 8, of 8 by 16 by 16 in those of 16. matmul_cooperative.k says what each macro is for. The first ones are
+// the instructions, which tests replace to run the kernel elsewhere.
+#if MATRIX_LANES == 16
+#define LEFT_BLOCK short8
+#else
+#define LEFT_BLOCK int8
+#endif
+#define RIGHT_BLOCK int8
+#define SUM_BLOCK float8
+#ifndef DPAS
+// One number for all lanes, as the compiler knows: reads of blocks want an address like that.
+#undef UNITS_SUBGROUP
+#define UNITS_SUBGROUP ((int)get_sub_group_id())
+#pragma OPENCL EXTENSION cl_intel_subgroups : enable
+// As the extensions have them; some versions of the compiler declare none of them by themselves.
+float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(LEFT_BLOCK a, int8 b, float8 sum);
+float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(LEFT_BLOCK a, int8 b, float8 sum);
+uint8 __attribute__((overloadable)) intel_sub_group_block_read8(const __local uint *from);
+ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __local ushort *from);
+#if MATRIX_BF16
+#define DPAS(sum, a, b) sum = intel_sub_group_bf16_bf16_matrix_mad_k16(a, b, sum)
+#else
+#define DPAS(sum, a, b) sum = intel_sub_group_f16_f16_matrix_mad_k16(a, b, sum)
+#endif
+// Eight rows of words or of half words, one behind the other, each spread over the lanes.
+#define READ_WORDS(place) as_int8(intel_sub_group_block_read8((const __local uint *)((__local char *)tiles + (place))))
+#define READ_HALVES(place)                                                                                            \
+    as_short8(intel_sub_group_block_read_us8((const __local ushort *)((__local char *)tiles + (place))))
+#endif
+
+#define A_LAYOUT LINES
+#define B_LAYOUT PAIRS
+// A block is one piece: eight lines of sixteen terms; eight pairs of terms of MATRIX_LANES lines.
+#define K_PLACE(line, chunk, lines)                                                                                   \
+    (((line) / 8 * (CHUNKS / 2) + (chunk) / 2) * 256 + (line) % 8 * 32 + (chunk) % 2 * 16)
+#define K_TILE_PLACES(lines) ((lines) * CHUNKS * 16)
+#define P_PLACE(line, term, lines)                                                                                    \
+    (((line) / MATRIX_LANES * (CHUNKS / 2) + (term) / 16) * 32 * MATRIX_LANES + (term) % 16 / 2 * 4 * MATRIX_LANES +  \
+     (line) % MATRIX_LANES * 4)
+#define P_TILE_PLACES(lines) K_TILE_PLACES(lines)
+#define UNIT_LANE (lane % MATRIX_LANES)
+#define CLEAR_BLOCK(sum) sum = 0.0f
+#if MATRIX_LANES == 16
+#define LOAD_LEFT(to, tile, row, step) to = READ_HALVES((tile) + K_PLACE(row, (step) / 8, 0))
+#else
+#define LOAD_LEFT(to, tile, row, step) to = READ_WORDS((tile) + K_PLACE(row, (step) / 8, 0))
+#endif
+#define LOAD_RIGHT(to, tile, column, step) to = READ_WORDS((tile) + P_PLACE(column, step, 0))
+#define MULTIPLY_ADD(sum, left, right) DPAS(sum, left, right)
+#define STORE_BLOCK(sum, at, pitch)                                                                                   \
+    results[(at) + UNIT_LANE] = (sum).s0;                                                                             \
+    results[(at) + UNIT_LANE + (pitch)] = (sum).s1;                                                                   \
+    results[(at) + UNIT_LANE + 2 * (pitch)] = (sum).s2;                                                               \
+    results[(at) + UNIT_LANE + 3 * (pitch)] = (sum).s3;                                                               \
+    results[(at) + UNIT_LANE + 4 * (pitch)] = (sum).s4;                                                               \
+    results[(at) + UNIT_LANE + 5 * (pitch)] = (sum).s5;                                                               \
+    results[(at) + UNIT_LANE + 6 * (pitch)] = (sum).s6;                                                               \
+    results[(at) + UNIT_LANE + 7 * (pitch)] = (sum).s7

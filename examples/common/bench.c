@@ -1,0 +1,141 @@
+/* Steps at the commands of another program, bench/workloads, which lets several programs work in turns. A line on
+   standard input is a command, and its answer a line of JSON on standard output:
+
+     steps N   N steps: {"seconds", "processor", "host", "reads", "launches"}: wall clock until the device has done
+               them, processor time of the program and of its calling thread, host reads of device memory, launches
+     loss      {"loss", "gradient_norm"}: the mean since the last `loss`, the last step's norm before clipping
+     profile   a step with timestamps, in seconds: {"forward", "backward", "optimizer", "wall"}
+     memory    bytes, and what a step consists of: {"peak", "intermediates", "launches", "copies", "tasks"}
+
+   The first line tells that the plan is compiled: {"ready": seconds}. A failure is {"error": text}. */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "train.h"
+
+static double seconds_by(clockid_t clock)
+{
+    struct timespec now = {0};
+    (void)clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static tuff_status answer_steps(training *self, int64_t count)
+{
+    tuff_device_counters before, after;
+    tuff_status status = tuff_device_wait(self->run.device);
+    if (status == TUFF_OK)
+        status = tuff_device_counters_get(self->run.device, &before);
+    const double started = example_now(), host = seconds_by(CLOCK_THREAD_CPUTIME_ID),
+                 processor = seconds_by(CLOCK_PROCESS_CPUTIME_ID);
+    for (int64_t i = 0; i < count && status == TUFF_OK; i++)
+        status = training_step(self);
+    const double worked = seconds_by(CLOCK_THREAD_CPUTIME_ID) - host;
+    if (status == TUFF_OK)
+        status = tuff_device_wait(self->run.device);
+    const double seconds = example_now() - started, all = seconds_by(CLOCK_PROCESS_CPUTIME_ID) - processor;
+    if (status == TUFF_OK)
+        status = tuff_device_counters_get(self->run.device, &after);
+    if (status == TUFF_OK)
+        printf("{\"seconds\": %.9f, \"processor\": %.9f, \"host\": %.9f, \"reads\": %" PRIu64 ", \"launches\": %" PRIu64
+               "}\n",
+               seconds, all, worked, after.reads - before.reads, after.dispatches - before.dispatches);
+    return status;
+}
+
+static tuff_status answer_loss(training *self)
+{
+    double loss = NAN, metrics[EXAMPLE_MAX_METRICS];
+    float norm = NAN;
+    tuff_plan *plan = self->run.update ? self->run.update : self->run.plan;
+    tuff_status status = training_read_sums(self->sums, self->metric_count, self->summed, &loss, metrics);
+    if (status == TUFF_OK)
+        status = tuff_plan_read(plan, "gradient_norm", &norm, sizeof norm);
+    self->summed = 0;
+    /* What is not finite is no number of JSON. */
+    if (status == TUFF_OK && (!isfinite(loss) || !isfinite(norm)))
+        printf("{\"error\": \"the loss is %g, the norm of the gradients %g\"}\n", loss, (double)norm);
+    else if (status == TUFF_OK)
+        printf("{\"loss\": %.9g, \"gradient_norm\": %.9g}\n", loss, (double)norm);
+    return status;
+}
+
+/* Adds the tasks' times by phase. */
+static tuff_status add_profile(tuff_plan *plan, double *phases, double *wall)
+{
+    tuff_plan_info info;
+    tuff_task_info task;
+    tuff_status status = tuff_plan_profile(plan);
+    if (status == TUFF_OK)
+        status = tuff_plan_describe(plan, &info);
+    for (int i = 0; status == TUFF_OK && i < info.task_count; i++) {
+        status = tuff_plan_task(plan, i, &task);
+        if (status == TUFF_OK)
+            phases[task.phase] += 1e-9 * (double)task.nanoseconds;
+    }
+    if (status == TUFF_OK)
+        *wall += 1e-9 * (double)info.run_nanoseconds;
+    return status;
+}
+
+static tuff_status answer_profile(training *self)
+{
+    double phases[TUFF_PHASE_OPTIMIZER + 1] = {0}, wall = 0;
+    const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
+    tuff_status status = TUFF_OK;
+    for (int64_t i = 0; i < parts && status == TUFF_OK; i++)
+        status = add_profile(self->run.plan, phases, &wall);
+    if (status == TUFF_OK && self->run.update)
+        status = add_profile(self->run.update, phases, &wall);
+    if (status == TUFF_OK)
+        printf("{\"forward\": %.9f, \"backward\": %.9f, \"optimizer\": %.9f, \"wall\": %.9f}\n",
+               phases[TUFF_PHASE_FORWARD], phases[TUFF_PHASE_BACKWARD], phases[TUFF_PHASE_OPTIMIZER], wall);
+    return status;
+}
+
+static tuff_status answer_memory(training *self)
+{
+    tuff_device_counters counters;
+    tuff_plan_info info;
+    tuff_status status = tuff_device_counters_get(self->run.device, &counters);
+    if (status == TUFF_OK)
+        status = tuff_plan_describe(self->run.plan, &info);
+    if (status == TUFF_OK)
+        printf("{\"peak\": %" PRIu64 ", \"intermediates\": %" PRIu64 ", \"launches\": %d, \"copies\": %d, "
+               "\"tasks\": %d}\n",
+               counters.bytes_peak, info.memory_peak, info.dispatch_count, info.copy_count, info.task_count);
+    return status;
+}
+
+static tuff_status answer(training *self, const char *command)
+{
+    if (strncmp(command, "steps ", 6) == 0)
+        return answer_steps(self, strtoll(command + 6, NULL, 10));
+    if (strcmp(command, "loss") == 0)
+        return answer_loss(self);
+    if (strcmp(command, "profile") == 0)
+        return answer_profile(self);
+    if (strcmp(command, "memory") == 0)
+        return answer_memory(self);
+    printf("{\"error\": \"unknown command\"}\n");
+    return TUFF_OK;
+}
+
+tuff_status training_bench(training *self)
+{
+    char line[128];
+    tuff_status status = TUFF_OK;
+    printf("{\"ready\": %.3f}\n", example_now() - self->started);
+    fflush(stdout);
+    while (status == TUFF_OK && fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = 0;
+        status = answer(self, line);
+        fflush(stdout);
+    }
+    return status;
+}

@@ -1,0 +1,74 @@
+// Matrix units of Vulkan (VK_KHR_cooperative_matrix, VK_NV_cooperative_matrix), behind prelude.glsl.
+// matmul_cooperative.k says what each macro is for. Places in local memory are parts of 16 bytes.
+#define AS_MEMORY 0
+#define LINES 1
+#define PAIRS 2
+#define A_LAYOUT AS_MEMORY
+#define B_LAYOUT AS_MEMORY
+#define PART uvec4
+#define ZERO_PART uvec4(0u)
+#define MAKE_PART(x, y, z, w) uvec4(x, y, z, w)
+#define PLACES 1
+#define TILE_PART(place) tiles[place]
+#define TILE_WORD(place) tiles[place].x
+#define UNROLL_STEPS UNROLL
+#define UNITS_SUBGROUP int(SUBGROUP_INDEX)
+#define UNITS_LANE int(SUBGROUP_LANE)
+// Lines are a part apart, so that they begin in different banks.
+#define K_PLACE(line, chunk, lines) ((line) * (CHUNKS + 1) + (chunk))
+#define K_TILE_PLACES(lines) ((lines) * (CHUNKS + 1))
+#define L_PLACE(term, chunk, lines) ((term) * ((lines) / 8 + 1) + (chunk))
+#define L_TILE_PLACES(lines) (STEP_K * ((lines) / 8 + 1))
+#define RESULT_VECTOR(at) uintBitsToFloat(tiles[(at) / 4])
+#define RESULT_ELEMENT(at) uintBitsToFloat(tiles[(at) / 4][(at) % 4])
+
+// AT says how places in an operand are counted: 16 bytes.
+#define AT_16(i) uint((i) / 8)
+#define AT_32(i) uint((i) / 4)
+#define LOAD_PART_16(b, at) b##_q[at]
+#define LOAD_BITS_16(b, i) uint((b)[i])
+#if MATRIX_BF16
+#define MATRIX_BITS(x) BF16_BITS(x)
+#else
+#define MATRIX_BITS(x) F16_BITS(x)
+#endif
+#define LOAD_BITS_32(b, i) MATRIX_BITS((b)[i])
+uvec4 part_of_floats(vec4 x, vec4 y)
+{
+    return uvec4(PACK16(MATRIX_BITS(x.x), MATRIX_BITS(x.y)), PACK16(MATRIX_BITS(x.z), MATRIX_BITS(x.w)),
+                 PACK16(MATRIX_BITS(y.x), MATRIX_BITS(y.y)), PACK16(MATRIX_BITS(y.z), MATRIX_BITS(y.w)));
+}
+#define LOAD_PART_32(b, at) part_of_floats(uintBitsToFloat(b##_q[at]), uintBitsToFloat(b##_q[(at) + 1u]))
+
+#ifdef COOPERATIVE_KHR
+#define LEFT_BLOCK coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>
+#define RIGHT_BLOCK coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>
+#define SUM_BLOCK coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>
+#define LOAD_BLOCK(to, place, pitch, in_columns)                                                                      \
+    coopMatLoad(to, tiles, uint(place), uint(pitch),                                                                  \
+                in_columns ? gl_CooperativeMatrixLayoutColumnMajor : gl_CooperativeMatrixLayoutRowMajor)
+#define STORE_BLOCK(sum, at, pitch)                                                                                   \
+    coopMatStore(sum, tiles, uint(at) / 4u, uint(pitch) / 4u, gl_CooperativeMatrixLayoutRowMajor)
+#define MULTIPLY_ADD(sum, left, right) sum = coopMatMulAdd(left, right, sum)
+#else
+#define LEFT_BLOCK fcoopmatNV<16, gl_ScopeSubgroup, MATRIX_M, MATRIX_K>
+#define RIGHT_BLOCK fcoopmatNV<16, gl_ScopeSubgroup, MATRIX_K, MATRIX_N>
+#define SUM_BLOCK fcoopmatNV<32, gl_ScopeSubgroup, MATRIX_M, MATRIX_N>
+#define LOAD_BLOCK(to, place, pitch, in_columns) coopMatLoadNV(to, tiles, uint(place), uint(pitch), in_columns)
+#define STORE_BLOCK(sum, at, pitch) coopMatStoreNV(sum, tiles, uint(at) / 4u, uint(pitch) / 4u, false)
+#define MULTIPLY_ADD(sum, left, right) sum = coopMatMulAddNV(left, right, sum)
+#endif
+#define CLEAR_BLOCK(sum) sum = SUM_BLOCK(0.0)
+#if A_K_CONTIGUOUS
+#define LOAD_LEFT(to, tile, row, step) LOAD_BLOCK(to, (tile) + K_PLACE(row, (step) / 8, BLOCK_ROWS), CHUNKS + 1, false)
+#else
+#define LOAD_LEFT(to, tile, row, step)                                                                                \
+    LOAD_BLOCK(to, (tile) + L_PLACE(step, (row) / 8, BLOCK_ROWS), BLOCK_ROWS / 8 + 1, true)
+#endif
+#if B_K_CONTIGUOUS
+#define LOAD_RIGHT(to, tile, column, step)                                                                            \
+    LOAD_BLOCK(to, (tile) + K_PLACE(column, (step) / 8, BLOCK_COLUMNS), CHUNKS + 1, true)
+#else
+#define LOAD_RIGHT(to, tile, column, step)                                                                            \
+    LOAD_BLOCK(to, (tile) + L_PLACE(step, (column) / 8, BLOCK_COLUMNS), BLOCK_COLUMNS / 8 + 1, false)
+#endif

@@ -1,0 +1,76 @@
+/* The blocks of matmuls in local memory: as large as leaves all units of the device some. */
+#include "base/checked.h"
+#include "compile/schedule/matmul_schedule.h"
+
+/* What a lane's sums cost beside those of large blocks, in tenths: small ones spend more of their time on loads. */
+typedef struct block_shape {
+    int rows, columns, thread_rows, thread_columns, cost;
+} block_shape;
+
+uint32_t tuff__block_bytes(const matmul_blocks *blocks)
+{
+    enum { PITCH = 8 }; /* a vector more in a line of each tile */
+    return (uint32_t)(4 * blocks->step_k * (blocks->rows + blocks->columns + PITCH));
+}
+
+/* Work of the busiest unit; 0 where the blocks do not fit into local memory. */
+static double cost_of_shape(const kernel_policy *policy, const matmul_problem *problem, const block_shape *shape,
+                            int step_k)
+{
+    const int64_t units = policy->target.info->compute_units > 0 ? policy->target.info->compute_units : 16;
+    const int64_t groups = tuff__divide_up(problem->rows, shape->rows) *
+                           tuff__divide_up(problem->columns, shape->columns) * problem->batches;
+    const uint32_t bytes =
+        tuff__block_bytes(&(matmul_blocks){.rows = shape->rows, .columns = shape->columns, .step_k = step_k});
+    const uint64_t room = policy->target.info->local_memory_size;
+    const uint32_t lanes = (uint32_t)(shape->rows * shape->columns / (shape->thread_rows * shape->thread_columns));
+    if (bytes > room || lanes > policy->target.info->max_group_size)
+        return 0;
+    return (double)tuff__divide_up(groups, units) * shape->rows * shape->columns * shape->cost *
+           (2 * (uint64_t)bytes > room ? 1.5 : 1);
+}
+
+/* The table's blocks where there are tiles enough, else smaller ones. */
+static block_shape choose_shape(const kernel_policy *policy, const matmul_problem *problem, int step_k)
+{
+    static const block_shape smaller[] = {
+        {64, 64, 4, 4, 16}, {32, 128, 4, 8, 16}, {32, 64, 4, 4, 18}, {32, 32, 4, 4, 22}, {16, 64, 4, 4, 22}};
+    const block_shape table = {tuff__tunable_of(policy, TUNABLE_matmul_local_block_rows),
+                               tuff__tunable_of(policy, TUNABLE_matmul_local_block_columns),
+                               tuff__tunable_of(policy, TUNABLE_matmul_local_thread_rows),
+                               tuff__tunable_of(policy, TUNABLE_matmul_local_thread_columns), 10};
+    block_shape best = table;
+    double least = cost_of_shape(policy, problem, &table, step_k);
+    for (size_t i = 0; i < sizeof smaller / sizeof *smaller; ++i) {
+        const double cost = cost_of_shape(policy, problem, &smaller[i], step_k);
+        if (cost > 0 && (least == 0 || cost < least)) {
+            least = cost;
+            best = smaller[i];
+        }
+    }
+    return best;
+}
+
+/* Groups that run together read as few rows and columns of blocks as they can: the square of a band is what the device
+   runs at a time, some two groups a unit. */
+static int band_of(const kernel_policy *policy)
+{
+    const int64_t units = policy->target.info->compute_units > 0 ? policy->target.info->compute_units : 16;
+    int band = 4;
+    while (band < 32 && (int64_t)band * band < units)
+        band *= 2;
+    return band;
+}
+
+matmul_blocks tuff__choose_blocks(const kernel_policy *policy, const matmul_problem *problem)
+{
+    matmul_blocks made = {.step_k = tuff__tuned(policy, TUNABLE_matmul_local_step_k), .band = band_of(policy)};
+    const block_shape shape = choose_shape(policy, problem, made.step_k);
+    made.rows = tuff__tuned_from(policy, TUNABLE_matmul_local_block_rows, shape.rows);
+    made.columns = tuff__tuned_from(policy, TUNABLE_matmul_local_block_columns, shape.columns);
+    made.thread_rows = tuff__tuned_from(policy, TUNABLE_matmul_local_thread_rows, shape.thread_rows);
+    made.thread_columns = tuff__tuned_from(policy, TUNABLE_matmul_local_thread_columns, shape.thread_columns);
+    const int buffers = tuff__tuned(policy, TUNABLE_matmul_local_buffers);
+    made.buffers = 2 * tuff__block_bytes(&made) <= policy->target.info->local_memory_size ? buffers : 1;
+    return made;
+}

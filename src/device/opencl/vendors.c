@@ -1,0 +1,256 @@
+/* What vendors' drivers say beyond OpenCL 1.2, and what they have to be told: widths of subgroups, where spills go, the
+   version of OpenCL C, how many groups a launch may have, how long one may take, buffers of more than 4 GiB. */
+#include "device/opencl/api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
+
+/* Queries of vendors' extensions (cl_ext.h). */
+enum {
+    COMPUTE_CAPABILITY_NV = 0x4000, /* its first number */
+    WARP_SIZE_NV = 0x4003,
+    KERNEL_EXEC_TIMEOUT_NV = 0x4005,
+    BOARD_NAME_AMD = 0x4038,
+    WAVEFRONT_WIDTH_AMD = 0x4043,
+    SUBGROUP_SIZES_INTEL = 0x4108,
+    SPILL_MEM_SIZE_INTEL = 0x4109
+};
+
+bool tuff__cl_has_extension(const char *extensions, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = strstr(extensions, name); at; at = strstr(at + 1, name))
+        if ((at == extensions || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0))
+            return true;
+    return false;
+}
+
+char *tuff__cl_read_extensions(cl_device_id id)
+{
+    size_t needed = 0;
+    const cl_int error = tuff__cl.GetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &needed);
+    if (error != CL_SUCCESS) {
+        tuff__cl_fail(error, "clGetDeviceInfo");
+        return NULL;
+    }
+    char *extensions = tuff__calloc(needed + 1, 1);
+    if (extensions && tuff__cl_device_text(id, CL_DEVICE_EXTENSIONS, extensions, needed + 1) != TUFF_OK) {
+        tuff__free(extensions);
+        return NULL;
+    }
+    return extensions;
+}
+
+/* The widths that Intel's compiler can be told to use; zeros where there are no such or no more. */
+static void list_subgroup_sizes(cl_device_id id, const char *extensions, size_t sizes[SUBGROUP_SIZES])
+{
+    memset(sizes, 0, SUBGROUP_SIZES * sizeof *sizes);
+    if (tuff__cl_has_extension(extensions, "cl_intel_required_subgroup_size") &&
+        tuff__cl.GetDeviceInfo(id, SUBGROUP_SIZES_INTEL, SUBGROUP_SIZES * sizeof *sizes, sizes, NULL) != CL_SUCCESS)
+        memset(sizes, 0, SUBGROUP_SIZES * sizeof *sizes);
+}
+
+static uint32_t as_width(size_t size)
+{
+    return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
+}
+
+/* The width that a vendor's query names; Intel's lists several, of which the largest is meant. */
+static uint32_t subgroup_size(cl_device_id id, const char *extensions, const tuff_device_info *info)
+{
+    cl_uint width = 0;
+    if (tuff__cl_has_extension(extensions, "cl_nv_device_attribute_query") &&
+        tuff__cl.GetDeviceInfo(id, WARP_SIZE_NV, sizeof width, &width, NULL) == CL_SUCCESS)
+        return width;
+    if (tuff__cl_has_extension(extensions, "cl_amd_device_attribute_query") &&
+        tuff__cl.GetDeviceInfo(id, WAVEFRONT_WIDTH_AMD, sizeof width, &width, NULL) == CL_SUCCESS)
+        return width;
+    return info->max_subgroup_size;
+}
+
+/* NVIDIA's drivers end kernels after some seconds where the card also has a display, and say so. */
+static uint32_t find_watchdog(cl_device_id id, const char *extensions, cl_device_type type)
+{
+    cl_bool ends = CL_FALSE;
+    if (type & CL_DEVICE_TYPE_CPU)
+        return TUFF_WATCHDOG_NONE;
+    if (tuff__cl_has_extension(extensions, "cl_nv_device_attribute_query") &&
+        tuff__cl.GetDeviceInfo(id, KERNEL_EXEC_TIMEOUT_NV, sizeof ends, &ends, NULL) == CL_SUCCESS)
+        return ends ? TUFF_WATCHDOG_THERE : TUFF_WATCHDOG_NONE;
+    return TUFF_WATCHDOG_UNKNOWN;
+}
+
+/* ROCm does not say of a processor's own graphics that it shares the memory; its boards have no number in their
+   names, as those of cards do. */
+static bool is_part_of_processor(cl_device_id id, const char *extensions)
+{
+    char board[128] = "";
+    if (!tuff__cl_has_extension(extensions, "cl_amd_device_attribute_query") ||
+        tuff__cl_device_text(id, BOARD_NAME_AMD, board, sizeof board) != TUFF_OK)
+        return false;
+    return strcmp(board, "AMD Radeon Graphics") == 0 || strcmp(board, "AMD Radeon(TM) Graphics") == 0;
+}
+
+/* Of AMD's chips those of RDNA 3 and 4 have WMMA, the CDNA ones MFMA. Others must not claim any: what no compiler knows
+   is told to users as matrix units that stay unused. */
+static uint32_t find_amd_form(const tuff_device_info *info)
+{
+    static const char *const wmma[] = {"gfx11", "gfx12"}, *const mfma[] = {"gfx908", "gfx90a", "gfx94", "gfx95"};
+    for (size_t i = 0; i < sizeof wmma / sizeof wmma[0]; i++)
+        if (strncmp(info->name, wmma[i], strlen(wmma[i])) == 0 && info->subgroup_size == 32)
+            return TUFF_MATRIX_WMMA;
+    for (size_t i = 0; i < sizeof mfma / sizeof mfma[0]; i++)
+        if (strncmp(info->name, mfma[i], strlen(mfma[i])) == 0 && info->subgroup_size == 64)
+            return TUFF_MATRIX_MFMA;
+    return TUFF_MATRIX_NONE;
+}
+
+/* The matrix units that OpenCL C may reach here, which the self-test has to prove: NVIDIA's from compute capability 8.0
+   on, by PTX; AMD's by the chip; Intel's by their extension, with the narrowest subgroups. Compilers of CPUs have
+   none. */
+static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_info *info)
+{
+    static const uint32_t shapes[][3] = {[TUFF_MATRIX_NVIDIA] = {16, 16, 16},
+                                         [TUFF_MATRIX_MFMA] = {32, 32, 16},
+                                         [TUFF_MATRIX_WMMA] = {16, 16, 16},
+                                         [TUFF_MATRIX_INTEL] = {8, 0, 16}};
+    cl_uint major = 0, form = TUFF_MATRIX_NONE;
+    if (info->device_class == TUFF_DEVICE_CPU)
+        return;
+    if (tuff__cl_has_extension(extensions, "cl_nv_device_attribute_query") &&
+        tuff__cl.GetDeviceInfo(id, COMPUTE_CAPABILITY_NV, sizeof major, &major, NULL) == CL_SUCCESS && major >= 8)
+        form = TUFF_MATRIX_NVIDIA;
+    else if (tuff__cl_has_extension(extensions, "cl_amd_device_attribute_query"))
+        form = find_amd_form(info);
+    else if (tuff__cl_has_extension(extensions, "cl_intel_subgroup_matrix_multiply_accumulate") &&
+             (info->min_subgroup_size == 8 || info->min_subgroup_size == 16))
+        form = TUFF_MATRIX_INTEL;
+    if (form == TUFF_MATRIX_NONE)
+        return;
+    info->cooperative_matrix = form;
+    info->matrix_state = TUFF_MATRICES_OFFERED;
+    info->matrix_bf16 = true;
+    memcpy(info->matrix_shape, shapes[form], sizeof info->matrix_shape);
+    info->matrix_lanes = form == TUFF_MATRIX_MFMA ? 64 : 32;
+    if (form == TUFF_MATRIX_INTEL)
+        info->matrix_shape[1] = info->matrix_lanes = info->min_subgroup_size;
+}
+
+tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
+{
+    char profile[32] = "";
+    size_t sizes[SUBGROUP_SIZES];
+    cl_device_type type = 0;
+    cl_uint local_type = 0;
+    TRY(tuff__cl_device_text(id, CL_DEVICE_PROFILE, profile, sizeof profile));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_TYPE, &type, sizeof type));
+    TRY(tuff__cl_device_value(id, CL_DEVICE_LOCAL_MEM_TYPE, &local_type, sizeof local_type));
+    char *extensions = tuff__cl_read_extensions(id);
+    if (!extensions)
+        return tuff_last_status();
+    list_subgroup_sizes(id, extensions, sizes);
+    for (int i = 0; i < SUBGROUP_SIZES; i++) {
+        const uint32_t width = as_width(sizes[i]);
+        if (width > info->max_subgroup_size)
+            info->max_subgroup_size = width;
+        if (width > 0 && (info->min_subgroup_size == 0 || width < info->min_subgroup_size))
+            info->min_subgroup_size = width;
+    }
+    /* Stores of single bytes are core since OpenCL 1.1. */
+    info->narrow_storage = true;
+    info->half_arithmetic = tuff__cl_has_extension(extensions, "cl_khr_fp16");
+    info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || tuff__cl_has_extension(extensions, "cles_khr_int64");
+    info->subgroup_size = subgroup_size(id, extensions, info);
+    info->subgroup_shuffle = info->subgroup_size > 0 && tuff__cl_has_extension(extensions, "cl_khr_subgroup_shuffle");
+    info->watchdog = find_watchdog(id, extensions, type);
+    info->local_is_global = local_type == CL_GLOBAL && info->device_class != TUFF_DEVICE_CPU;
+    if (info->device_class == TUFF_DEVICE_GPU_DISCRETE && is_part_of_processor(id, extensions))
+        info->device_class = TUFF_DEVICE_GPU_INTEGRATED;
+    claim_matrices(id, extensions, info);
+    tuff__free(extensions);
+    return TUFF_OK;
+}
+
+/* What of a kernel is the memory that takes what its registers do not. On a CPU all private memory is that, on purpose,
+   and lies in the caches. Intel's GPUs tell spills apart (cl_intel_required_subgroup_size); that of others is what an
+   item uses of private memory, which their compilers avoid where registers do. */
+static cl_kernel_work_group_info find_spill_query(cl_device_type type, const char *extensions)
+{
+    if (type & CL_DEVICE_TYPE_CPU)
+        return 0;
+    return tuff__cl_has_extension(extensions, "cl_intel_required_subgroup_size") ? SPILL_MEM_SIZE_INTEL
+                                                                                 : CL_KERNEL_PRIVATE_MEM_SIZE;
+}
+
+/* The version of OpenCL C to ask for. 1.2 is what every compiler knows best, but those built on clang hide the
+   functions of cl_khr_subgroups below 2.0; Intel's has them in 1.2, and NVIDIA's has none. */
+static const char *choose_language(cl_device_id id, cl_device_type type, cl_uint vendor, const char *extensions)
+{
+    char version[128] = "";
+    int major = 0, minor = 0;
+    if (!(type & CL_DEVICE_TYPE_GPU) || vendor == VENDOR_INTEL ||
+        !tuff__cl_has_extension(extensions, "cl_khr_subgroups") ||
+        tuff__cl_device_text(id, CL_DEVICE_OPENCL_C_VERSION, version, sizeof version) != TUFF_OK ||
+        sscanf(version, "OpenCL C %d.%d", &major, &minor) != 2)
+        return "-cl-std=CL1.2";
+    return major >= 3 ? "-cl-std=CL3.0" : major == 2 ? "-cl-std=CL2.0" : "-cl-std=CL1.2";
+}
+
+/* No option that lets the compiler change results: none of the fast-math family, ever. The narrowest subgroup, where a
+   GPU's can be chosen, leaves a lane the most registers: what cl/prelude.cl gives to kernels that keep many sums. */
+static void write_build_options(driver_device *device, cl_device_type type, const char *language)
+{
+    const size_t *sizes = device->subgroup_sizes;
+    size_t least = 0;
+    for (int i = 0; i < SUBGROUP_SIZES; i++)
+        if (sizes[i] > 0 && (least == 0 || sizes[i] < least))
+            least = sizes[i];
+    const size_t room = sizeof device->build_options;
+    const size_t length = (size_t)snprintf(device->build_options, room, "%s", language);
+    if (least > 0 && (type & CL_DEVICE_TYPE_GPU))
+        snprintf(device->build_options + length, room - length, " -DNARROWEST_SUBGROUP=%zu", least);
+    /* Oclgrind takes the wrong side of selects between vectors of conditions, which optimisation makes. */
+    else if (strstr(device->identity, "Oclgrind"))
+        snprintf(device->build_options + length, room - length, " -cl-opt-disable");
+}
+
+/* Intel's and Qualcomm's GPUs take 65,535 groups a launch; global sizes elsewhere may be short of 32 bits. */
+static cl_ulong find_group_limit(cl_device_type type, cl_uint vendor)
+{
+    const bool unlimited = !(type & CL_DEVICE_TYPE_GPU) || vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
+    return tuff__cl_group_limit > 0 ? tuff__cl_group_limit : unlimited ? 1u << 20 : 65535;
+}
+
+bool tuff__cl_has_larger_buffers(cl_device_id id)
+{
+    cl_device_type type = 0;
+    cl_uint vendor = 0;
+    return tuff__cl.GetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL) == CL_SUCCESS &&
+           tuff__cl.GetDeviceInfo(id, CL_DEVICE_VENDOR_ID, sizeof vendor, &vendor, NULL) == CL_SUCCESS &&
+           (type & CL_DEVICE_TYPE_GPU) && vendor == VENDOR_INTEL;
+}
+
+tuff_status tuff__cl_prepare_vendor(driver_device *device)
+{
+    cl_device_type type = 0;
+    cl_uint vendor = 0;
+    TRY(tuff__cl_device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
+    TRY(tuff__cl_device_value(device->id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
+    TRY(tuff__cl_device_value(device->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &device->plain_allocation,
+                              sizeof device->plain_allocation));
+    char *extensions = tuff__cl_read_extensions(device->id);
+    if (!extensions)
+        return tuff_last_status();
+    list_subgroup_sizes(device->id, extensions, device->subgroup_sizes);
+    device->spill_query = find_spill_query(type, extensions);
+    write_build_options(device, type, choose_language(device->id, type, vendor, extensions));
+    tuff__pace_begin(&device->pace, find_watchdog(device->id, extensions, type) != TUFF_WATCHDOG_NONE);
+    tuff__free(extensions);
+    device->has_larger_buffers = tuff__cl_has_larger_buffers(device->id);
+    device->group_limit = find_group_limit(type, vendor);
+    return TUFF_OK;
+}

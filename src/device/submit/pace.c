@@ -1,0 +1,117 @@
+/* See the header. */
+#include "device/submit/pace.h"
+
+#include "base/thread.h"
+
+/* Shorter submissions tell no more than that they were short: launching and waiting is part of what was measured. */
+#define LEAST_SECONDS 0.02
+/* A program that has not run, on a device that is known: kernels differ by that much in how well the model fits. */
+#define NEW_PROGRAM 4.0
+/* What a figure falls by, at most, for one submission. */
+#define FALL 0.7
+
+uint64_t (*tuff__pace_clock)(void) = tuff__nanoseconds;
+
+void tuff__pace_begin(pace *self, bool is_on)
+{
+    *self = (pace){.is_on = is_on, .scale = PACE_CAUTION};
+}
+
+static double scale_of(const pace *self, const pace_share *share)
+{
+    return share->scale && *share->scale > 0 ? *share->scale : self->scale;
+}
+
+double tuff__pace_predict(const pace *self, const pace_share *share)
+{
+    return share->seconds * scale_of(self, share);
+}
+
+uint64_t tuff__pace_parts(const pace *self, const pace_share *share, uint64_t groups)
+{
+    if (!self->is_on)
+        return 1;
+    const double parts = tuff__pace_predict(self, share) / PACE_SECONDS;
+    if (!(parts > 1))
+        return 1;
+    return parts >= (double)groups ? groups : (uint64_t)parts + 1 > groups ? groups : (uint64_t)parts + 1;
+}
+
+static const pace_share *shares_of(const pace_mark *mark, int *count)
+{
+    *count = mark->shares ? mark->count : 1;
+    return mark->shares ? mark->shares : &mark->own;
+}
+
+static bool is_repeated(const pace_share *shares, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (shares[i].scale == shares[index].scale)
+            return true;
+    return false;
+}
+
+static double predict_all(const pace *self, const pace_mark *mark)
+{
+    int count;
+    const pace_share *shares = shares_of(mark, &count);
+    double seconds = 0;
+    for (int i = 0; i < count; i++)
+        seconds += tuff__pace_predict(self, &shares[i]);
+    return seconds;
+}
+
+void tuff__pace_submitted(const pace *self, pace_mark *mark, bool is_idle)
+{
+    mark->submitted = self->is_on ? tuff__pace_clock() : 0;
+    mark->was_idle = is_idle;
+}
+
+/* Each share of a submission that took `ratio` times as long as predicted. The device's own figure follows what is
+   slowest, so that programs to come are not taken for better than those that were seen. */
+static void correct(pace *self, const pace_mark *mark, double ratio)
+{
+    int count;
+    const pace_share *shares = shares_of(mark, &count);
+    double slowest = 0;
+    ratio = ratio < FALL ? FALL : ratio;
+    for (int i = 0; i < count; i++) {
+        if (shares[i].seconds <= 0 || is_repeated(shares, i))
+            continue;
+        const double scale = scale_of(self, &shares[i]) * ratio;
+        if (shares[i].scale)
+            *shares[i].scale = scale;
+        slowest = scale > slowest ? scale : slowest;
+    }
+    const double least = NEW_PROGRAM > slowest ? NEW_PROGRAM : slowest, fallen = self->scale * FALL;
+    self->scale = least > fallen ? least : fallen;
+    self->version++;
+}
+
+/* is_exact: it took so long; else at most so long, of which nothing follows but that the prediction was too high. */
+static void learn(pace *self, const pace_mark *mark, double seconds, bool is_exact)
+{
+    const double predicted = predict_all(self, mark);
+    const double told = seconds < LEAST_SECONDS ? LEAST_SECONDS : seconds;
+    if (predicted <= 0 || (told > predicted && (!is_exact || seconds < LEAST_SECONDS)))
+        return;
+    const double ratio = told / predicted;
+    if (ratio > 1.05 || ratio < 0.95)
+        correct(self, mark, ratio);
+}
+
+/* It began when it was submitted, if nothing was ahead, else when the one before it was seen to end, if that was seen
+   in time. */
+void tuff__pace_ended(pace *self, const pace_mark *mark, bool waited)
+{
+    if (!self->is_on)
+        return;
+    const uint64_t now = tuff__pace_clock();
+    const bool is_exact = waited && (mark->was_idle || self->fresh);
+    const bool is_behind = is_exact && !mark->was_idle && self->seen > mark->submitted;
+    const uint64_t begin = is_behind ? self->seen : mark->submitted;
+    if (mark->submitted > 0)
+        learn(self, mark, (double)(now - begin) * 1e-9, is_exact);
+    self->seen = now;
+    self->fresh = waited;
+}

@@ -1,0 +1,113 @@
+/* Cuts lists of commands into what is submitted together: so many commands that their ends are signs of progress, and
+   so little work that no watchdog takes it for a kernel that hangs (submit/pace.h). */
+#include "base/alloc.h"
+#include "device/vulkan/state.h"
+
+static pace_share share_of(const command *step, uint64_t groups)
+{
+    if (step->kind != COMMAND_DISPATCH)
+        return (pace_share){NULL, step->seconds};
+    return (pace_share){&step->program->scale, step->seconds * (double)groups / (double)step->group_count};
+}
+
+/* Groups of a part. A grid of several rows must have whole ones, or groups beyond its end would run twice. */
+static uint64_t part_size(const driver_device *device, const command *step)
+{
+    const pace_share whole = share_of(step, step->group_count);
+    const uint64_t row = device->physical.properties.properties.limits.maxComputeWorkGroupCount[0];
+    if (step->kind != COMMAND_DISPATCH)
+        return 1;
+    if (!step->program->word_count)
+        return step->group_count;
+    const uint64_t parts = tuff__pace_parts(&device->pace, &whole, step->group_count);
+    const uint64_t size = (step->group_count + parts - 1) / parts;
+    return size > row && parts > 1 ? (size + row - 1) / row * row : size;
+}
+
+static tuff_status add_part(vulkan_cut *out, vulkan_part part, pace_share share)
+{
+    if (!GROW(out->parts, out->part_count, out->part_capacity) ||
+        !GROW(out->shares, out->part_count, out->share_capacity))
+        return TUFF_E_OOM_HOST;
+    out->shares[out->part_count] = share;
+    out->parts[out->part_count++] = part;
+    return TUFF_OK;
+}
+
+static tuff_status add_command(const driver_device *device, const command *step, uint32_t index, vulkan_cut *out)
+{
+    const uint64_t count = step->kind == COMMAND_DISPATCH ? step->group_count : 1, size = part_size(device, step);
+    for (uint64_t base = 0; base < count; base += size) {
+        const uint64_t end = count - base > size ? base + size : count;
+        const vulkan_part part = {
+            .command = index, .base = base, .end = end, .is_first = base == 0, .is_last = end == count};
+        TRY(add_part(out, part, share_of(step, end - base)));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status add_segments(const driver_device *device, vulkan_cut *out)
+{
+    double seconds = 0;
+    for (int i = 0; i < out->part_count; i++) {
+        vulkan_segment *last = out->segment_count > 0 ? &out->segments[out->segment_count - 1] : NULL;
+        const double own = device->pace.is_on ? tuff__pace_predict(&device->pace, &out->shares[i]) : 0;
+        if (!last || last->end - last->first == device->segment_size || seconds + own > PACE_SECONDS) {
+            if (!GROW(out->segments, out->segment_count, out->segment_capacity))
+                return TUFF_E_OOM_HOST;
+            last = &out->segments[out->segment_count++];
+            *last = (vulkan_segment){.first = i};
+            seconds = 0;
+        }
+        last->end = i + 1;
+        seconds += own;
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_cut(const driver_device *device, const command *commands, uint32_t count, vulkan_cut *out)
+{
+    *out = (vulkan_cut){0};
+    for (uint32_t i = 0; i < count; i++)
+        TRY(add_command(device, &commands[i], i, out));
+    return add_segments(device, out);
+}
+
+void tuff__vulkan_cut_free(vulkan_cut *self)
+{
+    tuff__free(self->parts);
+    tuff__free(self->shares);
+    tuff__free(self->segments);
+    *self = (vulkan_cut){0};
+}
+
+/* Whether a segment is predicted to take longer than one may, by more than predictions are worth. */
+static bool is_too_long(const driver_device *device, const vulkan_cut *cut)
+{
+    for (int i = 0; i < cut->segment_count; i++) {
+        double seconds = 0;
+        for (int k = cut->segments[i].first; k < cut->segments[i].end; k++)
+            seconds += tuff__pace_predict(&device->pace, &cut->shares[k]);
+        if (seconds > 1.1 * PACE_SECONDS)
+            return true;
+    }
+    return false;
+}
+
+tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording *recording, vulkan_cut *fresh,
+                                   bool *is_better)
+{
+    *fresh = (vulkan_cut){0};
+    *is_better = false;
+    if (!recording->commands || recording->version == device->pace.version)
+        return TUFF_OK;
+    recording->version = device->pace.version;
+    TRY(tuff__vulkan_cut(device, recording->commands, recording->command_count, fresh));
+    *is_better = 2 * fresh->segment_count <= recording->cut.segment_count ||
+                 (is_too_long(device, &recording->cut) && fresh->part_count >= recording->cut.part_count &&
+                  fresh->segment_count > recording->cut.segment_count);
+    /* Once every command fits, the fewest submissions are what is wanted. */
+    const int least = ((int)recording->command_count + device->segment_size - 1) / device->segment_size;
+    *is_better |= fresh->segment_count == least && recording->cut.segment_count > least;
+    return TUFF_OK;
+}

@@ -1,0 +1,115 @@
+/* What an application enabled of its VkDevice: Vulkan has no call that tells, so the application hands in what it
+   created the device with. A feature may stand in several structures: its own, and that of a version. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/vulkan/state.h"
+
+/* A VkBool32 of vulkan_physical, and one that an application sets for it. */
+typedef struct feature_source {
+    const char *name;
+    size_t kept;
+    VkStructureType type;
+    size_t place; /* in the structure of that type */
+} feature_source;
+
+#define SOURCE(member, kept, type, structure)                                              \
+    {                                                                                      \
+#member, offsetof(vulkan_physical, kept.member), type, offsetof(structure, member) \
+    }
+#define OF_DEVICE(member)                                                                                           \
+    {                                                                                                               \
+#member, offsetof(vulkan_physical, features.features.member), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, \
+            offsetof(VkPhysicalDeviceFeatures2, features.member)                                                    \
+    }
+#define OF_11(member, kept) \
+    SOURCE(member, kept, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, VkPhysicalDeviceVulkan11Features)
+#define OF_12(member, kept) \
+    SOURCE(member, kept, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features)
+#define OF_13(member, kept) \
+    SOURCE(member, kept, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VkPhysicalDeviceVulkan13Features)
+
+static const feature_source sources[] = {
+    OF_DEVICE(shaderInt64),
+    OF_DEVICE(shaderInt16),
+    SOURCE(storageBuffer16BitAccess, storage16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+           VkPhysicalDevice16BitStorageFeatures),
+    OF_11(storageBuffer16BitAccess, storage16),
+    SOURCE(storageBuffer8BitAccess, storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES,
+           VkPhysicalDevice8BitStorageFeatures),
+    OF_12(storageBuffer8BitAccess, storage8),
+    SOURCE(shaderFloat16, arithmetic, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
+           VkPhysicalDeviceShaderFloat16Int8Features),
+    OF_12(shaderFloat16, arithmetic),
+    SOURCE(shaderInt8, arithmetic, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
+           VkPhysicalDeviceShaderFloat16Int8Features),
+    OF_12(shaderInt8, arithmetic),
+    SOURCE(subgroupSizeControl, subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+           VkPhysicalDeviceSubgroupSizeControlFeatures),
+    OF_13(subgroupSizeControl, subgroup_control),
+    SOURCE(computeFullSubgroups, subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+           VkPhysicalDeviceSubgroupSizeControlFeatures),
+    OF_13(computeFullSubgroups, subgroup_control),
+    SOURCE(cooperativeMatrix, matrices, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
+           VkPhysicalDeviceCooperativeMatrixFeaturesNV),
+    SOURCE(cooperativeMatrix, matrices, (VkStructureType)COOPERATIVE_FEATURES_KHR,
+           VkPhysicalDeviceCooperativeMatrixFeaturesNV),
+    SOURCE(vulkanMemoryModel, memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
+           VkPhysicalDeviceVulkanMemoryModelFeatures),
+    OF_12(vulkanMemoryModel, memory_model),
+    SOURCE(timelineSemaphore, timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
+           VkPhysicalDeviceTimelineSemaphoreFeatures),
+    OF_12(timelineSemaphore, timeline),
+    SOURCE(pipelineExecutableInfo, executables,
+           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+           VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR),
+};
+enum { SOURCE_COUNT = sizeof sources / sizeof *sources };
+
+static bool is_on(const void *chain, const feature_source *source)
+{
+    for (const VkBaseInStructure *at = chain; at; at = at->pNext)
+        if (at->sType == source->type) {
+            VkBool32 value;
+            memcpy(&value, (const char *)at + source->place, sizeof value);
+            if (value)
+                return true;
+        }
+    return false;
+}
+
+/* Both extensions for matrix units have a feature of this name: the one that tuff looked at counts. */
+static bool is_other_matrix(const vulkan_physical *physical, const feature_source *source)
+{
+    return source->kept == offsetof(vulkan_physical, matrices.cooperativeMatrix) &&
+           source->type != physical->matrices.sType;
+}
+
+void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain)
+{
+    size_t length = 0;
+    physical->disabled[0] = 0;
+    for (int i = 0; i < SOURCE_COUNT; i++) {
+        VkBool32 *kept = (VkBool32 *)((char *)physical + sources[i].kept);
+        bool enabled = false;
+        for (int k = 0; k < SOURCE_COUNT && *kept; k++)
+            if (sources[k].kept == sources[i].kept && !is_other_matrix(physical, &sources[k]))
+                enabled |= is_on(chain, &sources[k]);
+        if (enabled || !*kept)
+            continue;
+        *kept = VK_FALSE;
+        const int added = snprintf(physical->disabled + length, sizeof physical->disabled - length, "%s%s",
+                                   length ? ", " : "", sources[i].name);
+        if (added > 0 && length + (size_t)added < sizeof physical->disabled)
+            length += (size_t)added;
+    }
+}
+
+bool tuff__vulkan_has_enabled(const tuff_vulkan_handles *application, const char *extension)
+{
+    for (uint32_t i = 0; i < application->extension_count; i++)
+        if (strcmp(application->extensions[i], extension) == 0)
+            return true;
+    return false;
+}

@@ -1,0 +1,203 @@
+/* An application's own VkDevice and queue, its buffers as arrays, and the semaphores that order its work and tuff's.
+   What the application made stays its own: closing destroys what was made here and nothing else. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "device/vulkan/state.h"
+
+static tuff_status check_handles(const tuff_vulkan_handles *handles)
+{
+    if (!handles->instance || !handles->physical_device || !handles->device || !handles->queue ||
+        !handles->get_instance_proc)
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: instance, physical_device, device, queue and "
+                                  "get_instance_proc must not be NULL");
+    if (!handles->lock_queue != !handles->unlock_queue)
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: lock_queue and unlock_queue come together or not at all");
+    if (handles->extension_count && !handles->extensions)
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: extensions is NULL, but there are %u",
+                    handles->extension_count);
+    for (uint32_t i = 0; i < handles->extension_count; i++)
+        if (!handles->extensions[i])
+            return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: extensions[%u] is NULL", i);
+    return TUFF_OK;
+}
+
+static tuff_status check_versions(const vulkan_api *vk, const tuff_vulkan_handles *handles)
+{
+    VkPhysicalDeviceProperties properties;
+    vk->vkGetPhysicalDeviceProperties(handles->physical_device, &properties);
+    const uint32_t device = properties.apiVersion, instance = handles->api_version;
+    if (device >= VK_API_VERSION_1_1 && (!instance || instance >= VK_API_VERSION_1_1))
+        return TUFF_OK;
+    const uint32_t low = device < VK_API_VERSION_1_1 ? device : instance;
+    return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_vulkan: tuff needs Vulkan 1.1, but the %s is of version %u.%u",
+                device < VK_API_VERSION_1_1 ? "device" : "instance", VK_API_VERSION_MAJOR(low),
+                VK_API_VERSION_MINOR(low));
+}
+
+static tuff_status connect(driver_device *device, const tuff_vulkan_handles *handles, tuff_device_info *info)
+{
+    vulkan_api *vk = &device->application_vk;
+    /* Vulkan's type of it returns a pointer to a function. */
+    memcpy(&vk->vkGetInstanceProcAddr, &handles->get_instance_proc, sizeof vk->vkGetInstanceProcAddr);
+    TRY(tuff__vulkan_load_instance(vk, handles->instance));
+    device->vk = vk;
+    device->is_wrapped = true;
+    TRY(check_versions(vk, handles));
+    TRY(tuff__vulkan_examine(vk, handles->physical_device, handles, &device->physical));
+    device->application = *handles;
+    device->application.extensions = NULL;
+    device->application.extension_count = 0;
+    device->application.features = NULL;
+    device->handle = handles->device;
+    device->queue = device->upload_queue = handles->queue;
+    TRY(tuff__vulkan_prepare(device));
+    *info = (tuff_device_info){0};
+    tuff__vulkan_describe(&device->physical, info);
+    if (device->physical.disabled[0])
+        tuff__log(TUFF_LOG_INFO, "vulkan: %s is used without what its application did not enable: %s", info->name,
+                  device->physical.disabled);
+    return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_wrap(const void *handles, tuff_device_info *info, driver_device **out)
+{
+    TRY(check_handles(handles));
+    driver_device *device = tuff__calloc(1, sizeof *device);
+    if (!device)
+        return TUFF_E_OOM_HOST;
+    const tuff_status status = connect(device, handles, info);
+    if (status == TUFF_OK)
+        *out = device;
+    else
+        tuff__vulkan_close(device);
+    return status;
+}
+
+/* Vulkan tells nothing of a buffer but what memory it needs, which is no less than its size. */
+static tuff_status check_buffer(const driver_device *device, const tuff_vulkan_buffer *from, VkBuffer handle)
+{
+    const uint32_t needed =
+        VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    const uint32_t missing = needed & ~from->usage;
+    VkMemoryRequirements requirements;
+    if (missing)
+        return FAIL(TUFF_E_USAGE, "tuff_array_import_vulkan: the buffer's usage lacks%s%s%s",
+                    missing & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT ? " VK_BUFFER_USAGE_STORAGE_BUFFER_BIT" : "",
+                    missing & VK_BUFFER_USAGE_TRANSFER_SRC_BIT ? " VK_BUFFER_USAGE_TRANSFER_SRC_BIT" : "",
+                    missing & VK_BUFFER_USAGE_TRANSFER_DST_BIT ? " VK_BUFFER_USAGE_TRANSFER_DST_BIT" : "");
+    device->vk->vkGetBufferMemoryRequirements(device->handle, handle, &requirements);
+    if (from->size == 0 || from->size > requirements.size)
+        return FAIL(TUFF_E_USAGE,
+                    "tuff_array_import_vulkan: a size of %llu bytes; the buffer occupies %llu bytes of memory",
+                    (unsigned long long)from->size, (unsigned long long)requirements.size);
+    return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_import(driver_device *device, const void *handle, uint64_t *size, driver_buffer **out)
+{
+    const tuff_vulkan_buffer *from = handle;
+    VkBuffer buffer;
+    _Static_assert(sizeof buffer == sizeof from->buffer, "a pointer or a number, of 64 bits");
+    memcpy(&buffer, &from->buffer, sizeof buffer);
+    TRY(check_buffer(device, from, buffer));
+    driver_buffer *made = tuff__calloc(1, sizeof *made);
+    if (!made)
+        return TUFF_E_OOM_HOST;
+    *made = (driver_buffer){.handle = buffer, .size = from->size, .is_imported = true, .is_shared = true};
+    *size = from->size;
+    *out = made;
+    return TUFF_OK;
+}
+
+static tuff_status take_semaphore(const driver_device *device, const driver_signal *signal, const char *call,
+                                  vulkan_semaphore *out)
+{
+    out->value = signal->value;
+    _Static_assert(sizeof out->handle == sizeof signal->semaphore, "a pointer or a number, of 64 bits");
+    memcpy(&out->handle, &signal->semaphore, sizeof out->handle);
+    if (signal->value && !device->physical.timeline.timelineSemaphore)
+        return FAIL(TUFF_E_UNSUPPORTED,
+                    "%s: the device has no timelineSemaphore enabled: enable it, and name it in "
+                    "tuff_vulkan_handles, or pass a binary semaphore and 0",
+                    call);
+    return TUFF_OK;
+}
+
+/* What the application's work wrote becomes visible to all that follows and to the host, in one command buffer that is
+   submitted behind every semaphore. */
+static tuff_status make_entry(driver_device *device)
+{
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = device->commands,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                            .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    const VkMemoryBarrier barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+        .dstAccessMask =
+            VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT,
+    };
+    const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    VkCommandBuffer commands = NULL;
+    TRY(VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, &commands));
+    tuff_status status = VULKAN(device->vk, vkBeginCommandBuffer, commands, &begin);
+    if (status == TUFF_OK) {
+        device->vk->vkCmdPipelineBarrier(commands, all, all | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0,
+                                         NULL);
+        status = VULKAN(device->vk, vkEndCommandBuffer, commands);
+    }
+    if (status == TUFF_OK)
+        device->entry = commands;
+    else
+        device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &commands);
+    return status;
+}
+
+tuff_status tuff__vulkan_enqueue_wait(driver_device *device, const driver_signal *signal)
+{
+    vulkan_semaphore semaphore;
+    uint64_t ticket;
+    TRY(take_semaphore(device, signal, "tuff_vulkan_enqueue_wait", &semaphore));
+    if (!device->entry)
+        TRY(make_entry(device));
+    return tuff__vulkan_submit_between(device, device->entry, &semaphore, NULL, &ticket);
+}
+
+/* A timeline never goes back: the value must be above the semaphore's, and above what is under way to it from here. */
+static tuff_status check_value(driver_device *device, const vulkan_semaphore *semaphore)
+{
+    const PFN_vkGetSemaphoreCounterValue counter_value =
+        device->physical.version >= VK_API_VERSION_1_2 ? device->vk->counter_value : device->vk->counter_value_khr;
+    uint64_t reached = 0;
+    if (!counter_value)
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: there is no vkGetSemaphoreCounterValue");
+    TRY(tuff__vulkan_note(device, counter_value(device->handle, semaphore->handle, &reached),
+                          "vkGetSemaphoreCounterValue"));
+    (void)tuff__vulkan_is_done(device, device->submitted);
+    for (uint64_t ticket = device->finished + 1; ticket <= device->submitted; ticket++) {
+        const vulkan_semaphore *under_way = &device->signals[ticket % MAX_IN_FLIGHT];
+        if (under_way->handle == semaphore->handle && under_way->value > reached)
+            reached = under_way->value;
+    }
+    if (semaphore->value > reached)
+        return TUFF_OK;
+    return FAIL(TUFF_E_USAGE, "tuff_vulkan_enqueue_signal: value %llu of a timeline semaphore that has or gets %llu",
+                (unsigned long long)semaphore->value, (unsigned long long)reached);
+}
+
+tuff_status tuff__vulkan_enqueue_signal(driver_device *device, driver_signal *signal)
+{
+    vulkan_semaphore semaphore;
+    uint64_t ticket;
+    TRY(take_semaphore(device, signal, "tuff_vulkan_enqueue_signal", &semaphore));
+    if (semaphore.value)
+        TRY(check_value(device, &semaphore));
+    return tuff__vulkan_submit_between(device, NULL, NULL, &semaphore, &ticket);
+}

@@ -1,0 +1,431 @@
+/* See the header. */
+#include "fake_opencl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+
+fake_opencl_state fake_opencl;
+
+static const fake_opencl_device *listed;
+static int listed_count;
+static char platforms[16]; /* one a device, by address */
+
+/* What every object is: handles are pointers to these. */
+typedef struct object {
+    int references;
+    const fake_opencl_device *device;
+    char *bytes, *source;
+    size_t size;
+    cl_program program;
+} object;
+
+#define OBJECT(handle) ((object *)(void *)(handle))
+
+static object *make(cl_int *error)
+{
+    object *made = calloc(1, sizeof *made);
+    made->references = 1;
+    if (error)
+        *error = CL_SUCCESS;
+    return made;
+}
+
+static void drop(object *self)
+{
+    if (--self->references > 0)
+        return;
+    free(self->bytes);
+    free(self->source);
+    free(self);
+}
+
+static cl_int answer(const void *value, size_t length, size_t size, void *out, size_t *needed)
+{
+    if (needed)
+        *needed = length;
+    if (out && size < length)
+        return CL_INVALID_VALUE;
+    if (out)
+        memcpy(out, value, length);
+    return CL_SUCCESS;
+}
+
+static cl_int answer_text(const char *value, size_t size, void *out, size_t *needed)
+{
+    return value ? answer(value, strlen(value) + 1, size, out, needed) : CL_INVALID_VALUE;
+}
+
+#define ANSWER(value) answer(&(value), sizeof(value), size, out, needed)
+#define ANSWER_TEXT(value) answer_text(value, size, out, needed)
+
+static cl_int CL_API_CALL list_platforms(cl_uint limit, cl_platform_id *out, cl_uint *count)
+{
+    for (int i = 0; out && i < listed_count && i < (int)limit; i++)
+        out[i] = (cl_platform_id)(void *)&platforms[i];
+    if (count)
+        *count = (cl_uint)listed_count;
+    return CL_SUCCESS;
+}
+
+static int index_of(cl_platform_id platform)
+{
+    return (int)((char *)(void *)platform - platforms);
+}
+
+static cl_int CL_API_CALL tell_platform(cl_platform_id platform, cl_platform_info question, size_t size, void *out,
+                                        size_t *needed)
+{
+    const fake_opencl_device *self = &listed[index_of(platform)];
+    return ANSWER_TEXT(question == CL_PLATFORM_NAME ? self->platform : self->platform_version);
+}
+
+static cl_int CL_API_CALL list_ids(cl_platform_id platform, cl_device_type type, cl_uint limit, cl_device_id *out,
+                                   cl_uint *count)
+{
+    (void)type;
+    if (out && limit > 0)
+        out[0] = (cl_device_id)(void *)&listed[index_of(platform)];
+    if (count)
+        *count = 1;
+    return CL_SUCCESS;
+}
+
+/* The questions of vendors' extensions. */
+static cl_int tell_vendor(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
+                          size_t *needed)
+{
+    const cl_uint compute_major = 8;
+    switch (question) {
+    case 0x4000: /* CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV */
+        return self->warp ? ANSWER(compute_major) : CL_INVALID_VALUE;
+    case 0x4003:
+        return self->warp ? ANSWER(self->warp) : CL_INVALID_VALUE;
+    case 0x4005:
+        return self->timeout ? ANSWER(*self->timeout) : CL_INVALID_VALUE;
+    case 0x4038:
+        return ANSWER_TEXT(self->board);
+    case 0x4043:
+        return self->wavefront ? ANSWER(self->wavefront) : CL_INVALID_VALUE;
+    case 0x4108: {
+        size_t count = 0;
+        while (count < 4 && self->widths[count])
+            count++;
+        return count ? answer(self->widths, count * sizeof *self->widths, size, out, needed) : CL_INVALID_VALUE;
+    }
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
+
+static cl_int tell_text(const fake_opencl_device *self, cl_device_info question, size_t size, void *out, size_t *needed)
+{
+    switch (question) {
+    case CL_DEVICE_NAME:
+        return ANSWER_TEXT(self->name);
+    case CL_DEVICE_VERSION:
+        return ANSWER_TEXT(self->version);
+    case CL_DRIVER_VERSION:
+        return ANSWER_TEXT(self->driver);
+    case CL_DEVICE_OPENCL_C_VERSION:
+        return ANSWER_TEXT(self->language);
+    case CL_DEVICE_EXTENSIONS:
+        return ANSWER_TEXT(self->extensions);
+    case CL_DEVICE_PROFILE:
+        return ANSWER_TEXT("FULL_PROFILE");
+    default:
+        return tell_vendor(self, question, size, out, needed);
+    }
+}
+
+static cl_int tell_limit(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
+                         size_t *needed)
+{
+    const cl_ulong local = 48 << 10;
+    const cl_uint alignment_bits = 1024, lanes = 1, address_bits = 64;
+    const size_t group = 1024, parameters = 4352;
+    switch (question) {
+    case CL_DEVICE_GLOBAL_MEM_SIZE:
+        return ANSWER(self->memory);
+    case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
+        return ANSWER(self->allocation);
+    case CL_DEVICE_LOCAL_MEM_SIZE:
+        return ANSWER(local);
+    case CL_DEVICE_MAX_COMPUTE_UNITS:
+        return ANSWER(self->units);
+    case CL_DEVICE_MEM_BASE_ADDR_ALIGN:
+        return ANSWER(alignment_bits);
+    case CL_DEVICE_MAX_WORK_GROUP_SIZE:
+        return ANSWER(group);
+    case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
+        return ANSWER(lanes);
+    case CL_DEVICE_MAX_PARAMETER_SIZE:
+        return ANSWER(parameters);
+    case CL_DEVICE_ADDRESS_BITS:
+        return ANSWER(address_bits);
+    default:
+        return tell_text(self, question, size, out, needed);
+    }
+}
+
+static cl_int CL_API_CALL tell_device(cl_device_id id, cl_device_info question, size_t size, void *out, size_t *needed)
+{
+    const fake_opencl_device *self = (const fake_opencl_device *)(const void *)id;
+    const cl_bool yes = CL_TRUE;
+    const cl_device_type type = CL_DEVICE_TYPE_GPU;
+    const cl_device_local_mem_type local = self->local ? self->local : CL_LOCAL;
+    switch (question) {
+    case CL_DEVICE_AVAILABLE:
+    case CL_DEVICE_COMPILER_AVAILABLE:
+    case CL_DEVICE_ENDIAN_LITTLE:
+        return ANSWER(yes);
+    case CL_DEVICE_TYPE:
+        return ANSWER(type);
+    case CL_DEVICE_VENDOR_ID:
+        return ANSWER(self->vendor);
+    case CL_DEVICE_HOST_UNIFIED_MEMORY:
+        return ANSWER(self->unified);
+    case CL_DEVICE_LOCAL_MEM_TYPE:
+        return ANSWER(local);
+    default:
+        return tell_limit(self, question, size, out, needed);
+    }
+}
+
+static cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint count,
+                                             const cl_device_id *ids,
+                                             void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
+                                             void *user, cl_int *error)
+{
+    (void)properties, (void)count, (void)notify, (void)user;
+    object *made = make(error);
+    made->device = (const fake_opencl_device *)(const void *)ids[0];
+    return (cl_context)(void *)made;
+}
+
+static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id id,
+                                                 cl_command_queue_properties properties, cl_int *error)
+{
+    (void)context, (void)id, (void)properties;
+    return (cl_command_queue)(void *)make(error);
+}
+
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error)
+{
+    (void)context, (void)host;
+    fake_opencl.buffers++;
+    fake_opencl.flags = flags;
+    if (fake_opencl.memory_error) {
+        *error = fake_opencl.memory_error;
+        return NULL;
+    }
+    object *made = make(error);
+    made->size = size;
+    made->bytes = size <= 64 << 20 ? calloc(size + 1, 1) : NULL; /* larger ones are never looked into */
+    return (cl_mem)(void *)made;
+}
+
+static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                             cl_int *error)
+{
+    (void)count, (void)sizes;
+    object *made = make(error);
+    made->device = OBJECT(context)->device;
+    made->source = malloc(strlen(texts[0]) + 1);
+    memcpy(made->source, texts[0], strlen(texts[0]) + 1);
+    return (cl_program)(void *)made;
+}
+
+static cl_int CL_API_CALL build(cl_program program, cl_uint count, const cl_device_id *ids, const char *options,
+                                void(CL_CALLBACK *notify)(cl_program, void *), void *user)
+{
+    (void)count, (void)ids, (void)notify, (void)user;
+    const object *self = OBJECT(program);
+    strncpy(fake_opencl.options, options, sizeof fake_opencl.options - 1);
+    const bool good = !self->device->compiles || self->device->compiles(self->source, options);
+    return good ? CL_SUCCESS : CL_BUILD_PROGRAM_FAILURE;
+}
+
+static cl_int CL_API_CALL tell_build(cl_program program, cl_device_id id, cl_program_build_info question, size_t size,
+                                     void *out, size_t *needed)
+{
+    (void)program, (void)id, (void)question;
+    return ANSWER_TEXT("refused");
+}
+
+static cl_int CL_API_CALL tell_program(cl_program program, cl_program_info question, size_t size, void *out,
+                                       size_t *needed)
+{
+    const size_t none = 0;
+    (void)program, (void)question;
+    return ANSWER(none);
+}
+
+static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error)
+{
+    (void)program, (void)name;
+    return (cl_kernel)(void *)make(error);
+}
+
+static cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    (void)kernel, (void)index, (void)size, (void)value;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL tell_kernel(cl_kernel kernel, cl_device_id id, cl_kernel_work_group_info question,
+                                      size_t size, void *out, size_t *needed)
+{
+    const size_t group = 1024;
+    const cl_ulong none = 0;
+    (void)kernel, (void)id;
+    return question == CL_KERNEL_WORK_GROUP_SIZE ? ANSWER(group) : ANSWER(none);
+}
+
+/* What a command answers, and its event. */
+static cl_int enqueue(cl_event *event)
+{
+    if (fake_opencl.faulted)
+        return CL_OUT_OF_RESOURCES;
+    if (event)
+        *event = (cl_event)(void *)make(NULL);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocks, size_t offset,
+                                       size_t size, const void *data, cl_uint count, const cl_event *list,
+                                       cl_event *event)
+{
+    (void)queue, (void)blocks, (void)count, (void)list;
+    if (OBJECT(memory)->bytes && !fake_opencl.faulted)
+        memcpy(OBJECT(memory)->bytes + offset, data, size);
+    return enqueue(event);
+}
+
+static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocks, size_t offset, size_t size,
+                                      void *data, cl_uint count, const cl_event *list, cl_event *event)
+{
+    (void)queue, (void)blocks, (void)count, (void)list;
+    if (OBJECT(memory)->bytes && !fake_opencl.faulted)
+        memcpy(data, OBJECT(memory)->bytes + offset, size);
+    return enqueue(event);
+}
+
+static cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset,
+                                      size_t to_offset, size_t size, cl_uint count, const cl_event *list,
+                                      cl_event *event)
+{
+    (void)queue, (void)from, (void)to, (void)from_offset, (void)to_offset, (void)size, (void)count, (void)list;
+    return enqueue(event);
+}
+
+static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem memory, const void *pattern, size_t length,
+                                      size_t offset, size_t size, cl_uint count, const cl_event *list, cl_event *event)
+{
+    (void)queue, (void)memory, (void)pattern, (void)length, (void)offset, (void)size, (void)count, (void)list;
+    return enqueue(event);
+}
+
+static cl_int CL_API_CALL migrate(cl_command_queue queue, cl_uint memories, const cl_mem *all,
+                                  cl_mem_migration_flags flags, cl_uint count, const cl_event *list, cl_event *event)
+{
+    (void)queue, (void)memories, (void)all, (void)flags, (void)count, (void)list;
+    return enqueue(event);
+}
+
+static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint axes, const size_t *offset,
+                                 const size_t *global, const size_t *local, cl_uint count, const cl_event *list,
+                                 cl_event *event)
+{
+    (void)queue, (void)kernel, (void)axes, (void)offset, (void)global, (void)local, (void)count, (void)list;
+    fake_opencl.launches++;
+    return enqueue(event);
+}
+
+static cl_int CL_API_CALL mark(cl_command_queue queue, cl_uint count, const cl_event *list, cl_event *event)
+{
+    (void)queue, (void)count, (void)list;
+    return enqueue(event);
+}
+
+static cl_int CL_API_CALL flush(cl_command_queue queue)
+{
+    (void)queue;
+    return fake_opencl.faulted ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL tell_event(cl_event event, cl_event_info question, size_t size, void *out, size_t *needed)
+{
+    const cl_int state = fake_opencl.faulted ? CL_OUT_OF_RESOURCES : fake_opencl.hangs ? CL_RUNNING : CL_COMPLETE;
+    (void)event, (void)question;
+    return ANSWER(state);
+}
+
+static cl_int CL_API_CALL no_callback(cl_event event, cl_int state, void(CL_CALLBACK *call)(cl_event, cl_int, void *),
+                                      void *user)
+{
+    (void)event, (void)state, (void)call, (void)user;
+    return CL_INVALID_OPERATION;
+}
+
+#define RELEASE(name, handle)                          \
+    static cl_int CL_API_CALL release_##name(handle a) \
+    {                                                  \
+        fake_opencl.releases++;                        \
+        drop(OBJECT(a));                               \
+        return CL_SUCCESS;                             \
+    }
+RELEASE(context, cl_context)
+RELEASE(queue, cl_command_queue)
+RELEASE(memory, cl_mem)
+RELEASE(program, cl_program)
+RELEASE(kernel, cl_kernel)
+RELEASE(event, cl_event)
+
+static cl_int CL_API_CALL retain_event(cl_event event)
+{
+    OBJECT(event)->references++;
+    return CL_SUCCESS;
+}
+
+void install_fake_opencl(const fake_opencl_device *devices, int count)
+{
+    listed = devices;
+    listed_count = count;
+    fake_opencl = (fake_opencl_state){0};
+    tuff__cl = (opencl_api){
+        .GetPlatformIDs = list_platforms,
+        .GetPlatformInfo = tell_platform,
+        .GetDeviceIDs = list_ids,
+        .GetDeviceInfo = tell_device,
+        .CreateContext = create_context,
+        .ReleaseContext = release_context,
+        .CreateCommandQueue = create_queue,
+        .ReleaseCommandQueue = release_queue,
+        .CreateBuffer = create_buffer,
+        .ReleaseMemObject = release_memory,
+        .EnqueueMigrateMemObjects = migrate,
+        .EnqueueWriteBuffer = write_buffer,
+        .EnqueueReadBuffer = read_buffer,
+        .EnqueueCopyBuffer = copy_buffer,
+        .EnqueueFillBuffer = fill_buffer,
+        .EnqueueNDRangeKernel = launch,
+        .EnqueueMarkerWithWaitList = mark,
+        .CreateProgramWithSource = create_program,
+        .BuildProgram = build,
+        .GetProgramBuildInfo = tell_build,
+        .GetProgramInfo = tell_program,
+        .ReleaseProgram = release_program,
+        .CreateKernel = create_kernel,
+        .SetKernelArg = set_argument,
+        .GetKernelWorkGroupInfo = tell_kernel,
+        .ReleaseKernel = release_kernel,
+        .GetEventInfo = tell_event,
+        .RetainEvent = retain_event,
+        .SetEventCallback = no_callback,
+        .ReleaseEvent = release_event,
+        .Flush = flush,
+    };
+}
+#endif

@@ -1,0 +1,751 @@
+/* What the first machine with a GPU could meet: fake drivers that answer as those of vendors do, a case for each thing
+   that was foreseen to fail there. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "tuff.h"
+
+#if (!defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL) && (!defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN)
+#include "device/list.h"
+#include "device/state.h"
+#include "fake_opencl.h"
+#include "fake_vulkan.h"
+
+#define GIB ((uint64_t)1 << 30)
+
+#if !defined(TUFF_WITH_SHADERC) || TUFF_WITH_SHADERC
+static const bool has_compiler = true;
+#else
+static const bool has_compiler = false;
+#endif
+
+static bool has(const char *words, const char *part)
+{
+    return strstr(words, part) != NULL;
+}
+
+/* Whether what stays of a text after its conditions calls functions of subgroups. */
+static bool uses_subgroups(const char *source)
+{
+    return has(source, "#define SUBGROUP_WIDTH") || (has(source, "void probe(") && has(source, "sub_group_"));
+}
+
+/* NVIDIA's compiler of OpenCL C knows neither halves nor subgroups. */
+static bool nvidia_compiles(const char *source, const char *options)
+{
+    (void)options;
+    return !uses_subgroups(source) && !(has(source, "void probe(") && has(source, "cl_khr_fp16 : enable"));
+}
+
+/* Clang has the functions of subgroups from OpenCL C 2.0 on. */
+static bool amd_compiles(const char *source, const char *options)
+{
+    return !uses_subgroups(source) || has(options, "-cl-std=CL2.0");
+}
+
+#define AMD_EXTENSIONS "cl_khr_fp64 cl_khr_fp16 cl_khr_subgroups cl_amd_device_attribute_query"
+static const cl_bool ends_kernels = CL_TRUE, lets_kernels = CL_FALSE;
+
+static const fake_opencl_device opencl_devices[] = {
+    {.platform = "NVIDIA CUDA",
+     .platform_version = "OpenCL 3.0 CUDA 12.4.131",
+     .name = "NVIDIA GeForce RTX 3060",
+     .version = "OpenCL 3.0 CUDA",
+     .language = "OpenCL C 1.2 ",
+     .driver = "550.90",
+     .extensions = "cl_khr_global_int32_base_atomics cl_khr_byte_addressable_store cl_nv_device_attribute_query",
+     .vendor = 0x10de,
+     .units = 28,
+     .memory = 12 * GIB,
+     .allocation = 3 * GIB,
+     .warp = 32,
+     .timeout = &ends_kernels,
+     .compiles = nvidia_compiles},
+    {.platform = "AMD Accelerated Parallel Processing",
+     .platform_version = "OpenCL 2.1 AMD-APP (3614.0)",
+     .name = "gfx1036",
+     .board = "AMD Radeon Graphics",
+     .version = "OpenCL 2.0 ",
+     .language = "OpenCL C 2.0 ",
+     .driver = "3614.0",
+     .extensions = AMD_EXTENSIONS,
+     .vendor = 0x1002,
+     .units = 1,
+     .memory = 32 * GIB,
+     .allocation = 27 * GIB,
+     .wavefront = 32,
+     .compiles = amd_compiles},
+    {.platform = "AMD Accelerated Parallel Processing",
+     .platform_version = "OpenCL 2.1 AMD-APP (3614.0)",
+     .name = "gfx1030",
+     .board = "AMD Radeon RX 6950 XT",
+     .version = "OpenCL 2.0 ",
+     .language = "OpenCL C 2.0 ",
+     .driver = "3614.0",
+     .extensions = AMD_EXTENSIONS,
+     .vendor = 0x1002,
+     .units = 40,
+     .memory = 16 * GIB,
+     .allocation = 14 * GIB,
+     .wavefront = 32,
+     .compiles = amd_compiles},
+    {.platform = "Intel(R) OpenCL Graphics",
+     .platform_version = "OpenCL 3.0 ",
+     .name = "Intel(R) Arc(TM) A770 Graphics",
+     .version = "OpenCL 3.0 NEO ",
+     .language = "OpenCL C 1.2 ",
+     .driver = "24.39.31294",
+     .extensions = "cl_khr_fp16 cl_khr_subgroups cl_intel_subgroups cl_intel_required_subgroup_size",
+     .vendor = 0x8086,
+     .units = 512,
+     .memory = 16 * GIB,
+     .allocation = 4 * GIB - 4096,
+     .widths = {8, 16, 32}},
+    {.platform = "NVIDIA CUDA",
+     .platform_version = "OpenCL 3.0 CUDA 12.4.131",
+     .name = "NVIDIA A2",
+     .version = "OpenCL 3.0 CUDA",
+     .language = "OpenCL C 1.2 ",
+     .driver = "550.90",
+     .extensions = "cl_nv_device_attribute_query",
+     .vendor = 0x10de,
+     .units = 10,
+     .memory = 16 * GIB,
+     .allocation = 4 * GIB,
+     .warp = 32,
+     .timeout = &lets_kernels,
+     .compiles = nvidia_compiles},
+    {.platform = "ARM Platform",
+     .platform_version = "OpenCL 3.0 v1.r38",
+     .name = "Mali-G78",
+     .version = "OpenCL 3.0 v1.r38",
+     .language = "OpenCL C 3.0 v1.r38",
+     .driver = "3.0",
+     .extensions = "cl_khr_fp16 cl_khr_subgroups",
+     .vendor = 0x13b5,
+     .units = 20,
+     .unified = CL_TRUE,
+     .memory = 8 * GIB,
+     .allocation = 8 * GIB,
+     .local = CL_GLOBAL},
+};
+enum { RTX_3060, RAPHAEL, RX_6950, ARC_A770, NVIDIA_A2, MALI };
+
+static const fake_matrix blocks_of_16[] = {{16, 16, 16}, {0, 0, 0}}, blocks_of_8[] = {{8, 16, 16}, {0, 0, 0}},
+                         blocks_of_4[] = {{4, 4, 4}, {0, 0, 0}};
+
+static const fake_vulkan_device vulkan_devices[] = {
+    {.name = "NVIDIA GeForce RTX 3060",
+     .driver = "NVIDIA",
+     .vendor = 0x10de,
+     .id = 0x2503,
+     .type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+     .memory = 12 * GIB,
+     .host_memory = 32 * GIB,
+     .width = 32,
+     .least_width = 32,
+     .most_width = 32,
+     .multiprocessors = 28,
+     .nv = blocks_of_16},
+    {.name = "Intel(R) Arc(tm) A770 Graphics (DG2)",
+     .driver = "Intel open-source Mesa driver",
+     .vendor = 0x8086,
+     .id = 0x56a0,
+     .type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+     .memory = 16 * GIB,
+     .host_memory = 32 * GIB,
+     .largest = (1u << 30) - 1,
+     .maps_all = true,
+     .width = 32,
+     .least_width = 8,
+     .most_width = 32,
+     .khr = blocks_of_8},
+    {.name = "AMD Radeon RX 7900 XT (RADV NAVI31)",
+     .driver = "radv",
+     .vendor = 0x1002,
+     .id = 0x744c,
+     .type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+     .memory = 20 * GIB,
+     .host_memory = 32 * GIB,
+     .has_budget = true,
+     .width = 64,
+     .least_width = 32,
+     .most_width = 64,
+     .engines = 6,
+     .arrays = 2,
+     .units = 7,
+     .keeps_denormals = true,
+     .khr = blocks_of_16},
+    {.name = "Apple M1",
+     .driver = "MoltenVK",
+     .vendor = 0x106b,
+     .type = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+     .memory = 16 * GIB,
+     .maps_all = true,
+     .width = 32,
+     .bindings = 31,
+     .is_portability = true,
+     .khr = blocks_of_4},
+    {.name = "Intel(R) Iris(R) Xe Graphics (TGL GT2)",
+     .driver = "Intel open-source Mesa driver",
+     .vendor = 0x8086,
+     .id = 0x9a49,
+     .type = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+     .memory = 12 * GIB,
+     .maps_all = true,
+     .width = 32,
+     .least_width = 8,
+     .most_width = 32},
+};
+enum { VULKAN_3060, VULKAN_A770, VULKAN_7900, VULKAN_M1, VULKAN_XE };
+
+static char messages[4096];
+
+static void hear(void *user, tuff_log_level level, const char *message)
+{
+    (void)user;
+    const size_t length = strlen(messages);
+    if (level == TUFF_LOG_WARNING)
+        snprintf(messages + length, sizeof messages - length, "%s\n", message);
+}
+
+static tuff_device *open_fake(const char *api, int index, tuff_device_info *info)
+{
+    char selector[32];
+    snprintf(selector, sizeof selector, "%s:%d", api, index);
+    messages[0] = 0;
+    tuff_device *device = tuff_device_open(selector);
+    if (!device)
+        fail_msg("%s: %s", selector, tuff_error());
+    device->info.loop_limit = 0; /* what computes nothing looks like one that ends loops */
+    if (info)
+        assert_int_equal(tuff_device_describe(device, info), TUFF_OK);
+    return device;
+}
+
+static tuff_device_info describe(const char *api, int index)
+{
+    tuff_device_info info;
+    const device_choice which = {tuff__device_driver(api), index};
+    assert_non_null(which.driver);
+    assert_int_equal(tuff__device_describe(which, &info), TUFF_OK);
+    return info;
+}
+
+/* A product with a row of additions behind it, of that storage; NULL where it does not compile. */
+static tuff_plan *compile_product(tuff_device *device, tuff_dtype dtype, int64_t side)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", dtype, TUFF_SHAPE(side, side));
+    tuff_tensor *y = tuff_input(graph, "y", dtype, TUFF_SHAPE(side, side));
+    tuff_output(graph, "z", tuff_softmax(tuff_matmul(x, y), 1));
+    const tuff_tune_options tuning = {.mode = TUFF_TUNE_OFF};
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tuning = &tuning});
+    tuff_graph_destroy(graph);
+    return plan;
+}
+
+/* 1 */
+static void a_watchdog_is_asked_for(void **state)
+{
+    (void)state;
+    assert_int_equal(describe("opencl", RTX_3060).watchdog, TUFF_WATCHDOG_THERE);
+    assert_int_equal(describe("opencl", NVIDIA_A2).watchdog, TUFF_WATCHDOG_NONE);
+    assert_int_equal(describe("opencl", RX_6950).watchdog, TUFF_WATCHDOG_UNKNOWN);
+    const bool is_paced[] = {true, false, true};
+    const int tried[] = {RTX_3060, NVIDIA_A2, RX_6950};
+    for (int i = 0; i < 3; i++) {
+        tuff_device *device = open_fake("opencl", tried[i], NULL);
+        assert_int_equal(device->handle->pace.is_on, is_paced[i]);
+        tuff_device_close(device);
+    }
+}
+
+/* 2 */
+static void a_fault_that_reads_as_no_memory_loses_the_device(void **state)
+{
+    (void)state;
+    tuff_device *device = open_fake("opencl", RTX_3060, NULL);
+    storage *memory = NULL, *more = NULL;
+    uint32_t word = 0;
+    assert_int_equal(tuff__storage_create(device, 4096, true, &memory), TUFF_OK);
+    /* Memory that is short is no such thing: the device goes on. */
+    fake_opencl.memory_error = CL_OUT_OF_RESOURCES;
+    assert_int_equal(tuff__storage_create(device, 1 << 20, false, &more), TUFF_E_OOM_DEVICE);
+    fake_opencl.memory_error = 0;
+    assert_int_equal(tuff__storage_write(device, memory, 0, &word, 4), TUFF_OK);
+    fake_opencl.faulted = true;
+    const int buffers = fake_opencl.buffers;
+    assert_int_equal(tuff__storage_read(device, memory, 0, &word, 4), TUFF_E_DEVICE_LOST);
+    assert_true(has(tuff_error(), "takes no work any more"));
+    /* It stays lost, and nothing is tried on it. */
+    fake_opencl.faulted = false;
+    assert_int_equal(tuff__storage_create(device, 1 << 20, false, &more), TUFF_E_DEVICE_LOST);
+    assert_int_equal(fake_opencl.buffers, buffers);
+    tuff__storage_release(memory);
+    tuff_device_close(device);
+    device = open_fake("opencl", RTX_3060, NULL);
+    tuff_device_close(device);
+}
+
+/* 3 */
+static void a_warp_has_32_lanes(void **state)
+{
+    (void)state;
+    assert_int_equal(describe("opencl", RTX_3060).subgroup_size, 32);
+    assert_int_equal(describe("opencl", RX_6950).subgroup_size, 32);
+    assert_int_equal(describe("opencl", ARC_A770).subgroup_size, 32);
+    assert_int_equal(describe("opencl", ARC_A770).min_subgroup_size, 8);
+}
+
+static void expect_first(const char *selector, const char *expected)
+{
+    device_choice choices[16];
+    tuff_device_info info;
+    int count = 0;
+    assert_int_equal(tuff__device_choose(selector, choices, 16, &count), TUFF_OK);
+    assert_true(count > 0);
+    assert_int_equal(tuff__device_describe(choices[0], &info), TUFF_OK);
+    assert_string_equal(info.selector, expected);
+}
+
+/* 4 */
+static void the_largest_card_is_preferred(void **state)
+{
+    (void)state;
+    expect_first("auto", "opencl:2");
+    expect_first("vulkan", "vulkan:2");
+    expect_first("auto:matrix", "vulkan:2");
+    expect_first("opencl:nvidia", "opencl:0"); /* the other one has more memory */
+    assert_int_equal(describe("opencl", RAPHAEL).device_class, TUFF_DEVICE_GPU_INTEGRATED);
+    assert_int_equal(describe("opencl", RX_6950).device_class, TUFF_DEVICE_GPU_DISCRETE);
+}
+
+/* A command over the whole of a storage. */
+static command over(storage *memory, driver_program *made)
+{
+    command work = {.kind = COMMAND_DISPATCH, .program = made, .group_count = 1, .binding_count = 1, .word_count = 2};
+    work.bindings[0] = (buffer_binding){tuff__storage_buffer(memory), 0, tuff__storage_size(memory), true};
+    return work;
+}
+
+/* 5 */
+static void buffers_of_more_than_4_gib(void **state)
+{
+    (void)state;
+    enum { UNRESTRICTED = 1 << 23 };
+    tuff_device_info info;
+    tuff_device *device = open_fake("opencl", ARC_A770, &info);
+    assert_int_equal(info.max_binding, 16 * GIB);
+    storage *small = NULL, *large = NULL;
+    program *made = NULL;
+    recording *recorded = NULL;
+    const program_request request = {
+        .name = "k", .text = "__kernel void k() {}", .buffer_count = 1, .word_count = 2, .local_size = 32};
+    assert_int_equal(tuff__program_get(device, &request, &made), TUFF_OK);
+    assert_int_equal(tuff__storage_create(device, 1 << 20, false, &small), TUFF_OK);
+    assert_int_equal(fake_opencl.flags & UNRESTRICTED, 0);
+    command work = over(small, tuff__program_driver(made));
+    assert_int_equal(tuff__recording_create(device, &work, 1, false, false, &recorded), TUFF_OK);
+    assert_false(has(fake_opencl.options, "greater-than-4GB"));
+    tuff__recording_destroy(device, recorded);
+    assert_int_equal(tuff__storage_create(device, 5 * GIB, false, &large), TUFF_OK);
+    assert_int_equal(fake_opencl.flags & UNRESTRICTED, UNRESTRICTED);
+    work = over(large, tuff__program_driver(made));
+    assert_int_equal(tuff__recording_create(device, &work, 1, false, false, &recorded), TUFF_OK);
+    assert_true(has(fake_opencl.options, "-cl-intel-greater-than-4GB-buffer-required"));
+    tuff__recording_destroy(device, recorded);
+    tuff__storage_release(large);
+    tuff__storage_release(small);
+    tuff__program_release(device, made);
+    tuff_device_close(device);
+    /* Other vendors' limit is what they say. */
+    assert_int_equal(describe("opencl", RTX_3060).max_allocation, 3 * GIB);
+}
+
+/* 5: parameters beyond the largest range, and beyond what 32-bit indices reach, lie in several slabs. */
+static void parameters_beyond_a_binding_lie_in_several_slabs(void **state)
+{
+    (void)state;
+    enum { COUNT = 12 };
+    tuff_parameter_spec specs[COUNT];
+    char names[COUNT][8];
+    const struct {
+        const char *api;
+        int device, slabs;
+    } expected[] = {{"vulkan", VULKAN_A770, 12}, {"opencl", ARC_A770, 2}};
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "w%d", i);
+        specs[i] = (tuff_parameter_spec){names[i], TUFF_SHAPE(16384, 14000)}; /* 875 MiB */
+    }
+    for (int i = 0; i < 2; i++) {
+        tuff_device *device = open_fake(expected[i].api, expected[i].device, NULL);
+        tuff_parameters *parameters = tuff_parameters_create(device, specs, COUNT);
+        if (!parameters)
+            fail_msg("%s", tuff_error());
+        int slabs = 0;
+        for (int k = 0; k < COUNT; k++) {
+            tuff_buffer_handle handle, before = {0};
+            assert_int_equal(tuff_array_unwrap(tuff_parameters_at(parameters, k, NULL), &handle), TUFF_OK);
+            if (k > 0)
+                assert_int_equal(tuff_array_unwrap(tuff_parameters_at(parameters, k - 1, NULL), &before), TUFF_OK);
+            slabs += handle.vulkan != before.vulkan || handle.opencl != before.opencl;
+        }
+        assert_int_equal(slabs, expected[i].slabs);
+        tuff_parameters_destroy(parameters);
+        tuff_device_close(device);
+    }
+}
+
+/* 6 */
+static void nvidia_has_no_halves_and_no_subgroups(void **state)
+{
+    (void)state;
+    tuff_device_info info;
+    tuff_device *device = open_fake("opencl", RTX_3060, &info);
+    assert_false(info.half_arithmetic);
+    assert_int_equal(info.proved_subgroup_size, 0);
+    assert_false(info.subgroup_shuffle);
+    const tuff_dtype dtypes[] = {TUFF_F32, TUFF_F16, TUFF_BF16};
+    for (int i = 0; i < 3; i++) {
+        tuff_plan *plan = compile_product(device, dtypes[i], 128);
+        if (!plan && !(tuff_last_status() == TUFF_E_UNSUPPORTED && dtypes[i] != TUFF_F32))
+            fail_msg("%s", tuff_error());
+        tuff_plan_destroy(plan);
+    }
+    tuff_device_close(device);
+}
+
+/* 7 */
+static void amd_builds_as_its_highest_version(void **state)
+{
+    (void)state;
+    const struct {
+        int device;
+        const char *option;
+    } expected[] = {
+        {RX_6950, "-cl-std=CL2.0"}, {MALI, "-cl-std=CL3.0"}, {RTX_3060, "-cl-std=CL1.2"}, {ARC_A770, "-cl-std=CL1.2"}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        tuff_device *device = open_fake("opencl", expected[i].device, NULL);
+        assert_true(has(device->driver->build_options(device->handle), expected[i].option));
+        tuff_device_close(device);
+    }
+}
+
+static uint32_t width_for(tuff_device *device, const char *words)
+{
+    program *made = NULL;
+    fake_vulkan.width = 12345;
+    const program_request request = {.name = "main", .text = words, .local_size = 64};
+    assert_int_equal(tuff__program_get(device, &request, &made), TUFF_OK);
+    tuff__program_release(device, made);
+    return fake_vulkan.width;
+}
+
+#define EMPTY_KERNEL(head) "#version 450\n" head "layout(local_size_x = 64) in;\nvoid main() {}\n"
+
+/* 8 */
+static void kernels_with_many_sums_get_narrow_subgroups(void **state)
+{
+    (void)state;
+    if (!has_compiler)
+        skip();
+    const struct {
+        int device;
+        uint32_t many, few;
+    } expected[] = {{VULKAN_A770, 8, 0}, {VULKAN_7900, 0, 0}, {VULKAN_M1, 0, 0}};
+    for (int i = 0; i < 3; i++) {
+        tuff_device *device = open_fake("vulkan", expected[i].device, NULL);
+        assert_int_equal(width_for(device, EMPTY_KERNEL("#define MANY_SUMS\n")), expected[i].many);
+        assert_int_equal(width_for(device, EMPTY_KERNEL("")), expected[i].few);
+        tuff_device_close(device);
+    }
+}
+
+/* 9 */
+static void unused_matrix_units_are_told(void **state)
+{
+    (void)state;
+    tuff_device_info info;
+    tuff_set_log(hear, NULL);
+    for (int i = 0; i < 2; i++) { /* by the self-test, and by its record */
+        tuff_device *device = open_fake("vulkan", VULKAN_7900, &info);
+        assert_int_equal(info.cooperative_matrix, 0);
+        assert_true(info.matrix_state == TUFF_MATRICES_NO_COMPILER || info.matrix_state == TUFF_MATRICES_WRONG);
+        assert_true(has(messages, "matrix units stay unused"));
+        tuff_device_close(device);
+    }
+    tuff_device *device = open_fake("vulkan", VULKAN_M1, &info);
+    assert_int_equal(info.matrix_state, TUFF_MATRICES_OTHER_SIZE);
+    tuff_device_close(device);
+    device = open_fake("vulkan", VULKAN_XE, &info);
+    assert_int_equal(info.matrix_state, TUFF_MATRICES_ABSENT);
+    assert_string_equal(messages, "");
+    tuff_device_close(device);
+    tuff_set_log(NULL, NULL);
+}
+
+/* 10: submits work that never ends and gives up on the device, within a second. */
+static void hang(tuff_device *device, bool *hangs, const int *released)
+{
+    storage *memory = NULL;
+    recording *recorded = NULL;
+    command fill = {.kind = COMMAND_FILL_ZERO, .binding_count = 1};
+    const uint64_t begin = tuff__nanoseconds();
+    tuff__device_set_timeout(device, 10000000);
+    assert_int_equal(tuff__storage_create(device, 4096, false, &memory), TUFF_OK);
+    fill.bindings[0] = (buffer_binding){tuff__storage_buffer(memory), 0, 4096, true};
+    assert_int_equal(tuff__recording_create(device, &fill, 1, false, false, &recorded), TUFF_OK);
+    *hangs = true;
+    assert_int_equal(tuff__submit(device, recorded), TUFF_OK);
+    assert_int_equal(tuff__wait(device), TUFF_E_TIMEOUT);
+    const int before = *released;
+    tuff__recording_destroy(device, recorded);
+    tuff__storage_release(memory);
+    tuff_device_close(device);
+    assert_int_equal(*released, before);
+    *hangs = false;
+    assert_true(tuff__nanoseconds() - begin < 1000000000);
+}
+
+static void a_hung_kernel_keeps_its_objects(void **state)
+{
+    (void)state;
+    hang(open_fake("opencl", ARC_A770, NULL), &fake_opencl.hangs, &fake_opencl.releases);
+    hang(open_fake("vulkan", VULKAN_A770, NULL), &fake_vulkan.hangs, &fake_vulkan.destroyed);
+    /* The process goes on with another device, or the same anew. */
+    tuff_device_close(open_fake("opencl", ARC_A770, NULL));
+    tuff_device_close(open_fake("vulkan", VULKAN_A770, NULL));
+}
+
+static bool declares(uint32_t mode)
+{
+    for (int i = 0; i < 8; i++)
+        if (fake_vulkan.modes[i] == mode)
+            return true;
+    return false;
+}
+
+/* 11 */
+static void denormals_are_asked_for(void **state)
+{
+    (void)state;
+    enum { DENORM_PRESERVE = 4459, ROUNDING_TO_EVEN = 4462 };
+    if (!has_compiler)
+        skip();
+    const bool expected[] = {true, false};
+    const int tried[] = {VULKAN_7900, VULKAN_XE};
+    for (int i = 0; i < 2; i++) {
+        tuff_device *device = open_fake("vulkan", tried[i], NULL);
+        (void)width_for(device, EMPTY_KERNEL("// of floats\n"));
+        assert_int_equal(declares(DENORM_PRESERVE), expected[i]);
+        assert_false(declares(ROUNDING_TO_EVEN)); /* widths depend on each other */
+        tuff_device_close(device);
+    }
+}
+
+/* 12 */
+static void units_of_intel_are_known(void **state)
+{
+    (void)state;
+    tuff_device_info info = describe("vulkan", VULKAN_A770);
+    assert_int_equal(info.compute_units, 512);
+    assert_true(info.units_estimated);
+    assert_int_equal(describe("vulkan", VULKAN_XE).compute_units, 96);
+    assert_int_equal(describe("vulkan", VULKAN_7900).compute_units, 84);
+    assert_false(describe("vulkan", VULKAN_7900).units_estimated);
+    assert_int_equal(describe("vulkan", VULKAN_3060).compute_units, 28);
+}
+
+/* MoltenVK: a kernel sees 31 buffers, of which parameters are one. */
+static void a_chain_keeps_within_31_buffers(void **state)
+{
+    (void)state;
+    if (!has_compiler)
+        skip();
+    enum { TERMS = 40 };
+    tuff_device_info info;
+    tuff_device *device = open_fake("vulkan", VULKAN_M1, &info);
+    assert_int_equal(info.max_bindings, 31);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *sum = NULL;
+    for (int i = 0; i < TERMS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "x%d", i);
+        tuff_tensor *x = tuff_input(graph, name, TUFF_F32, TUFF_SHAPE(64));
+        sum = sum ? tuff_add(sum, tuff_sin(x)) : x;
+    }
+    tuff_output(graph, "sum", sum);
+    const tuff_tune_options tuning = {.mode = TUFF_TUNE_OFF};
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tuning = &tuning});
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    tuff_device_close(device);
+}
+
+/* A kernel sees a buffer as elements and as vectors: two variables of one binding, which are declared to be aliased. */
+static void two_views_of_a_buffer_are_aliases(void **state)
+{
+    (void)state;
+    static const char source[] = "#version 450\n"
+                                 "layout(local_size_x = 64) in;\n"
+                                 "layout(std430, set = 0, binding = 0) buffer A { float a[]; };\n"
+                                 "layout(std430, set = 0, binding = 0) buffer Av { vec4 a_v[]; };\n"
+                                 "layout(std430, set = 0, binding = 1) buffer B { float b[]; };\n"
+                                 "void main() { a_v[gl_LocalInvocationID.x] = vec4(b[0]); b[1] = a[2]; }\n";
+    if (!has_compiler)
+        skip();
+    program *made = NULL;
+    tuff_device *device = open_fake("vulkan", VULKAN_M1, NULL);
+    const program_request request = {.name = "main", .text = source, .buffer_count = 2, .local_size = 64};
+    assert_int_equal(tuff__program_get(device, &request, &made), TUFF_OK);
+    assert_int_equal(fake_vulkan.shared, 2);
+    assert_int_equal(fake_vulkan.aliased, 2);
+    tuff__program_release(device, made);
+    tuff_device_close(device);
+}
+
+/* Whether a kernel of the plan puts anything into local memory. */
+static bool uses_local_memory(const tuff_plan *plan)
+{
+    tuff_plan_info about;
+    bool found = false;
+    assert_int_equal(tuff_plan_describe(plan, &about), TUFF_OK);
+    for (int i = 0; i < about.task_count; i++) {
+        tuff_task_info task;
+        assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
+        found |= task.source != NULL && has(task.source, "BLOCK_ROWS");
+    }
+    return found;
+}
+
+/* Mali: products in registers, since local memory is no nearer than the rest. */
+static void mali_keeps_products_in_registers(void **state)
+{
+    (void)state;
+    const int tried[] = {MALI, RX_6950};
+    for (int i = 0; i < 2; i++) {
+        tuff_device_info info;
+        tuff_device *device = open_fake("opencl", tried[i], &info);
+        assert_int_equal(info.local_is_global, tried[i] == MALI);
+        tuff_plan *plan = compile_product(device, TUFF_F32, 256);
+        if (!plan)
+            fail_msg("%s", tuff_error());
+        assert_int_equal(uses_local_memory(plan), tried[i] != MALI);
+        tuff_plan_destroy(plan);
+        tuff_device_close(device);
+    }
+}
+
+static tuff_status make_storage(tuff_device *device, uint64_t size, storage **out)
+{
+    *out = NULL;
+    return tuff__storage_create(device, size, false, out);
+}
+
+/* The driver's budget counts before the heap's size, and what is full is made up for from the host's memory. */
+static void full_memory_spills_to_the_host(void **state)
+{
+    (void)state;
+    storage *first, *second;
+    tuff_set_log(hear, NULL);
+    tuff_device *device = open_fake("vulkan", VULKAN_7900, NULL);
+    messages[0] = 0;
+    fake_vulkan.budget = 8 << 20;
+    fake_vulkan.usage = 5 << 20;
+    assert_int_equal(describe("vulkan", VULKAN_7900).memory_available, 3 << 20);
+    assert_int_equal(make_storage(device, 1 << 20, &first), TUFF_OK);
+    assert_int_equal(fake_vulkan.type, 0);
+    fake_vulkan.room = 0;
+    assert_int_equal(make_storage(device, 4 << 20, &second), TUFF_OK);
+    assert_int_equal(fake_vulkan.type, 1);
+    assert_true(has(messages, "its memory is full"));
+    fake_vulkan.room = UINT64_MAX;
+    fake_vulkan.budget = fake_vulkan.usage = 0;
+    tuff__storage_release(first);
+    tuff__storage_release(second);
+    tuff_device_close(device);
+    tuff_set_log(NULL, NULL);
+}
+
+/* Where the host reaches all of a card's memory it writes there itself, and still reads by copies. */
+static void writes_go_through_a_large_window(void **state)
+{
+    (void)state;
+    static char bytes[64 << 10], back[64 << 10];
+    const struct {
+        int device;
+        int write_copies, read_copies;
+    } expected[] = {{VULKAN_A770, 0, 1}, {VULKAN_7900, 1, 1}, {VULKAN_XE, 0, 0}};
+    for (int i = 0; i < 3; i++) {
+        storage *memory;
+        tuff_device *device = open_fake("vulkan", expected[i].device, NULL);
+        assert_int_equal(describe("vulkan", expected[i].device).writes_directly, expected[i].write_copies == 0);
+        assert_int_equal(make_storage(device, sizeof bytes, &memory), TUFF_OK);
+        fake_vulkan.copies = 0;
+        assert_int_equal(tuff__storage_write(device, memory, 0, bytes, sizeof bytes), TUFF_OK);
+        assert_int_equal(fake_vulkan.copies, expected[i].write_copies);
+        fake_vulkan.copies = 0;
+        assert_int_equal(tuff__storage_read(device, memory, 0, back, sizeof back), TUFF_OK);
+        assert_int_equal(fake_vulkan.copies, expected[i].read_copies);
+        tuff__storage_release(memory);
+        tuff_device_close(device);
+    }
+}
+
+/* What a test that failed left behind goes. */
+static int begin(void **state)
+{
+    (void)state;
+    fake_opencl = (fake_opencl_state){0};
+    fake_vulkan = (fake_vulkan_state){.room = UINT64_MAX};
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, begin)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_watchdog_is_asked_for),
+        TEST(a_fault_that_reads_as_no_memory_loses_the_device),
+        TEST(a_warp_has_32_lanes),
+        TEST(the_largest_card_is_preferred),
+        TEST(buffers_of_more_than_4_gib),
+        TEST(parameters_beyond_a_binding_lie_in_several_slabs),
+        TEST(nvidia_has_no_halves_and_no_subgroups),
+        TEST(amd_builds_as_its_highest_version),
+        TEST(kernels_with_many_sums_get_narrow_subgroups),
+        TEST(unused_matrix_units_are_told),
+        TEST(a_hung_kernel_keeps_its_objects),
+        TEST(denormals_are_asked_for),
+        TEST(units_of_intel_are_known),
+        TEST(a_chain_keeps_within_31_buffers),
+        TEST(two_views_of_a_buffer_are_aliases),
+        TEST(mali_keeps_products_in_registers),
+        TEST(full_memory_spills_to_the_host),
+        TEST(writes_go_through_a_large_window),
+    };
+    install_fake_opencl(opencl_devices, (int)(sizeof opencl_devices / sizeof *opencl_devices));
+    install_fake_vulkan(vulkan_devices, (int)(sizeof vulkan_devices / sizeof *vulkan_devices));
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
+#else
+int main(void)
+{
+    return 77;
+}
+#endif

@@ -1,0 +1,348 @@
+/* A GPU whose driver ends submissions after two seconds and that is a hundredth as fast as the cost model assumes: it
+   trains, no submission takes more than one second, and the weights are those of a device without all that. What is
+   computed is computed by a CPU's driver; how long it takes is told by a clock of the test's own. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "tuff.h"
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+#include "device/opencl/api.h"
+#include "device/state.h"
+
+#define SECOND 1e9
+
+enum { EVENTS = 4096, KERNELS = 1024 };
+
+/* The device as it is simulated: times in nanoseconds. */
+static struct {
+    double now, busy; /* the clock, and when the device has done all that it was handed */
+    double collected; /* of the launches since the last flush */
+    double slowness;  /* how many times as long as modelled */
+    double longest;   /* submission */
+    int submissions;  /* with launches in them */
+    bool is_dead;     /* the watchdog ended one */
+} device_clock;
+
+static struct {
+    cl_event event;
+    double end; /* < 0: not handed over */
+} events[EVENTS];
+static int event_count;
+
+/* Modelled seconds of a group, by kernel. */
+static struct {
+    cl_kernel kernel;
+    double seconds;
+} kernels[KERNELS];
+static int kernel_count;
+
+static opencl_api truth;
+static const driver *real;
+
+/* The commands of the recording that is made, whose kernels come in their order. */
+static struct {
+    const command *commands;
+    int count, at;
+} making;
+
+static uint64_t tell_time(void)
+{
+    return (uint64_t)device_clock.now;
+}
+
+static tuff_status create_recording(driver_device *device, const command *commands, int count, bool timed,
+                                    driver_recording **out)
+{
+    making.commands = commands;
+    making.count = count;
+    making.at = 0;
+    const tuff_status status = real->recording_create(device, commands, count, timed, out);
+    making.commands = NULL;
+    return status;
+}
+
+static cl_kernel CL_API_CALL create_kernel(cl_program from, const char *name, cl_int *error)
+{
+    cl_kernel made = truth.CreateKernel(from, name, error);
+    if (!making.commands)
+        return made;
+    while (making.at < making.count && making.commands[making.at].kind != COMMAND_DISPATCH)
+        making.at++;
+    assert_true(making.at < making.count && kernel_count < KERNELS);
+    const command *work = &making.commands[making.at++];
+    kernels[kernel_count].kernel = made;
+    kernels[kernel_count++].seconds = work->seconds / (double)work->group_count;
+    return made;
+}
+
+static double group_time(cl_kernel kernel)
+{
+    for (int i = kernel_count - 1; i >= 0; i--)
+        if (kernels[i].kernel == kernel)
+            return kernels[i].seconds * device_clock.slowness * SECOND;
+    return 0;
+}
+
+static void note_event(const cl_event *event)
+{
+    if (!event)
+        return;
+    assert_true(event_count < EVENTS);
+    events[event_count].event = *event;
+    events[event_count++].end = -1;
+}
+
+static double *end_of(cl_event event)
+{
+    for (int i = event_count - 1; i >= 0; i--)
+        if (events[i].event == event)
+            return &events[i].end;
+    return NULL;
+}
+
+static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint axes, const size_t *offset,
+                                 const size_t *global, const size_t *local, cl_uint count, const cl_event *list,
+                                 cl_event *event)
+{
+    const cl_int error = truth.EnqueueNDRangeKernel(queue, kernel, axes, offset, global, local, count, list, event);
+    device_clock.collected += group_time(kernel) * (double)(*global / *local);
+    note_event(event);
+    return error;
+}
+
+static cl_int CL_API_CALL mark(cl_command_queue queue, cl_uint count, const cl_event *list, cl_event *event)
+{
+    const cl_int error = truth.EnqueueMarkerWithWaitList(queue, count, list, event);
+    note_event(event);
+    return error;
+}
+
+static cl_int CL_API_CALL flush(cl_command_queue queue)
+{
+    const double cost = device_clock.collected;
+    device_clock.busy = (device_clock.busy > device_clock.now ? device_clock.busy : device_clock.now) + cost;
+    device_clock.longest = cost > device_clock.longest ? cost : device_clock.longest;
+    device_clock.submissions += cost > 0;
+    device_clock.is_dead |= cost > 2 * SECOND;
+    device_clock.collected = 0;
+    for (int i = 0; i < event_count; i++)
+        if (events[i].end < 0)
+            events[i].end = device_clock.busy;
+    return truth.Flush(queue);
+}
+
+static cl_int CL_API_CALL tell_event(cl_event event, cl_event_info question, size_t size, void *out, size_t *needed)
+{
+    const double *end = end_of(event);
+    cl_int state = CL_RUNNING;
+    if (device_clock.is_dead)
+        state = CL_OUT_OF_RESOURCES;
+    else if (!end || (*end >= 0 && *end <= device_clock.now))
+        return truth.GetEventInfo(event, question, size, out, needed);
+    memcpy(out, &state, sizeof state);
+    return CL_SUCCESS;
+}
+
+/* What a wait calls before it sleeps: time passes until the event's end. */
+static cl_int CL_API_CALL pass_time(cl_event event, cl_int state, void(CL_CALLBACK *call)(cl_event, cl_int, void *),
+                                    void *user)
+{
+    const double *end = end_of(event);
+    (void)state, (void)call, (void)user;
+    if (end && *end > device_clock.now)
+        device_clock.now = *end;
+    return CL_INVALID_OPERATION;
+}
+
+static cl_int CL_API_CALL release_event(cl_event event)
+{
+    for (int i = 0; i < event_count; i++)
+        if (events[i].event == event) {
+            events[i] = events[--event_count];
+            break;
+        }
+    return truth.ReleaseEvent(event);
+}
+
+/* A GPU of one unit. */
+static cl_int CL_API_CALL tell_device(cl_device_id id, cl_device_info question, size_t size, void *out, size_t *needed)
+{
+    const cl_int error = truth.GetDeviceInfo(id, question, size, out, needed);
+    const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
+    const cl_uint one = 1;
+    if (error == CL_SUCCESS && out && question == CL_DEVICE_TYPE)
+        memcpy(out, &gpu, sizeof gpu);
+    if (error == CL_SUCCESS && out && question == CL_DEVICE_MAX_COMPUTE_UNITS)
+        memcpy(out, &one, sizeof one);
+    return error;
+}
+
+static void install(void)
+{
+    truth = tuff__cl;
+    tuff__cl.GetDeviceInfo = tell_device;
+    tuff__cl.CreateKernel = create_kernel;
+    tuff__cl.EnqueueNDRangeKernel = launch;
+    tuff__cl.EnqueueMarkerWithWaitList = mark;
+    tuff__cl.Flush = flush;
+    tuff__cl.GetEventInfo = tell_event;
+    tuff__cl.SetEventCallback = pass_time;
+    tuff__cl.ReleaseEvent = release_event;
+    tuff__pace_clock = tell_time;
+}
+
+static void restore(void)
+{
+    tuff__cl = truth;
+    tuff__pace_clock = tuff__nanoseconds;
+}
+
+/* The last driver here that computes on the processor, made a GPU; NULL where there is none. */
+static tuff_device *open_gpu(void)
+{
+    if (tuff_device_absence("opencl"))
+        return NULL;
+    install();
+    tuff_device *device = tuff_device_open("opencl:pocl");
+    if (!device) {
+        restore();
+        return NULL;
+    }
+    assert_int_equal(tuff__device_info(device)->device_class, TUFF_DEVICE_GPU_INTEGRATED);
+    assert_true(device->handle->pace.is_on);
+    real = device->driver;
+    device->posing = *real;
+    device->posing.recording_create = create_recording;
+    device->driver = &device->posing;
+    return device;
+}
+
+static void close_gpu(tuff_device *device)
+{
+    device->driver = real;
+    tuff_device_close(device);
+    restore();
+}
+
+enum { ROWS = 1024, WIDTH = 512, STEPS = 3 };
+
+/* w becomes w - 0.01 · gradient of mean((gelu(x · w) - x)²). */
+static tuff_plan *compile_step(tuff_device *device, tuff_array *w)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, WIDTH)), *weights = tuff_array_tensor(graph, w);
+    tuff_tensor *error = tuff_sub(tuff_gelu(tuff_matmul(x, weights)), x), *slope = NULL;
+    tuff_tensor *loss = tuff_mean(tuff_mul(error, error), (int[]){0, 1}, 2, false);
+    assert_int_equal(tuff_gradients(loss, &weights, 1, &slope), TUFF_OK);
+    tuff_assign(graph, w, tuff_sub(weights, tuff_mul(slope, tuff_constant(graph, TUFF_F32, 0.01))));
+    tuff_output(graph, "loss", loss);
+    const tuff_tune_options tuning = {.mode = TUFF_TUNE_OFF};
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tuning = &tuning});
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    tuff_graph_destroy(graph);
+    return plan;
+}
+
+static float x_values[ROWS * WIDTH], w_values[WIDTH * WIDTH];
+
+static void train(tuff_device *device, float *weights, int *submissions)
+{
+    float loss, first = 0;
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        x_values[i] = (float)(i * 37 % 101) / 101 - 0.5f;
+    for (int i = 0; i < WIDTH * WIDTH; i++)
+        w_values[i] = (float)(i * 29 % 97) / 970 - 0.05f;
+    tuff_array *w = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(WIDTH, WIDTH));
+    assert_non_null(w);
+    assert_int_equal(tuff_array_write(w, w_values, sizeof w_values), TUFF_OK);
+    tuff_plan *plan = compile_step(device, w);
+    for (int i = 0; i < STEPS; i++) {
+        const int before = device_clock.submissions;
+        if (tuff_plan_write(plan, "x", x_values, sizeof x_values) || tuff_plan_run(plan) ||
+            tuff_plan_read(plan, "loss", &loss, sizeof loss))
+            fail_msg("%s", tuff_error());
+        submissions[i] = device_clock.submissions - before;
+        first = i == 0 ? loss : first;
+    }
+    assert_true(loss < first);
+    assert_int_equal(tuff_array_read(w, weights, sizeof w_values), TUFF_OK);
+    tuff_plan_destroy(plan);
+    tuff_array_destroy(w);
+}
+
+static float paced[WIDTH * WIDTH], plain[WIDTH * WIDTH];
+
+static void a_slow_gpu_with_a_watchdog_trains(void **state)
+{
+    (void)state;
+    int submissions[STEPS], unpaced[STEPS];
+    tuff_device *device = open_gpu();
+    if (!device)
+        skip();
+    device_clock.longest = 0;
+    device_clock.slowness = PACE_CAUTION;
+    train(device, paced, submissions);
+    assert_false(device_clock.is_dead);
+    print_message("  longest submission %.2f s; %d to %d a step\n", device_clock.longest / SECOND, submissions[0],
+                  submissions[STEPS - 1]);
+    assert_true(device_clock.longest > 0.1 * SECOND && device_clock.longest <= 0.55 * SECOND);
+    assert_true(submissions[STEPS - 1] >= 2);
+    /* The same without: it dies. */
+    tuff_device_wait(device);
+    device->handle->pace.is_on = false;
+    device_clock.longest = 0;
+    train(device, plain, unpaced);
+    assert_true(device_clock.longest > 1 * SECOND);
+    assert_memory_equal(paced, plain, sizeof paced);
+    close_gpu(device);
+}
+
+/* The model is wrong by far; what was measured corrects it, both ways. */
+static void predictions_follow_what_is_measured(void **state)
+{
+    (void)state;
+    int submissions[STEPS];
+    tuff_device *device = open_gpu();
+    if (!device)
+        skip();
+    device_clock.longest = 0;
+    device_clock.slowness = 3 * PACE_CAUTION;
+    device_clock.is_dead = false;
+    train(device, paced, submissions);
+    assert_true(submissions[STEPS - 1] > submissions[0]);
+    device_clock.longest = 0;
+    device_clock.slowness = 0.1;
+    train(device, paced, submissions);
+    print_message("  on a fast one %d, then %d submissions a step\n", submissions[0], submissions[STEPS - 1]);
+    assert_true(submissions[STEPS - 1] <= 2);
+    assert_true(device_clock.longest <= 0.5 * SECOND);
+    close_gpu(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_slow_gpu_with_a_watchdog_trains, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(predictions_follow_what_is_measured, use_fresh_cache, drop_cache),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+    return 77;
+}
+#endif

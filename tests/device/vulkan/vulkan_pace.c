@@ -1,0 +1,257 @@
+/* Submissions of a slow Vulkan device are short: commands are cut by predicted time, dispatches by their groups, and a
+   recording is cut anew when what was measured says so. The time that work takes is told by a clock of the test's
+   own. */
+#define _POSIX_C_SOURCE 200809L
+#include "vulkan_fixture.h"
+
+#if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
+
+#define SECOND 1e9
+
+enum { BUFFERS = 4096, FENCES = 256 };
+
+static struct {
+    double now, busy;  /* nanoseconds */
+    double group_cost; /* of each group that is dispatched, in seconds */
+    double longest;    /* submission, in seconds */
+    int submissions;   /* that dispatch */
+} simulated;
+
+/* Seconds of what each command buffer dispatches, and when each fence's submission ends. */
+static struct {
+    VkCommandBuffer commands;
+    double groups;
+} recorded[BUFFERS];
+static int recorded_count;
+static struct {
+    VkFence fence;
+    double end;
+} fences[FENCES];
+static int fence_count;
+
+static vulkan_api truth;
+
+static uint64_t tell_time(void)
+{
+    return (uint64_t)simulated.now;
+}
+
+static double *groups_of(VkCommandBuffer commands)
+{
+    for (int i = 0; i < recorded_count; i++)
+        if (recorded[i].commands == commands)
+            return &recorded[i].groups;
+    assert_true(recorded_count < BUFFERS);
+    recorded[recorded_count].commands = commands;
+    return &recorded[recorded_count++].groups;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL begin(VkCommandBuffer commands, const VkCommandBufferBeginInfo *info)
+{
+    *groups_of(commands) = 0;
+    return truth.vkBeginCommandBuffer(commands, info);
+}
+
+static VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z)
+{
+    *groups_of(commands) += (double)x * y * z;
+    truth.vkCmdDispatch(commands, x, y, z);
+}
+
+static double *end_of(VkFence fence)
+{
+    for (int i = 0; i < fence_count; i++)
+        if (fences[i].fence == fence)
+            return &fences[i].end;
+    assert_true(fence_count < FENCES);
+    fences[fence_count].fence = fence;
+    return &fences[fence_count++].end;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < infos[0].commandBufferCount; i++)
+        seconds += *groups_of(infos[0].pCommandBuffers[i]) * simulated.group_cost;
+    if (simulated.busy < simulated.now)
+        simulated.busy = simulated.now;
+    simulated.busy += seconds * SECOND;
+    simulated.longest = seconds > simulated.longest ? seconds : simulated.longest;
+    simulated.submissions += seconds > 0;
+    *end_of(fence) = simulated.busy;
+    return truth.vkQueueSubmit(queue, count, infos, fence);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wait_for(VkDevice device, uint32_t count, const VkFence *waited, VkBool32 all,
+                                               uint64_t timeout)
+{
+    const VkResult result = truth.vkWaitForFences(device, count, waited, all, timeout);
+    const double end = *end_of(waited[0]);
+    if (result == VK_SUCCESS && simulated.now < end)
+        simulated.now = end;
+    return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL fence_status(VkDevice device, VkFence fence)
+{
+    return simulated.now < *end_of(fence) ? VK_NOT_READY : truth.vkGetFenceStatus(device, fence);
+}
+
+static void install(double group_cost)
+{
+    truth = tuff__vk;
+    tuff__vk.vkBeginCommandBuffer = begin;
+    tuff__vk.vkCmdDispatch = dispatch;
+    tuff__vk.vkQueueSubmit = submit;
+    tuff__vk.vkWaitForFences = wait_for;
+    tuff__vk.vkGetFenceStatus = fence_status;
+    tuff__pace_clock = tell_time;
+    memset(&simulated, 0, sizeof simulated);
+    simulated.group_cost = group_cost;
+    simulated.now = SECOND;
+    recorded_count = fence_count = 0;
+}
+
+static void restore(void)
+{
+    tuff__vk = truth;
+    tuff__pace_clock = tuff__nanoseconds;
+}
+
+/* Submits it so many times, each waited for; every group must have run as often, and once each time. */
+static void run(driver_device *device, driver_recording *recording, driver_buffer *buffer, uint32_t count, int times,
+                uint32_t *expected, uint32_t each)
+{
+    uint32_t *got = malloc(count * sizeof *got);
+    for (int i = 0; i < times; i++) {
+        ok(vulkan->submit(device, recording));
+        ok(vulkan->wait(device));
+        *expected += each;
+    }
+    ok(vulkan->buffer_read(device, buffer, 0, got, count * sizeof *got));
+    for (uint32_t i = 0; i < count; i++)
+        if (got[i] != *expected)
+            fail_msg("group %u ran %u times, not %u", i, got[i], *expected);
+    free(got);
+}
+
+static driver_buffer *zeros(driver_device *device, uint32_t count)
+{
+    driver_buffer *buffer = create_buffer(device, count * sizeof(uint32_t));
+    uint32_t *words = calloc(count, sizeof *words);
+    ok(vulkan->buffer_write(device, buffer, 0, words, count * sizeof *words));
+    free(words);
+    return buffer;
+}
+
+/* One dispatch of ten seconds as modelled for a device a hundredth as fast, and several short ones, again and again. */
+static void cut(uint32_t row)
+{
+    enum { GROUPS = 5000, COMMANDS = 6 };
+    lies.discrete = true;
+    lies.groups[0] = row;
+    driver_device *device = open_device(0);
+    assert_true(device->pace.is_on);
+    driver_program *program = create_program(device, tally_text, 1, 1);
+    driver_buffer *buffer = zeros(device, GROUPS);
+    command commands[COMMANDS];
+    uint32_t expected = 0;
+    for (int i = 0; i < COMMANDS; i++) {
+        commands[i] = tally(program, buffer, GROUPS);
+        commands[i].seconds = i == 2 ? 0.1 : 0.001;
+        commands[i].barrier = commands[i].after_dispatch = i > 0;
+    }
+    install((0.1 + 0.005) / (COMMANDS * GROUPS) * PACE_CAUTION); /* groups are alike, and the model is not */
+    driver_recording *recording = record(device, commands, COMMANDS, false);
+    run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
+    run(device, recording, buffer, GROUPS, 8, &expected, COMMANDS);
+    simulated.longest = 0;
+    simulated.submissions = 0;
+    run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
+    print_message("  rows of %u: longest submission %.2f s, %d a run", row, simulated.longest, simulated.submissions);
+    assert_true(simulated.longest <= 1);
+    assert_true(simulated.submissions >= 10);
+    /* On a fast device the recording becomes one submission again. */
+    simulated.group_cost = 1e-9;
+    run(device, recording, buffer, GROUPS, 20, &expected, COMMANDS);
+    simulated.submissions = 0;
+    run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
+    print_message("; on a fast device %d\n", simulated.submissions);
+    assert_int_equal(simulated.submissions, 1);
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, buffer);
+    vulkan->program_destroy(device, program);
+    vulkan->close(device);
+    restore();
+    lies.groups[0] = 0;
+    lies.discrete = false;
+}
+
+static void long_dispatches_are_split(void **state)
+{
+    (void)state;
+    if (!has_compiler)
+        skip();
+    cut(65535);
+    cut(100);
+}
+
+/* Timed recordings are cut too, and still tell one time a command. */
+static void timed_recordings_are_cut(void **state)
+{
+    (void)state;
+    enum { GROUPS = 64 };
+    if (!has_compiler)
+        skip();
+    lies.discrete = true;
+    driver_device *device = open_device(0);
+    driver_program *program = create_program(device, tally_text, 1, 1);
+    driver_buffer *buffer = zeros(device, GROUPS);
+    command commands[2] = {tally(program, buffer, GROUPS), tally(program, buffer, GROUPS)};
+    uint64_t times[2] = {0};
+    uint32_t expected = 0;
+    commands[0].seconds = commands[1].seconds = 0.05;
+    commands[1].barrier = commands[1].after_dispatch = true;
+    install(0.05 / GROUPS * PACE_CAUTION);
+    driver_recording *recording = record(device, commands, 2, true);
+    run(device, recording, buffer, GROUPS, 1, &expected, 2);
+    assert_true(simulated.submissions >= 20);
+    assert_true(simulated.longest <= 0.55);
+    ok(vulkan->timestamps(device, recording, times));
+    ok(vulkan->start_times(device, recording, times));
+    assert_true(times[1] >= times[0]);
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, buffer);
+    vulkan->program_destroy(device, program);
+    vulkan->close(device);
+    restore();
+    lies.discrete = false;
+}
+
+/* A processor has no watchdog: its recordings stay as they are. */
+static void processors_are_left_alone(void **state)
+{
+    (void)state;
+    driver_device *device = open_device(0);
+    assert_false(device->pace.is_on);
+    vulkan->close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_dispatches_are_split),
+        cmocka_unit_test(timed_recordings_are_cut),
+        cmocka_unit_test(processors_are_left_alone),
+        cmocka_unit_test(has_nothing_to_say),
+    };
+    if (vulkan_start() != 0)
+        return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+    return 77;
+}
+#endif

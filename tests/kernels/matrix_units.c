@@ -1,0 +1,516 @@
+/* Matmuls on matrix units, which no driver of a processor has: refused where they are not proved, and tried everywhere
+   with the instructions replaced by plain code of the same meaning, lane by lane as the vendors document them, so that
+   tiles, tails, layouts and epilogues are those of the GPUs. Results are compared with sums in double. TUFF_DEVICE
+   chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/state.h"
+#include "each_device.h"
+#include "exec/plan.h"
+#include "ops/ops.h"
+#include "tuff.h"
+
+/* What a lane hands to others goes through `exchange`, two barriers around it; half(word, k) is half k of words. */
+static const char opencl_common[] =
+    "#define EXCHANGED __local uint exchange[LOCAL_SIZE * 16];\n"
+    "#define HALF_OF(words, k) (MATRIX_BF16 ? as_float((uint)((__local const ushort *)(words))[k] << 16)               "
+    "\\\n"
+    "                                       : vload_half(k, (__local const half *)(words)))\n"
+    "#define OWN (&exchange[LANE * 16])\n"
+    "#define LANE_OF(l) (&exchange[((LANE) / MATRIX_LANES * MATRIX_LANES + (l)) * 16])\n";
+
+/* mma.sync.m16n8k16, ldmatrix.x4 and cp.async of the PTX ISA. */
+static const char opencl_nvidia[] = "#define WORD_AT(place) (*(__local uint *)((__local char *)tiles + (place)))\n"
+                                    "#define HALF_AT(place) (*(__local ushort *)((__local char *)tiles + (place)))\n"
+                                    "#define LDMATRIX(form, x, place) {                                                "
+                                    "                             \\\n"
+                                    "    OWN[0] = (uint)(place);                                                       "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "    const uint e_l = LANE % 32u;                                                  "
+                                    "                             \\\n"
+                                    "    for (uint e_m = 0; e_m < 4u; e_m++)                                           "
+                                    "                             \\\n"
+                                    "        (x)[e_m] = sizeof(form) == 1 ? WORD_AT(LANE_OF(e_m * 8u + e_l / 4u)[0] + "
+                                    "e_l % 4u * 4u)                \\\n"
+                                    "                   : (uint)HALF_AT(LANE_OF(e_m * 8u + e_l % 4u * 2u)[0] + e_l / "
+                                    "4u * 2u) |                     \\\n"
+                                    "                         (uint)HALF_AT(LANE_OF(e_m * 8u + e_l % 4u * 2u + 1u)[0] "
+                                    "+ e_l / 4u * 2u) << 16;       \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "}\n"
+                                    "#define MMA(sum, a, b) {                                                          "
+                                    "                             \\\n"
+                                    "    for (uint e_i = 0; e_i < 4u; e_i++) OWN[e_i] = (a)[e_i];                      "
+                                    "                             \\\n"
+                                    "    for (uint e_i = 0; e_i < 2u; e_i++) OWN[4u + e_i] = (b)[e_i];                 "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "    for (uint e_d = 0; e_d < 4u; e_d++) {                                         "
+                                    "                             \\\n"
+                                    "        const uint e_row = LANE % 32u / 4u + e_d / 2u * 8u, e_column = LANE % 4u "
+                                    "* 2u + e_d % 2u;              \\\n"
+                                    "        for (uint e_k = 0; e_k < 16u; e_k++)                                      "
+                                    "                             \\\n"
+                                    "            (sum)[e_d] += HALF_OF(LANE_OF(e_row % 8u * 4u + e_k % 8u / 2u) + "
+                                    "e_row / 8u + e_k / 8u * 2u, e_k % 2u) * \\\n"
+                                    "                          HALF_OF(LANE_OF(e_column * 4u + e_k % 8u / 2u) + 4u + "
+                                    "e_k / 8u, e_k % 2u);           \\\n"
+                                    "    }                                                                             "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "}\n"
+                                    "#define COPY_PART(place, from) *(__local uint4 *)((__local char *)tiles + "
+                                    "(place)) = *(__global const uint4 *)(from)\n"
+                                    "#define COMMIT_COPIES()\n"
+                                    "#define WAIT_FOR_COPIES(left)\n";
+
+/* v_mfma_f32_32x32x8 of AMD's CDNA ISA, v_wmma_f32_16x16x16 (wave32) of RDNA 3's. */
+static const char opencl_amd[] = "#define PUT_WORDS(type, at, x) *(__local type *)(OWN + (at)) = x\n"
+                                 "#define MFMA(sum, a, b) {                                                            "
+                                 "                          \\\n"
+                                 "    PUT_WORDS(uint2, 0, a);                                                          "
+                                 "                          \\\n"
+                                 "    PUT_WORDS(uint2, 2, b);                                                          "
+                                 "                          \\\n"
+                                 "    BARRIER();                                                                       "
+                                 "                          \\\n"
+                                 "    for (uint e_d = 0; e_d < 16u; e_d++) {                                           "
+                                 "                          \\\n"
+                                 "        const uint e_row = e_d / 4u * 8u + LANE % 64u / 32u * 4u + e_d % 4u;         "
+                                 "                          \\\n"
+                                 "        for (uint e_k = 0; e_k < 8u; e_k++)                                          "
+                                 "                          \\\n"
+                                 "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_row + e_k / 4u * 32u), e_k % "
+                                 "4u) *                     \\\n"
+                                 "                                      HALF_OF(LANE_OF(LANE % 32u + e_k / 4u * 32u) + "
+                                 "2, e_k % 4u);             \\\n"
+                                 "    }                                                                                "
+                                 "                          \\\n"
+                                 "    BARRIER();                                                                       "
+                                 "                          \\\n"
+                                 "}\n"
+                                 "#define WMMA(sum, a, b) {                                                            "
+                                 "                          \\\n"
+                                 "    PUT_WORDS(uint8, 0, a);                                                          "
+                                 "                          \\\n"
+                                 "    PUT_WORDS(uint8, 8, b);                                                          "
+                                 "                          \\\n"
+                                 "    BARRIER();                                                                       "
+                                 "                          \\\n"
+                                 "    for (uint e_d = 0; e_d < 8u; e_d++)                                              "
+                                 "                          \\\n"
+                                 "        for (uint e_k = 0; e_k < 16u; e_k++)                                         "
+                                 "                          \\\n"
+                                 "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_d * 2u + LANE % 32u / 16u), "
+                                 "e_k) *                     \\\n"
+                                 "                                      HALF_OF(LANE_OF(LANE % 16u) + 8, e_k);         "
+                                 "                          \\\n"
+                                 "    BARRIER();                                                                       "
+                                 "                          \\\n"
+                                 "}\n";
+
+/* cl_intel_subgroup_matrix_multiply_accumulate, and block reads of cl_intel_subgroup_local_block_io. */
+static const char opencl_intel[] =
+    "#define E_LANE (LANE % MATRIX_LANES)\n"
+    "#define E_READ(type, place, n) ((__local const type *)((__local char *)tiles + (place)))[(n) * MATRIX_LANES + "
+    "E_LANE]\n"
+    "#define E_EIGHT(type, place) E_READ(type, place, 0), E_READ(type, place, 1), E_READ(type, place, 2),          \\\n"
+    "    E_READ(type, place, 3), E_READ(type, place, 4), E_READ(type, place, 5), E_READ(type, place, 6), E_READ(type, "
+    "place, 7)\n"
+    "#define READ_WORDS(place) ((int8)(E_EIGHT(int, place)))\n"
+    "#define READ_HALVES(place) ((short8)(E_EIGHT(short, place)))\n"
+    "#define DPAS(sum, a, b) {                                                                                      "
+    "\\\n"
+    "    *(__local LEFT_BLOCK *)OWN = a;                                                                            "
+    "\\\n"
+    "    *(__local int8 *)(OWN + 8) = b;                                                                            "
+    "\\\n"
+    "    BARRIER();                                                                                                 "
+    "\\\n"
+    "    for (uint e_d = 0; e_d < 8u; e_d++)                                                                        "
+    "\\\n"
+    "        for (uint e_k = 0; e_k < 16u; e_k++)                                                                   "
+    "\\\n"
+    "            ((float *)&(sum))[e_d] +=                                                                          "
+    "\\\n"
+    "                (MATRIX_LANES == 16 ? HALF_OF(LANE_OF(e_k), e_d) : HALF_OF(LANE_OF(e_k / 2u) + e_d, e_k % 2u)) * "
+    "\\\n"
+    "                HALF_OF(LANE_OF(E_LANE) + 8u, e_k);                                                            "
+    "\\\n"
+    "    BARRIER();                                                                                                 "
+    "\\\n"
+    "}\n";
+
+/* In GLSL a factor is its place in local memory, and each lane keeps some of a block's sums. */
+static const char glsl[] =
+    "#undef LEFT_BLOCK\n#undef RIGHT_BLOCK\n#undef SUM_BLOCK\n#undef LOAD_BLOCK\n#undef STORE_BLOCK\n"
+    "#undef MULTIPLY_ADD\n#undef CLEAR_BLOCK\n#define E_SUMS (MATRIX_M * MATRIX_N)\n"
+    "struct factor { uint place, pitch; bool turned; };\n"
+    "struct sums { float x[(E_SUMS + MATRIX_LANES - 1) / MATRIX_LANES]; };\n"
+    "#define LEFT_BLOCK factor\n#define RIGHT_BLOCK factor\n#define SUM_BLOCK sums\n"
+    "#define MULTIPLY_ADD(sum, left, right) sum = product(left, right, sum)\n"
+    "#define LOAD_BLOCK(to, at, apart, in_columns) to = factor(uint(at), uint(apart), in_columns)\n"
+    "#define EACH_SUM for (uint j = 0u, e = SUBGROUP_LANE; e < uint(E_SUMS); j++, e += uint(MATRIX_LANES))\n"
+    "#define STORE_BLOCK(sum, at, pitch) EACH_SUM tiles[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) / 4u]"
+    "[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) % 4u] = floatBitsToUint(sum.x[j])\n"
+    "#define CLEAR_BLOCK(sum) EACH_SUM sum.x[j] = 0.0\n"
+    "float factor_at(factor f, uint row, uint column)\n{\n"
+    "    uint i = f.turned ? row : column, at = f.place + (f.turned ? column : row) * f.pitch + i / 8u;\n"
+    "    vec2 two = unpackHalf2x16(tiles[at][i / 2u % 4u]);\n    return i % 2u == 0u ? two.x : two.y;\n}\n"
+    "sums product(factor x, factor y, sums z)\n{\n    EACH_SUM\n        for (uint k = 0u; k < uint(MATRIX_K); k++)\n"
+    "            z.x[j] += factor_at(x, e / MATRIX_N, k) * factor_at(y, k, e % MATRIX_N);\n    return z;\n}\n";
+
+typedef struct units {
+    const char *name, *instructions; /* in OpenCL C; NULL: GLSL */
+    uint32_t form, shape[3], lanes;
+} units;
+
+static const units all_units[] = {
+    {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32},
+    {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64},
+    {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32},
+    {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8},
+    {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16},
+    {"16x16x16", NULL, TUFF_MATRIX_NV, {16, 16, 16}, 0},
+    {"8x16x16", NULL, TUFF_MATRIX_NV, {8, 16, 16}, 0},
+    {"16x8x8", NULL, TUFF_MATRIX_NV, {16, 8, 8}, 0},
+    {"8x8x16", NULL, TUFF_MATRIX_NV, {8, 8, 16}, 0},
+};
+enum { UNITS = sizeof all_units / sizeof *all_units };
+
+static const driver *real_driver;
+static const units *emulated_units;
+static int emulated, buffers;
+
+/* A text whose parts are replaced; the caller frees. */
+static char *replaced(char *source, const char *what, const char *with)
+{
+    const char *found = strstr(source, what);
+    if (!found)
+        return source;
+    const size_t before = (size_t)(found - source), size = strlen(source) + strlen(with) + 1;
+    char *made = malloc(size);
+    assert_non_null(made);
+    (void)snprintf(made, size, "%.*s%s%s", (int)before, source, with, found + strlen(what));
+    free(source);
+    return made;
+}
+
+static char *emulation_of(const char *source)
+{
+    char *changed = malloc(strlen(source) + 1);
+    assert_non_null(changed);
+    memcpy(changed, source, strlen(source) + 1);
+    if (!emulated_units->instructions) {
+        static const char *const unwanted[] = {"#extension GL_NV_cooperative_matrix", "#extension GL_KHR_memory_scope",
+                                               "#extension GL_EXT_shader_explicit_arithmetic_types_float16"};
+        char *main_function = malloc(sizeof glsl + 16);
+        assert_non_null(main_function);
+        (void)snprintf(main_function, sizeof glsl + 16, "%svoid main()", glsl);
+        for (size_t i = 0; i < sizeof unwanted / sizeof *unwanted; i++)
+            memcpy(strstr(changed, unwanted[i]), "//", 2);
+        changed = replaced(changed, "void main()", main_function);
+        free(main_function);
+        return replaced(changed, "#define UNROLL [[unroll]]", "#define UNROLL");
+    }
+    const size_t size = strlen(emulated_units->instructions) + sizeof opencl_common + strlen(changed) + 1;
+    char *whole = malloc(size);
+    assert_non_null(whole);
+    (void)snprintf(whole, size, "%s%s%s", emulated_units->instructions, opencl_common, changed);
+    free(changed);
+    changed = replaced(whole, "    __local PART tiles", "    EXCHANGED\n    __local PART tiles");
+    changed = replaced(changed, "    __local uint4 tiles", "    EXCHANGED\n    __local uint4 tiles");
+    changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(MATRIX_N)))", "");
+    /* Barriers in loops that are unrolled take long to compile. */
+    changed = replaced(changed, "#define UNROLL _Pragma(\"unroll\")", "#define UNROLL");
+    changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(SUBGROUP_WIDTH)))", "");
+    return replaced(changed, "((int)get_sub_group_id())", "(lane / MATRIX_LANES)");
+}
+
+static tuff_status create_emulated(driver_device *device, const program_request *request, blob cached, blob *made,
+                                   driver_program **out)
+{
+    program_request changed = *request;
+    if (!strstr(request->text, "MATRIX_M"))
+        return real_driver->program_create(device, request, cached, made, out);
+    char *emulation = emulation_of(request->text);
+    char line[24];
+    (void)snprintf(line, sizeof line, "#define BUFFERS %d", buffers);
+    emulation = replaced(emulation, "#define BUFFERS 2", line);
+    changed.text = emulation;
+    changed.subgroup_size = emulated_units->instructions ? 0 : request->subgroup_size;
+    changed.many_registers = false;
+    emulated++;
+    const tuff_status status = real_driver->program_create(device, &changed, (blob){0}, made, out);
+    free(emulation);
+    return status;
+}
+
+/* x of rows by inner, y of inner by columns, either one turned in memory. */
+typedef struct product_case {
+    int64_t rows, columns, inner, batches;
+    bool x_turned, y_turned, epilogue;
+    tuff_dtype x_dtype, y_dtype;
+    tuff_precision precision;
+} product_case;
+
+static uint32_t state = 1;
+
+/* Multiples of 1/8 up to 2, which every dtype holds exactly. */
+static double *random_numbers(int64_t count)
+{
+    double *numbers = malloc((size_t)count * sizeof *numbers);
+    assert_non_null(numbers);
+    for (int64_t i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        numbers[i] = ((double)(state >> 28) - 7.5) / 4;
+    }
+    return numbers;
+}
+
+static void write_numbers(tuff_plan *plan, const char *name, tuff_dtype dtype, const double *numbers, int64_t count)
+{
+    const size_t size = (size_t)count * tuff_dtype_size(dtype);
+    void *bytes = malloc(size);
+    assert_non_null(bytes);
+    tuff__from_double(dtype, numbers, count, bytes);
+    assert_int_equal(tuff_plan_write(plan, name, bytes, size), TUFF_OK);
+    free(bytes);
+}
+
+static tuff_tensor *operand(tuff_graph *graph, const char *name, tuff_dtype dtype, int64_t batches, int64_t rows,
+                            int64_t columns, bool turned)
+{
+    tuff_tensor *at = tuff_input(graph, name, dtype,
+                                 turned ? TUFF_SHAPE(batches, columns, rows) : TUFF_SHAPE(batches, rows, columns));
+    at = dtype == TUFF_F32 ? at : tuff_cast(at, TUFF_F32);
+    return turned ? tuff_permute(at, (int[]){0, 2, 1}) : at;
+}
+
+/* Whether the plan's matmul is on matrix units. */
+static bool uses_units(const tuff_plan *plan)
+{
+    const launch_list *list = &plan->executable.launches;
+    bool found = false;
+    for (int i = 0; i < list->launch_count; i++)
+        found |= strcmp(list->launches[i].body, "matmul_cooperative") == 0;
+    return found;
+}
+
+static void check_elements(const product_case *one, const double *x, const double *y, const float *got)
+{
+    for (int64_t i = 0; i < one->batches * one->rows * one->columns; i++) {
+        const int64_t column = i % one->columns, row = i / one->columns % one->rows, b = i / one->columns / one->rows;
+        const double *from_x = x + b * one->rows * one->inner, *from_y = y + b * one->inner * one->columns;
+        double sum = 0, magnitude = 0;
+        for (int64_t k = 0; k < one->inner; k++) {
+            const double term = from_x[one->x_turned ? k * one->rows + row : row * one->inner + k] *
+                                from_y[one->y_turned ? column * one->inner + k : k * one->columns + column];
+            sum += term;
+            magnitude += fabs(term);
+        }
+        const double wanted = one->epilogue ? fmax(sum, 0) * 0.5 + (double)column : sum;
+        if (!(fabs(got[i] - wanted) <= ((double)one->inner + 3) * ldexp(magnitude + fabs(wanted), -24) + 1e-30))
+            fail_msg("%s, %lldx%lldx%lld, %lld batches, turned %d %d, dtypes %d %d, epilogue %d: element %lld is %.9g, "
+                     "not %.9g",
+                     emulated_units->name, (long long)one->rows, (long long)one->columns, (long long)one->inner,
+                     (long long)one->batches, one->x_turned, one->y_turned, one->x_dtype, one->y_dtype, one->epilogue,
+                     (long long)i, (double)got[i], wanted);
+    }
+}
+
+static void try_product(tuff_device *device, const product_case *one)
+{
+    const int64_t x_count = one->batches * one->rows * one->inner, y_count = one->batches * one->inner * one->columns;
+    const size_t size = (size_t)(one->batches * one->rows * one->columns) * sizeof(float);
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *x = operand(graph, "x", one->x_dtype, one->batches, one->rows, one->inner, one->x_turned);
+    tuff_tensor *y = operand(graph, "y", one->y_dtype, one->batches, one->inner, one->columns, one->y_turned);
+    tuff_tensor *result = tuff_matmul(x, y);
+    if (one->epilogue)
+        result = tuff_add(tuff_mul(tuff_relu(result), tuff_constant(graph, TUFF_F32, 0.5)),
+                          tuff_cast(tuff_iota(graph, TUFF_SHAPE(one->columns), 0), TUFF_F32));
+    tuff_output(graph, "result", result);
+    tuff_plan *plan =
+        tuff_compile(graph, &(tuff_compile_options){.family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision});
+    if (!plan)
+        fail_msg("%s: %s", emulated_units->name, tuff_error());
+    assert_true(uses_units(plan));
+    double *x_numbers = random_numbers(x_count), *y_numbers = random_numbers(y_count);
+    float *got = malloc(size);
+    assert_non_null(got);
+    write_numbers(plan, "x", one->x_dtype, x_numbers, x_count);
+    write_numbers(plan, "y", one->y_dtype, y_numbers, y_count);
+    if (tuff_plan_run(plan) != TUFF_OK || tuff_plan_read(plan, "result", got, size) != TUFF_OK)
+        fail_msg("%s: %s", emulated_units->name, tuff_error());
+    check_elements(one, x_numbers, y_numbers, got);
+    free(x_numbers);
+    free(y_numbers);
+    free(got);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+#define F16 TUFF_F16, TUFF_F16, TUFF_PRECISION_F32
+/* Extents of 1, primes, and around a tile of 64 by 64 by 32; parts of 16 bytes and single elements in either layout. */
+static const product_case cases[] = {
+    {64, 64, 64, 1, false, false, false, F16},
+    {72, 136, 96, 1, false, false, true, F16},
+    {72, 136, 96, 1, true, true, false, F16},
+    {65, 63, 33, 1, false, true, true, F16},
+    {80, 72, 40, 1, true, false, true, F16},
+    {63, 65, 31, 1, true, true, false, F16},
+    {37, 53, 29, 1, false, false, true, F16},
+    {1, 1, 1, 1, false, false, false, F16},
+    {1, 67, 16, 1, false, true, true, F16},
+    {71, 1, 40, 1, true, false, false, F16},
+    {24, 40, 72, 3, false, true, false, F16},
+    {17, 24, 19, 2, true, false, true, F16},
+    {72, 64, 48, 1, true, false, false, TUFF_F32, TUFF_F16, TUFF_PRECISION_F16},
+    {40, 72, 88, 1, false, true, true, TUFF_F16, TUFF_F32, TUFF_PRECISION_F16},
+    {33, 31, 21, 1, false, true, false, TUFF_F32, TUFF_F32, TUFF_PRECISION_F16},
+    {72, 64, 40, 1, false, false, true, TUFF_BF16, TUFF_BF16, TUFF_PRECISION_F32},
+    {35, 40, 37, 1, true, true, false, TUFF_BF16, TUFF_F32, TUFF_PRECISION_BF16},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* A device that is like itself but for its matrix units; one case, or all in a thorough run. */
+static void try_units(tuff_device *device, const units *one, int only)
+{
+    const tuff_device_info info = device->info;
+    const driver *before = device->driver;
+    driver liar = *before;
+    real_driver = before;
+    liar.program_create = create_emulated;
+    device->driver = &liar;
+    device->info.cooperative_matrix = one->form;
+    memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
+    device->info.matrix_lanes = one->lanes;
+    device->info.matrix_bf16 = one->instructions != NULL;
+    emulated_units = one;
+    emulated = 0;
+    for (int i = 0; i < CASES; i++) {
+        if ((cases[i].x_dtype == TUFF_BF16 && !device->info.matrix_bf16) || (!is_thorough() && i != only))
+            continue;
+        buffers = 1 + i % 3;
+        try_product(device, &cases[i]);
+    }
+    assert_true(emulated > 0 || !is_thorough());
+    device->driver = before;
+    device->info = info;
+}
+
+static void check_emulated(tuff_device *device)
+{
+    const char *chosen = getenv("TUFF_DEVICE");
+    const bool takes_glsl = tuff__device_takes_glsl(device);
+    if ((chosen && chosen[0] && strcmp(chosen, device->info.selector) != 0) || !device->info.narrow_storage)
+        return;
+    if (takes_glsl && device->info.proved_subgroup_size == 0)
+        return;
+    for (int i = 0; i < UNITS; i++)
+        if ((all_units[i].instructions == NULL) == takes_glsl && (is_thorough() || drawn_turn("shape", i, 2) == 0))
+            try_units(device, &all_units[i], drawn_turn("case", i, CASES));
+}
+
+static void products_on_emulated_units_are_right(void **unused)
+{
+    (void)unused;
+    for_drawn_drivers(check_emulated);
+}
+
+static tuff_status create_nothing(driver_device *device, const program_request *request, blob cached, blob *made,
+                                  driver_program **out)
+{
+    if (!strstr(request->text, "MATRIX_M"))
+        return real_driver->program_create(device, request, cached, made, out);
+    return tuff__fail(TUFF_E_COMPILE, "this compiler knows no such instructions");
+}
+
+/* The self-test's own kernels multiply with the same instructions; a compiler may also refuse them. */
+static void check_proof(tuff_device *device)
+{
+    const tuff_device_info info = device->info;
+    const driver *before = device->driver;
+    driver liar = *before;
+    if (tuff__device_takes_glsl(device)) /* whose self-test tests/device/selftest has */
+        return;
+    real_driver = before;
+    device->driver = &liar;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    for (int i = 0; i < 2 * UNITS; i++) {
+        emulated_units = &all_units[i / 2];
+        if (!emulated_units->instructions || (i % 2 == 0 && !is_thorough() && drawn_turn("proof", i / 2, 2) != 0))
+            continue;
+        liar.program_create = i % 2 == 0 ? create_emulated : create_nothing;
+        device->info.cooperative_matrix = emulated_units->form;
+        device->info.matrix_bf16 = true;
+        memcpy(device->info.matrix_shape, emulated_units->shape, sizeof emulated_units->shape);
+        device->info.matrix_lanes = emulated_units->lanes;
+        assert_int_equal(tuff__device_prove(device), TUFF_OK);
+        if (device->info.cooperative_matrix != (i % 2 == 0 ? emulated_units->form : 0) ||
+            device->info.matrix_bf16 != (i % 2 == 0) ||
+            device->info.matrix_state != (i % 2 == 0 ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_NO_COMPILER))
+            fail_msg("%s, %d: units %u, bf16 %d, state %u", emulated_units->name, i % 2,
+                     device->info.cooperative_matrix, device->info.matrix_bf16, device->info.matrix_state);
+    }
+    device->driver = before;
+    device->info = info;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
+static void the_self_test_proves_units(void **unused)
+{
+    (void)unused;
+    for_drawn_drivers(check_proof);
+}
+
+static void check_refusal(tuff_device *device)
+{
+    static const tuff_compile_options asked = {.family = TUFF_FAMILY_COOPERATIVE};
+    if (device->info.cooperative_matrix != 0)
+        return;
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *x = tuff_cast(tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(16, 16)), TUFF_F32);
+    tuff_output(graph, "y", tuff_matmul(x, x));
+    assert_null(tuff_compile(graph, &asked));
+    assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
+    assert_non_null(strstr(tuff_error(), "matrix units"));
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    assert_non_null(plan);
+    assert_false(uses_units(plan));
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+static void units_that_are_not_proved_are_refused(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_refusal);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(units_that_are_not_proved_are_refused),
+        cmocka_unit_test_setup_teardown(the_self_test_proves_units, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(products_on_emulated_units_are_right, use_fresh_cache, drop_cache)};
+    return cmocka_run_group_tests_name("matrix_units", tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+/* tuff doctor: whether a device computes what it should and how fast it is, in two minutes, as a text for a report. */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/thread.h"
+#include "device/device.h"
+#include "tools/cli/options.h"
+#include "tools/doctor/speed.h"
+#include "tools/inspect/devices.h"
+#include "tools/verbs.h"
+#include "tools/verify/program_check.h"
+#include "tools/verify/suite.h"
+
+/* Of the time that was asked for. The op suite is left when its part is over, wherever it is. */
+#define OPS_SHARE 0.4
+#define PROGRAMS_SHARE 0.3
+#define SPEED_SHARE 0.2
+
+typedef struct examination {
+    tuff_device *device;
+    tuff_device_info info;
+    double seconds; /* that everything may take */
+    int failures;   /* of what must be right */
+    bool is_lost;
+} examination;
+
+static double elapsed(uint64_t since)
+{
+    return (double)(tuff__nanoseconds() - since) * 1e-9;
+}
+
+static void fail(examination *self, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static void fail(examination *self, const char *format, ...)
+{
+    va_list list;
+    self->failures++;
+    printf("  WRONG: ");
+    va_start(list, format);
+    (void)vprintf(format, list);
+    va_end(list);
+    printf("\n");
+}
+
+static bool is_lost(examination *self)
+{
+    if (!self->is_lost && tuff_device_wait(self->device) == TUFF_E_DEVICE_LOST) {
+        self->is_lost = true;
+        fail(self, "%s", tuff_error());
+    }
+    return self->is_lost;
+}
+
+static void print_head(const examination *self)
+{
+    struct utsname system;
+    printf("tuff doctor, tuff %s", tuff_version());
+    if (uname(&system) == 0)
+        printf(", %s %s %s", system.sysname, system.release, system.machine);
+    printf("\n\ndevice\n");
+    inspect_print_device(&self->info, NULL);
+}
+
+static void examine_self_test(examination *self)
+{
+    const tuff_device_info *info = &self->info;
+    printf("\nself-test\n");
+    if (info->device_class == TUFF_DEVICE_REFERENCE) {
+        printf("  none: the reference device runs on the host\n");
+        return;
+    }
+    if (!info->proved_barrier)
+        fail(self, "local memory and barriers do not work");
+    if (!info->proved_nan || !info->proved_negative_zero)
+        printf("  note: %s not kept\n", info->proved_nan ? "the sign of zero is" : "NaNs are");
+    if (!info->proved_denormals)
+        printf("  note: denormals are flushed to zero\n");
+    if (info->subgroup_size > 0 && info->proved_subgroup_size > 0 && info->subgroup_size != info->proved_subgroup_size)
+        printf("  note: subgroups of %u are claimed, %u were counted\n", info->subgroup_size,
+               info->proved_subgroup_size);
+    if (info->matrix_state == TUFF_MATRICES_WRONG)
+        fail(self, "the matrix units give wrong products; they stay unused");
+    if (info->proved_barrier)
+        printf("  passed\n");
+}
+
+/* One op in one dtype. */
+static void examine_op(examination *self, op_code op, tuff_dtype dtype, int *tried, int *cases)
+{
+    const suite_options options = {0};
+    suite_result result = {0};
+    if (!suite_run(self->device, op, dtype, &options, &result))
+        return;
+    ++*tried;
+    *cases += result.case_count;
+    if (result.failure_count > 0)
+        fail(self, "%s %s: %" PRId64 " of %" PRId64 " elements: %s", tuff__op_info(op)->name, tuff_dtype_name(dtype),
+             result.failure_count, result.element_count, result.failure);
+}
+
+/* f32 first, over all ops, since most of a model is that. */
+static void examine_ops(examination *self)
+{
+    static const tuff_dtype dtypes[] = {TUFF_F32, TUFF_F16, TUFF_BF16, TUFF_I32};
+    const uint64_t begin = tuff__nanoseconds();
+    int tried = 0, cases = 0;
+    bool is_complete = true;
+    printf("\nops against float64\n");
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        for (int op = 0; op < OP_COUNT; op++) {
+            if (elapsed(begin) > OPS_SHARE * self->seconds || cli_is_interrupted() || self->is_lost) {
+                is_complete = false;
+                continue;
+            }
+            examine_op(self, (op_code)op, dtypes[i], &tried, &cases);
+        }
+    printf("  %d ops by dtype, %d cases in %.0f s%s\n", tried, cases, elapsed(begin),
+           is_complete ? "" : ", then time was over: `tuff verify` runs all");
+    (void)is_lost(self);
+}
+
+static void tell_program(void *user, const program_failure *failed)
+{
+    char line[1024];
+    examination *self = user;
+    program_describe(&failed->smallest, line, sizeof line);
+    fail(self, "%s: tuff verify --program \"%s\": %s", failed->check, line, failed->smallest_found.failure);
+}
+
+static void examine_programs(examination *self)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    program_bench bench = {.device = self->device, .reference = tuff_device_open("reference")};
+    program_totals totals = {0};
+    printf("\nrandom programs against float64\n");
+    if (self->failures > 0 && bench.reference) {
+        /* Each would be made smaller as long as it fails, which says less than what failed already. */
+        printf("  left out, as something is wrong without them\n");
+        tuff_device_close(bench.reference);
+        return;
+    }
+    if (!bench.reference) {
+        fail(self, "%s", tuff_error());
+        return;
+    }
+    for (uint64_t seed = 1; elapsed(begin) < PROGRAMS_SHARE * self->seconds && !cli_is_interrupted() && !self->is_lost;
+         seed++) {
+        program_check_seed(&bench, seed, &totals, tell_program, self);
+        (void)is_lost(self);
+    }
+    program_bench_clear(&bench);
+    tuff_device_close(bench.reference);
+    printf("  %" PRId64 " programs, %" PRId64 " elements in %.0f s\n", totals.programs, totals.elements,
+           elapsed(begin));
+}
+
+static void print_rate(const char *subject, double rate, double predicted)
+{
+    if (rate <= 0)
+        return;
+    printf("  %-34s %9.1f GFLOP/s, %.2f of the %.1f predicted%s\n", subject, rate * 1e-9, rate / predicted,
+           predicted * 1e-9, rate < 0.5 * predicted ? ": SLOW" : "");
+}
+
+static void examine_speed(examination *self)
+{
+    doctor_speed speed;
+    char failure[256], subject[64];
+    printf("\nspeed\n");
+    if (self->info.device_class == TUFF_DEVICE_REFERENCE || self->is_lost) {
+        printf("  not measured\n");
+        return;
+    }
+    doctor_measure(self->device, SPEED_SHARE * self->seconds, &speed, failure, sizeof failure);
+    if (failure[0])
+        fail(self, "%s", failure);
+    printf("  %-34s %9.1f GFLOP/s\n", "multiply-adds, f32", speed.operations * 1e-9);
+    printf("  %-34s %9.1f GB/s\n", "copy, read and write", speed.bytes * 1e-9);
+    printf("  %-34s %9.1f us, %.1f us more for each further kernel\n", "one kernel, to its end", speed.submission * 1e6,
+           speed.launch * 1e6);
+    snprintf(subject, sizeof subject, "matmul %d x %d x %d, f32", speed.matmul_side, speed.matmul_side,
+             speed.matmul_side);
+    print_rate(subject, speed.matmul, speed.matmul_predicted);
+    snprintf(subject, sizeof subject, "attention T %d, 8 heads of 64, f32", speed.attention_length);
+    print_rate(subject, speed.attention, speed.attention_predicted);
+    (void)is_lost(self);
+}
+
+static int examine(examination *self)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    print_head(self);
+    examine_self_test(self);
+    examine_speed(self);
+    examine_ops(self);
+    examine_programs(self);
+    if (cli_is_interrupted())
+        printf("\ninterrupted\n");
+    if (self->failures == 0)
+        printf("\nresult: all right, in %.0f s\n", elapsed(begin));
+    else
+        printf("\nresult: %d things are WRONG, in %.0f s\n", self->failures, elapsed(begin));
+    return self->failures == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int doctor(int count, char **arguments)
+{
+    const char *name = NULL;
+    double seconds = 120;
+    int code = EXIT_FAILED;
+    const cli_option options[] = {
+        DEVICE_OPTION(&name),
+        {.name = "--seconds",
+         .kind = CLI_NUMBER,
+         .value = &seconds,
+         .placeholder = "S",
+         .low = 1,
+         .high = 86400,
+         .help = "about how long it may take; 120 where not given"},
+    };
+    const cli_end end = cli_parse(&verb_doctor, options, sizeof options / sizeof *options, count, arguments, NULL);
+    if (end.now)
+        return end.code;
+    (void)setenv("TUFF_CACHE_DIR", "", 1);
+    examination self = {.device = cli_open_device(&verb_doctor, name, &code), .seconds = seconds};
+    if (!self.device)
+        return code;
+    cli_catch_interrupt();
+    code = tuff_device_describe(self.device, &self.info) == TUFF_OK ? examine(&self)
+                                                                    : cli_fail_library(&verb_doctor, "the device");
+    tuff_device_close(self.device);
+    return code;
+}
+
+const cli_verb verb_doctor = {
+    .name = "doctor",
+    .summary = "Examines a device in two minutes: a text for a report.",
+    .about =
+        "Self-test, speed beside what is predicted, as many ops and random programs against the float64 reference "
+        "as there\nis time for. Exits with 0 where all is right, 1 where something is wrong or the device does not "
+        "open, 2 for wrong\nuse. Slow is not wrong.",
+    .run = doctor,
+};

@@ -1,0 +1,43 @@
+/* Plans and kernels for a GPU that is not there: see the header. */
+#include "tools/inspect/pose.h"
+
+#include <string.h>
+
+#include "device/device.h"
+
+typedef struct vendor_facts {
+    uint32_t id, width;
+    uint32_t units[2]; /* the form of matrix units in OpenCL C and in GLSL; both of these are somebody's */
+    uint32_t opencl_shape[3], lanes, glsl_shape[3];
+} vendor_facts;
+
+static const vendor_facts vendors[] = {
+    {0},
+    {0x8086, 16, {TUFF_MATRIX_INTEL, TUFF_MATRIX_KHR}, {8, 8, 16}, 8, {8, 8, 16}},
+    {0x1002, 32, {TUFF_MATRIX_WMMA, TUFF_MATRIX_KHR}, {16, 16, 16}, 32, {16, 16, 16}},
+    {0x10de, 32, {TUFF_MATRIX_NVIDIA, TUFF_MATRIX_NV}, {16, 16, 16}, 32, {16, 16, 16}},
+    {0x8086, 16, {TUFF_MATRIX_INTEL, TUFF_MATRIX_KHR}, {8, 16, 16}, 16, {8, 16, 16}},
+    {0x1002, 64, {TUFF_MATRIX_MFMA, TUFF_MATRIX_KHR}, {32, 32, 16}, 64, {16, 16, 16}},
+};
+
+void pose_as(tuff_device *device, int vendor)
+{
+    if (vendor == 0 || tuff__device_is_reference(device))
+        return;
+    const vendor_facts *facts = &vendors[vendor];
+    const bool glsl = tuff__device_takes_glsl(device);
+    tuff_device_info as = *tuff__device_info(device);
+    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    as.vendor_id = facts->id;
+    as.compute_units = 32;
+    as.local_is_global = false;
+    as.max_group_size = 256;
+    as.local_memory_size = as.local_memory_size < 65536 ? 65536 : as.local_memory_size;
+    as.proved_subgroup_size = as.subgroup_size = facts->width;
+    as.subgroup_shuffle = true;
+    as.cooperative_matrix = facts->units[glsl];
+    memcpy(as.matrix_shape, glsl ? facts->glsl_shape : facts->opencl_shape, sizeof as.matrix_shape);
+    as.matrix_lanes = glsl ? 0 : facts->lanes;
+    as.matrix_bf16 = !glsl;
+    tuff__device_pose(device, &as);
+}

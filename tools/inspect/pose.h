@@ -1,0 +1,21 @@
+/* Plans and kernels for a GPU that is not there. */
+#ifndef TUFF_TOOLS_INSPECT_POSE_H
+#define TUFF_TOOLS_INSPECT_POSE_H
+
+#include "tools/cli/cli.h"
+#include "tuff/device.h"
+
+#define AS_OPTION(vendor)                                                                                              \
+    {                                                                                                                  \
+        .name = "--as", .kind = CLI_CHOICE, .value = vendor,                                                           \
+        .placeholder = "itself|intel|amd|nvidia|intel-max|amd-instinct",                                               \
+        .help =                                                                                                        \
+            "what a GPU of that vendor would get, matrix units included, in the language of the device. amd: RDNA 3; " \
+            "intel: Arc"                                                                                               \
+    }
+
+/* From now on the device is compiled for as a GPU as the choice's are (0: none): only what the compiler goes by. It
+   runs nothing any more. Does nothing to the reference device. */
+void pose_as(tuff_device *device, int vendor);
+
+#endif

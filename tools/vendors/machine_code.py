@@ -1,0 +1,287 @@
+"""The loops of a kernel's machine code, and what their instructions are.
+
+Reads what nvdisasm prints (.sass), LLVM's assembly for AMD (.s; that of Mesa's ACO, .aco, is alike) and what ocloc takes a
+binary apart into (.asm). Loops are the natural loops of the flow graph. Where one branches, the way through it is counted
+that loads, stores and multiplies most, with the fewest instructions: whole vectors rather than the elements of an edge.
+A loop inside it counts once.
+"""
+import collections
+import re
+
+Instruction = collections.namedtuple("Instruction", "op kind width slots")
+# slots: of the unit that multiplies, which a pair of instructions shares.
+
+MULTIPLIES = ("multiply", "matrix")
+
+# By the first part of a name; what is not here is integer arithmetic.
+NVIDIA_KINDS = {
+    "multiply": "FFMA HFMA2", "matrix": "HMMA IMMA HGMMA", "local_load": "LDS LDSM", "local_store": "STS",
+    "global_load": "LDG LD", "global_store": "STG ST", "copy": "LDGSTS UBLKCP", "special": "MUFU", "barrier": "BAR",
+    "spill": "LDL STL", "convert": "F2F F2FP I2F F2I I2FP", "float": "FADD FMUL FMNMX FSEL FSETP HADD2 HMUL2 FSET",
+    "branch": "BRA BSSY BSYNC EXIT WARPSYNC CALL RET BREAK YIELD BRX", "move": "MOV SEL CS2R S2R PRMT S2UR R2UR SHFL",
+    "wait": "DEPBAR LDGDEPBAR NOP MEMBAR CCTL"}
+NVIDIA = {name: kind for kind, names in NVIDIA_KINDS.items() for name in names.split()}
+
+
+def nvidia(op, line):
+    base, parts = op.split(".")[0], op.split(".")[1:]
+    kind = NVIDIA.get(base, "scalar" if base.startswith("U") else "integer")
+    width = 1
+    if base == "LDSM":
+        width = 16 if "4" in parts else 8 if "2" in parts else 4
+    elif "load" in kind or "store" in kind or kind == "copy":
+        width = 16 if "128" in parts else 8 if "64" in parts else 4
+        width = 2 if re.search(r"\.[US]16\b", op) else 1 if re.search(r"\.[US]8\b", op) else width
+    return "move" if op.startswith("HFMA2.MMA") else kind, width
+
+
+AMD_RULES = [(re.compile(pattern), kind) for pattern, kind in (
+    (r"v_(pk_)?(fma|fmac|mac|mad)\w*_(f32|f16)|v_dual_fma\w*_f32|v_fma_mix|v_dot2", "multiply"),
+    (r"v_(mfma|wmma|smfmac)", "matrix"), (r"ds_(load|read)", "local_load"), (r"ds_(store|write)", "local_store"),
+    (r"ds_(bpermute|swizzle|permute)", "move"),
+    (r"(global|flat|buffer)_load", "global_load"), (r"(global|flat|buffer)_store", "global_store"),
+    (r"scratch_", "spill"), (r"s_barrier", "barrier"),
+    (r"s_(waitcnt|wait_|delay|nop|clause|sleep)|buffer_(gl|inv)", "wait"), (r"s_(cbranch|branch)", "branch"),
+    (r"s_", "scalar"), (r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_", "special"), (r"v_cvt", "convert"),
+    (r"v_(pk_)?(add|sub|mul|max|min|max3|min3)\w*_f\d+|v_dual_(add|mul|max|min|sub)\w*_f32|v_cmpx?\w*_f\d+", "float"),
+    (r"v_mov|v_dual_mov|v_accvgpr|v_perm|\w*cndmask|\w*lane", "move"), (r"v_", "integer"))]
+
+
+def amd(op, line):
+    kind = next((kind for pattern, kind in AMD_RULES if pattern.match(op)), "other")
+    bits = re.search(r"(?:b|u|i|d)(\d+)(?:_d16\w*)?$", op)
+    words = re.search(r"dwordx?(\d?)$", op)
+    width = 4 * int(words.group(1) or 1) if words else int(bits.group(1)) // 8 if bits else 2 if "short" in op else 1
+    if kind == "multiply":
+        return kind, 2 if op.startswith("v_pk_fma_f32") else 1
+    return kind, width * 2 if re.match(r"ds_(load_|read|store_|write)2", op) else width
+
+
+def intel_message(op, line):
+    note = line.lower().split("//")[-1]
+    if "barrier" in note or "gtwy" in op:
+        return "barrier", 1
+    if "fence" in note:
+        return "wait", 1
+    if "scratch" in note:
+        return "spill", 4
+    is_local = "slm" in line.lower() or re.search(r"0x[0-9a-f]*fe\s", line.lower()) is not None
+    is_store = "write" in note or "store" in note
+    width = 4
+    sized = re.search(r"\.d(\d+)(?:u32)?(?:x(\d+))?", note)
+    if sized:
+        width = int(sized.group(1)) // 8 * int(sized.group(2) or 1)
+    elif "with x" in note:
+        width = 4 * len(re.search(r"with (x\w*)", note).group(1))
+    elif "16b" in note:
+        width = 2
+    return ("local_" if is_local else "global_") + ("store" if is_store else "load"), width
+
+
+def intel(op, line):
+    base = op.split(".")[0]
+    floats = re.search(r":(f|hf|bf)\b", line) is not None
+    if base in ("send", "sends", "sendc", "load", "store", "lsc"):
+        return intel_message(op, line)
+    if base in ("sync", "nop", "wait"):
+        return "wait", 1  # "sync.bar" waits for what a message signalled
+    kinds = {"mad": "multiply" if floats else "integer", "mac": "multiply" if floats else "integer", "math": "special",
+             "mov": "move", "movi": "move", "sel": "move"}
+    if base.startswith("dpas"):
+        return "matrix", 1
+    if base in ("while", "goto", "join", "jmpi", "if", "else", "endif", "break", "cont", "brc", "brd", "ret", "call"):
+        return "branch", 1
+    return kinds.get(base, "float" if floats and base in ("add", "mul", "cmp", "min", "max", "rndd") else "integer"), 1
+
+
+class Code:
+    """Instructions, the places of labels, and branches: place -> (label, whether the next instruction may follow)."""
+
+    def __init__(self, path):
+        self.form = path.rsplit(".", 1)[-1]
+        self.items, self.labels, self.branches = [], {}, {}
+        take = {"sass": self.take_sass, "s": self.take_amd, "aco": self.take_amd, "asm": self.take_intel}[self.form]
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                take(line.rstrip("\n"))
+
+    def add(self, op, classify, line, slots=1.0):
+        self.items.append(Instruction(op, *classify(op, line), slots))
+
+    def take_sass(self, line):
+        label = re.match(r"^(\.L_\w+):", line)
+        if label:
+            self.labels[label.group(1)] = len(self.items)
+        found = re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:\{ )?(@!?U?P[T\d]+ )?\s*([A-Z][\w.]*)(.*)", line)
+        if not found:
+            return
+        guard, op, rest = found.groups()
+        to = re.search(r"\((\.L_\w+)\)", rest)
+        if op.startswith("BRA") and to:
+            self.branches[len(self.items)] = to.group(1), guard is not None or " P" in rest or "UP" in rest
+        elif op.startswith("EXIT"):
+            self.branches[len(self.items)] = None, guard is not None
+        self.add(op, nvidia, line)
+
+    def take_amd(self, line):
+        label = re.match(r"^(\.?L?BB\w+):", line)
+        if label:
+            self.labels[label.group(1)] = len(self.items)
+        found = re.match(r"^\t([a-z]\w+)(.*)", line)
+        if not found:
+            return
+        op, rest = found.groups()
+        to = re.search(r"(\.?L?BB\w+)", rest)
+        if op.startswith(("s_cbranch", "s_branch")) and to:
+            self.branches[len(self.items)] = to.group(1), op != "s_branch"
+        elif op == "s_endpgm":
+            self.branches[len(self.items)] = None, False
+        parts = [op] + re.findall(r"::\s*(v_dual_\w+)", rest)
+        for part in parts:
+            self.add(part, amd, line, 1 / len(parts))
+
+    def take_intel(self, line):
+        label = re.match(r"^\s*(L\d+):", line)
+        if label:
+            self.labels[label.group(1)] = len(self.items)
+        found = re.match(r"^\s*(\((?:W|W&)?[^)]*\))?\s*([a-z][\w.]*)\s", line)
+        if not found or found.group(2) == "illegal":
+            return
+        guard, op = found.groups()
+        targets = re.findall(r"\b(L\d+)\b", line)
+        if op.split(".")[0] in ("goto", "jmpi", "while", "brc", "brd") and targets:
+            self.branches[len(self.items)] = targets[-1], guard is not None and "f" in guard
+        self.add(op, intel, line)
+
+
+class Flow:
+    """Basic blocks and the natural loops of them: header -> blocks."""
+
+    def __init__(self, code):
+        self.items = code.items
+        starts = {0, *code.labels.values(), *(at + 1 for at in code.branches)}
+        starts = sorted(at for at in starts if at < len(code.items))
+        index = {at: i for i, at in enumerate(starts)}
+        self.spans = [(at, starts[i + 1] if i + 1 < len(starts) else len(code.items)) for i, at in enumerate(starts)]
+        self.following = []
+        for i, (_, end) in enumerate(self.spans):
+            to, falls = code.branches.get(end - 1, (None, True))
+            follow = [index[code.labels[to]]] if code.labels.get(to, len(code.items)) in index else []
+            self.following.append(follow + [i + 1] * (falls and i + 1 < len(self.spans)))
+        self.before = [[] for _ in self.spans]
+        for i, follow in enumerate(self.following):
+            for to in follow:
+                self.before[to].append(i)
+        self.loops = self.find_loops()
+
+    def dominators(self):
+        every = set(range(len(self.spans)))
+        found = [every.copy() for _ in self.spans]
+        found[0] = {0}
+        changed = True
+        while changed:
+            changed = False
+            for i in range(1, len(self.spans)):
+                known = [found[p] for p in self.before[i]]
+                new = (set.intersection(*known) if known else set()) | {i}
+                changed |= new != found[i]
+                found[i] = new
+        return found
+
+    def find_loops(self):
+        dominators, loops = self.dominators(), {}
+        for i, follow in enumerate(self.following):
+            for header in follow:
+                if header not in dominators[i]:
+                    continue
+                body, todo = {header}, [i]
+                while todo:
+                    at = todo.pop()
+                    if at not in body:
+                        body.add(at)
+                        todo.extend(self.before[at])
+                loops.setdefault(header, set()).update(body)
+        return loops
+
+    def part(self, block):
+        return self.items[slice(*self.spans[block])]
+
+    def worth(self, block):
+        part = self.part(block)
+        useful = any(one.kind in ("global_load", "local_store") + MULTIPLIES for one in part)
+        return (1 if useful else 0), -len(part)
+
+    def way_through(self, header):
+        """The blocks of the best way from the header back to it, inner loops whole."""
+        body, best = self.loops[header], {}
+
+        def visit(block, path):
+            if block in best:
+                return best[block]
+            best[block] = answer = None
+            for to in self.following[block]:
+                rest = None
+                if to == header:
+                    rest = (0, 0), []
+                elif to in body and to not in path:
+                    rest = visit(to, path | {to})
+                if rest is not None and (answer is None or rest[0] > answer[0]):
+                    answer = rest
+            if answer is not None:
+                useful, size = self.worth(block)
+                answer = (answer[0][0] + useful, answer[0][1] + size), [block] + answer[1]
+            best[block] = answer
+            return answer
+
+        found = visit(header, {header})
+        blocks = set(found[1]) if found else set(body)
+        for other, inside in self.loops.items():
+            if other != header and other in blocks and inside < body:
+                blocks |= self.way_through(other)
+        return blocks
+
+    def instructions(self, header):
+        return [one for block in sorted(self.way_through(header)) for one in self.part(block)]
+
+
+def multiplies(part):
+    return sum(one.width if one.kind == "multiply" else 1 for one in part if one.kind in MULTIPLIES)
+
+
+def weight(part):
+    """What makes a loop the main one."""
+    of = {"matrix": 16, "float": 0.01, "special": 0.01, "global_load": 0.01}
+    return sum(one.width if one.kind == "multiply" else of.get(one.kind, 0) for one in part)
+
+
+def main_loop(path):
+    """The instructions of the loop that multiplies most, the smallest of those that do; of the whole kernel where there
+    is none. And those of the whole kernel."""
+    code = Code(path)
+    flow = Flow(code)
+    parts = [flow.instructions(header) for header in flow.loops] or [code.items]
+    most = max(weight(part) for part in parts)
+    return min((part for part in parts if weight(part) >= 0.999 * most), key=len), code.items
+
+
+def issue_share(part, target):
+    """The share of the vector unit's peak that issue alone allows. NVIDIA: an instruction takes the scheduler's one slot of
+    a cycle; sm_80 multiplies in two cycles, so that half of its slots are free. AMD: only vector arithmetic takes the vector
+    unit's slot; the peak of gfx11 needs pairs (v_dual_*), that of gfx90a and gfx942 v_pk_fma_f32. Intel: float, matrix and
+    move instructions take one pipe, integer ones another. Matrix instructions count as one multiply-add."""
+    count = multiplies(part)
+    if count == 0:
+        return 0.0
+    if target.startswith("sm_"):
+        cycles = 2 if target == "sm_80" else 1
+        return count * cycles / max(len(part), count * cycles)
+    if target.startswith("gfx"):
+        return count / 2 / sum(one.slots for one in part if one.op.startswith("v_"))
+    kinds = collections.Counter(one.kind for one in part)
+    return count / max(count + kinds["float"] + kinds["move"] + kinds["convert"], kinds["integer"])
+
+
+def widths(part, kind):
+    """{bytes: accesses} of a kind, widest first."""
+    found = collections.Counter(one.width for one in part if one.kind == kind)
+    return dict(sorted(found.items(), reverse=True))

@@ -1,0 +1,148 @@
+"""The compilers of GPU vendors, for tools/check-vendors and tools/check-loops. What is not there is unpacked beside the
+results, from packages of the system or of Python, and never installed: some of these packages would add a driver to every
+program of the machine."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+
+MAX_SECONDS = 600
+NARROWEST_SUBGROUP = {"dg2": 8, "pvc": 16}  # as the driver tells it to the library
+CLANG_PACKAGES = ("clang-19", "libclang-cpp19", "libllvm19", "libclang-common-19-dev", "libclc-19")
+OCLOC_PACKAGES = ("intel-opencl-icd", "libigc1", "libigdfcl1", "libopencl-clang14")
+CLANG_OPTIONS = ["-x", "cl", "-cl-std=CL1.2", "-D__OPENCL_VERSION__=120", "-cl-no-stdinc", "-Xclang",
+                 "-finclude-default-header", "-Xclang", "-fdeclare-opencl-builtins", "-Xclang", "-cl-ext=+cl_khr_fp16",
+                 "-nogpulib", "-w", "-O3"]
+NVIDIA_MACROS = ["-DFP_FAST_FMAF", "-D__NV_CL_C_VERSION=120"]  # as NVIDIA's own compiler defines them
+
+
+class Missing(Exception):
+    """A compiler is not there."""
+
+
+def run(command, **options):
+    """Answers exit code and everything that was printed; a program that does not end is one that fails."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                              timeout=MAX_SECONDS, **options)
+    except subprocess.TimeoutExpired as late:
+        return 124, (late.stdout or b"").decode(errors="replace")
+    return done.returncode, done.stdout
+
+
+def number(pattern, text, default=0):
+    found = re.search(pattern, text)
+    return int(found.group(1)) if found else default
+
+
+def complaint_of(text):
+    """The line that says what went wrong: the first error, or else the first of all. Never empty."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return ([line for line in lines if "error" in line] + lines + ["no output"])[0][:200]
+
+
+def unpack_debian(packages, into):
+    """What of the packages the system can download, unpacked in a folder."""
+    if os.path.isdir(os.path.join(into, "usr")):
+        return
+    os.makedirs(into, exist_ok=True)
+    if shutil.which("apt-get") and shutil.which("dpkg"):
+        for package in packages:
+            run(["apt-get", "download", package], cwd=into)
+        for package in glob.glob(os.path.join(into, "*.deb")):
+            run(["dpkg", "-x", package, into])
+            os.remove(package)
+
+
+def with_libraries(unpacked, program):
+    folders = glob.glob(os.path.join(unpacked, "usr/lib/*-linux-gnu")) + glob.glob(
+        os.path.join(unpacked, "usr/lib/llvm-*/lib"))
+    return ["env", "LD_LIBRARY_PATH=" + ":".join(folders), program]
+
+
+def find_ocloc(folder):
+    if shutil.which("ocloc"):
+        return ["ocloc"]
+    unpacked = os.path.abspath(os.path.join(folder, "ocloc"))
+    unpack_debian(OCLOC_PACKAGES, unpacked)
+    program = os.path.join(unpacked, "usr/bin/ocloc")
+    if not os.path.exists(program):
+        raise Missing("there is no ocloc, and its package (intel-opencl-icd) cannot be downloaded")
+    for library in glob.glob(os.path.join(unpacked, "usr/lib/*/libiga64.so.*")):
+        plain = library.split(".so")[0] + ".so"
+        if not os.path.exists(plain):  # under this name ocloc looks for its disassembler
+            os.symlink(os.path.basename(library), plain)
+    return with_libraries(unpacked, program)
+
+
+class Clang:
+    """A clang and the libclc of its version."""
+
+    def __init__(self, folder):
+        self.unpacked = os.path.abspath(os.path.join(folder, "clang"))
+        self.command = ["clang-19"]
+        if not shutil.which("clang-19"):
+            unpack_debian(CLANG_PACKAGES, self.unpacked)
+            program = os.path.join(self.unpacked, "usr/lib/llvm-19/bin/clang")
+            self.command = with_libraries(self.unpacked, program) if os.path.exists(program) else ["clang"]
+        if self.command == ["clang"] and not shutil.which("clang"):
+            raise Missing("there is no clang, and its package (clang-19) cannot be downloaded")
+        self.version = complaint_of(run(self.command + ["--version"])[1])
+
+    def library(self, triple):
+        folders = glob.glob(os.path.join(self.unpacked, "usr/lib/clc"))
+        folders += ["/usr/lib/clc", "/usr/share/clc"] + glob.glob("/usr/lib/llvm-*/share/clc")
+        for folder in folders:
+            path = os.path.join(folder, triple + ".bc")
+            if os.path.exists(path):
+                return ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", path]
+        raise Missing("libclc has no %s.bc here (libclc-19)" % triple)
+
+    def compile(self, text, triple, target, into):
+        """To assembly. Answers exit code and what was printed."""
+        of_target = ["-mcpu=" + target]
+        if triple.startswith("nvptx"):
+            of_target = ["-Xclang", "-target-cpu", "-Xclang", target] + NVIDIA_MACROS
+        return run(self.command + CLANG_OPTIONS + self.library(triple) + ["-target", triple] + of_target +
+                   ["-S", "-o", into, text])
+
+
+def find_cuda(name):
+    for program in [shutil.which(name)] + glob.glob("/usr/local/cuda*/bin/" + name):
+        if program:
+            return program
+    return None
+
+
+def find_ptxas():
+    program = find_cuda("ptxas")
+    if program is None:
+        raise Missing("there is no ptxas (of the CUDA toolkit)")
+    return program
+
+
+def find_nvdisasm(folder):
+    program = find_cuda("nvdisasm")
+    unpacked = os.path.abspath(os.path.join(folder, "nvdisasm"))
+    if program is None and not os.path.isdir(unpacked):
+        os.makedirs(unpacked)
+        run(["python3", "-m", "pip", "download", "-q", "--no-deps", "-d", unpacked, "nvidia-cuda-nvdisasm"])
+        for wheel in glob.glob(os.path.join(unpacked, "*.whl")):
+            with zipfile.ZipFile(wheel) as file:
+                file.extractall(unpacked)
+            os.remove(wheel)
+    for found in [program] if program else glob.glob(os.path.join(unpacked, "**/bin/nvdisasm"), recursive=True):
+        if not program:
+            os.chmod(found, 0o755)
+        return found
+    raise Missing("there is no nvdisasm (of the CUDA toolkit)")
+
+
+def radv_environment(family, **more):
+    drivers = glob.glob("/usr/share/vulkan/icd.d/radeon_icd*.json")
+    if not drivers:
+        raise Missing("there is no RADV (mesa-vulkan-drivers)")
+    return dict(os.environ, VK_ICD_FILENAMES=drivers[0], VK_DRIVER_FILES=drivers[0], RADV_FORCE_FAMILY=family,
+                MESA_SHADER_CACHE_DISABLE="1", **more)
