@@ -224,7 +224,7 @@ static bool pose(tuff_device *device, const char *vendor)
             as.proved_subgroup_size = as.subgroup_size = vendors[i].subgroup;
             as.local_is_global = false;
             as.subgroup_shuffle = as.half_arithmetic = true;
-            as.cooperative_matrix = 2;
+            as.cooperative_matrix = TUFF_MATRIX_NONE; /* what vector units do */
             tuff__device_pose(device, &as);
             return true;
         }
