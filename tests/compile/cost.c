@@ -79,6 +79,7 @@ static void blocks_in_local_memory(tuff_device *device)
                       thin[] = "matmul_local.thread_rows=2";
     tuff_device_info as = *tuff__device_info(device);
     as.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    as.local_is_global = false;
     as.compute_units = 32;
     as.max_group_size = 1024;
     as.local_memory_size = 65536;

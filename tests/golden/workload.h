@@ -28,8 +28,8 @@ typedef struct workload {
     void (*configure)(const tuff_file *file, void *config);
     /* Fills an input, size bytes, instead of the file's tensor of its name. False: it is that tensor. May be NULL. */
     bool (*bind)(const tuff_file *file, const void *config, const char *name, void *values, size_t size);
-    /* After step `step`, from 0: the deviation of something that loops over outputs and parameters do not know, as a
-       part of what is allowed; NaN where the file has it not. May be NULL. */
+    /* After step `step`, from 0: the deviation of what is neither an output of the file nor a parameter, as a part of
+       what is allowed; NaN where the file has it not. May be NULL. */
     double (*look)(const tuff_file *file, const void *config, const example_trial *trial, int64_t step);
     /* The file has the values of the forward pass and the norm of the gradients alone. */
     bool forward_only;

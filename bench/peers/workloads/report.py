@@ -108,7 +108,7 @@ def footnotes(result):
         yield (f"- {cell['model']} {cell['batch']}: first three steps of tuff's forms apart by {apart['loss']:.1e} (loss),"
                f" {apart['gradient_norm']:.1e} (norm of gradients); {facts['launches']} launches,"
                f" {other['launches']} in the baseline; all device memory {mebibytes(facts['peak'])} and"
-               f" {mebibytes(other['peak'])} MiB; {cell['threads'] or 'all'} threads,"
+               f" {mebibytes(other['peak'])} MiB; threads: {cell['threads'] or 'all'},"
                f" load {cell['load']:.1f}, {cell['when']}"
                + "".join(f"; {name}: {why}" for name, why in cell["missing"].items()) + ".")
 

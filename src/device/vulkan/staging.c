@@ -46,7 +46,7 @@ static tuff_status fill_staging(driver_device *device, uint64_t size, bool sends
     TRY(allocate_commands(device, device->upload_commands, &self->upload_commands));
     TRY(VULKAN(device->vk, vkCreateFence, device->handle, &fence, NULL, &self->uploaded));
     TRY(create_semaphore(device, &self->landed));
-    return tuff__vulkan_buffer_create(device, size, PLACE_DEVICE, true, &self->landing);
+    return tuff__vulkan_buffer_create(device, size, PLACE_ANYWHERE, true, &self->landing);
 }
 
 tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, bool sends, driver_staging **out,

@@ -52,8 +52,13 @@ static cl_int answer(const void *value, size_t length, size_t size, void *out, s
     return CL_SUCCESS;
 }
 
+static cl_int answer_text(const char *value, size_t size, void *out, size_t *needed)
+{
+    return value ? answer(value, strlen(value) + 1, size, out, needed) : CL_INVALID_VALUE;
+}
+
 #define ANSWER(value) answer(&(value), sizeof(value), size, out, needed)
-#define ANSWER_TEXT(value) ((value) ? answer((value), strlen(value) + 1, size, out, needed) : CL_INVALID_VALUE)
+#define ANSWER_TEXT(value) answer_text(value, size, out, needed)
 
 static cl_int CL_API_CALL list_platforms(cl_uint limit, cl_platform_id *out, cl_uint *count)
 {

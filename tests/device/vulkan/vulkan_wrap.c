@@ -594,6 +594,7 @@ int main(void)
     return 77;
 #endif
     const int answer = start_applications();
+    puts(is_application_validated ? "under the validation layer" : "no validation layer is installed");
     return answer ? answer : cmocka_run_group_tests_name("vulkan_wrap", tests, use_fresh_cache, drop_cache);
 }
 
