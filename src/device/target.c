@@ -18,8 +18,9 @@ target tuff__device_target(const tuff_device *device)
                     .stores_narrow = !glsl || info->proved_narrow_storage,
                     .has_memory_hints = !glsl,
                     .has_fast_fma = !glsl,
-                    .has_subgroup_matrices =
-                        info->cooperative_matrix != 0 && (info->matrix_lanes != 0 || info->proved_subgroup_size != 0),
+                    .has_subgroup_matrices = info->cooperative_matrix != 0 && info->matrix_shape[0] > 0 &&
+                                             info->matrix_shape[1] > 0 && info->matrix_shape[2] > 0 &&
+                                             (info->matrix_lanes != 0 || info->proved_subgroup_size != 0),
                     .compiles_unrolled_fast = !(glsl && cpu),
                     .keeps_arrays_near = !(glsl && cpu),
                     .max_array_vectors = glsl ? MAX_GLSL_ARRAY_VECTORS : INT_MAX};
