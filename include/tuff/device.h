@@ -26,7 +26,7 @@ typedef enum tuff_matrix_units {
     TUFF_MATRIX_NV,     /* VK_NV_cooperative_matrix */
     TUFF_MATRIX_KHR,    /* VK_KHR_cooperative_matrix */
     TUFF_MATRIX_NVIDIA, /* OpenCL C with PTX: mma.sync, ldmatrix and cp.async, of compute capability 8.0 on */
-    TUFF_MATRIX_MFMA,   /* OpenCL C with the builtins of AMD's gfx90a and newer accelerators */
+    TUFF_MATRIX_MFMA,   /* OpenCL C with the builtins of AMD's accelerators from gfx908 on; bf16 from gfx90a */
     TUFF_MATRIX_WMMA,   /* the same of gfx11 */
     TUFF_MATRIX_INTEL   /* cl_intel_subgroup_matrix_multiply_accumulate */
 } tuff_matrix_units;
@@ -88,9 +88,9 @@ typedef struct tuff_device_info {
     bool units_estimated;      /* compute_units follows from the device's name: the driver does not tell */
     bool writes_directly;      /* the host writes into the device's own memory, all of which it reaches */
     uint64_t memory_available; /* to this process, of memory_size, when it was described; 0: the driver does not tell */
-    uint32_t matrix_shape[3]; /* rows, columns and terms of the blocks of matrix units; 0 where there are none */
-    uint32_t matrix_lanes;    /* of a subgroup that multiplies one; 0: proved_subgroup_size */
-    bool matrix_bf16;         /* blocks of bf16 of the same shape are multiplied, too */
+    uint32_t matrix_shape[3];  /* rows, columns and terms of the blocks of matrix units; 0 where there are none */
+    uint32_t matrix_lanes;     /* of a subgroup that multiplies one; 0: proved_subgroup_size */
+    bool matrix_bf16;          /* blocks of bf16 of the same shape are multiplied, too */
     uint32_t reserved[1];
 } tuff_device_info;
 

@@ -67,6 +67,8 @@ TUFF_API const char *tuff_vulkan_requirements(void);
    may be signalled later; 0 means a binary semaphore, whose signal must have been submitted before. semaphore is a
    VkSemaphore of the device and must live until the wait is over. A wait of the host for this work, such as
    tuff_array_read, gives up after 30 s without progress, with TUFF_E_TIMEOUT: time in which nobody signals counts.
+   tuff_plan_run waits as well, once more than 31 submissions are under way, and a plan may have more than that: the
+   signal must not depend on what the thread that runs plans does next, nor on another call for this device.
    TUFF_E_USAGE where device is NULL or semaphore is 0; TUFF_E_UNSUPPORTED where the device is not a Vulkan device, or
    where value is not 0 and the feature timelineSemaphore was not enabled: devices that tuff opens have it where there
    is one. */
@@ -118,7 +120,10 @@ TUFF_API tuff_status tuff_device_unwrap_opencl(tuff_device *device, tuff_opencl_
 
 /* Later work of tuff's on the device begins when the event is complete. Enqueues that and returns. event is a cl_event
    of the device's context, also a user event; the queue of its command must be flushed. It may be released at once.
-   Where the event ends in an error, so does the work behind it, as far as the driver tells. TUFF_E_USAGE where an
+   Where the event ends in an error, so does the work behind it, as far as the driver tells. A wait of the host for
+   work that has not begun gives up after 240 s, for work that runs after 30 s without progress, with TUFF_E_TIMEOUT;
+   tuff_plan_run waits as well where much is under way: what completes the event must not depend on what the thread
+   that runs plans does next, nor on another call for this device. TUFF_E_USAGE where an
    argument is NULL or the event is one of another context, TUFF_E_UNSUPPORTED where the device is not an OpenCL device.
    */
 TUFF_API tuff_status tuff_opencl_enqueue_wait(tuff_device *device, void *event);

@@ -58,6 +58,18 @@ tuff_status tuff__fail(tuff_status status, const char *format, ...)
     return answer;
 }
 
+void tuff__error_save(saved_error *out)
+{
+    out->status = last_status;
+    memcpy(out->message, message, sizeof message);
+}
+
+void tuff__error_restore(const saved_error *saved)
+{
+    last_status = saved->status;
+    memcpy(message, saved->message, sizeof message);
+}
+
 tuff_status tuff_last_status(void)
 {
     return last_status;

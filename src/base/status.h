@@ -20,6 +20,14 @@ tuff_status tuff__fail_list(tuff_status status, const char *format, va_list list
 /* Of a call that returned NULL: the thread's last status, or TUFF_E_OOM_HOST where none was set. */
 tuff_status tuff__failure_status(void);
 
+/* For calls that may fail on the way to success: a successful one leaves the thread's error as it was. */
+typedef struct saved_error {
+    tuff_status status;
+    char message[TUFF_ERROR_SIZE];
+} saved_error;
+void tuff__error_save(saved_error *out);
+void tuff__error_restore(const saved_error *saved);
+
 #define FAIL(...) tuff__fail(__VA_ARGS__)
 #define TRY(call)                             \
     do {                                      \

@@ -18,9 +18,9 @@ static void free_device(tuff_device *device)
 }
 
 /* Fills in what the choice opens, or, where handles is not NULL, what it makes of an application's own objects. */
-static tuff_status connect(tuff_device *device, device_choice tune_config, const void *handles)
+static tuff_status connect(tuff_device *device, device_choice choice, const void *handles)
 {
-    const driver *calls = tune_config.driver;
+    const driver *calls = choice.driver;
     if (handles) {
         if (!calls->wrap)
             return FAIL(TUFF_E_UNSUPPORTED,
@@ -30,10 +30,10 @@ static tuff_status connect(tuff_device *device, device_choice tune_config, const
         TRY(calls->wrap(handles, &device->info, &device->handle));
         snprintf(device->info.selector, sizeof device->info.selector, "%s:wrapped", calls->name);
     } else {
-        TRY(tuff__device_describe(tune_config, &device->info));
+        TRY(tuff__device_describe(choice, &device->info));
         if (!calls)
             return TUFF_OK;
-        TRY(calls->open(tune_config.index, &device->handle));
+        TRY(calls->open(choice.index, &device->handle));
     }
     device->driver = calls;
     TRY(tuff__device_prove(device));
@@ -41,8 +41,7 @@ static tuff_status connect(tuff_device *device, device_choice tune_config, const
     return TUFF_OK;
 }
 
-static tuff_status make_device(device_choice tune_config, const void *handles, uint64_t compile_limit,
-                               tuff_device **out)
+static tuff_status make_device(device_choice choice, const void *handles, uint64_t compile_limit, tuff_device **out)
 {
     tuff_device *device = tuff__calloc(1, sizeof *device);
     if (!device)
@@ -52,7 +51,7 @@ static tuff_status make_device(device_choice tune_config, const void *handles, u
         return FAIL(TUFF_E_OOM_HOST, "a device: no memory for a lock");
     }
     device->compile_limit = compile_limit;
-    tuff_status status = connect(device, tune_config, handles);
+    tuff_status status = connect(device, choice, handles);
     if (status != TUFF_OK) {
         free_device(device);
         return status;
@@ -120,8 +119,8 @@ tuff_status tuff_device_counters_get(const tuff_device *device, tuff_device_coun
 tuff_device *tuff__device_wrap(const driver *calls, const void *handles)
 {
     tuff_device *device = NULL;
-    const device_choice tune_config = {.driver = calls};
-    return make_device(tune_config, handles, 0, &device) == TUFF_OK ? device : NULL;
+    const device_choice choice = {.driver = calls};
+    return make_device(choice, handles, 0, &device) == TUFF_OK ? device : NULL;
 }
 
 tuff_status tuff_device_wait(tuff_device *device)

@@ -171,7 +171,8 @@ typedef struct driver {
     int (*refused_dispatch)(const driver_recording *recording);
     /* May be NULL. Asked after a failure for want of memory: whether the device takes no more work at all. */
     bool (*is_lost)(driver_device *device);
-    /* Bounded: TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress), never an endless wait. */
+    /* Bounded: TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress; OpenCL: 8 times that for what has
+       not begun, for drivers compile late), never an endless wait. */
     tuff_status (*wait)(driver_device *device);
     /* May be NULL. The limit from now on; 0: as at first. */
     void (*set_timeout)(driver_device *device, uint64_t nanoseconds);

@@ -123,19 +123,20 @@ static void describe_reference(tuff_device_info *info)
         .max_bindings = MAX_BINDINGS,
         .narrow_storage = true,
         .int64 = true,
+        .watchdog = TUFF_WATCHDOG_NONE,
     };
     snprintf(info->driver, sizeof info->driver, "tuff %s", tuff_version());
 }
 
-tuff_status tuff__device_describe(device_choice tune_config, tuff_device_info *info)
+tuff_status tuff__device_describe(device_choice choice, tuff_device_info *info)
 {
-    if (!tune_config.driver) {
+    if (!choice.driver) {
         describe_reference(info);
         return TUFF_OK;
     }
     memset(info, 0, sizeof *info);
-    TRY(tune_config.driver->describe(tune_config.index, info));
-    snprintf(info->selector, sizeof info->selector, "%s:%d", tune_config.driver->name, tune_config.index);
+    TRY(choice.driver->describe(choice.index, info));
+    snprintf(info->selector, sizeof info->selector, "%s:%d", choice.driver->name, choice.index);
     return TUFF_OK;
 }
 
@@ -218,10 +219,10 @@ typedef struct selection {
     bool matrices;    /* those with matrix units come first in their class */
 } selection;
 
-static bool allows(const selection *wanted, device_choice tune_config, const tuff_device_info *info)
+static bool allows(const selection *wanted, device_choice choice, const tuff_device_info *info)
 {
     if (wanted->index >= 0)
-        return tune_config.index == wanted->index;
+        return choice.index == wanted->index;
     return !wanted->part || contains(info->name, wanted->part) || contains(info->driver, wanted->part);
 }
 

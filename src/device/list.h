@@ -22,6 +22,6 @@ const driver *tuff__device_driver(const char *api);
 const driver *tuff__device_built_driver(const char *api);
 
 /* What a driver or the reference device says of itself, the selector filled in. */
-tuff_status tuff__device_describe(device_choice tune_config, tuff_device_info *info);
+tuff_status tuff__device_describe(device_choice choice, tuff_device_info *info);
 
 #endif

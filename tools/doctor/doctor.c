@@ -97,9 +97,11 @@ static void examine_op(examination *self, op_code op, tuff_dtype dtype, int *tri
         return;
     ++*tried;
     *cases += result.case_count;
-    if (result.failure_count > 0)
-        fail(self, "%s %s: %" PRId64 " of %" PRId64 " elements: %s", tuff__op_info(op)->name, tuff_dtype_name(dtype),
-             result.failure_count, result.element_count, result.failure);
+    if (result.failure_count == 0)
+        return;
+    fail(self, "%s %s: %" PRId64 " of %" PRId64 " elements: %s", tuff__op_info(op)->name, tuff_dtype_name(dtype),
+         result.failure_count, result.element_count, result.failure);
+    (void)is_lost(self); /* or each op to come would fail in its turn */
 }
 
 /* f32 first, over all ops, since most of a model is that. */
@@ -162,6 +164,10 @@ static void print_rate(const char *subject, double rate, double predicted)
 {
     if (rate <= 0)
         return;
+    if (predicted <= 0) {
+        printf("  %-34s %9.1f GFLOP/s\n", subject, rate * 1e-9);
+        return;
+    }
     printf("  %-34s %9.1f GFLOP/s, %.2f of the %.1f predicted%s\n", subject, rate * 1e-9, rate / predicted,
            predicted * 1e-9, rate < 0.5 * predicted ? ": SLOW" : "");
 }

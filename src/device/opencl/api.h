@@ -136,10 +136,11 @@ struct driver_device {
     cl_ulong group_limit;          /* groups that one launch may have */
     bool is_pocl;
     bool builds_in_turn; /* with all other devices of which that is true */
-    bool shares_memory;  /* with the host: buffers are where the host says */
-    bool wants_thread;   /* computes on one core more while a thread waits in the driver */
-    lent_thread *lent;   /* NULL until there is work for it */
-    bool used_library;   /* for products */
+    bool is_cpu;
+    bool shares_memory; /* with the host: buffers are where the host says */
+    bool wants_thread;  /* computes on one core more while a thread waits in the driver */
+    lent_thread *lent;  /* NULL until there is work for it */
+    bool used_library;  /* for products */
     char identity[1024];
     char build_options[64];
     cl_kernel_work_group_info spill_query; /* what of a kernel tells its spills; 0: nothing does */
@@ -153,7 +154,8 @@ struct driver_device {
     uint64_t timeout;          /* of waits, as tuff__cl_timeout; 0: that */
     cl_ulong plain_allocation; /* bytes of the largest buffer without special flags */
     bool has_larger_buffers;   /* with them: Intel's GPUs */
-    bool hung;                 /* a wait ended without progress, and nothing was seen to end since */
+    _Atomic bool hung;         /* a wait ended without progress, and nothing was seen to end since; also read where
+                                  programs are made, beside other calls */
     pace pace;
 };
 
@@ -177,7 +179,8 @@ struct driver_program {
 /* The most groups that a launch of the devices opened from now on has; 0: the device's own limit. Tests set it to force
    splits. */
 extern cl_ulong tuff__cl_group_limit;
-/* How long waits go on while a command runs without any sign of progress: 30 s. Tests shorten it. */
+/* How long waits go on while a command runs without any sign of progress: 30 s; before it runs, 8 times that. Tests
+   shorten it. */
 extern uint64_t tuff__cl_timeout;
 
 /* open.c */
@@ -287,10 +290,10 @@ void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t s
 tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state);
 /* Waits, within bounds, for one event that need not be in the ring. */
 tuff_status tuff__cl_wait_event(driver_device *device, cl_event event);
-/* The last event of the ring is the end of steps of a recording; the shares are looked at until it is complete, or
-   tuff__cl_unmark is called. */
+/* The last event of the ring is the end of steps of a recording, the mark's owner; shares and scales are looked at
+   until it is complete, or tuff__cl_unmark is called. */
 void tuff__cl_mark(driver_device *device, pace_mark mark, bool is_idle);
-void tuff__cl_unmark(driver_device *device, const pace_share *first, int count);
+void tuff__cl_unmark(driver_device *device, const driver_recording *record);
 /* As the driver's is_lost. */
 bool tuff__cl_is_lost(driver_device *device);
 /* Removes what is complete, without waiting; whether everything is. */

@@ -194,7 +194,7 @@ static void release_events(driver_recording *record)
    release. */
 void tuff__cl_recording_destroy(driver_device *device, driver_recording *record)
 {
-    tuff__cl_unmark(device, record->shares, record->count);
+    tuff__cl_unmark(device, record);
     if (!device->hung)
         release_events(record);
     for (int i = 0; i < record->count; i++) {
@@ -292,7 +292,7 @@ static tuff_status submit_parts(driver_device *device, driver_recording *record,
         if (status != TUFF_OK)
             return note_refusal(record, &part, status);
         const pace_share own = {whole.scale, whole.seconds * (double)count / (double)groups};
-        TRY(end_stretch(device, event, (pace_mark){.own = own}, is_idle));
+        TRY(end_stretch(device, event, (pace_mark){.owner = record, .own = own}, is_idle));
     }
     return TUFF_OK;
 }
@@ -314,7 +314,7 @@ static tuff_status submit_step(driver_device *device, driver_recording *record, 
     run->seconds += device->pace.is_on ? predict(device, record, index) : 0;
     if (!sign)
         return TUFF_OK;
-    const pace_mark mark = {.shares = record->shares + run->first, .count = index + 1 - run->first};
+    const pace_mark mark = {.owner = record, .shares = record->shares + run->first, .count = index + 1 - run->first};
     const bool is_idle = run->is_idle;
     *run = (stretch){.first = index + 1};
     return end_stretch(device, event, mark, is_idle);

@@ -95,11 +95,11 @@ static bool is_part_of_processor(cl_device_id id, const char *extensions)
     return strcmp(board, "AMD Radeon Graphics") == 0 || strcmp(board, "AMD Radeon(TM) Graphics") == 0;
 }
 
-/* Of AMD's chips those of RDNA 3 and 4 have WMMA, the CDNA ones MFMA. Others must not claim any: what no compiler knows
-   is told to users as matrix units that stay unused. */
+/* Of AMD's chips those of RDNA 3 have WMMA, the CDNA ones MFMA; RDNA 4 has its own builtins, which no kernel calls.
+   Others must not claim any: what no compiler knows is told to users as matrix units that stay unused. */
 static uint32_t find_amd_form(const tuff_device_info *info)
 {
-    static const char *const wmma[] = {"gfx11", "gfx12"}, *const mfma[] = {"gfx908", "gfx90a", "gfx94", "gfx95"};
+    static const char *const wmma[] = {"gfx11"}, *const mfma[] = {"gfx908", "gfx90a", "gfx94", "gfx95"};
     for (size_t i = 0; i < sizeof wmma / sizeof wmma[0]; i++)
         if (strncmp(info->name, wmma[i], strlen(wmma[i])) == 0 && info->subgroup_size == 32)
             return TUFF_MATRIX_WMMA;
@@ -133,7 +133,7 @@ static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_
         return;
     info->cooperative_matrix = form;
     info->matrix_state = TUFF_MATRICES_OFFERED;
-    info->matrix_bf16 = true;
+    info->matrix_bf16 = strncmp(info->name, "gfx908", 6) != 0; /* its builtins for bf16 are others */
     memcpy(info->matrix_shape, shapes[form], sizeof info->matrix_shape);
     info->matrix_lanes = form == TUFF_MATRIX_MFMA ? 64 : 32;
     if (form == TUFF_MATRIX_INTEL)
@@ -245,6 +245,7 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device)
     char *extensions = tuff__cl_read_extensions(device->id);
     if (!extensions)
         return tuff_last_status();
+    device->is_cpu = type & CL_DEVICE_TYPE_CPU;
     list_subgroup_sizes(device->id, extensions, device->subgroup_sizes);
     device->spill_query = find_spill_query(type, extensions);
     write_build_options(device, type, choose_language(device->id, type, vendor, extensions));

@@ -38,6 +38,13 @@ static void pause_for(cl_event event, uint64_t waited, uint64_t seen, bool *told
         tuff__sleep(waited < 5 * MILLISECOND ? 50 * MICROSECOND : 500 * MICROSECOND);
 }
 
+/* Stored where it changes alone: threads that make programs read it meanwhile. */
+static void set_hung(driver_device *device, bool hangs)
+{
+    if (device->hung != hangs)
+        device->hung = hangs;
+}
+
 tuff_status tuff__cl_wait_event(driver_device *device, cl_event event)
 {
     const uint64_t limit = device->timeout > 0 ? device->timeout : tuff__cl_timeout;
@@ -50,7 +57,7 @@ tuff_status tuff__cl_wait_event(driver_device *device, cl_event event)
         const uint64_t seen = tuff__event_count();
         TRY(tuff__cl_poll_event(event, &done, &state));
         if (done) {
-            device->hung = false;
+            set_hung(device, false);
             return TUFF_OK;
         }
         const uint64_t now = tuff__nanoseconds();
@@ -59,23 +66,29 @@ tuff_status tuff__cl_wait_event(driver_device *device, cl_event event)
             progress = now;
         }
         const uint64_t timeout = state == CL_RUNNING ? limit : UNSTARTED * limit;
-        device->hung = now - progress > timeout;
-        if (device->hung)
+        const bool hangs = now - progress > timeout;
+        set_hung(device, hangs);
+        if (hangs)
             return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
                         (double)timeout / SECOND);
         pause_for(event, now - begin, seen, &told);
     }
 }
 
-static void drop_first(driver_device *device, bool waited)
+static void release_first(driver_device *device)
 {
     pending *first = &device->pending[device->pending_first];
-    tuff__pace_ended(&device->pace, &first->mark, waited);
     tuff__cl.ReleaseEvent(first->event);
     tuff__cl_give_back_block(device, first->block, first->size);
     device->staged_size -= first->size;
     device->pending_first = (device->pending_first + 1) % PENDING_COUNT;
     device->pending_count--;
+}
+
+static void drop_first(driver_device *device, bool waited)
+{
+    tuff__pace_ended(&device->pace, &device->pending[device->pending_first].mark, waited);
+    release_first(device);
 }
 
 /* The oldest event leaves the ring when it is complete, in an error too; not where that is unknown, since the device
@@ -101,7 +114,7 @@ static void reap(driver_device *device)
         if (tuff__cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL) != CL_SUCCESS ||
             state != CL_COMPLETE)
             return;
-        device->hung = false;
+        set_hung(device, false);
         drop_first(device, false);
     }
 }
@@ -136,21 +149,22 @@ void tuff__cl_mark(driver_device *device, pace_mark mark, bool is_idle)
     last->mark = mark;
 }
 
-void tuff__cl_unmark(driver_device *device, const pace_share *first, int count)
+void tuff__cl_unmark(driver_device *device, const driver_recording *record)
 {
-    for (int i = 0; i < PENDING_COUNT && first; i++) {
-        pace_mark *mark = &device->pending[i].mark;
-        if (mark->shares >= first && mark->shares < first + count)
-            *mark = (pace_mark){0};
-    }
+    for (int i = 0; i < PENDING_COUNT; i++)
+        if (device->pending[i].mark.owner == record)
+            device->pending[i].mark = (pace_mark){0};
 }
 
-/* Whether a marker on the queue fails. One that is not through in time stands behind other work, which is no failure.
+/* Whether a marker on the queue fails; a processor that computes is not lost. One that is not through in time stands
+   behind other work, which is no failure.
    NVIDIA's driver answers CL_OUT_OF_RESOURCES to everything once a kernel left its buffers or ran for too long. */
 bool tuff__cl_is_lost(driver_device *device)
 {
     cl_event event = NULL;
     cl_int state = CL_QUEUED;
+    if (device->is_cpu)
+        return false;
     cl_int error = tuff__cl.EnqueueMarkerWithWaitList(device->queue, 0, NULL, &event);
     if (error == CL_SUCCESS)
         error = tuff__cl.Flush(device->queue);
@@ -187,12 +201,12 @@ tuff_status tuff__cl_wait(driver_device *device)
     return status;
 }
 
-/* A block that the device may still read is never freed. */
+/* A block that the device may still read is never freed. What was not seen to end teaches nothing about its time. */
 void tuff__cl_forget(driver_device *device)
 {
     reap(device);
     while (device->pending_count > 0) {
         device->pending[device->pending_first].block = NULL;
-        drop_first(device, false);
+        release_first(device);
     }
 }

@@ -32,6 +32,7 @@ static tuff_status fill(driver_device *device, const tuff_opencl_handles *handle
     device->context = handles->context;
     CL_TRY(RetainCommandQueue, (handles->queue));
     device->queue = handles->queue;
+    device->pace.is_shared = true;
     return TUFF_OK;
 }
 
@@ -82,6 +83,7 @@ tuff_status tuff__cl_buffer_import(driver_device *device, const void *handle, ui
         return tuff__cl_fail(error, "clRetainMemObject");
     }
     buffer->memory = memory;
+    buffer->is_large = device->has_larger_buffers && *size > device->plain_allocation;
     *out = buffer;
     return TUFF_OK;
 }
@@ -90,6 +92,7 @@ void tuff__cl_unwrap(driver_device *device, void *handles)
 {
     *(tuff_opencl_handles *)handles =
         (tuff_opencl_handles){.context = device->context, .device_id = device->id, .queue = device->queue};
+    device->pace.is_shared = true;
 }
 
 void tuff__cl_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle)

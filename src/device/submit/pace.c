@@ -7,6 +7,8 @@
 #define LEAST_SECONDS 0.02
 /* A program that has not run, on a device that is known: kernels differ by that much in how well the model fits. */
 #define NEW_PROGRAM 4.0
+/* Of a share: less is mostly what launching costs, and says nothing about other programs. */
+#define LEAST_SHARE 1e-4
 /* What a figure falls by, at most, for one submission. */
 #define FALL 0.7
 
@@ -32,9 +34,10 @@ uint64_t tuff__pace_parts(const pace *self, const pace_share *share, uint64_t gr
     if (!self->is_on)
         return 1;
     const double parts = tuff__pace_predict(self, share) / PACE_SECONDS;
+    const uint64_t most = groups < MAX_PACE_PARTS ? groups : MAX_PACE_PARTS;
     if (!(parts > 1))
         return 1;
-    return parts >= (double)groups ? groups : (uint64_t)parts + 1 > groups ? groups : (uint64_t)parts + 1;
+    return parts + 1 >= (double)most ? most : (uint64_t)parts + 1;
 }
 
 static const pace_share *shares_of(const pace_mark *mark, int *count)
@@ -46,7 +49,7 @@ static const pace_share *shares_of(const pace_mark *mark, int *count)
 static bool is_repeated(const pace_share *shares, int index)
 {
     for (int i = 0; i < index; i++)
-        if (shares[i].scale == shares[index].scale)
+        if (shares[i].seconds > 0 && shares[i].scale == shares[index].scale)
             return true;
     return false;
 }
@@ -68,7 +71,8 @@ void tuff__pace_submitted(const pace *self, pace_mark *mark, bool is_idle)
 }
 
 /* Each share of a submission that took `ratio` times as long as predicted. The device's own figure follows what is
-   slowest, so that programs to come are not taken for better than those that were seen. */
+   slowest, so that programs to come are not taken for better than those that were seen; what is very short does not
+   raise it, or one pause of the whole machine would split all that comes into its single groups. */
 static void correct(pace *self, const pace_mark *mark, double ratio)
 {
     int count;
@@ -81,11 +85,15 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
         const double scale = scale_of(self, &shares[i]) * ratio;
         if (shares[i].scale)
             *shares[i].scale = scale;
-        slowest = scale > slowest ? scale : slowest;
+        if (shares[i].seconds >= LEAST_SHARE)
+            slowest = scale > slowest ? scale : slowest;
     }
+    self->version++;
+    if (slowest == 0 && ratio > 1)
+        return;
+    slowest = slowest < MAX_PACE_SCALE ? slowest : MAX_PACE_SCALE;
     const double least = NEW_PROGRAM > slowest ? NEW_PROGRAM : slowest, fallen = self->scale * FALL;
     self->scale = least > fallen ? least : fallen;
-    self->version++;
 }
 
 /* is_exact: it took so long; else at most so long, of which nothing follows but that the prediction was too high. */
@@ -107,7 +115,7 @@ void tuff__pace_ended(pace *self, const pace_mark *mark, bool waited)
     if (!self->is_on)
         return;
     const uint64_t now = tuff__pace_clock();
-    const bool is_exact = waited && (mark->was_idle || self->fresh);
+    const bool is_exact = waited && !self->is_shared && (mark->was_idle || self->fresh);
     const bool is_behind = is_exact && !mark->was_idle && self->seen > mark->submitted;
     const uint64_t begin = is_behind ? self->seen : mark->submitted;
     if (mark->submitted > 0)

@@ -13,9 +13,13 @@
 #define PACE_SECONDS 0.5
 /* How many times as slow as the model a device may be that nothing is known of. */
 #define PACE_CAUTION 100.0
+/* How many times as slow one is ever taken for, and into how many parts a dispatch is split. */
+#define MAX_PACE_SCALE (10 * PACE_CAUTION)
+#define MAX_PACE_PARTS 1024
 
 typedef struct pace {
     bool is_on;
+    bool is_shared;   /* others submit to the queue too: what is measured may be their work as well */
     double scale;     /* of programs that have not run */
     uint64_t version; /* raised whenever a prediction changed */
     uint64_t seen;    /* when the last submission was seen to end; fresh: that was at its end, and not later */
@@ -33,6 +37,7 @@ typedef struct pace_share {
 
 /* A submission under way. */
 typedef struct pace_mark {
+    const void *owner;        /* the recording whose end ends what is known of it */
     const pace_share *shares; /* not owned; NULL: only `own` */
     int count;
     pace_share own;
@@ -46,7 +51,7 @@ extern uint64_t (*tuff__pace_clock)(void);
 void tuff__pace_begin(pace *self, bool is_on);
 /* Predicted seconds of a share. */
 double tuff__pace_predict(const pace *self, const pace_share *share);
-/* Into how many parts a dispatch of so many groups is to be split. */
+/* Into how many parts a dispatch of so many groups is to be split: MAX_PACE_PARTS at most. */
 uint64_t tuff__pace_parts(const pace *self, const pace_share *share, uint64_t groups);
 /* Notes a submission; is_idle: nothing else was under way. */
 void tuff__pace_submitted(const pace *self, pace_mark *mark, bool is_idle);

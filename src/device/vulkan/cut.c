@@ -94,6 +94,24 @@ static bool is_too_long(const driver_device *device, const vulkan_cut *cut)
     return false;
 }
 
+/* Submissions where no time is minded. */
+static int least_segments(const driver_device *device, uint32_t command_count)
+{
+    return ((int)command_count + device->segment_size - 1) / device->segment_size;
+}
+
+bool tuff__vulkan_may_cut_again(const driver_device *device, const vulkan_cut *cut, uint32_t command_count)
+{
+    double modelled = 0, predicted = 0;
+    for (int i = 0; i < cut->part_count; i++) {
+        modelled += cut->shares[i].seconds;
+        predicted += tuff__pace_predict(&device->pace, &cut->shares[i]);
+    }
+    return device->pace.is_on &&
+           ((uint32_t)cut->part_count > command_count || cut->segment_count > least_segments(device, command_count) ||
+            modelled * 5 * PACE_CAUTION >= PACE_SECONDS || predicted * 5 >= PACE_SECONDS);
+}
+
 tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording *recording, vulkan_cut *fresh,
                                    bool *is_better)
 {
@@ -107,7 +125,7 @@ tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording
                  (is_too_long(device, &recording->cut) && fresh->part_count >= recording->cut.part_count &&
                   fresh->segment_count > recording->cut.segment_count);
     /* Once every command fits, the fewest submissions are what is wanted. */
-    const int least = ((int)recording->command_count + device->segment_size - 1) / device->segment_size;
+    const int least = least_segments(device, recording->command_count);
     *is_better |= fresh->segment_count == least && recording->cut.segment_count > least;
     return TUFF_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "device/vulkan/state.h"
 
 /* A VkBool32 of vulkan_physical, and one that an application sets for it. */
@@ -103,6 +104,28 @@ void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain)
                                    length ? ", " : "", sources[i].name);
         if (added > 0 && length + (size_t)added < sizeof physical->disabled)
             length += (size_t)added;
+    }
+}
+
+static bool is_first_source(int index)
+{
+    for (int i = 0; i < index; i++)
+        if (sources[i].kept == sources[index].kept)
+            return false;
+    return true;
+}
+
+void tuff__vulkan_add_usable(const vulkan_physical *physical, text *out)
+{
+    const uint32_t *shape = physical->matrix_shape;
+    tuff__text_add(out, "\nas %u.%u, float controls %d, matrices %u of %u %u %u, with",
+                   VK_API_VERSION_MAJOR(physical->version), VK_API_VERSION_MINOR(physical->version),
+                   physical->float_controls.sType != 0, physical->cooperative_matrix, shape[0], shape[1], shape[2]);
+    for (int i = 0; i < SOURCE_COUNT; i++) {
+        VkBool32 kept;
+        memcpy(&kept, (const char *)physical + sources[i].kept, sizeof kept);
+        if (kept && is_first_source(i))
+            tuff__text_add(out, " %s", sources[i].name);
     }
 }
 

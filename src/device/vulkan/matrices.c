@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "device/vulkan/state.h"
 
 enum { UNIT = 8, MAX_SIDE = 32 };
@@ -67,16 +68,35 @@ static void find_khr(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t sha
     tuff__free(all);
 }
 
-/* Whether this build's compiler of GLSL knows KHR's form, which is younger than some distributions' (Debian 12). */
-static bool compiles_khr(void)
+static tuff_status compile_khr(void)
 {
     const program_request request = {.name = "khr",
                                      .text = "#version 450\n#extension GL_KHR_cooperative_matrix : require\n"
                                              "layout(local_size_x = 1) in;\nvoid main() {}\n"};
     blob spirv = {0};
-    const bool compiled = tuff__vulkan_compile(&request, &spirv) == TUFF_OK;
+    const tuff_status status = tuff__vulkan_compile(&request, &spirv);
     tuff__free(spirv.data);
-    return compiled;
+    return status;
+}
+
+/* Whether this build's compiler of GLSL knows KHR's form, which is younger than some distributions' (Debian 12). It is
+   asked once; where memory was short, again. */
+static bool compiles_khr(void)
+{
+    static mutex asking = MUTEX_INITIALIZER;
+    static bool is_known, compiles;
+    saved_error before;
+    tuff__lock(&asking);
+    if (!is_known) {
+        tuff__error_save(&before);
+        const tuff_status status = compile_khr();
+        tuff__error_restore(&before);
+        compiles = status == TUFF_OK;
+        is_known = status != TUFF_E_OOM_HOST;
+    }
+    const bool answer = compiles;
+    tuff__unlock(&asking);
+    return answer;
 }
 
 /* KHR's where the compiler knows it or there is no other; the self-test finds out whether it does. */

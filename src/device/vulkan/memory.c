@@ -51,9 +51,10 @@ static int choose_type(const driver_device *device, uint32_t allowed, vulkan_pla
    gets slow, without a word. */
 static bool is_over_budget(const driver_device *device, int type, uint64_t size)
 {
-    const VkMemoryPropertyFlags flags = device->physical.memory.memoryTypes[type].propertyFlags;
-    const uint64_t available =
-        flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT ? tuff__vulkan_available(&device->physical) : 0;
+    const VkMemoryType *of = &device->physical.memory.memoryTypes[type];
+    const uint64_t available = of->propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+                                   ? tuff__vulkan_available(&device->physical, (int)of->heapIndex)
+                                   : 0;
     return available > 0 && size > available;
 }
 

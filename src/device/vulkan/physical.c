@@ -213,7 +213,7 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         physical->cooperative_matrix = tuff__vulkan_find_matrices(physical->vk, physical->handle, khr_matrices,
                                                                   nv_matrices, physical->matrix_shape);
     if (physical->cooperative_matrix) {
-        const bool khr = physical->cooperative_matrix == 2;
+        const bool khr = physical->cooperative_matrix == TUFF_MATRIX_KHR;
         CHAIN(*head, physical->matrices,
               khr ? (VkStructureType)COOPERATIVE_FEATURES_KHR
                   : VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV);
@@ -266,7 +266,8 @@ tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, 
         if (application)
             tuff__vulkan_keep_enabled(physical, application->features);
         vk->vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
-        physical->has_budget = can_use(&list, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+        /* Of the physical device alone: no application has to enable it. */
+        physical->has_budget = has(list.items, list.count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         /* Layers over other APIs, such as MoltenVK, demand that their restrictions are accepted. */
         if (has(list.items, list.count, "VK_KHR_portability_subset"))
             physical->extensions[physical->extension_count++] = "VK_KHR_portability_subset";
@@ -314,13 +315,12 @@ static int main_heap(const VkPhysicalDeviceMemoryProperties *memory)
     return best;
 }
 
-uint64_t tuff__vulkan_available(const vulkan_physical *physical)
+uint64_t tuff__vulkan_available(const vulkan_physical *physical, int heap)
 {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
     VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
                                                 .pNext = &budget};
-    const int heap = main_heap(&physical->memory);
     if (!physical->has_budget || heap < 0)
         return 0;
     physical->vk->vkGetPhysicalDeviceMemoryProperties2(physical->handle, &memory);
@@ -373,7 +373,7 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
             amd->shaderEngineCount * amd->shaderArraysPerEngineCount * amd->computeUnitsPerShaderArray;
     if (!info->compute_units)
         tuff__vulkan_estimate_units(info);
-    info->memory_available = tuff__vulkan_available(physical);
+    info->memory_available = tuff__vulkan_available(physical, main_heap(&physical->memory));
     info->writes_directly = tuff__vulkan_is_reached(physical);
 }
 
@@ -448,8 +448,7 @@ char *tuff__vulkan_identity(const vulkan_physical *physical)
     add_uuid(&lines, "pipeline cache", properties->pipelineCacheUUID);
     add_uuid(&lines, "driver", physical->id.driverUUID);
     tuff__text_add(&lines, "\nSPIR-V " SPIRV_REVISION);
-    if (physical->disabled[0])
-        tuff__text_add(&lines, "\nwithout %s", physical->disabled);
+    tuff__vulkan_add_usable(physical, &lines);
     char *copy = lines.failed ? NULL : tuff__strdup(tuff__text_get(&lines));
     tuff__text_free(&lines);
     return copy;

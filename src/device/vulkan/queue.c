@@ -106,9 +106,9 @@ static tuff_status next_fence(driver_device *device, VkFence *out)
     VkFence *fence = &device->fences[(device->submitted + 1) % MAX_IN_FLIGHT];
     VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     if (*fence)
-        TRY(VULKAN(device->vk, vkResetFences, device->handle, 1, fence));
+        TRY(tuff__vulkan_note(device, device->vk->vkResetFences(device->handle, 1, fence), "vkResetFences"));
     else
-        TRY(VULKAN(device->vk, vkCreateFence, device->handle, &info, NULL, fence));
+        TRY(tuff__vulkan_note(device, device->vk->vkCreateFence(device->handle, &info, NULL, fence), "vkCreateFence"));
     *out = *fence;
     return TUFF_OK;
 }

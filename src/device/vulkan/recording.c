@@ -265,14 +265,11 @@ static tuff_status record_cut(driver_device *device, driver_recording *recording
     return status;
 }
 
-/* Commands are kept where the recording is long enough that it may be cut otherwise one day. */
+/* Commands are kept where the recording may be cut otherwise one day. */
 static tuff_status keep_commands(const driver_device *device, driver_recording *recording, const command *commands)
 {
-    double seconds = 0;
-    for (uint32_t i = 0; i < recording->command_count; i++)
-        seconds += commands[i].seconds;
     recording->version = device->pace.version;
-    if (!device->pace.is_on || seconds * 5 * PACE_CAUTION < PACE_SECONDS)
+    if (!tuff__vulkan_may_cut_again(device, &recording->cut, recording->command_count))
         return TUFF_OK;
     recording->commands = tuff__memdup(commands, recording->command_count * sizeof *commands);
     return recording->commands ? TUFF_OK : TUFF_E_OOM_HOST;
@@ -284,8 +281,8 @@ static tuff_status record_all(driver_device *device, driver_recording *recording
     if (timed && recording->command_count)
         TRY(create_queries(device, recording));
     TRY(create_sets(device, recording, commands));
-    TRY(keep_commands(device, recording, commands));
     TRY(tuff__vulkan_cut(device, commands, recording->command_count, &recording->cut));
+    TRY(keep_commands(device, recording, commands));
     return record_cut(device, recording, commands, &recording->cut);
 }
 
@@ -325,11 +322,14 @@ void tuff__vulkan_drop_recording(driver_device *device, driver_recording *record
     tuff__free(recording);
 }
 
-/* Cuts it otherwise where what was measured says so, once its earlier submissions are done. */
+/* Cuts it otherwise where what was measured says so, once its earlier submissions are done. Where that fails, as for
+   want of memory, the cut that it has still does. */
 static tuff_status update_cut(driver_device *device, driver_recording *recording)
 {
     vulkan_cut fresh;
     bool is_better = false;
+    saved_error before;
+    tuff__error_save(&before);
     tuff_status status = tuff__vulkan_cut_again(device, recording, &fresh, &is_better);
     if (status == TUFF_OK && is_better)
         status = tuff__vulkan_wait_until(device, recording->last_use);
@@ -343,7 +343,10 @@ static tuff_status update_cut(driver_device *device, driver_recording *recording
     }
     free_commands(device, old);
     tuff__vulkan_cut_free(old);
-    return status;
+    if (status == TUFF_E_DEVICE_LOST || status == TUFF_E_TIMEOUT)
+        return status;
+    tuff__error_restore(&before);
+    return TUFF_OK;
 }
 
 static tuff_status submit_segment(driver_device *device, driver_recording *recording, const vulkan_segment *segment)

@@ -169,6 +169,8 @@ struct driver_recording {
 /* Cuts commands into parts and segments, whose command buffers are still missing. */
 tuff_status tuff__vulkan_cut(const driver_device *device, const command *commands, uint32_t count, vulkan_cut *out);
 void tuff__vulkan_cut_free(vulkan_cut *self);
+/* Whether another cut than this one, of so many commands, may ever be better. */
+bool tuff__vulkan_may_cut_again(const driver_device *device, const vulkan_cut *cut, uint32_t command_count);
 /* Whether another cut would be better by what is known now. *fresh, freed by the caller: that one. */
 tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording *recording, vulkan_cut *fresh,
                                    bool *is_better);
@@ -182,8 +184,8 @@ bool tuff__vulkan_is_usable(VkPhysicalDevice handle);
 void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *info);
 /* Bytes of the largest buffer. */
 uint64_t tuff__vulkan_max_allocation(const vulkan_physical *physical);
-/* Bytes of the device's own memory that this process may still have; 0: the driver does not tell. */
-uint64_t tuff__vulkan_available(const vulkan_physical *physical);
+/* Bytes of a heap (-1: of none) that this process may still have; 0: the driver does not tell. */
+uint64_t tuff__vulkan_available(const vulkan_physical *physical, int heap);
 /* Whether the host reaches all of the device's own memory. */
 bool tuff__vulkan_is_reached(const vulkan_physical *physical);
 /* The device's exact name for cache keys; NULL where memory ran out. */
@@ -192,6 +194,10 @@ char *tuff__vulkan_identity(const vulkan_physical *physical);
 /* enabled.c */
 /* Clears the features that are not on in the chain of structures, as vkCreateDevice got it, and notes their names. */
 void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain);
+/* Adds to a device's identity what of it is used here: the same device opened, or wrapped with less, answers other
+   things to the self-test and gets other programs. */
+struct text;
+void tuff__vulkan_add_usable(const vulkan_physical *physical, struct text *out);
 bool tuff__vulkan_has_enabled(const tuff_vulkan_handles *application, const char *extension);
 
 /* open.c */

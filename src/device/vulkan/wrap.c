@@ -170,22 +170,24 @@ tuff_status tuff__vulkan_enqueue_wait(driver_device *device, const driver_signal
     return tuff__vulkan_submit_between(device, device->entry, &semaphore, NULL, &ticket);
 }
 
-/* A timeline never goes back: the value must be above the semaphore's, and above what is under way to it from here. */
+/* A timeline never goes back: the value must be above the semaphore's, and above what is under way to it from here.
+   That is looked at first: what ends between the two is in the semaphore then. */
 static tuff_status check_value(driver_device *device, const vulkan_semaphore *semaphore)
 {
     const PFN_vkGetSemaphoreCounterValue counter_value =
         device->physical.version >= VK_API_VERSION_1_2 ? device->vk->counter_value : device->vk->counter_value_khr;
-    uint64_t reached = 0;
+    uint64_t reached = 0, coming = 0;
     if (!counter_value)
         return FAIL(TUFF_E_UNSUPPORTED, "vulkan: there is no vkGetSemaphoreCounterValue");
-    TRY(tuff__vulkan_note(device, counter_value(device->handle, semaphore->handle, &reached),
-                          "vkGetSemaphoreCounterValue"));
     (void)tuff__vulkan_is_done(device, device->submitted);
     for (uint64_t ticket = device->finished + 1; ticket <= device->submitted; ticket++) {
         const vulkan_semaphore *under_way = &device->signals[ticket % MAX_IN_FLIGHT];
-        if (under_way->handle == semaphore->handle && under_way->value > reached)
-            reached = under_way->value;
+        if (under_way->handle == semaphore->handle && under_way->value > coming)
+            coming = under_way->value;
     }
+    TRY(tuff__vulkan_note(device, counter_value(device->handle, semaphore->handle, &reached),
+                          "vkGetSemaphoreCounterValue"));
+    reached = coming > reached ? coming : reached;
     if (semaphore->value > reached)
         return TUFF_OK;
     return FAIL(TUFF_E_USAGE, "tuff_vulkan_enqueue_signal: value %llu of a timeline semaphore that has or gets %llu",

@@ -17,6 +17,7 @@
 #include "tuff.h"
 
 #if (!defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL) && (!defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN)
+#include "base/alloc.h"
 #include "device/list.h"
 #include "device/state.h"
 #include "fake_opencl.h"
@@ -372,6 +373,40 @@ static void buffers_of_more_than_4_gib(void **state)
     tuff_device_close(device);
     /* Other vendors' limit is what they say. */
     assert_int_equal(describe("opencl", RTX_3060).max_allocation, 3 * GIB);
+}
+
+/* A buffer of 5 GiB that an application made. */
+static cl_int CL_API_CALL tell_large(cl_mem memory, cl_mem_info question, size_t size, void *out, size_t *needed)
+{
+    const uint64_t value = question == CL_MEM_CONTEXT ? (uintptr_t)memory
+                           : question == CL_MEM_TYPE  ? CL_MEM_OBJECT_BUFFER
+                           : question == CL_MEM_SIZE  ? 5 * GIB
+                                                      : 0;
+    (void)needed;
+    memcpy(out, &value, size); /* where the lowest byte comes first */
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL retain_nothing(cl_mem memory)
+{
+    return memory ? CL_SUCCESS : CL_INVALID_MEM_OBJECT;
+}
+
+/* 5: those that are imported, too. */
+static void imported_buffers_of_more_than_4_gib(void **state)
+{
+    (void)state;
+    const opencl_api real = tuff__cl;
+    uint64_t size = 0;
+    driver_buffer *buffer = NULL;
+    tuff_device *device = open_fake("opencl", ARC_A770, NULL);
+    tuff__cl.GetMemObjectInfo = tell_large;
+    tuff__cl.RetainMemObject = retain_nothing;
+    assert_int_equal(tuff__cl_buffer_import(device->handle, device->handle->context, &size, &buffer), TUFF_OK);
+    assert_true(size == 5 * GIB && buffer->is_large);
+    tuff__free(buffer);
+    tuff_device_close(device);
+    tuff__cl = real;
 }
 
 /* 5: parameters beyond the largest range, and beyond what 32-bit indices reach, lie in several slabs. */
@@ -732,6 +767,7 @@ int main(void)
         TEST(a_warp_has_32_lanes),
         TEST(the_largest_card_is_preferred),
         TEST(buffers_of_more_than_4_gib),
+        TEST(imported_buffers_of_more_than_4_gib),
         TEST(parameters_beyond_a_binding_lie_in_several_slabs),
         TEST(nvidia_has_no_halves_and_no_subgroups),
         TEST(amd_builds_as_its_highest_version),

@@ -332,9 +332,85 @@ static void predictions_follow_what_is_measured(void **state)
     close_gpu(device);
 }
 
+/* A device that is lost with parts of a launch under way: nothing points to its program any more once the recording is
+   gone, for the program goes before the device does. */
+static void a_lost_device_forgets_its_programs(void **state)
+{
+    (void)state;
+    tuff_device *device = open_gpu();
+    if (!device)
+        skip();
+    driver_device *handle = device->handle;
+    device_clock.slowness = 1;
+    device_clock.is_dead = false;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_output(graph, "y", tuff_exp(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, WIDTH))));
+    const tuff_tune_options tuning = {.mode = TUFF_TUNE_OFF};
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tuning = &tuning});
+    tuff_graph_destroy(graph);
+    assert_non_null(plan);
+    handle->pace.scale = 1e9; /* every launch is split */
+    assert_int_equal(tuff_plan_write(plan, "x", x_values, sizeof x_values), TUFF_OK);
+    assert_int_equal(tuff_plan_run(plan), TUFF_OK);
+    int parts = 0;
+    for (int i = 0; i < PENDING_COUNT; i++)
+        parts += handle->pending[i].mark.own.seconds > 0;
+    assert_true(parts > 1);
+    device->lost = true;
+    tuff_plan_destroy(plan);
+    for (int i = 0; i < PENDING_COUNT; i++)
+        assert_null(handle->pending[i].mark.own.scale);
+    device->lost = false;
+    assert_int_equal(tuff_device_wait(device), TUFF_OK);
+    close_gpu(device);
+}
+
+/* One submission of these shares on an idle queue that took so many seconds, told to a pace of its own. */
+static void tell(pace *self, const pace_share *shares, int count, double seconds)
+{
+    pace_mark mark = {.shares = shares, .count = count};
+    tuff__pace_submitted(self, &mark, true);
+    device_clock.now += seconds * SECOND;
+    tuff__pace_ended(self, &mark, true);
+}
+
+static void a_pause_says_little(void **state)
+{
+    (void)state;
+    pace self;
+    pace_scale scale = 0;
+    const pace_share tiny = {&scale, 1e-6}, ordinary = {&scale, 0.01}, twice[] = {{&scale, 0}, {&scale, 0.01}};
+    tuff__pace_clock = tell_time;
+    device_clock.now = SECOND;
+    tuff__pace_begin(&self, true);
+    /* A kernel of a microsecond during which the machine stood still for ten seconds: others are not slow by that. */
+    tell(&self, &tiny, 1, 10);
+    assert_true(self.scale <= PACE_CAUTION && scale > PACE_CAUTION);
+    /* Work of some length counts, within bounds. */
+    scale = 0;
+    tell(&self, &ordinary, 1, 1e4);
+    assert_true(self.scale > PACE_CAUTION && self.scale <= MAX_PACE_SCALE);
+    assert_int_equal(tuff__pace_parts(&self, &ordinary, 1 << 20), MAX_PACE_PARTS);
+    assert_int_equal(tuff__pace_parts(&self, &ordinary, 7), 7);
+    /* A share without work does not stand for the others of its program. */
+    scale = 100;
+    tell(&self, twice, 2, 2);
+    assert_true(scale > 150 && scale < 250);
+    /* What is measured on a queue of several users may be the others' work: a bound from above alone. */
+    self.is_shared = true;
+    scale = 100;
+    tell(&self, &ordinary, 1, 10);
+    assert_true(scale == 100);
+    tell(&self, &ordinary, 1, 0.5);
+    assert_true(scale < 100);
+    tuff__pace_clock = tuff__nanoseconds;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pause_says_little),
+        cmocka_unit_test_setup_teardown(a_lost_device_forgets_its_programs, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(a_slow_gpu_with_a_watchdog_trains, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(predictions_follow_what_is_measured, use_fresh_cache, drop_cache),
     };

@@ -30,6 +30,8 @@ static struct {
 static int fence_count;
 
 static vulkan_api truth;
+static bool has_no_memory; /* for command buffers */
+static int refusals;
 
 static uint64_t tell_time(void)
 {
@@ -97,6 +99,13 @@ static VKAPI_ATTR VkResult VKAPI_CALL fence_status(VkDevice device, VkFence fenc
     return simulated.now < *end_of(fence) ? VK_NOT_READY : truth.vkGetFenceStatus(device, fence);
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkCommandBufferAllocateInfo *info,
+                                               VkCommandBuffer *out)
+{
+    refusals += has_no_memory;
+    return has_no_memory ? VK_ERROR_OUT_OF_HOST_MEMORY : truth.vkAllocateCommandBuffers(device, info, out);
+}
+
 static void install(double group_cost)
 {
     truth = tuff__vk;
@@ -105,6 +114,7 @@ static void install(double group_cost)
     tuff__vk.vkQueueSubmit = submit;
     tuff__vk.vkWaitForFences = wait_for;
     tuff__vk.vkGetFenceStatus = fence_status;
+    tuff__vk.vkAllocateCommandBuffers = allocate;
     tuff__pace_clock = tell_time;
     memset(&simulated, 0, sizeof simulated);
     simulated.group_cost = group_cost;
@@ -196,6 +206,48 @@ static void long_dispatches_are_split(void **state)
     cut(100);
 }
 
+/* What was recorded in parts becomes whole again once it is known to be fast, however little the model says of it; a
+   new cut for which there is no memory waits, and the run goes on with the old one. */
+static void short_commands_become_whole_again(void **state)
+{
+    (void)state;
+    enum { GROUPS = 640, COMMANDS = 3 };
+    if (!has_compiler)
+        skip();
+    lies.discrete = true;
+    driver_device *device = open_device(0);
+    driver_program *program = create_program(device, tally_text, 1, 1);
+    driver_buffer *buffer = zeros(device, GROUPS);
+    command commands[COMMANDS];
+    uint32_t expected = 0;
+    for (int i = 0; i < COMMANDS; i++) {
+        commands[i] = tally(program, buffer, GROUPS);
+        commands[i].seconds = 1e-5;
+        commands[i].barrier = commands[i].after_dispatch = i > 0;
+    }
+    install(1e-9);
+    program->scale = 1e5; /* as if something had once held it up for a second */
+    driver_recording *recording = record(device, commands, COMMANDS, false);
+    assert_true(recording->cut.segment_count >= 2 * COMMANDS);
+    run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
+    assert_true(recording->cut.segment_count > 1);
+    has_no_memory = true;
+    refusals = 0;
+    run(device, recording, buffer, GROUPS, 30, &expected, COMMANDS);
+    has_no_memory = false;
+    assert_true(refusals > 0);
+    assert_true(recording->cut.segment_count > 1);
+    device->pace.version++;
+    run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
+    assert_int_equal(recording->cut.segment_count, 1);
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, buffer);
+    vulkan->program_destroy(device, program);
+    vulkan->close(device);
+    restore();
+    lies.discrete = false;
+}
+
 /* Timed recordings are cut too, and still tell one time a command. */
 static void timed_recordings_are_cut(void **state)
 {
@@ -240,9 +292,8 @@ static void processors_are_left_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_dispatches_are_split),
-        cmocka_unit_test(timed_recordings_are_cut),
-        cmocka_unit_test(processors_are_left_alone),
+        cmocka_unit_test(long_dispatches_are_split), cmocka_unit_test(short_commands_become_whole_again),
+        cmocka_unit_test(timed_recordings_are_cut),  cmocka_unit_test(processors_are_left_alone),
         cmocka_unit_test(has_nothing_to_say),
     };
     if (vulkan_start() != 0)

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "each_device.h"
+#include "base/alloc.h"
+#include "device/state.h"
+#include "device/vulkan/state.h"
 #include "failing_memory.h"
 #include "small_plans.h"
 
@@ -278,11 +281,33 @@ static void expect_same_features(application *app)
     }
 }
 
+/* What the self-test proves and programs rest on is kept by identity: a device of which the application leaves out an
+   extension or a version, and thereby a feature that it says to have enabled, is another one. */
+static void expect_other_identity(application *app)
+{
+    tuff_vulkan_handles fewer = app->handles;
+    vulkan_physical whole, part, again;
+    tuff_device *device = wrap(app);
+    const vulkan_api *calls = device->handle->vk;
+    fewer.api_version = VK_API_VERSION_1_1;
+    fewer.extension_count = 0;
+    assert_int_equal(tuff__vulkan_examine(calls, app->physical, &app->handles, &whole), TUFF_OK);
+    assert_int_equal(tuff__vulkan_examine(calls, app->physical, &app->handles, &again), TUFF_OK);
+    assert_int_equal(tuff__vulkan_examine(calls, app->physical, &fewer, &part), TUFF_OK);
+    char *texts[] = {tuff__vulkan_identity(&whole), tuff__vulkan_identity(&again), tuff__vulkan_identity(&part)};
+    assert_string_equal(texts[0], texts[1]);
+    assert_string_not_equal(texts[0], texts[2]);
+    for (int i = 0; i < 3; i++)
+        tuff__free(texts[i]);
+    tuff_device_close(device);
+}
+
 static void what_is_enabled_is_used(void **state)
 {
     (void)state;
     for_each_application(ENABLED_ALL, expect_same_features);
     for_each_application(ENABLED_APART, expect_same_features);
+    for_each_application(ENABLED_ALL, expect_other_identity);
 }
 
 static void refuse(const tuff_vulkan_handles *handles, tuff_status status, const char *word)
