@@ -26,7 +26,7 @@
 #define AT_16(i) uint((i) / 8)
 #define AT_32(i) uint((i) / 4)
 #define LOAD_PART_16(b, at) b##_q[at]
-#define LOAD_BITS_16(b, i) uint((b)[i])
+#define LOAD_BITS_16(b, i) BITS16(b, i)
 #if MATRIX_BF16
 #define MATRIX_BITS(x) BF16_BITS(x)
 #else

@@ -82,7 +82,7 @@ static void take(verdict *self, double part, const char *name)
     }
 }
 
-static void compare_output(verdict *self, const side *got, const side *wanted, const char *name)
+static void compare_output(verdict *self, const side *got, const side *wanted, const char *name, bool is_scalar)
 {
     int64_t count = 0, same = 0;
     float *a = example_trial_read(&got->trial, name, false, &count);
@@ -90,7 +90,7 @@ static void compare_output(verdict *self, const side *got, const side *wanted, c
     double part = NAN;
     if (a && b && count == same) {
         const bool is_gradient = strncmp(name, "grad.", 5) == 0;
-        const double rounding = count == 1 ? scalar_noise : 1e-7;
+        const double rounding = is_scalar ? scalar_noise : 1e-7;
         const double noise = is_gradient ? 1e-7 + noise_bar * wanted->trial.gradient_norm : rounding;
         part = example_distance(a, b, count) / (bar * example_largest(b, count) + noise);
     }
@@ -130,7 +130,7 @@ static verdict compare(const side *got, const side *wanted)
     tuff_plan_value value;
     for (int i = 0; i < tuff_plan_output_count(wanted->trial.plan); i++)
         if (tuff_plan_output_at(wanted->trial.plan, i, &value) == TUFF_OK)
-            compare_output(&made, got, wanted, value.name);
+            compare_output(&made, got, wanted, value.name, value.shape.rank == 0);
     for (int i = 0; i < tuff_parameters_count(wanted->parameters); i++) {
         const char *name;
         tuff_parameters_at(wanted->parameters, i, &name);

@@ -359,12 +359,40 @@ static void second_derivatives_are_refused(void **state)
     tuff_device_close(device);
 }
 
+/* Builders make no attention without keys, but what is lowered may come from elsewhere: an error, by either family. */
+static void refuse_empty(tuff_device *device)
+{
+    static const tuff_family families[] = {TUFF_FAMILY_REGISTER, TUFF_FAMILY_LOCAL};
+    const op_attributes attributes = {.value = 1, .start = {-4, 4}};
+    for (int i = 0; i < 2; i++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        assert_non_null(graph);
+        tuff_tensor *q = tuff_input(graph, "q", TUFF_F32, TUFF_SHAPE(1, 2, 1, 4));
+        tuff_tensor *k = tuff_input(graph, "k", TUFF_F32, TUFF_SHAPE(1, 0, 1, 4));
+        tuff_output(graph, "y", tuff__attention(&(attention_operands){q, k, k, NULL}, &attributes));
+        assert_null(tuff_compile(graph, &(tuff_compile_options){.family = families[i]}));
+        assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
+        assert_non_null(strstr(tuff_error(), "attention"));
+        tuff_graph_destroy(graph);
+    }
+}
+
+static void attention_without_keys_is_an_error(void **state)
+{
+    (void)state;
+    for_drawn_drivers(refuse_empty);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_primitive_is_chosen),           cmocka_unit_test(the_reference_agrees_with_the_composite),
-        cmocka_unit_test(every_family_is_within_its_bounds), cmocka_unit_test(runs_differ_in_their_dropout_only),
-        cmocka_unit_test(memory_grows_with_the_length),      cmocka_unit_test(second_derivatives_are_refused),
+        cmocka_unit_test(the_primitive_is_chosen),
+        cmocka_unit_test(the_reference_agrees_with_the_composite),
+        cmocka_unit_test(every_family_is_within_its_bounds),
+        cmocka_unit_test(runs_differ_in_their_dropout_only),
+        cmocka_unit_test(memory_grows_with_the_length),
+        cmocka_unit_test(second_derivatives_are_refused),
+        cmocka_unit_test(attention_without_keys_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,8 @@
 #include "device/state.h"
 #include "each_device.h"
 #include "exec/plan.h"
+#include "graph/graph.h"
+#include "kernels/tunables.h"
 #include "ops/ops.h"
 #include "tuff.h"
 
@@ -195,7 +197,7 @@ enum { UNITS = sizeof all_units / sizeof *all_units };
 
 static const driver *real_driver;
 static const units *emulated_units;
-static int emulated, buffers;
+static int emulated;
 
 /* A text whose parts are replaced; the caller frees. */
 static char *replaced(char *source, const char *what, const char *with)
@@ -249,9 +251,6 @@ static tuff_status create_emulated(driver_device *device, const program_request 
     if (!strstr(request->text, "MATRIX_M"))
         return real_driver->program_create(device, request, cached, made, out);
     char *emulation = emulation_of(request->text);
-    char line[24];
-    (void)snprintf(line, sizeof line, "#define BUFFERS %d", buffers);
-    emulation = replaced(emulation, "#define BUFFERS 2", line);
     changed.text = emulation;
     changed.subgroup_size = emulated_units->instructions ? 0 : request->subgroup_size;
     changed.many_registers = false;
@@ -312,6 +311,18 @@ static bool uses_units(const tuff_plan *plan)
     return found;
 }
 
+/* Operands that are loaded in parts begin with one. */
+static void expect_whole_parts(const tuff_plan *plan)
+{
+    const launch_list *list = &plan->executable.launches;
+    for (int i = 0; i < list->launch_count; i++)
+        for (int k = 0; k < 2 && strcmp(list->launches[i].body, "matmul_cooperative") == 0; k++) {
+            const fused_chain *chain = &list->launches[i].chain;
+            const int id = chain->buffers[chain->operand_buffers[k]].id;
+            assert_int_equal(list->buffers[id].offset % 16, 0);
+        }
+}
+
 static void check_elements(const product_case *one, const double *x, const double *y, const float *got)
 {
     for (int64_t i = 0; i < one->batches * one->rows * one->columns; i++) {
@@ -334,7 +345,26 @@ static void check_elements(const product_case *one, const double *x, const doubl
     }
 }
 
-static void try_product(tuff_device *device, const product_case *one)
+/* A plan that keeps so many tiles of a step. */
+static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_options *options, int buffers)
+{
+    const tune_config *choices[16];
+    tune_config config = {.set = {0}};
+    tuff_plan *plan = NULL;
+    tuff__config_set(&config, TUNABLE_matmul_cooperative_buffers, buffers);
+    if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
+        fail_msg("%s: %s", emulated_units->name, tuff_error());
+    assert_true(plan->fusion.task_count <= (int)(sizeof choices / sizeof *choices));
+    for (int i = 0; i < plan->fusion.task_count; i++)
+        choices[i] = plan->fusion.tasks[i].kind == TASK_MATMUL ? &config : NULL;
+    tuff__launch_list_free(&plan->executable.launches);
+    if (tuff__lower(graph->device, &plan->fusion, options, choices, &plan->executable.launches) != TUFF_OK ||
+        tuff__plan_record(plan) != TUFF_OK)
+        fail_msg("%s, %d buffers: %s", emulated_units->name, buffers, tuff_error());
+    return plan;
+}
+
+static void try_product(tuff_device *device, const product_case *one, int buffers)
 {
     const int64_t x_count = one->batches * one->rows * one->inner, y_count = one->batches * one->inner * one->columns;
     const size_t size = (size_t)(one->batches * one->rows * one->columns) * sizeof(float);
@@ -347,10 +377,8 @@ static void try_product(tuff_device *device, const product_case *one)
         result = tuff_add(tuff_mul(tuff_relu(result), tuff_constant(graph, TUFF_F32, 0.5)),
                           tuff_cast(tuff_iota(graph, TUFF_SHAPE(one->columns), 0), TUFF_F32));
     tuff_output(graph, "result", result);
-    tuff_plan *plan =
-        tuff_compile(graph, &(tuff_compile_options){.family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision});
-    if (!plan)
-        fail_msg("%s: %s", emulated_units->name, tuff_error());
+    const tuff_compile_options options = {.family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision};
+    tuff_plan *plan = compile_with_buffers(graph, &options, buffers);
     assert_true(uses_units(plan));
     double *x_numbers = random_numbers(x_count), *y_numbers = random_numbers(y_count);
     float *got = malloc(size);
@@ -390,6 +418,43 @@ static const product_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
+/* A factor of 16 bits that is assigned to an array which begins in the middle of a part of 16 bytes. */
+static void try_assigned(tuff_device *device)
+{
+    enum { SIDE = 16, COUNT = SIDE * SIDE, START = 4 };
+    const product_case one = {SIDE, SIDE, SIDE, 1, false, false, false, TUFF_F16, TUFF_F16, TUFF_PRECISION_F32};
+    double *x_numbers = random_numbers(COUNT), *y_numbers = random_numbers(COUNT);
+    float got[COUNT];
+    tuff_array *slab = tuff_array_create(device, TUFF_F16, TUFF_SHAPE(START + COUNT));
+    tuff_array *part = tuff_array_view(slab, START, TUFF_SHAPE(SIDE, SIDE));
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_true(slab && part && graph);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(SIDE, SIDE));
+    tuff_tensor *y = tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(SIDE, SIDE));
+    y = tuff_assign(graph, part, tuff_cast(tuff_mul(y, tuff_constant(graph, TUFF_F32, 2)), TUFF_F16));
+    tuff_output(graph, "result", tuff_cast(tuff_matmul(x, y), TUFF_F32));
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.family = TUFF_FAMILY_COOPERATIVE});
+    if (!plan)
+        fail_msg("%s: %s", emulated_units->name, tuff_error());
+    assert_true(uses_units(plan));
+    expect_whole_parts(plan);
+    for (int i = 0; i < COUNT; i++) /* one term a column: f16 holds the results */
+        y_numbers[i] *= i / SIDE == (i % SIDE * 5 + 3) % SIDE;
+    write_numbers(plan, "x", TUFF_F16, x_numbers, COUNT);
+    write_numbers(plan, "y", TUFF_F32, y_numbers, COUNT);
+    if (tuff_plan_run(plan) != TUFF_OK || tuff_plan_read(plan, "result", got, sizeof got) != TUFF_OK)
+        fail_msg("%s: %s", emulated_units->name, tuff_error());
+    for (int i = 0; i < COUNT; i++)
+        y_numbers[i] *= 2;
+    check_elements(&one, x_numbers, y_numbers, got);
+    free(x_numbers);
+    free(y_numbers);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    tuff_array_destroy(part);
+    tuff_array_destroy(slab);
+}
+
 /* A device that is like itself but for its matrix units; one case, or all in a thorough run. */
 static void try_units(tuff_device *device, const units *one, int only)
 {
@@ -408,9 +473,12 @@ static void try_units(tuff_device *device, const units *one, int only)
     for (int i = 0; i < CASES; i++) {
         if ((cases[i].x_dtype == TUFF_BF16 && !device->info.matrix_bf16) || (!is_thorough() && i != only))
             continue;
-        buffers = 1 + i % 3;
-        try_product(device, &cases[i]);
+        /* A device of GLSL may have none, where words are taken apart. */
+        device->info.proved_narrow_storage = info.proved_narrow_storage && (one->instructions != NULL || i % 2 == 0);
+        try_product(device, &cases[i], 1 + i % 3);
+        device->info.proved_narrow_storage = info.proved_narrow_storage;
     }
+    try_assigned(device);
     assert_true(emulated > 0 || !is_thorough());
     device->driver = before;
     device->info = info;

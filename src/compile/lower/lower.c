@@ -220,17 +220,40 @@ static bool can_write_in_place(const launch_list *list, const node *assign)
     return writer >= 0;
 }
 
-/* Tasks are lowered for our own memory, where vectors of four begin with the buffer. An array may begin in the middle
-   of one, which some targets cannot address. */
-static bool keeps_alignment(const launch_list *list, const tuff_array *array)
+/* Whether a launch accesses the node's buffer, or a part of it. */
+static bool accesses(const launch_list *list, const launch *kernel, int id)
 {
-    return !list->policy.target.addresses_vectors || array->offset % (4 * tuff_dtype_size(array->dtype)) == 0;
+    for (int i = 0; i < kernel->chain.buffer_count; ++i) {
+        int at = kernel->chain.buffers[i].id;
+        while (at >= 0 && at != id)
+            at = list->buffers[at].parent;
+        if (at == id)
+            return true;
+    }
+    return false;
+}
+
+/* Tasks are lowered for our own memory, where the longest vectors and the parts of 16 bytes of matrix units begin with
+   the buffer. An array may begin in the middle of one, which only kernels that keep to registers take, and those only
+   where vectors in memory are not counted in vectors. */
+static bool keeps_alignment(const launch_list *list, const tuff_array *array, int from)
+{
+    enum { LONGEST = 8 };
+    if (array->offset % (LONGEST * tuff_dtype_size(array->dtype)) == 0)
+        return true;
+    if (!list->policy.target.keeps_to_registers || list->policy.target.addresses_vectors)
+        return false;
+    for (int i = 0; i < list->launch_count; ++i)
+        if (list->launches[i].aligned && accesses(list, &list->launches[i], from))
+            return false;
+    return true;
 }
 
 static bool is_in_place(const launch_list *list, const node *assign)
 {
-    const memory_buffer *from = &list->buffers[assign->inputs[0]->node->id];
-    return keeps_alignment(list, assign->attributes.array) && from->dtype == assign->attributes.array->dtype &&
+    const int id = assign->inputs[0]->node->id;
+    const memory_buffer *from = &list->buffers[id];
+    return keeps_alignment(list, assign->attributes.array, id) && from->dtype == assign->attributes.array->dtype &&
            !from->fixed && from->parent < 0 && can_write_in_place(list, assign);
 }
 

@@ -494,10 +494,22 @@ static void find_upstream(attention *job)
         job->sums = operand_rows(job->list, core->inputs[at.sums]);
 }
 
+/* Builders make no such node, and files with one are refused. */
+static bool is_empty(const node *core)
+{
+    const int operands = core->op == OP_ATTENTION_LSE ? 2 : 3;
+    for (int i = 0; i < operands; ++i)
+        if (tuff_shape_count(core->inputs[i]->shape) == 0)
+            return true;
+    return false;
+}
+
 tuff_status tuff__lower_attention(launch_list *list, int index)
 {
     const struct task *task = &list->fusion->tasks[index];
     const node *core = task->core;
+    if (is_empty(core))
+        return FAIL(TUFF_E_LIMIT, "compile: attention without queries, keys or values has no kernel");
     attention job = {.list = list,
                      .index = index,
                      .task = task,

@@ -14,6 +14,7 @@ typedef struct operand_form {
 /* How subgroups and their blocks cover the result. */
 typedef struct matrix_tile {
     int shape[3], lanes; /* of a block of the units */
+    bool is_padded;      /* as the text of the units lays out tiles */
     int rows, columns, step, buffers, subgroup_rows, subgroup_columns;
     tuff_dtype dtype; /* of factors */
     operand_form operands[2];
@@ -24,14 +25,14 @@ static bool is_wide(const matrix_tile *tile, int operand)
     return tile->operands[operand].dtype != tile->dtype;
 }
 
-/* Of local memory, at most: tiles of both operands, whose lines may be padded by a part; the sums leave through
-   the same memory. */
+/* Of local memory, at most: tiles of both operands, whose lines are padded by a part where their places are not
+   exchanged or in blocks; the sums leave through the same memory. */
 static uint32_t local_bytes(const matrix_tile *tile)
 {
-    const uint32_t lines = (uint32_t)(tile->rows + tile->columns),
+    const uint32_t lines = (uint32_t)(tile->rows + tile->columns), step = (uint32_t)tile->step,
                    own = (uint32_t)(tile->columns + 4 * tile->subgroup_columns);
-    const uint32_t tiles =
-        2 * (uint32_t)tile->buffers * (lines * (uint32_t)(tile->step + PART) + 2 * (uint32_t)tile->step * PART);
+    const uint32_t pads = tile->is_padded ? (lines + 2 * step) * PART : 0;
+    const uint32_t tiles = 2 * (uint32_t)tile->buffers * (lines * step + pads);
     const uint32_t results = 4 * (uint32_t)(tile->subgroup_rows * tile->shape[0]) * own;
     return tiles > results ? tiles : results;
 }
@@ -110,6 +111,8 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
     const kernel_policy *policy = &list->policy;
     *out = (matrix_tile){.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
                          .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
+                         .is_padded = info->cooperative_matrix != TUFF_MATRIX_NVIDIA &&
+                                      info->cooperative_matrix != TUFF_MATRIX_INTEL,
                          .rows = tuff__tuned(policy, TUNABLE_matmul_cooperative_block_rows),
                          .columns = tuff__tuned(policy, TUNABLE_matmul_cooperative_block_columns),
                          .step = tuff__tuned(policy, TUNABLE_matmul_cooperative_step_k),

@@ -43,12 +43,37 @@ static inner_split split_by_limit(int64_t inner, int64_t limit)
     return (inner_split){tuff__divide_up(inner, terms), terms};
 }
 
-/* Columns that a group reads of a product of few rows: fewer where the terms of y lie side by side. */
-static int64_t columns_of_group(const tuff_tensor *y)
+/* Whether terms of y lie side by side in memory: by the views that it is of what has memory. */
+static bool is_along_terms(const tuff_tensor *y)
 {
     const node *from = y->node;
-    const int last = y->shape.rank - 1;
-    return from->op == OP_PERMUTE && from->attributes.order[last] == last - 1 ? 4 : 32;
+    int axis = y->shape.rank - 2, last = y->shape.rank - 1;
+    for (; from->op == OP_PERMUTE || from->op == OP_EXPAND || from->op == OP_SLICE || from->op == OP_CAST ||
+           from->op == OP_RESHAPE;
+         from = from->inputs[0]->node) {
+        const tuff_shape *now = &from->outputs[0].shape, *before = &from->inputs[0]->shape;
+        const int less = now->rank - before->rank;
+        if (from->op == OP_PERMUTE) {
+            axis = from->attributes.order[axis];
+        } else if (from->op == OP_RESHAPE) { /* of axes in front of both */
+            for (int i = last - 1; i <= last; ++i)
+                if (axis < last - 1 || i < less || before->extent[i - less] != now->extent[i])
+                    return axis == last;
+            axis -= less;
+        }
+        last = before->rank - 1;
+    }
+    return axis == last;
+}
+
+/* Columns that a group reads of a product of few rows: fewer where the terms of y lie side by side. More rows of dots
+   than a lane has sums for are multiplied in blocks. */
+static int columns_of_group(const rewriting *self, const tuff_tensor *y, int64_t rows)
+{
+    enum { OF_DOTS = 4, OF_SPANS = 32, MAX_ROWS_OF_DOTS = 4 };
+    if (!is_along_terms(y))
+        return OF_SPANS;
+    return rows <= MAX_ROWS_OF_DOTS ? OF_DOTS : (int)tuff__cost_figures(&self->target).tile_columns;
 }
 
 /* Of a product of few rows on a GPU, which takes as long as the reading of y: parts enough that all units read at once,
@@ -57,7 +82,7 @@ static int64_t count_for_reading(const rewriting *self, int64_t groups, int64_t 
 {
     enum { GROUPS_OF_UNIT = 4, MIN_TERMS_OF_PART = 256, MIN_ELEMENTS = 1 << 22 };
     const int64_t units = tuff__cost_figures(&self->target).units;
-    if (self->target.is_cpu || columns * inner < MIN_ELEMENTS)
+    if (self->target.keeps_to_registers || columns * inner < MIN_ELEMENTS)
         return 1;
     for (int64_t split_k = 1; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS_OF_PART; ++split_k)
         if (inner % split_k == 0 && groups * split_k >= GROUPS_OF_UNIT * units)
@@ -75,8 +100,8 @@ static int64_t best_count(const rewriting *self, const node *at)
         return 1;
     const int64_t batches = tuff_shape_count(*shape) / (rows * columns);
     if (rows < MIN_SIDE)
-        return count_for_reading(self, batches * tuff__divide_up(columns, columns_of_group(at->inputs[1])), columns,
-                                 inner);
+        return count_for_reading(self, batches * tuff__divide_up(columns, columns_of_group(self, at->inputs[1], rows)),
+                                 columns, inner);
     double least = 0.8 * tuff__cost_split_matmul(&self->target, batches, rows, columns, inner, 1);
     int64_t best = 1;
     for (int64_t split_k = 2; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS; ++split_k) {
