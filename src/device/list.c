@@ -4,6 +4,7 @@
 #include "device/list.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,12 +286,12 @@ static tuff_status no_such_device(const char *selector, const selection *wanted)
 
 enum { MAX_CHOICES = 64 };
 
-/* The best of what a selection allows, best first: at most limit. */
+/* What a selection allows, in the order of the list. */
 typedef struct choices {
     const selection *wanted;
-    device_choice *out;
+    device_choice found[MAX_CHOICES];
     tuff_device_info infos[MAX_CHOICES];
-    int limit, count;
+    int count;
 } choices;
 
 /* Lanes that compute at once, about: vendors count units of different sizes, and AMD's OpenCL driver counts pairs of
@@ -307,43 +308,71 @@ static double lanes_of(const tuff_device_info *info)
     return (double)info->compute_units * lanes;
 }
 
-/* By class, then by size: more of what computes, then more memory, by more than drivers differ about one device. */
-static bool is_better(const selection *wanted, const tuff_device_info *a, const tuff_device_info *b)
+static double memory_of(const tuff_device_info *info)
 {
-    const int first = rank_of(a->device_class), second = rank_of(b->device_class);
-    if (first != second)
-        return first < second;
-    const bool is_gpu = a->device_class == TUFF_DEVICE_GPU_DISCRETE || a->device_class == TUFF_DEVICE_GPU_INTEGRATED;
-    if (wanted->matrices && (a->cooperative_matrix > 0) != (b->cooperative_matrix > 0))
-        return a->cooperative_matrix > 0;
-    if (!is_gpu)
-        return false;
-    const double more = lanes_of(a), fewer = lanes_of(b);
-    if (more > 1.25 * fewer || fewer > 1.25 * more)
-        return more > fewer;
-    return (double)a->memory_size > 1.25 * (double)b->memory_size;
+    return (double)info->memory_size;
 }
 
-/* Inserts by rank; among equals the order of the list stays. */
-static void insert(choices *self, device_choice found, const tuff_device_info *info)
+static double class_of(const tuff_device_info *info)
 {
-    int at = self->count;
-    while (at > 0 && is_better(self->wanted, info, &self->infos[at - 1]))
-        at--;
-    if (at >= self->limit)
-        return;
-    int last = self->count < self->limit ? self->count++ : self->limit - 1;
-    for (int i = last; i > at; i--) {
-        self->out[i] = self->out[i - 1];
-        self->infos[i] = self->infos[i - 1];
+    return -rank_of(info->device_class);
+}
+
+static double matrices_of(const tuff_device_info *info)
+{
+    return info->cooperative_matrix > 0;
+}
+
+/* Of the left ones only those stay whose value is the largest, or within that tolerance of it. */
+static void keep_largest(const choices *self, bool *left, double (*value)(const tuff_device_info *), double tolerance)
+{
+    double largest = -HUGE_VAL;
+    for (int i = 0; i < self->count; i++)
+        if (left[i] && value(&self->infos[i]) > largest)
+            largest = value(&self->infos[i]);
+    for (int i = 0; i < self->count; i++)
+        left[i] = left[i] && tolerance * value(&self->infos[i]) >= largest;
+}
+
+/* The best of those that are not taken yet: by class, then by size, which is more of what computes, then more memory.
+   Sizes count as equal within what drivers differ about one device, measured from the largest, so that the order of
+   the list decides between equals alone. */
+static int find_best(const choices *self, const bool *taken)
+{
+    bool left[MAX_CHOICES] = {false};
+    for (int i = 0; i < self->count; i++)
+        left[i] = !taken[i];
+    keep_largest(self, left, class_of, 1);
+    if (self->wanted->matrices)
+        keep_largest(self, left, matrices_of, 1);
+    int first = 0;
+    while (!left[first])
+        first++;
+    const tuff_device_class best = self->infos[first].device_class;
+    if (best != TUFF_DEVICE_GPU_DISCRETE && best != TUFF_DEVICE_GPU_INTEGRATED)
+        return first;
+    keep_largest(self, left, lanes_of, 1.25);
+    keep_largest(self, left, memory_of, 1.25);
+    while (!left[first])
+        first++;
+    return first;
+}
+
+static int order(const choices *self, device_choice *out, int limit)
+{
+    bool taken[MAX_CHOICES] = {false};
+    const int count = self->count < limit ? self->count : limit;
+    for (int i = 0; i < count; i++) {
+        const int best = find_best(self, taken);
+        taken[best] = true;
+        out[i] = self->found[best];
     }
-    self->out[at] = found;
-    self->infos[at] = *info;
+    return count;
 }
 
 static tuff_status add_choices(choices *self, const api_row *api)
 {
-    for (int i = 0; i < api->count; i++) {
+    for (int i = 0; i < api->count && self->count < MAX_CHOICES; i++) {
         const device_choice found = {api->driver, i};
         tuff_device_info info;
         tuff_status status = tuff__device_describe(found, &info);
@@ -351,8 +380,10 @@ static tuff_status add_choices(choices *self, const api_row *api)
             return status;
         if (status != TUFF_OK)
             tuff__log(TUFF_LOG_WARNING, "%s:%d is left out: %s", api->name, i, tuff_error());
-        else if (allows(self->wanted, found, &info))
-            insert(self, found, &info);
+        else if (allows(self->wanted, found, &info)) {
+            self->found[self->count] = found;
+            self->infos[self->count++] = info;
+        }
     }
     return TUFF_OK;
 }
@@ -367,12 +398,12 @@ tuff_status tuff__device_choose(const char *selector, device_choice *out, int li
     }
     if (!parse(selector, &wanted))
         return no_such_device(selector, NULL);
-    choices found = {.wanted = &wanted, .out = out, .limit = limit < MAX_CHOICES ? limit : MAX_CHOICES};
+    choices found = {.wanted = &wanted};
     for (int i = 0; i < API_COUNT; i++)
         if (!wanted.api || strcmp(wanted.api, apis[i].name) == 0)
             TRY(add_choices(&found, api_at(i)));
     if (found.count == 0)
         return no_such_device(selector, &wanted);
-    *count = wanted.index >= 0 || wanted.part ? 1 : found.count;
+    *count = order(&found, out, wanted.index >= 0 || wanted.part ? 1 : limit);
     return TUFF_OK;
 }
