@@ -60,7 +60,9 @@ endif()
 
 # Writes kernels for tools/check-loops only.
 if(TUFF_TOOL)
-  add_executable(vendor_kernels EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/vendors/kernels.c)
+  add_executable(vendor_kernels EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/vendors/kernels.c
+    ${PROJECT_SOURCE_DIR}/tools/inspect/pose.c)
   set_target_properties(vendor_kernels PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+  target_include_directories(vendor_kernels PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(vendor_kernels PRIVATE tuff_internal)
 endif()

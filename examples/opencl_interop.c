@@ -7,13 +7,11 @@
    On one queue no events are needed: it runs in order. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tuff.h>
 
-enum { ROWS = 64, INNER = 96, COLUMNS = 128 };
+#include "interop_model.h"
 
 static const char source[] =
     "__kernel void apply(__global const float *from, __global float *to, float scale, float step)\n"
@@ -31,14 +29,6 @@ typedef struct application {
     cl_kernel kernel;
     cl_mem x, y, result;
 } application;
-
-static void need(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s: %s\n", what, *tuff_error() ? tuff_error() : "failed");
-    exit(1);
-}
 
 static void choose_platform(application *self, const char *part)
 {
@@ -125,41 +115,11 @@ static cl_event enqueue_step(application *self, cl_mem from, cl_mem to, int coun
 
 /* tuff's part */
 
-static float w[INNER][COLUMNS], b[COLUMNS];
-
 static tuff_array *import(tuff_device *device, cl_mem buffer, tuff_shape shape)
 {
     tuff_array *array = tuff_array_import(device, buffer, 0, TUFF_F32, shape);
     need(array != NULL, "tuff_array_import");
     return array;
-}
-
-static tuff_plan *compile(tuff_graph *graph, tuff_array *x, tuff_array *y)
-{
-    tuff_tensor *weight = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
-    tuff_tensor *bias = tuff_input(graph, "b", TUFF_F32, TUFF_SHAPE(COLUMNS));
-    tuff_tensor *sum = tuff_add(tuff_matmul(tuff_array_tensor(graph, x), weight), bias);
-    (void)tuff_assign(graph, y, tuff_gelu(sum));
-    tuff_plan *plan = tuff_compile(graph, NULL);
-    need(plan != NULL, "tuff_compile");
-    need(tuff_plan_write(plan, "w", w, sizeof w) == TUFF_OK, "w");
-    need(tuff_plan_write(plan, "b", b, sizeof b) == TUFF_OK, "b");
-    return plan;
-}
-
-/* The largest difference from the same in double on the host. */
-static double check(const float *result)
-{
-    double worst = 0;
-    for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < COLUMNS; j++) {
-            double sum = b[j];
-            for (int k = 0; k < INNER; k++)
-                sum += 0.125 * ((i * INNER + k) % 17) * w[k][j];
-            const double y = 0.5 * sum * (1 + erf(sum * sqrt(0.5)));
-            worst = fmax(worst, fabs(2 * y + (i * COLUMNS + j) % 17 - result[i * COLUMNS + j]));
-        }
-    return worst;
 }
 
 static double run(application *self, tuff_device *device)
@@ -192,11 +152,7 @@ static double run(application *self, tuff_device *device)
 int main(int count, char **arguments)
 {
     application self = {0};
-    for (int k = 0; k < INNER; k++)
-        for (int j = 0; j < COLUMNS; j++)
-            w[k][j] = (float)((k * 7 + j * 3) % 11 - 5) / 64;
-    for (int j = 0; j < COLUMNS; j++)
-        b[j] = (float)(j % 5 - 2) / 4;
+    fill_weights();
     choose_platform(&self, count > 1 ? arguments[1] : NULL);
     open_application(&self);
     const tuff_opencl_handles handles = {.context = self.context, .device_id = self.id, .queue = self.shared};
@@ -205,6 +161,5 @@ int main(int count, char **arguments)
     const double worst = run(&self, device);
     tuff_device_close(device);
     close_application(&self);
-    printf("%d numbers, the largest difference is %.1e\n", ROWS * COLUMNS, worst);
-    return worst < 1e-3 ? 0 : 1;
+    return report(worst);
 }

@@ -7,15 +7,15 @@
    What an application does that has more to do: its instance and device (open_device), what tuff is told of them
    (wrap_device), buffers shared as arrays (import), and the order of work by one timeline semaphore (run). */
 #define _POSIX_C_SOURCE 200809L
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tuff.h>
 #include <vulkan/vulkan.h>
 
-enum { ROWS = 64, INNER = 96, COLUMNS = 128, GROUP = 64 };
+#include "interop_model.h"
+
+enum { GROUP = 64 };
 
 /* SPIR-V of the shader that both of the application's steps use:
 
@@ -83,14 +83,6 @@ typedef struct shared_buffer {
     float *mapped;
     tuff_vulkan_buffer import;
 } shared_buffer;
-
-static void need(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s: %s\n", what, *tuff_error() ? tuff_error() : "failed");
-    exit(1);
-}
 
 #define CALL(function, ...) need(function(__VA_ARGS__) >= 0, #function)
 
@@ -302,36 +294,6 @@ static void submit_step(application *self, VkCommandBuffer commands, uint64_t be
 
 /* tuff's part */
 
-static float w[INNER][COLUMNS], b[COLUMNS];
-
-static tuff_plan *compile(tuff_graph *graph, tuff_array *x, tuff_array *y)
-{
-    tuff_tensor *weight = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
-    tuff_tensor *bias = tuff_input(graph, "b", TUFF_F32, TUFF_SHAPE(COLUMNS));
-    tuff_tensor *sum = tuff_add(tuff_matmul(tuff_array_tensor(graph, x), weight), bias);
-    (void)tuff_assign(graph, y, tuff_gelu(sum));
-    tuff_plan *plan = tuff_compile(graph, NULL);
-    need(plan != NULL, "tuff_compile");
-    need(tuff_plan_write(plan, "w", w, sizeof w) == TUFF_OK, "w");
-    need(tuff_plan_write(plan, "b", b, sizeof b) == TUFF_OK, "b");
-    return plan;
-}
-
-/* The largest difference from the same in double on the host. */
-static double check(const float *result)
-{
-    double worst = 0;
-    for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < COLUMNS; j++) {
-            double sum = b[j];
-            for (int k = 0; k < INNER; k++)
-                sum += 0.125 * ((i * INNER + k) % 17) * w[k][j];
-            const double y = 0.5 * sum * (1 + erf(sum * sqrt(0.5)));
-            worst = fmax(worst, fabs(2 * y + (i * COLUMNS + j) % 17 - result[i * COLUMNS + j]));
-        }
-    return worst;
-}
-
 static double run(application *self, tuff_device *device, shared_buffer buffers[3])
 {
     uint64_t line, last = 3;
@@ -376,11 +338,7 @@ int main(int count, char **arguments)
 {
     application self = {0};
     shared_buffer buffers[3];
-    for (int k = 0; k < INNER; k++)
-        for (int j = 0; j < COLUMNS; j++)
-            w[k][j] = (float)((k * 7 + j * 3) % 11 - 5) / 64;
-    for (int j = 0; j < COLUMNS; j++)
-        b[j] = (float)(j % 5 - 2) / 4;
+    fill_weights();
     choose_device(&self, count > 1 ? arguments[1] : NULL);
     open_device(&self);
     create_objects(&self);
@@ -394,6 +352,5 @@ int main(int count, char **arguments)
         vkFreeMemory(self.device, buffers[i].memory, NULL);
     }
     close_application(&self);
-    printf("%d numbers, the largest difference is %.1e\n", ROWS * COLUMNS, worst);
-    return worst < 1e-3 ? 0 : 1;
+    return report(worst);
 }

@@ -23,7 +23,7 @@ struct timespec tuff__time_after(uint64_t nanoseconds);
 void tuff__sleep(uint64_t nanoseconds);
 /* Tells every thread in tuff__event_wait to look again; from any thread, at any time. */
 void tuff__event_signal(void);
-/* How often there was an announcement. */
+/* How often that was called. */
 uint64_t tuff__event_count(void);
 /* Returns once tuff__event_count() is no longer seen, or after that time; may return early. */
 void tuff__event_wait(uint64_t seen, uint64_t nanoseconds);

@@ -17,7 +17,7 @@ typedef struct tune_config {
 void tuff__config_set(tune_config *self, tunable parameter, int value);
 void tuff__config_unset(tune_config *self, tunable parameter);
 bool tuff__config_has(const tune_config *self, tunable parameter);
-/* The value, or default where the choice has none. */
+/* The value, or default_value where the choice has none. */
 int tuff__config_value(const tune_config *self, tunable parameter, int default_value);
 int tuff__config_count(const tune_config *self); /* of what is set */
 /* Drops what lowering did not ask for, or has by default anyway: what is left is the name that a candidate is tried and

@@ -11,9 +11,10 @@
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "kernels/tunables.h"
+#include "tools/inspect/pose.h"
 #include "tuff.h"
 
-enum { EXIT_WRONG_USE = 2, SIDE = 4096 };
+enum { SIDE = 4096 };
 
 typedef struct writer {
     tuff_device *device;
@@ -205,26 +206,23 @@ static bool write_adamw(const writer *self)
     return written;
 }
 
-/* A GPU as the vendor's large ones are; only what the compiler goes by. False for a vendor that is not known. */
+/* A GPU as the vendor's large ones are, in what vector units do. False for a vendor that is not known. */
 static bool pose(tuff_device *device, const char *vendor)
 {
     static const struct {
         const char *name;
-        uint32_t id, subgroup, units;
-    } vendors[] = {{"intel", 0x8086, 16, 512}, {"amd", 0x1002, 32, 96}, {"nvidia", 0x10de, 32, 132}};
-    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
+        uint32_t units;
+    } vendors[] = {{"intel", 512}, {"amd", 96}, {"nvidia", 132}}; /* in the order of AS_OPTION */
+    for (int i = 0; i < (int)(sizeof vendors / sizeof *vendors); i++)
         if (strcmp(vendors[i].name, vendor) == 0) {
+            pose_as(device, 1 + i);
             tuff_device_info as = *tuff__device_info(device);
-            as.device_class = TUFF_DEVICE_GPU_DISCRETE;
-            as.vendor_id = vendors[i].id;
             as.compute_units = vendors[i].units;
             as.max_group_size = 1024;
             as.local_memory_size = 49152;
             as.memory_size = as.max_allocation = as.max_binding = UINT64_C(4) << 30;
-            as.proved_subgroup_size = as.subgroup_size = vendors[i].subgroup;
-            as.local_is_global = false;
-            as.subgroup_shuffle = as.half_arithmetic = true;
-            as.cooperative_matrix = TUFF_MATRIX_NONE; /* what vector units do */
+            as.half_arithmetic = true;
+            as.cooperative_matrix = TUFF_MATRIX_NONE;
             tuff__device_pose(device, &as);
             return true;
         }
