@@ -14,7 +14,7 @@
 #include "small_plans.h"
 #include "tune_fixture.h"
 
-enum { ROWS = 24, COLUMNS = 56, SPILLED = 4096 };
+enum { ROWS = 24, INNER = 40, COLUMNS = 56, SPILLED = 4096, MAX_SEARCHES = 8 };
 
 static int asked;
 
@@ -39,19 +39,19 @@ static bool note(void *user, const tuff_tune_progress *now)
     return true;
 }
 
-static tuff_tune_stats tune(tuff_device *device, const tuff_compile_options *options, float *product)
+static tuff_tune_stats tune(tuff_device *device, const tuff_compile_options *options, int inner, float *product)
 {
     tuff_tune_stats stats;
     tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, 40)),
-                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(40, COLUMNS));
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, inner)),
+                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(inner, COLUMNS));
     tuff_output(graph, "p", tuff_matmul(x, w));
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
     assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
-    write_steps(plan, "x", ROWS * 40, 13, 8);
-    write_steps(plan, "w", 40 * COLUMNS, 11, 16);
+    write_steps(plan, "x", ROWS * inner, 13, 8);
+    write_steps(plan, "w", inner * COLUMNS, 11, 16);
     run_plan(plan);
     assert_int_equal(tuff_plan_read(plan, "p", product, sizeof(float) * ROWS * COLUMNS), TUFF_OK);
     destroy_plan(plan, graph);
@@ -59,44 +59,60 @@ static tuff_tune_stats tune(tuff_device *device, const tuff_compile_options *opt
 }
 
 /* A device that cannot be opened again is its own bench, so that its driver's answers can be replaced. */
-static void check(tuff_device *device)
+static tuff_tune_stats tune_with_spills(tuff_device *device, const char *log, int inner, float *product)
 {
-    static float plain[ROWS * COLUMNS], tuned[ROWS * COLUMNS];
-    char environment[ENVIRONMENT_SIZE], log_path[600];
-    const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
-    (void)snprintf(log_path, sizeof log_path, "%s/log", cache_folder());
     const tuff_compile_options normal = {
-        .tuning =
-            &(tuff_tune_options){.mode = TUFF_TUNE_NORMAL, .milliseconds = 20000, .progress = note, .log = log_path}};
-    (void)tune(device, &off, plain);
+        .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_NORMAL, .milliseconds = 20000, .progress = note, .log = log}};
     const driver *const own = device->driver;
     (void)snprintf(device->info.selector, sizeof device->info.selector, "%s:wrapped", own->name);
     device->posing = *own;
     device->posing.spilled_bytes = spill_every_other;
     device->driver = &device->posing;
     asked = 0;
-    const tuff_tune_stats stats = tune(device, &normal, tuned);
+    const tuff_tune_stats stats = tune(device, &normal, inner, product);
     device->driver = own;
     assert_int_equal(stats.measured, 1);
-    assert_true(asked > 4 && stats.spills > 0);
+    assert_true(asked > 4);
     assert_int_equal(stats.wrong, 0);
     assert_int_equal(stats.races, 0);
     assert_int_equal(stats.limits, 0); /* whether one seems to hang is a matter of what else the machine does */
+    return stats;
+}
+
+static uint64_t logged_spills(const char *path)
+{
+    char line[1024];
+    uint64_t count = 0;
+    FILE *log = fopen(path, "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log))
+        count += strstr(line, "\tspills\t0\t0\t") != NULL;
+    (void)fclose(log);
+    return count;
+}
+
+/* Spilling candidates are dropped only beside one that does not spill and was timed to the end. Where each of those is
+   cut as slow there is none, as now and then on a loaded machine: then the next shape is searched. */
+static void check(tuff_device *device)
+{
+    static float plain[ROWS * COLUMNS], tuned[ROWS * COLUMNS];
+    char environment[ENVIRONMENT_SIZE], log_path[600];
+    const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
+    tuff_tune_stats stats = {0};
+    for (int i = 0; i < MAX_SEARCHES && stats.spills == 0; i++) {
+        (void)snprintf(log_path, sizeof log_path, "%s/log%d", cache_folder(), i);
+        (void)tune(device, &off, INNER + i, plain);
+        stats = tune_with_spills(device, log_path, INNER + i, tuned);
+        for (int at = 0; at < ROWS * COLUMNS; at++)
+            assert_true(plain[at] - tuned[at] < 1e-5f && tuned[at] - plain[at] < 1e-5f);
+        assert_true(logged_spills(log_path) == stats.spills);
+    }
+    assert_true(stats.spills > 0);
     assert_non_null(strstr(rejection, "4096 bytes of a work-item's registers"));
-    for (int i = 0; i < ROWS * COLUMNS; i++)
-        assert_true(plain[i] - tuned[i] < 1e-5f && tuned[i] - plain[i] < 1e-5f);
     tune_store *store = open_device_store(device, environment);
     assert_null(find_store_record(store, RECORD_BAD, NULL));
     assert_non_null(find_store_record(store, RECORD_WIN, NULL));
     tuff__store_close(store);
-    char line[1024];
-    uint64_t told = 0;
-    FILE *log = fopen(log_path, "r");
-    assert_non_null(log);
-    while (fgets(line, sizeof line, log))
-        told += strstr(line, "\tspills\t0\t0\t") != NULL;
-    (void)fclose(log);
-    assert_true(told == stats.spills);
 }
 
 static void spills_are_counted_and_told(void **state)
