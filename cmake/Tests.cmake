@@ -90,7 +90,7 @@ foreach(script IN LISTS tuff_test_scripts)
   tuff_add_test(${name} sh ${script} ${PROJECT_BINARY_DIR})
 endforeach()
 # The longest go first, so that no processor is left with one of them at the end.
-foreach(name every_op golden golden_cases attention matmul tune_kill tune_variants producers)
+foreach(name every_op golden golden_cases attention matmul tune_kill tune_variants producers tool documents bench workloads)
   if(TEST ${name})
     set_tests_properties(${name} PROPERTIES COST 1000)
   endif()
