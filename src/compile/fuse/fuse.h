@@ -39,6 +39,7 @@ typedef struct node_facts {
     bool materialized;   /* has memory of its own */
     bool forced;         /* because a chain cannot address what lies behind it */
     bool kept;           /* because it is an output or assigned */
+    bool compared;       /* for equality, by more than one kernel: computed once, and stored with all of its bits */
     bool alone;          /* a matmul that takes nothing into its epilogue */
     bool prologue_fused; /* has none, though a matmul's operand: computed where that is loaded */
     bool patches;        /* so are the patches of a convolution, for each matmul that reads them */

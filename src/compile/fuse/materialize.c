@@ -237,6 +237,84 @@ static void keep_drawn(struct fusion *fusion, const node *at)
         facts->materialized = true;
 }
 
+/* Whether an op's result has the same bits in every kernel, given operands of the same bits. */
+static bool is_exact_op(const node *at)
+{
+    switch (at->op) {
+    case OP_PAD:
+    case OP_CONCAT:
+    case OP_WHERE:
+    case OP_CAST:
+    case OP_GATHER:
+    case OP_NEG:
+    case OP_ABS:
+    case OP_FLOOR:
+    case OP_MAX:
+    case OP_MIN:
+    case OP_LESS:
+    case OP_EQUAL:
+    case OP_AND:
+    case OP_OR:
+    case OP_FINITE:
+        return true;
+    default:
+        return tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype);
+    }
+}
+
+/* What lies in memory, given that it keeps its bits there, or is made of such values by at most so many exact ops. */
+static bool is_exact(struct fusion *fusion, const node *at, int depth)
+{
+    bool exact = depth > 0 && is_exact_op(at);
+    if (fusion->marks[at->id] == fusion->mark || tuff__op_is_source(at->op) || at->op == OP_IOTA ||
+        at->op == OP_RANDOM || tuff__op_is_materialized(at->op))
+        return true;
+    for (int i = 0; i < at->input_count && exact; ++i)
+        exact = is_exact(fusion, at->inputs[i]->node, depth - 1);
+    fusion->marks[at->id] = exact ? fusion->mark : 0;
+    return exact;
+}
+
+static void mark_compared(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    if (facts->compared || tuff__op_is_source(at->op))
+        return;
+    facts->compared = true;
+    for (int i = 0; i < at->input_count && is_exact_op(at) && !facts->materialized; ++i)
+        mark_compared(fusion, at->inputs[i]->node);
+}
+
+/* A quotient of a row may be a product with a reciprocal in one kernel and a division in another, and a compiler may
+   contract a multiplication and an addition in one of them: what is compared for equality is computed once. */
+static void keep_compared(struct fusion *fusion, const tuff_tensor *operand)
+{
+    const node *at = operand->node;
+    for (; tuff__op_is_view(at->op) || at->op == OP_PAD || at->op == OP_NEG || at->op == OP_ABS || at->op == OP_CAST;
+         at = at->inputs[0]->node)
+        fusion->facts[at->id].compared = true;
+    ++fusion->mark;
+    if (!is_exact(fusion, at, CHAIN_OPS))
+        fusion->facts[at->id].materialized = true;
+    mark_compared(fusion, at);
+}
+
+/* Maxima are found again by equality: where they are, and whose the gradient is. Comparisons with a constant, and of a
+   value with itself, need no second kernel to agree. */
+static void find_compared(struct fusion *fusion)
+{
+    for (int i = 0; i < fusion->graph->node_count; ++i) {
+        const node *at = fusion->graph->nodes[i];
+        if (at->op != OP_EQUAL || at->inputs[0] == at->inputs[1])
+            continue;
+        const node *x = behind_views(fusion, at->inputs[0]->node), *y = behind_views(fusion, at->inputs[1]->node);
+        if (!tuff__dtype_is_float(at->inputs[0]->dtype) || x->op == OP_CONSTANT || y->op == OP_CONSTANT)
+            continue;
+        keep_compared(fusion, at->inputs[0]);
+        keep_compared(fusion, at->inputs[1]);
+    }
+}
+
 static void choose(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
@@ -291,6 +369,7 @@ tuff_status tuff__choose_materialized(struct fusion *fusion)
         fusion->facts[graph->assigns[i]->inputs[0]->node->id].kept = true;
     for (int i = 0; i < graph->node_count; ++i)
         choose_order(fusion, graph->nodes[i]);
+    find_compared(fusion);
     for (int i = 0; i < graph->node_count; ++i)
         choose(fusion, graph->nodes[i]);
     return TUFF_OK;

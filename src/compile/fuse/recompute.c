@@ -157,7 +157,7 @@ static bool is_narrow_copy(const node *at)
 static bool is_candidate(const rewrite *self, const node *at)
 {
     const node_facts *facts = &self->fusion->facts[at->id];
-    if (is_narrow_copy(at))
+    if (is_narrow_copy(at) || facts->compared)
         return false;
     return facts->materialized && !facts->kept && facts->placed == NULL && tuff__op_is_elementwise(at->op) &&
            4 * tuff_shape_count(at->outputs[0].shape) >= MIN_BYTES;

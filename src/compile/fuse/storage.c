@@ -9,7 +9,7 @@ enum { FEWEST_REDUCED = 16 };
 typedef struct choice {
     struct fusion *fusion;
     bool registers;       /* attention adds up its results in their memory */
-    bool *precise;        /* by node: assigned, or elementwise a part of what is */
+    bool *precise;        /* by node: assigned or made an integer, or elementwise a part of what is */
     bool *statistic;      /* by node: made of reductions, at their shape */
     tuff_dtype precision; /* f16 and bf16; f32: each value has that of the graph */
 } choice;
@@ -36,7 +36,14 @@ static const node *split_product(const struct fusion *fusion, const node *sum)
     return at->op == OP_MATMUL && fusion->facts[at->id].consumer_count == 1 ? at : NULL;
 }
 
-/* What assigned values are computed from element by element, and put together from. */
+/* Whether the node's operands keep all their bits, whatever the precision: assigned values, and positions and indices
+   that are made of floats. */
+static bool keeps_bits(const node *at)
+{
+    return at->op == OP_ASSIGN || (at->op == OP_CAST && !tuff__dtype_is_float(at->outputs[0].dtype));
+}
+
+/* What such values are computed from element by element, and put together from. */
 static void find_precise(const choice *self)
 {
     const tuff_graph *graph = self->fusion->graph;
@@ -44,7 +51,7 @@ static void find_precise(const choice *self)
         const node *at = graph->nodes[i];
         const bool passes =
             tuff__op_is_elementwise(at->op) || tuff__op_is_view(at->op) || at->op == OP_PAD || at->op == OP_CONCAT;
-        for (int k = 0; k < at->input_count && (at->op == OP_ASSIGN || (passes && self->precise[i])); ++k)
+        for (int k = 0; k < at->input_count && (keeps_bits(at) || (passes && self->precise[i])); ++k)
             self->precise[at->inputs[k]->node->id] = true;
         const node *product = self->precise[i] ? split_product(self->fusion, at) : NULL;
         if (product != NULL)
@@ -67,7 +74,7 @@ static bool fits_own_dtype(const choice *self, const node *at)
     const node_facts *facts = &self->fusion->facts[at->id];
     if (at->op == OP_CAST || (facts->kept && facts->consumer_count == 0))
         return true;
-    return self->precision != TUFF_F32 && !facts->kept;
+    return self->precision != TUFF_F32 && !facts->kept && !facts->compared;
 }
 
 static tuff_dtype wanted_dtype(const choice *self, const node *at)
@@ -80,8 +87,8 @@ static tuff_dtype wanted_dtype(const choice *self, const node *at)
         return TUFF_F32;
     if (dtype != TUFF_F32)
         return fits_own_dtype(self, at) ? dtype : TUFF_F32;
-    const bool keeps =
-        facts->kept || at->outputs[0].shape.rank == 0 || self->precise[at->id] || self->statistic[at->id];
+    const bool keeps = facts->kept || facts->compared || at->outputs[0].shape.rank == 0 || self->precise[at->id] ||
+                       self->statistic[at->id];
     return keeps ? TUFF_F32 : self->precision;
 }
 

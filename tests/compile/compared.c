@@ -1,0 +1,255 @@
+/* Values that are compared for equality after two kernels computed or stored them: maxima find their elements again,
+   so that gradients arrive and indices lie inside, whatever divisions and roundings the kernels have. Checked by exact
+   relations: bounds of errors grant a comparison either result. Beside them what else keeps its bits under a precision
+   of 16 bits. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "small_plans.h"
+
+enum { ROWS = 24, COLUMNS = 48, WIDTH = 8, WIDE = 16384 };
+
+static float matrix[ROWS * COLUMNS], divisors[ROWS], ones[ROWS * WIDTH];
+
+static void fill(void)
+{
+    for (int row = 0; row < ROWS; row++) {
+        divisors[row] = (float)(41 + 2 * row);
+        for (int i = 0; i < COLUMNS; i++)
+            matrix[row * COLUMNS + i] = (float)((i * 37 + row * 11) % 101 + 1) / 3;
+        for (int i = 0; i < WIDTH; i++)
+            ones[row * WIDTH + i] = 1;
+    }
+}
+
+static tuff_plan *compile(tuff_graph *graph, tuff_precision precision, tuff_fuse_mode fuse)
+{
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.precision = precision, .fuse = fuse});
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    return plan;
+}
+
+/* The gradient of the sum of (m w)^2, with m the maxima of h's rows: each row gets the same share of it, whichever of
+   its elements are the largest. */
+static void output_gradient(tuff_graph *graph, tuff_tensor *h, tuff_tensor *x, bool least)
+{
+    const int last = 1, first = 0;
+    tuff_tensor *gradient, *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(ROWS, WIDTH));
+    tuff_tensor *m = least ? tuff_reduce_min(h, &last, 1, false) : tuff_reduce_max(h, &last, 1, false);
+    tuff_tensor *y = tuff_matmul(m, w);
+    tuff_tensor *loss = tuff_sum(tuff_mul(y, y), &first, 1, false);
+    assert_int_equal(tuff_gradients(loss, &x, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "dx", gradient);
+    tuff_output(graph, "m", m);
+}
+
+/* scale: of row r what an element of h's gradient is divided by to be one of x's. */
+static void expect_shares(tuff_plan *plan, const float *scale)
+{
+    static float dx[ROWS * COLUMNS], m[ROWS];
+    double sum = 0;
+    assert_int_equal(tuff_plan_write(plan, "w", ones, sizeof ones), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "dx", dx, sizeof dx), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "m", m, sizeof m), TUFF_OK);
+    for (int row = 0; row < ROWS; row++)
+        sum += m[row];
+    for (int row = 0; row < ROWS; row++) {
+        double share = 0;
+        for (int i = 0; i < COLUMNS; i++)
+            share += (double)dx[row * COLUMNS + i] * scale[row];
+        assert_true(fabs(share / (2 * WIDTH * sum) - 1) < 0.01);
+    }
+}
+
+static void check_quotients(tuff_device *device, bool least, tuff_precision precision)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, COLUMNS));
+    output_gradient(graph, tuff_div(x, tuff_input(graph, "s", TUFF_F32, TUFF_SHAPE(ROWS, 1))), x, least);
+    tuff_plan *plan = compile(graph, precision, TUFF_FUSE_ALL);
+    assert_int_equal(tuff_plan_write(plan, "x", matrix, sizeof matrix), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "s", divisors, sizeof divisors), TUFF_OK);
+    expect_shares(plan, divisors);
+    destroy_plan(plan, graph);
+}
+
+static void quotients_on(tuff_device *device)
+{
+    fill();
+    check_quotients(device, false, TUFF_PRECISION_F32);
+    check_quotients(device, true, TUFF_PRECISION_F32);
+    check_quotients(device, false, TUFF_PRECISION_F16);
+}
+
+static void extrema_of_quotients_have_gradients(void **state)
+{
+    (void)state;
+    for_each_device(quotients_on);
+}
+
+static void dropped_on(tuff_device *device)
+{
+    static float kept[ROWS];
+    fill();
+    for (int row = 0; row < ROWS; row++)
+        kept[row] = 0.9f;
+    for (int precision = 0; precision < 2; precision++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, COLUMNS));
+        output_gradient(graph, tuff_dropout(x, 0.1), x, false);
+        tuff_plan *plan = compile(graph, precision ? TUFF_PRECISION_BF16 : TUFF_PRECISION_F16, TUFF_FUSE_ALL);
+        assert_int_equal(tuff_plan_write(plan, "x", matrix, sizeof matrix), TUFF_OK);
+        expect_shares(plan, kept);
+        destroy_plan(plan, graph);
+    }
+}
+
+static void maxima_of_narrow_values_have_gradients(void **state)
+{
+    (void)state;
+    for_each_device(dropped_on);
+}
+
+/* So long a row is reduced in parts. */
+static void largest_on(tuff_device *device)
+{
+    enum { LARGEST = 7 };
+    static float logits[WIDE];
+    const float temperature = 41;
+    const int32_t expected = LARGEST;
+    for (int i = 0; i < WIDE; i++)
+        logits[i] = i == LARGEST ? 41 : 1;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(1, WIDE));
+    tuff_output(graph, "i", tuff_argmax(tuff_div(x, tuff_input(graph, "t", TUFF_F32, TUFF_SCALAR)), 1, false));
+    tuff_plan *plan = compile(graph, TUFF_PRECISION_F32, TUFF_FUSE_ALL);
+    assert_int_equal(tuff_plan_write(plan, "x", logits, sizeof logits), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "t", &temperature, sizeof temperature), TUFF_OK);
+    run_plan(plan);
+    expect_output(plan, "i", &expected, sizeof expected);
+    destroy_plan(plan, graph);
+}
+
+static void argmax_of_a_quotient_lies_inside(void **state)
+{
+    (void)state;
+    for_each_device(largest_on);
+}
+
+static void indices_on(tuff_device *device)
+{
+    enum { COUNT = 1000, LIMIT = 50000 };
+    static int32_t drawn[COUNT];
+    for (int precision = 0; precision < 2; precision++) {
+        int distinct = 0;
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_output(graph, "i", tuff_random_index(graph, TUFF_SHAPE(COUNT), LIMIT));
+        tuff_plan *plan = compile(graph, precision ? TUFF_PRECISION_BF16 : TUFF_PRECISION_F16, TUFF_FUSE_NONE);
+        run_plan(plan);
+        assert_int_equal(tuff_plan_read(plan, "i", drawn, sizeof drawn), TUFF_OK);
+        for (int i = 0; i < COUNT; i++) {
+            assert_in_range(drawn[i], 0, LIMIT - 1);
+            distinct += i == 0 || drawn[i] != drawn[i - 1];
+        }
+        assert_true(distinct > COUNT / 2);
+        destroy_plan(plan, graph);
+    }
+}
+
+static void indices_keep_their_bits(void **state)
+{
+    (void)state;
+    for_each_device(indices_on);
+}
+
+/* e is what an f16 array loses of a product: its square has a gradient also where e is computed once more. */
+static void rounding_on(tuff_device *device)
+{
+    enum { COUNT = 16 };
+    float gradients[2][COUNT];
+    for (int again = 0; again < 2; again++) {
+        const int axis = 0;
+        uint16_t zeros[COUNT] = {0}, factors[COUNT];
+        for (int i = 0; i < COUNT; i++)
+            factors[i] = (uint16_t)(0x3c00 + 37 * i); /* from 1 on */
+        tuff_array *array = make_array(device, TUFF_F16, COUNT, zeros);
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *inputs[2] = {tuff_input(graph, "p", TUFF_F16, TUFF_SHAPE(COUNT)),
+                                  tuff_input(graph, "q", TUFF_F16, TUFF_SHAPE(COUNT))};
+        tuff_tensor *wide = tuff_mul(tuff_cast(inputs[0], TUFF_F32), tuff_cast(inputs[1], TUFF_F32)), *gradient;
+        tuff_tensor *kept = tuff_assign(graph, array, tuff_mul(inputs[0], inputs[1]));
+        tuff_tensor *lost = tuff_sub(tuff_cast(kept, TUFF_F32), wide);
+        tuff_tensor *loss = tuff_sum(tuff_mul(lost, lost), &axis, 1, false);
+        loss = again ? tuff_recompute(loss, inputs, 2) : loss;
+        assert_int_equal(tuff_gradients(loss, &inputs[0], 1, &gradient), TUFF_OK);
+        tuff_output(graph, "dp", tuff_cast(gradient, TUFF_F32));
+        tuff_plan *plan = compile(graph, TUFF_PRECISION_F32, TUFF_FUSE_ALL);
+        assert_int_equal(tuff_plan_write(plan, "p", factors, sizeof factors), TUFF_OK);
+        assert_int_equal(tuff_plan_write(plan, "q", factors, sizeof factors), TUFF_OK);
+        run_plan(plan);
+        assert_int_equal(tuff_plan_read(plan, "dp", gradients[again], sizeof gradients[again]), TUFF_OK);
+        destroy_plan(plan, graph);
+        tuff_array_destroy(array);
+    }
+    assert_true(gradients[0][5] != 0);
+    assert_memory_equal(gradients[0], gradients[1], sizeof gradients[0]);
+}
+
+static void what_an_array_keeps_is_the_same_in_copies(void **state)
+{
+    (void)state;
+    for_each_device(rounding_on);
+}
+
+static void looked_up_on(tuff_device *device)
+{
+    enum { TABLE = 40, FOUND = 24 };
+    int32_t index[FOUND * WIDTH];
+    float found[FOUND * WIDTH];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(TABLE, WIDTH));
+    tuff_tensor *i = tuff_input(graph, "i", TUFF_I32, TUFF_SHAPE(FOUND, WIDTH));
+    tuff_tensor *table = tuff_less(x, tuff_constant(graph, TUFF_F32, 0.25));
+    tuff_output(graph, "y", tuff_cast(tuff_gather(table, i, 0), TUFF_F32));
+    tuff_output(graph, "t", tuff_cast(table, TUFF_I32));
+    tuff_plan *plan = compile(graph, TUFF_PRECISION_F32, TUFF_FUSE_ALL);
+    write_steps(plan, "x", TABLE * WIDTH, 17, 4);
+    for (int k = 0; k < FOUND * WIDTH; k++)
+        index[k] = k * 7 % TABLE;
+    assert_int_equal(tuff_plan_write(plan, "i", index, sizeof index), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "y", found, sizeof found), TUFF_OK);
+    for (int k = 0; k < FOUND * WIDTH; k++) {
+        const int at = index[k] * WIDTH + k % WIDTH;
+        assert_true(found[k] == (float)(at % 17 - 8 < 1));
+    }
+    destroy_plan(plan, graph);
+}
+
+static void computed_bools_are_looked_up(void **state)
+{
+    (void)state;
+    for_each_device(looked_up_on);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(extrema_of_quotients_have_gradients),
+        cmocka_unit_test(maxima_of_narrow_values_have_gradients),
+        cmocka_unit_test(argmax_of_a_quotient_lies_inside),
+        cmocka_unit_test(indices_keep_their_bits),
+        cmocka_unit_test(what_an_array_keeps_is_the_same_in_copies),
+        cmocka_unit_test(computed_bools_are_looked_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
