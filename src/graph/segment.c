@@ -188,8 +188,8 @@ static int segment_around(const recomputation *self, int inner, const node *at)
 
 static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value);
 
-/* The node with its inputs read inside of the segment. An assignment happens once: its copy is the value assigned. A
-   view of values that stay is no copy. */
+/* The node with its inputs read inside of the segment. An assignment happens once: its copy is the value assigned, as
+   its array keeps it. A view of values that stay is no copy. */
 static tuff_tensor *copy_node(recomputation *self, int index, node *at)
 {
     tuff_graph *graph = self->graph;
@@ -206,13 +206,15 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
         if (!tuff__is_sound(inputs[i]))
             return inputs[i];
     }
-    if (at->op == OP_ASSIGN)
+    const bool narrows = tuff__dtype_is_float(value->dtype) && value->dtype != TUFF_F32;
+    if (at->op == OP_ASSIGN && !narrows)
         return inputs[0];
     if (same && tuff__op_is_view(at->op))
         return value;
+    const bool assigns = at->op == OP_ASSIGN;
     graph->copy = self->segments[index].number;
-    tuff_tensor *made =
-        tuff__node_create(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &at->attributes);
+    tuff_tensor *made = tuff__node_create(graph, assigns ? OP_CAST : at->op, value->dtype, value->shape, inputs,
+                                          at->input_count, assigns ? NULL : &at->attributes);
     graph->copy = 0;
     if (tuff__is_sound(made))
         made->node->stops_gradient = at->stops_gradient;
