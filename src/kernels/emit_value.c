@@ -446,10 +446,13 @@ static snippet write_lookup(emitter *self, const chain_value *value, int number,
                                                          : tuff__format("ISPLAT(%s)", base.text);
     tuff__text_add(out, "%s h%d = ISELECT_%c(g%d, %s + %s * %s(PARAM(%d)), %s(PARAM(%d)));\n", vector ? "ivec" : "int",
                    number, w, number, base.text, index.text, splat, step, splat, zero);
+    const bool packed = value->dtype == TUFF_BOOL && self->chain->buffers[value->buffer].dtype == TUFF_U32;
+    snippet found = tuff__format("LOAD%s_%s(b%d, h%d)", vector ? "I" : "", type, value->buffer, number);
+    if (packed)
+        found = tuff__format("U_TO_B_%c(%s)", w, found.text);
     const snippet missing =
         value->dtype == TUFF_F32 ? tuff__format("FROM_BITS_1(0x7fc00000u)") : literal(value->dtype, 0);
-    return tuff__format("%sSELECT_%c(g%d, LOAD%s_%s(b%d, h%d), %s)", tuff__prefix(value->dtype), w, number,
-                        vector ? "I" : "", type, value->buffer, number,
+    return tuff__format("%sSELECT_%c(g%d, %s, %s)", tuff__prefix(value->dtype), w, number, found.text,
                         vector ? widen(value->dtype, missing).text : missing.text);
 }
 
