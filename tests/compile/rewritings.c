@@ -7,8 +7,11 @@
 
 #include <cmocka.h>
 
+#include "compile/rewrite/simplify.h"
 #include "differential.h"
 #include "each_device.h"
+#include "graph/blob/blob.h"
+#include "graph/builder.h"
 #include "tuff/nn.h"
 
 static tuff_tensor *number(tuff_graph *graph, double value)
@@ -359,8 +362,44 @@ static void what_looks_alike_is_not_taken_for_the_same(void **state)
     for_each_driver(run_all);
 }
 
+/* The gradient of a bias that all batches and heads share, of so few scores that one item would add up everything: the
+   parts of it have items of their own. */
+static void shared_bias_on(tuff_device *device)
+{
+    enum { BATCHES = 37, QUERIES = 7, KEYS = 5, HEADS = 3, WIDTH = 8 };
+    int64_t parts = 0;
+    tuff_tensor *gradient;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *q = tuff_input(graph, "q", TUFF_F32, TUFF_SHAPE(BATCHES, QUERIES, HEADS, WIDTH));
+    tuff_tensor *k = tuff_input(graph, "k", TUFF_F32, TUFF_SHAPE(BATCHES, KEYS, HEADS, WIDTH));
+    tuff_tensor *bias = tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(1, 1, QUERIES, KEYS));
+    tuff_tensor *y = tuff__primitive_attention(q, k, k, &(tuff_attention_options){.bias = bias});
+    const int axes[] = {0, 1, 2, 3};
+    assert_int_equal(tuff_gradients(tuff_sum(tuff_mul(y, y), axes, 4, false), &bias, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "gradient", gradient);
+    tuff_graph *simple = tuff__simplify(graph, false);
+    assert_non_null(simple);
+    for (int i = 0; i < simple->node_count; i++) {
+        assert_true(tuff__node_is_plausible(simple->nodes[i]));
+        if (simple->nodes[i]->op == OP_ATTENTION_DB)
+            parts = simple->nodes[i]->outputs[0].shape.extent[0] * simple->nodes[i]->outputs[0].shape.extent[1];
+    }
+    assert_true(parts == BATCHES || parts == BATCHES * HEADS);
+    tuff_graph_destroy(simple);
+    tuff_graph_destroy(graph);
+}
+
+static void gradients_of_shared_biases_are_split(void **state)
+{
+    (void)state;
+    for_each_driver(shared_bias_on);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_looks_alike_is_not_taken_for_the_same)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_looks_alike_is_not_taken_for_the_same),
+        cmocka_unit_test(gradients_of_shared_biases_are_split),
+    };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

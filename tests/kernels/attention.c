@@ -60,6 +60,7 @@ static const shape shapes[] = {
      .dropout = 0.5},
     {"elements of rows that lie apart", 2, 20, 35, 4, 2, 8, 12, .turned = true, .causal = true},
     {"a bias shared by all but queries", 3, 70, 35, 2, 2, 5, 3, .causal = true, .bias = {1, 1, 70, 35}},
+    {"a bias shared by all of many batches", 37, 7, 5, 3, 3, 8, 8, .bias = {1, 1, 7, 5}},
 };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
 

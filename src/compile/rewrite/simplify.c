@@ -251,6 +251,8 @@ static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inp
         return tuff__split_scan(graph, at->op, inputs[0], attributes.axis);
     if (at->op == OP_CONCAT)
         return simplify_concat(graph, at, inputs);
+    if ((found = tuff__split_bias_gradient(graph, at, inputs)) != NULL)
+        return found;
     if (at->op == OP_ASSIGN)
         inputs[0] = with_memory(graph, inputs[0]);
     return tuff__share_node(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);

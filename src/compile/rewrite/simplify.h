@@ -31,5 +31,8 @@ int tuff__slice_run(tuff_tensor *const *parts, int count, slice_range *out);
 /* A reduction or a running sum in pieces. */
 tuff_tensor *tuff__split_reduction(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t axes);
 tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int axis);
+/* A gradient of attention with a bias that is repeated, where its own gradient has too few items; NULL elsewhere.
+   inputs: of the node, as they are now; the bias among them may be replaced. */
+tuff_tensor *tuff__split_bias_gradient(tuff_graph *graph, const node *at, tuff_tensor **inputs);
 
 #endif

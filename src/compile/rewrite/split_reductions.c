@@ -2,8 +2,10 @@
    every core of a CPU busy they are not split: their kernel adds in the same groups by itself. */
 #include <math.h>
 
+#include "base/checked.h"
 #include "compile/rewrite/simplify.h"
 #include "compile/rewrite/view.h"
+#include "compile/schedule/cost.h"
 
 #define COLUMN_TERMS 128 /* added by one item of a column */
 #define ROW_TERMS 4096   /* added by one item of a row where there are few rows */
@@ -231,4 +233,69 @@ tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int
     tuff_shape padded = x->shape;
     padded.extent[axis] = pieces * SCAN_TERMS;
     return slice_to(graph, reshape(graph, sum, padded), axis, 0, extent);
+}
+
+enum { ITEMS_PER_UNIT = 4, BIAS_BLOCK = 32 /* queries and keys of an item, about */ };
+
+typedef struct sharing {
+    tuff_shape bias;
+    int64_t batches, heads, most; /* most: elements that the parts may have */
+    int64_t wanted;               /* items */
+} sharing;
+
+static int64_t items_of(const tuff_shape *bias)
+{
+    return bias->extent[0] * bias->extent[1] * tuff__divide_up(bias->extent[2], BIAS_BLOCK) *
+           tuff__divide_up(bias->extent[3], BIAS_BLOCK);
+}
+
+/* The least repeated of the shapes that give items enough; where none does, the most repeated that memory allows. */
+static tuff_shape choose_parts(const sharing *self)
+{
+    const int64_t choices[][2] = {{1, self->heads}, {self->batches, 1}, {self->batches, self->heads}};
+    tuff_shape best = self->bias;
+    for (int i = 0; i < 3 && items_of(&best) < self->wanted; ++i) {
+        tuff_shape parts = self->bias;
+        for (int axis = 0; axis < 2; ++axis)
+            parts.extent[axis] = choices[i][axis] > parts.extent[axis] ? choices[i][axis] : parts.extent[axis];
+        if (tuff_shape_count(parts) <= self->most && items_of(&parts) > items_of(&best))
+            best = parts;
+    }
+    return best;
+}
+
+/* The gradient of a bias that batches or heads of attention share is one sum over all of them: few items that pass over
+   everything, one where batches and heads share it. Where they are too few for the device, the bias is repeated along
+   the shared axes, so that each part of the gradient has an item of its own, and the parts are added up. All gradients
+   of an attention get the repeated bias, a view: the compiler knows by their equal inputs that they belong together. */
+tuff_tensor *tuff__split_bias_gradient(tuff_graph *graph, const node *at, tuff_tensor **inputs)
+{
+    const tuff_tensor *value = &at->outputs[0];
+    const attention_inputs names = tuff__attention_inputs(at->op, at->attributes.options);
+    const target on = tuff__device_target(graph->device);
+    const bool is_gradient = at->op == OP_ATTENTION_DQ || at->op == OP_ATTENTION_DK || at->op == OP_ATTENTION_DV ||
+                             at->op == OP_ATTENTION_DB;
+    if (!is_gradient || names.bias < 0 || tuff_shape_count(value->shape) == 0)
+        return NULL;
+    const tuff_shape bias = inputs[names.bias]->shape, *q = &inputs[names.q]->shape, *k = &inputs[names.k]->shape;
+    const sharing shared = {.bias = bias,
+                            .batches = q->extent[0],
+                            .heads = q->extent[2],
+                            .most = tuff_shape_count(*q) + tuff_shape_count(*k),
+                            .wanted = ITEMS_PER_UNIT * tuff__cost_figures(&on).units};
+    const tuff_shape parts = choose_parts(&shared);
+    if (tuff_shape_equal(parts, bias))
+        return NULL;
+    tuff_tensor *repeated =
+        tuff__share_node(graph, OP_EXPAND, inputs[names.bias]->dtype, parts, &inputs[names.bias], 1, NULL);
+    if (repeated->node == NULL)
+        return repeated;
+    inputs[names.bias] = repeated;
+    const bool sums = at->op == OP_ATTENTION_DB;
+    tuff_tensor *made = tuff__share_node(graph, at->op, value->dtype, sums ? parts : value->shape, inputs,
+                                         at->input_count, &at->attributes);
+    uint32_t axes = 0;
+    for (int axis = 0; axis < 2; ++axis)
+        axes |= parts.extent[axis] != bias.extent[axis] ? 1u << axis : 0;
+    return sums && made->node != NULL ? tuff__split_reduction(graph, OP_SUM, made, axes) : made;
 }
