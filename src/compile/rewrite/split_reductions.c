@@ -1,5 +1,6 @@
 /* Splits long reductions, so that many items share them and no chain of additions grows long. Where columns alone keep
-   every core of a CPU busy they are not split: their kernel adds in the same groups by itself. */
+   every core of a CPU busy they are not split: their kernel adds in the same groups by itself. Gradients of
+   biases that attentions share are sums, too. */
 #include <math.h>
 
 #include "base/checked.h"
