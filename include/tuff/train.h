@@ -49,8 +49,9 @@ typedef enum tuff_optimizer_kind {
                        rank > 2: of the last two axes), no first ones; decay 1 - t^-0.8, updates clipped at a root mean
                        square of 1, steps of min(r, 1 / sqrt t) max(1e-3, RMS(w)); decoupled weight decay */
     TUFF_MUON       /* Jordan 2024: parameters of rank >= 2, as matrices [first extent, all others], move along their
-                       Nesterov momentum made orthogonal by five Newton-Schulz steps in f32, by r sqrt(max(1, rows /
-                       columns)), with decoupled weight decay; all other parameters by AdamW */
+                       Nesterov momentum made orthogonal by five Newton-Schulz steps in f32, by r sqrt(max(1, outputs
+                       / inputs)), with decoupled weight decay; all other parameters by AdamW. Rows are outputs
+                       unless inputs_first says otherwise */
 } tuff_optimizer_kind;
 
 /* How the rate r(s) depends on the number s of steps done, W = warmup_steps, T = total_steps, f = final_fraction.
@@ -144,6 +145,7 @@ typedef struct tuff_optimizer_options {
     /* What a mask leaves out has a gradient of zero in this step, instead of staying as it is: moments decay, and
        they and weight decay move it. Norms and clipping are of all gradients nevertheless. */
     bool zero_masked;
+    bool inputs_first; /* Muon: matrices are [inputs, outputs], as of tuff_linear; 0: [outputs, inputs] */
     uint32_t reserved[7];
 } tuff_optimizer_options;
 

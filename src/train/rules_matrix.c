@@ -122,6 +122,7 @@ tuff_tensor *tuff__update_muon(update *self)
     const tuff_parameters *parameters = self->optimizer->parameters;
     const parameter_slab *within = &parameters->slabs[self->piece->slab];
     const double momentum = self->optimizer->options.momentum;
+    const bool inputs_first = self->optimizer->options.inputs_first;
     slab_builder changes = {.graph = graph};
     self->moments[0] = tuff_add(tuff__times(self->moments[0], momentum), self->gradients);
     tuff_tensor *ahead = tuff_add(self->gradients, tuff__times(self->moments[0], momentum));
@@ -132,7 +133,9 @@ tuff_tensor *tuff__update_muon(update *self)
             continue;
         const int64_t rows = item->shape.extent[0], columns = item->count / rows;
         tuff_tensor *matrix = orthogonal(tuff__slab_part(ahead, at, TUFF_SHAPE(rows, columns)));
-        const double factor = sqrt(rows > columns ? (double)rows / (double)columns : 1);
+        const double outputs = (double)(inputs_first ? columns : rows),
+                     inputs = (double)(inputs_first ? rows : columns);
+        const double factor = sqrt(outputs > inputs ? outputs / inputs : 1);
         tuff__slab_add(&changes, factor != 1 ? tuff__times(matrix, factor) : matrix, at, item->count);
     }
     tuff_tensor *change = tuff__slab_join(&changes, self->piece->end - self->piece->begin);

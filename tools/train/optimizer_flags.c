@@ -208,6 +208,7 @@ void optimizer_setup_make(const optimizer_flags *flags, double learning_rate, in
     const double scale = scale_of(flags->loss_scale);
     *out = (optimizer_setup){.options = model_optimizer_options(learning_rate, steps)};
     tuff_optimizer_options *options = &out->options;
+    options->inputs_first = true; /* as all models of the tool */
     options->kind = (tuff_optimizer_kind)flags->kind;
     options->schedule = schedules[flags->schedule];
     options->weight_decay = flags->weight_decay;
