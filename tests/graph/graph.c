@@ -231,11 +231,24 @@ static void soft_maxima_survive_infinities(void **state)
     EXPECT(tuff_softmax(F32(new_graph(), S(2), 1000, 1000), -1), 0.5, 0.5);
     EXPECT(tuff_log_softmax(F32(new_graph(), S(3), 7, low, low), -1), 0, -INFINITY, -INFINITY);
     EXPECT(tuff_logsumexp(F32(new_graph(), S(2, 2), low, low, 80, low), 1, false), -INFINITY, 80);
+    EXPECT(tuff_logsumexp(F32(new_graph(), S(2, 2), INFINITY, 0, 80, low), 1, false), INFINITY, 80);
+    EXPECT(tuff_logsumexp(F32(new_graph(), S(2), INFINITY, NAN), 0, false), NAN);
     EXPECT(tuff_softmax(F32(new_graph(), S(2), NAN, 1), -1), NAN, NAN);
     tuff_tensor *x = F32(new_graph(), S(3), 7, low, low);
     EXPECT(slope(tuff_softmax(x, -1), x), 0, 0, 0);
     x = F32(new_graph(), S(3), low, low, low);
     EXPECT(slope(tuff_logsumexp(x, 0, true), x), 0, 0, 0);
+}
+
+/* The root has no slope at 0: one row of equal elements must not make all gradients of a step NaN. */
+static void deviations_of_constant_rows_have_gradients(void **state)
+{
+    (void)state;
+    const int axis = 1;
+    EXPECT(tuff_std(F32(new_graph(), S(2, 2), 3, 3, 1, 3), &axis, 1, false, 0), 0, 1);
+    tuff_tensor *x = F32(new_graph(), S(2, 2), 3, 3, 1, 3);
+    EXPECT(slope(tuff_std(x, &axis, 1, false, 0), x), 0, 0, -0.5, 0.5);
+    EXPECT(tuff_std(F32(new_graph(), S(1, 2), NAN, 1), &axis, 1, false, 0), NAN);
 }
 
 static void ties_and_kinks_have_their_conventions(void **state)
@@ -536,6 +549,7 @@ int main(void)
         cmocka_unit_test(one_array_is_one_node),
         cmocka_unit_test(slices_take_every_step),
         cmocka_unit_test(soft_maxima_survive_infinities),
+        cmocka_unit_test(deviations_of_constant_rows_have_gradients),
         cmocka_unit_test(ties_and_kinks_have_their_conventions),
         cmocka_unit_test(branches_not_taken_reach_nothing),
         cmocka_unit_test(argmax_is_the_first_of_the_largest),

@@ -1,6 +1,7 @@
 /* Composites that reduce: means, variances, minima, argmax, one_hot, softmax and its relatives. All of the latter begin
    with `exponentiate`, which subtracts the maximum of a row, so that no exponential overflows. */
 #include <float.h>
+#include <math.h>
 
 #include "graph/builder.h"
 #include "tuff/nn.h"
@@ -52,9 +53,17 @@ tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, bool keep
     return tuff__scale(tuff_sum(tuff_mul(deviation, deviation), axes, count, keep), 1 / (divisor > 0 ? divisor : 0));
 }
 
+/* The gradient is 0 where the deviation is, as in PyTorch: the slope of the root is infinite there. A variance that is
+   no number stays one. */
 tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int correction)
 {
-    return tuff_sqrt(tuff_variance(x, axes, count, keep, correction));
+    tuff_tensor *variance = tuff_variance(x, axes, count, keep, correction);
+    if (!tuff__is_sound(variance))
+        return variance;
+    tuff_tensor *spreads = tuff_less(tuff__scalar(variance, 0), variance);
+    tuff_tensor *root = tuff_sqrt(tuff_where(spreads, variance, tuff__scalar(variance, 1)));
+    tuff_tensor *rest = tuff_add(variance, tuff__scalar(variance, 0)); /* a node of its own, to stop gradients at */
+    return tuff_where(spreads, root, tuff__stop_gradient(rest));
 }
 
 /* By the maximum of the negated operand: kernels have one kind of extremum. */
@@ -182,6 +191,9 @@ tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep)
     if (!exponentiate("logsumexp", x, axis, &parts, &failure))
         return failure;
     tuff_tensor *result = tuff_add(tuff_log(at_least_one(parts.sum)), parts.largest);
+    /* inf - inf is no number, but the sum of exponentials is infinite. */
+    tuff_tensor *infinite = tuff_equal(parts.largest, tuff__scalar(parts.largest, (double)INFINITY));
+    result = tuff_where(infinite, parts.largest, result);
     if (keep || !tuff__is_sound(result))
         return result;
     tuff_shape shape = {.rank = x->shape.rank - 1};
