@@ -1,5 +1,6 @@
 /* The elementwise ops of the float64 reference: each row of ops.def as functions in C double, in 64-bit integers, and
    its first-order error bound; then WHERE and CAST. */
+#include <float.h>
 #include <math.h>
 
 #include "ops/evaluate.h"
@@ -10,8 +11,7 @@
 #define IMIN(x, y) ((x) < (y) ? (x) : (y))
 #define ILESS(x, y) ((x) < (y))
 #define IEQUAL(x, y) ((x) == (y))
-/* Terms of columns: partial derivatives, and the error that kernels may add where a logarithm is near 0. */
-#define NEAR_ONE(x) ((x) >= 0.5 && (x) <= 2 ? 0.5 * 4.76837158203125e-07 : 0)
+/* A term of columns: partial derivatives. */
 #define P(...)      \
     {               \
         __VA_ARGS__ \
@@ -114,6 +114,8 @@ static bool may_jump(const evaluation *e, double x, double y, double error_x, do
     const op_info *info = tuff__op_info(e->op);
     if (info->domain != DOMAIN_STEPS || !(error > 0))
         return false;
+    if (e->op == OP_FINITE) /* one operand: what it is compared with is infinity */
+        return isfinite(x) && fabs(x) + error > FLT_MAX;
     if (info->kinds == OP_KIND_COMPARE)
         return fabs(x - y) <= error;
     return functions[e->op].value(x - error, y, 0) != functions[e->op].value(x + error, y, 0);
@@ -134,6 +136,8 @@ static double bound(const evaluation *e, int64_t i, double f)
         errors[input] = e->input_errors[input][i];
     if (may_jump(e, x, y, slack_of(e) * errors[0], slack_of(e) * errors[1]))
         return 1;
+    if ((e->op == OP_MAX || e->op == OP_MIN) && fabs(x - y) <= errors[0] + errors[1])
+        return fmax(errors[0], errors[1]); /* either may be the result */
     /* Half an ulp stands for an exact result: a sign, a choice, a whole number. */
     const double ulps = tuff__op_info(e->op)->ulps;
     double total = 0;

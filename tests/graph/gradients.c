@@ -16,8 +16,8 @@
 #include "tuff/ops.h"
 
 #define STEP 1e-6
-#define ABSOLUTE 1e-5
-#define RELATIVE 1e-3
+#define ABSOLUTE 1e-6
+#define RELATIVE 1e-6
 #define MAX_ELEMENTS 400
 
 static tuff_device *device;
