@@ -101,14 +101,17 @@ static tuff_tensor *as_matrix(const shape_case *one, bool y, tuff_tensor *at)
 
 static uint32_t state = 1;
 
-/* Quarters between -2 and 2, which every storage type holds exactly; sums of products still round. */
-static double *random_numbers(int64_t count)
+/* Numbers between -3 and 3, which every storage type holds exactly; sums of products still round. exact: eighths
+   between -1 and 1, whose sums of products do not, so that no term can be lost behind a bound. */
+static double *random_numbers(int64_t count, bool exact)
 {
     double *numbers = malloc((size_t)count * sizeof *numbers);
     assert_non_null(numbers);
     for (int64_t i = 0; i < count; i++) {
         state = state * 1664525u + 1013904223u;
-        numbers[i] = ((double)(state >> 28) - 7.5) / 4 * (1 + (double)(state >> 20 & 7) / 16);
+        numbers[i] = exact ? ((double)(state >> 16) - 32768) / 4096
+                           : ((double)(state >> 28) - 7.5) / 4 * (1 + (double)(state >> 20 & 7) / 16);
+        numbers[i] = exact ? floor(numbers[i]) / 8 : numbers[i];
     }
     return numbers;
 }
@@ -127,6 +130,7 @@ typedef struct trial {
     layout x, y;
     double *x_numbers, *y_numbers;
     int64_t x_count, y_count, result_count;
+    bool is_exact;
     tuff_dtype x_dtype;
     tuff_array *array; /* y where it is one */
     tuff_plan *plan;
@@ -151,7 +155,7 @@ static double element(const trial *problem, int64_t batch, int64_t row, int64_t 
 static void fill_x(trial *one)
 {
     free(one->x_numbers);
-    one->x_numbers = random_numbers(one->x_count);
+    one->x_numbers = random_numbers(one->x_count, one->is_exact);
     void *bytes = stored(one->x_dtype, one->x_numbers, one->x_count);
     const size_t size = (size_t)one->x_count * tuff_dtype_size(one->x_dtype);
     assert_int_equal(tuff_plan_write(one->plan, "x", bytes, size), TUFF_OK);
@@ -161,7 +165,7 @@ static void fill_x(trial *one)
 static void fill_y(trial *problem)
 {
     free(problem->y_numbers);
-    problem->y_numbers = random_numbers(problem->y_count);
+    problem->y_numbers = random_numbers(problem->y_count, problem->is_exact);
     void *bytes = stored(problem->one->dtype, problem->y_numbers, problem->y_count);
     const size_t size = (size_t)problem->y_count * tuff_dtype_size(problem->one->dtype);
     assert_int_equal(problem->array ? tuff_array_write(problem->array, bytes, size)
@@ -186,7 +190,8 @@ static void check(const trial *problem, bool epilogue, const char *device, const
         double magnitude;
         const double exact = element(problem, i / one->columns / one->rows, row, column, &magnitude);
         const double wanted = epilogue ? fmax(exact, 0) * 0.5 + (double)column : exact;
-        const double bar = ((double)one->inner + 3) * ldexp(magnitude + fabs(wanted), -24) + 1e-30;
+        const double bar =
+            problem->is_exact ? 0 : ((double)one->inner + 3) * ldexp(magnitude + fabs(wanted), -24) + 1e-30;
         if (!(fabs(result[i] - wanted) <= bar && fabs(plain[i] - exact) <= bar))
             fail_msg("%s: %lldx%lldx%lld, batches %lld, form %d, y %s%s%s, %s: element %lld is %.9g, not %.9g", device,
                      (long long)one->rows, (long long)one->columns, (long long)one->inner, (long long)one->batches,
@@ -236,6 +241,10 @@ static void try_case(tuff_device *device, const char *name, const shape_case *on
     check(&problem, epilogue, name, "another x");
     fill_y(&problem);
     check(&problem, epilogue, name, "another y");
+    problem.is_exact = true;
+    fill_x(&problem);
+    fill_y(&problem);
+    check(&problem, epilogue, name, "exact sums");
     tuff_plan_destroy(problem.plan);
     tuff_graph_destroy(graph);
     tuff_array_destroy(problem.array);
