@@ -6,7 +6,7 @@
    D width, n heads, F inner width, L layers. Matrices are [out,in]: y = x·Wᵀ + b.
 
    S is the plan's, whatever the longest sequence of a batch is: attention is causal, so that nothing up to the position
-   read depends on what lies behind it. */
+   read depends on what lies behind it. The published rate rises a step later: from 0 in the first step. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

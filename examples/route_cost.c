@@ -593,6 +593,7 @@ const example route_cost_example = {
     .fill_fixed = fill_fixed,
     .draw = draw,
     .open = reinforce_open,
+    .optimizer = reinforce_optimizer,
     .close = free,
     .before_step = before_step,
     .validated = reinforce_validated,

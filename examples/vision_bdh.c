@@ -412,7 +412,7 @@ static void *open_synthetic(tuff_device *device, const void *config, uint64_t se
     image_set *made = make_images(SYNTHETIC, c->channels);
     (void)device;
     for (int64_t i = 0; made && i < SYNTHETIC; i++) {
-        example_random random = example_random_stream(seed, ((uint64_t)1 << 62) + (uint64_t)i);
+        example_random random = example_random_stream(seed, ((uint64_t)1 << 59) + (uint64_t)i);
         made->labels[i] = (unsigned char)example_integer(&random, CLASSES);
         draw_image(&random, c->channels, made->labels[i], made->pixels + i * c->channels * PIXELS);
     }

@@ -32,6 +32,13 @@ static tuff_status write_scalar(tuff_plan *plan, const char *name, double value)
     return plan ? tuff_plan_write(plan, name, &narrow, sizeof narrow) : TUFF_OK;
 }
 
+void reinforce_optimizer(const void *config, tuff_optimizer_options *options)
+{
+    (void)config;
+    if (options->total_steps > 1)
+        options->total_steps--;
+}
+
 tuff_status reinforce_before_step(example_run *run)
 {
     schedules *self = run->data;
@@ -43,7 +50,8 @@ tuff_status reinforce_before_step(example_run *run)
     if (self->epoch < 0 && run->step > 0) /* resumed: the frozen policy begins as the one that was loaded */
         status = tuff_parameters_copy(run->frozen, run->parameters);
     self->epoch = epoch;
-    const double pi = 3.14159265358979323846, last = fmax(1, (double)(settings->steps / length - 1));
+    /* Of the epochs 0 to E, 1 has the first coefficient and E the last. */
+    const double pi = 3.14159265358979323846, last = fmax(1, (double)(settings->steps / length - 2));
     const double coefficient = 0.002 + 0.028 * 0.5 * (1 + cos(pi * ((double)epoch - 1) / last));
     return status == TUFF_OK ? write_scalar(run->plan, "entropy_coef", coefficient) : status;
 }

@@ -11,6 +11,8 @@
 
 /* As example.open; free closes it. */
 void *reinforce_open(tuff_device *device, const void *config, uint64_t seed);
+/* As example.optimizer: the rate has its last value in the last epoch, not behind it. */
+void reinforce_optimizer(const void *config, tuff_optimizer_options *options);
 /* As example.before_step: the coefficient of the entropy, a cosine from 0.03 to 0.002 by epochs. */
 tuff_status reinforce_before_step(example_run *run);
 /* As example.validated: the temperature falls where the cost does, and rises where not; without a better cost for 10
