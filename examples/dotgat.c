@@ -570,6 +570,7 @@ static void draw(void *config, example_random *random)
     c->columns = example_extent(random, 17);
     c->heads = example_pick(random, head_counts, 4);
     c->width = c->heads * example_extent(random, 17);
+    c->width = c->width < 3 ? 4 : c->width; /* of two numbers LN keeps little more than their order */
     c->messages = 1 + example_integer(random, 2);
     c->ties = example_pick(random, ties, 4);
     c->seen = 1 + example_integer(random, c->columns);
