@@ -205,6 +205,7 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     kept.learning_rate = given->learning_rate ? asked->learning_rate : kept.learning_rate;
     kept.validate_every = given->validate_every ? asked->validate_every : kept.validate_every;
     kept.patience = given->patience ? asked->patience : kept.patience;
+    self->kept_accumulate = kept.optimizer.accumulate;
     optimizer_flags_merge(&given->optimizer, &kept.optimizer, &asked->optimizer);
     kept.optimizer = asked->optimizer;
     *asked = kept;

@@ -8,6 +8,7 @@
 
 /* What changes during a run, beside tensors. */
 typedef struct run_state {
+    int64_t step;     /* steps done; -1: an older checkpoint, which does not say */
     char loader[192]; /* the loader's position; "": none */
     bool has_best;    /* a validation had a loss */
     double best_loss;

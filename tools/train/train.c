@@ -74,18 +74,30 @@ static int make_model(training *self)
     return EXIT_DONE;
 }
 
-static int make_weights(training *self)
+/* The steps behind a checkpoint. The number of batches says it only where every step so far had as many. */
+static tuff_status count_steps(training *self)
 {
     int32_t counter = 0;
+    tuff_array *counted = tuff_optimizer_batches(self->optimizer);
+    const bool are_steps = counted == tuff_optimizer_counter(self->optimizer);
+    self->done = self->options.settings.state.step;
+    if (self->done >= 0)
+        return TUFF_OK;
+    TRY(tuff_array_read(counted, &counter, sizeof counter));
+    self->done = are_steps ? counter : counter / self->options.kept_accumulate;
+    return TUFF_OK;
+}
+
+static int make_weights(training *self)
+{
     if (!self->options.resume) {
         if (model_initialize(&self->model, (uint64_t)self->options.settings.seed) != TUFF_OK)
             return cli_fail_library(&verb_train, "the first weights");
         return EXIT_DONE;
     }
     if (tuff_checkpoint_load(self->options.resume, self->model.parameters, self->optimizer) != TUFF_OK ||
-        tuff_array_read(tuff_optimizer_batches(self->optimizer), &counter, sizeof counter) != TUFF_OK)
+        count_steps(self) != TUFF_OK)
         return cli_fail_library(&verb_train, "loading the checkpoint");
-    self->done = counter / self->options.settings.optimizer.accumulate;
     return EXIT_DONE;
 }
 
@@ -233,6 +245,7 @@ static int save(training *self, bool is_best)
         return code;
     if (saving_wait(&self->saving) != TUFF_OK)
         code = say_not_saved(self);
+    state->step = self->done;
     if (batches_tell(&self->batches, state->loader, sizeof state->loader) != TUFF_OK)
         return cli_fail_library(&verb_train, "the position in the text");
     if (saving_begin(&self->saving, &self->options.settings, self->done, is_best, self->validation.best) != TUFF_OK)

@@ -1,0 +1,31 @@
+#!/bin/sh
+# What a run of tuff train goes on with: other settings than the checkpoint's, checkpoints that were kept, and best weights
+# that are not where they belong. On the reference device. Called: train_resume.sh BUILD
+set -u
+. "$(dirname "$0")/script_checks"
+enter "$1"
+# train OPTIONS...: a small model. resume FILE OPTIONS...: goes on with it.
+train() {
+    "$tuff" train --data text --device reference --layers 1 --heads 1 --width 8 --context 8 --batch 2 --sample 0 "$@"
+}
+resume() {
+    file=$1
+    shift
+    "$tuff" train --data text --device reference --sample 0 --resume "$file" "$@"
+}
+
+i=0
+while [ $i -lt 40 ]; do
+    echo "$i words of text that nobody reads but a model"
+    i=$((i + 1))
+done >text
+
+# A step of another number of batches: only where the batches so far are whole steps of it, and steps are counted on.
+expect 0 "stopped after step 5" train --steps 8 --accumulate 2 --stop-after 5 --save five
+expect 1 "10 batches are no whole steps of 4" resume five --accumulate 4
+expect 0 "stopped after step 4" train --steps 8 --accumulate 2 --stop-after 4 --save four
+expect 0 "going on after step 4" resume four --accumulate 4 --stop-after 6 --save six
+expect 0 "going on after step 6" resume six --save eight
+expect 0 "done after step 8" resume six --save eight
+
+[ "$failures" -eq 0 ]
