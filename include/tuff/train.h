@@ -14,14 +14,15 @@ extern "C" {
    in each those of rank >= 2 first, otherwise in the order given. */
 typedef struct tuff_parameters tuff_parameters;
 
-/* name is copied. */
+/* name is copied. It is that of a tensor in a checkpoint: UTF-8, at most 200 bytes, not __metadata__, and none that begins
+   with optimizer., for these are the optimizer's. */
 typedef struct tuff_parameter_spec {
     const char *name;
     tuff_shape shape;
 } tuff_parameter_spec;
 
 /* count parameters, all elements zero. specs are copied; device must outlive the set. NULL on failure: TUFF_E_USAGE for
-   duplicate names, shapes, memory. */
+   duplicate names and those that no checkpoint can hold, TUFF_E_LIMIT for longer ones, shapes, memory. */
 TUFF_API tuff_parameters *tuff_parameters_create(tuff_device *device, const tuff_parameter_spec *specs, int count);
 /* The same in groups that an optimizer may treat differently (tuff_parameter_group): a parameter belongs to group i + 1
    where patterns[i] is the first that its name matches, to group 0 where it matches none. A pattern is a list of names,

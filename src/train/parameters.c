@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "io/safetensors.h"
 #include "train/train.h"
 
 #define NAME_LENGTH_MAX 200
@@ -20,6 +21,8 @@ static tuff_status check_name(const tuff_parameter_spec *specs, int index)
     if (strncmp(name, "optimizer.", 10) == 0)
         return FAIL(TUFF_E_USAGE,
                     "parameters: \"%s\": names that begin with optimizer. belong to the optimizer's state", name);
+    if (tuff__safetensors_check_name(name) != TUFF_OK)
+        return FAIL(tuff_last_status(), "parameters: number %d: %s", index, tuff_error());
     for (int i = 0; i < index; i++)
         if (strcmp(specs[i].name, name) == 0)
             return FAIL(TUFF_E_USAGE, "parameters: the name \"%s\" is given twice", name);
