@@ -230,6 +230,8 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (out->resume)
         end = merge_checkpoint(verb, given, out);
     if (!end.now)
+        end = optimizer_flags_check_kind(verb, &given->optimizer, &out->settings.optimizer);
+    if (!end.now)
         end = note_validation(verb, given, &out->settings);
     const int form = out->resume ? (int)out->settings.model.form : out->form;
     if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
