@@ -28,4 +28,25 @@ expect 0 "going on after step 4" resume four --accumulate 4 --stop-after 6 --sav
 expect 0 "going on after step 6" resume six --save eight
 expect 0 "done after step 8" resume six --save eight
 
+# validated OPTIONS...: a run with validations after steps 4, 8 and 12, of which each has the best loss so far.
+validated() {
+    train --steps 12 --validate 0.2 --validate-every 4 "$@"
+}
+# same FILE: it is the end of an uninterrupted run, with its best weights.
+same() {
+    cmp -s whole "$1" || fail "$1 ends with other bits than an uninterrupted run"
+    cmp -s whole.best "$1.best" || fail "$1.best has other bits than that of an uninterrupted run"
+}
+expect 0 "stopped after step 5" validated --stop-after 5 --save first
+
+# A loss over another text is compared with none of before.
+printf '~^~^|~^~^|' >strange
+i=0
+while [ $i -lt 8 ]; do
+    cat strange strange strange strange
+    i=$((i + 1))
+done >other
+expect 0 "after step 8; the sample" resume first --stop-after 9 --validate strange
+expect 0 "after step 8; the sample" "$tuff" train --data other --device reference --sample 0 --resume first --stop-after 9
+
 [ "$failures" -eq 0 ]

@@ -167,9 +167,11 @@ static cli_end note_validation(const cli_verb *verb, const given_settings *given
     const size_t length = given->validate ? strlen(given->validate) : 0;
     if (length >= sizeof settings->validate)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: the path is too long"));
-    if (given->validate && settings->validate[0] && strcmp(settings->validate, given->validate) != 0)
+    if (given->validate && settings->validate[0] && strcmp(settings->validate, given->validate) != 0) {
         fprintf(stderr, "--validate %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n",
                 given->validate, settings->validate);
+        run_state_forget_best(&settings->state);
+    }
     if (given->validate)
         memcpy(settings->validate, given->validate, length + 1);
     if (!settings->validate[0] && (given->validate_every || given->patience))

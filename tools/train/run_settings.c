@@ -29,6 +29,12 @@ static bool read_whole_or_0(const json_t *object, const char *name, int64_t high
     return !json_object_get(object, name) || read_whole(object, name, 0, high, out);
 }
 
+void run_state_forget_best(run_state *state)
+{
+    state->has_best = false;
+    state->best_step = state->without_gain = 0;
+}
+
 static const char *const precisions[] = {"f32", "f16", "bf16"};
 
 const char *run_precision_name(int precision)

@@ -15,6 +15,9 @@ typedef struct run_state {
     int64_t best_step, without_gain; /* validations since the best one */
 } run_state;
 
+/* The next validation has the best loss: those so far are of another text, or their weights are gone. */
+void run_state_forget_best(run_state *state);
+
 typedef struct run_settings {
     model_config model;
     int64_t steps, batch, seed;

@@ -168,12 +168,15 @@ static int read_text(training *self)
     run_settings *settings = &self->options.settings;
     if (corpus_read(&self->options.data, settings->model.context + 1, &self->text) != TUFF_OK)
         return cli_fail(&verb_train, EXIT_FAILED, "%s", tuff_error());
-    if (self->options.resume && settings->text_hash != self->text.hash)
+    const bool is_other = self->options.resume && settings->text_hash != self->text.hash;
+    if (is_other)
         fputs("the text is not the one that the checkpoint was trained on\n", stderr);
     settings->text_hash = self->text.hash;
     if (settings->validate[0] && validation_split(&self->validation, settings->validate, &self->text, &self->held_out,
                                                   settings->model.context + 1) != TUFF_OK)
         return cli_fail(&verb_train, EXIT_FAILED, "%s", tuff_error());
+    if (is_other && !self->validation.text.bytes) /* what is held out is a part of it */
+        run_state_forget_best(&settings->state);
     return EXIT_DONE;
 }
 
