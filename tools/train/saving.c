@@ -2,11 +2,23 @@
    wait until a checkpoint is written, as they would without a copy. */
 #include "tools/train/saving.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/file/file.h"
 #include "base/status.h"
 
+static tuff_status make_name(char *out, size_t size, const char *format, ...) PRINTF_LIKE(3, 4);
+static tuff_status make_name(char *out, size_t size, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    const int length = vsnprintf(out, size, format, list);
+    va_end(list);
+    return length >= 0 && (size_t)length < size ? TUFF_OK : FAIL(TUFF_E_USAGE, "%.200s...: the path is too long", out);
+}
+
+/* The probe has a name that no file has. */
 tuff_status saving_check_path(const char *option, const char *path)
 {
     struct stat entry;
@@ -15,9 +27,8 @@ tuff_status saving_check_path(const char *option, const char *path)
         return TUFF_OK;
     if (tuff__file.lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode))
         return FAIL(TUFF_E_IO, "%s %s: this is a folder", option, path);
-    const int length = snprintf(probe, sizeof probe, "%s.probe", path);
-    if (length < 0 || (size_t)length >= sizeof probe)
-        return FAIL(TUFF_E_USAGE, "%s: the path is too long", option);
+    for (int i = 0; i == 0 || tuff__file.lstat(probe, &entry) == 0; i++)
+        TRY(make_name(probe, sizeof probe, "%s.probe-%d", path, i));
     TRY(tuff__file_write(probe, NULL, 0, false, false));
     return tuff__file_remove(probe);
 }
@@ -96,6 +107,5 @@ void saving_close(saving *self)
 
 tuff_status saving_best_path(const char *path, char *out, size_t size)
 {
-    const int length = snprintf(out, size, "%s.best", path);
-    return length >= 0 && (size_t)length < size ? TUFF_OK : FAIL(TUFF_E_USAGE, "%.200s...: the path is too long", path);
+    return make_name(out, size, "%s.best", path);
 }
