@@ -37,7 +37,24 @@ same() {
     cmp -s whole "$1" || fail "$1 ends with other bits than an uninterrupted run"
     cmp -s whole.best "$1.best" || fail "$1.best has other bits than that of an uninterrupted run"
 }
+expect 0 "after step 12; the sample is of these weights" validated --save whole
+
 expect 0 "stopped after step 5" validated --stop-after 5 --save first
+
+# Checkpoints that were kept, while .best is theirs, or the best one was kept too; else its loss is forgotten.
+expect 0 "stopped after step 7" validated --stop-after 7 --save kept --save-every 1 --keep 2
+for file in kept.prev kept.step-6; do
+    rm -f rest*
+    expect 0 "going on after step 6" resume $file --save rest
+    same rest
+done
+expect 0 "stopped after step 9" resume kept --stop-after 9 --save kept --save-every 1 --keep 9
+expect 0 "kept.best does not have the best weights of the run, those of step 4" resume kept.step-6 --save rest
+grep -q "after step 12; the sample" out || fail "without the best loss the run says $(cat out)"
+expect 0 "stopped after step 9" validated --stop-after 9 --save all --save-every 1 --keep 9
+rm -f rest*
+expect 0 "going on after step 6" resume all.step-6 --save rest
+same rest
 
 # A loss over another text is compared with none of before.
 printf '~^~^|~^~^|' >strange

@@ -2,8 +2,10 @@
    wait until a checkpoint is written, as they would without a copy. */
 #include "tools/train/saving.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/file/file.h"
 #include "base/status.h"
@@ -33,6 +35,45 @@ tuff_status saving_check_path(const char *option, const char *path)
     return tuff__file_remove(probe);
 }
 
+/* Whether the file at path has the best weights of a run of this state. .best has them, others where they are of the
+   best step. */
+static bool has_best_weights(const char *path, const run_state *state, bool is_named_best)
+{
+    run_settings found;
+    return run_settings_read(path, &found) == TUFF_OK && found.state.has_best &&
+           found.state.best_step == state->best_step && found.state.best_loss == state->best_loss &&
+           (is_named_best || found.state.step == state->best_step);
+}
+
+/* The length of FILE in FILE.prev and FILE.step-<n>; 0 of other names. */
+static size_t length_of_original(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    if (!dot)
+        return 0;
+    const bool is_step = strncmp(dot, ".step-", 6) == 0 && dot[6] && strspn(dot + 6, "0123456789") == strlen(dot + 6);
+    return is_step || strcmp(dot, ".prev") == 0 ? (size_t)(dot - path) : 0;
+}
+
+tuff_status saving_find_best(const char *path, const run_state *state, char *out, size_t size)
+{
+    const int original = (int)length_of_original(path);
+    TRY(make_name(out, size, "%s.best", path));
+    if (has_best_weights(out, state, true))
+        return TUFF_OK;
+    if (original > 0) {
+        TRY(make_name(out, size, "%.*s.best", original, path));
+        if (has_best_weights(out, state, true))
+            return TUFF_OK;
+        TRY(make_name(out, size, "%.*s.step-%" PRId64, original, path, state->best_step));
+        if (has_best_weights(out, state, false))
+            return TUFF_OK;
+        TRY(make_name(out, size, "%.*s.best", original, path));
+    }
+    return FAIL(TUFF_E_IO, "%s does not have the best weights of the run, those of step %" PRId64, out,
+                state->best_step);
+}
+
 tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, language_model *model,
                         tuff_optimizer *optimizer)
 {
@@ -53,7 +94,7 @@ static tuff_status save(saving *self, const run_metadata *metadata, int64_t step
                                              .keep = (int)self->keep,
                                              .best = is_best};
     if (self->lacks_best && !is_best && best) {
-        TRY(saving_best_path(self->path, best_path, sizeof best_path));
+        TRY(make_name(best_path, sizeof best_path, "%s.best", self->path));
         TRY(tuff_checkpoint_save(best_path, best, NULL, options.keys, options.texts, options.metadata_count));
         self->lacks_best = false;
     }
@@ -103,9 +144,4 @@ void saving_close(saving *self)
 {
     (void)tuff_checkpoint_writer_destroy(self->writer);
     self->writer = NULL;
-}
-
-tuff_status saving_best_path(const char *path, char *out, size_t size)
-{
-    return make_name(out, size, "%s.best", path);
 }

@@ -30,7 +30,9 @@ tuff_status saving_begin(saving *self, const run_settings *settings, int64_t ste
 tuff_status saving_wait(saving *self);
 void saving_close(saving *self);
 
-/* Name of the best checkpoint beside the one at path. */
-tuff_status saving_best_path(const char *path, char *out, size_t size);
+/* Finds the file with the best weights of a run that goes on from the checkpoint at path with this state: beside it as
+   PATH.best, or where path is FILE.prev or FILE.step-<n>, as FILE.best or FILE.step-<the best one>. TUFF_E_IO where
+   there is none. */
+tuff_status saving_find_best(const char *path, const run_state *state, char *out, size_t size);
 
 #endif

@@ -183,13 +183,14 @@ static int read_text(training *self)
 /* Behind the weights, of which it keeps a copy. */
 static int make_validation(training *self)
 {
-    const run_settings *settings = &self->options.settings;
+    run_settings *settings = &self->options.settings;
     const tuff_compile_options options = compile_options(self);
     if (!settings->validate[0])
         return EXIT_DONE;
     if (validation_open(&self->validation, self->device, &self->model, &self->held_out, settings, &options) != TUFF_OK)
         return cli_fail_library(&verb_train, "the validation");
-    if (self->options.resume && validation_resume(&self->validation, self->options.resume, self->done) != TUFF_OK)
+    if (self->options.resume &&
+        validation_resume(&self->validation, &settings->state, self->options.resume, self->done) != TUFF_OK)
         return cli_fail_library(&verb_train, "the best weights so far");
     return EXIT_DONE;
 }
