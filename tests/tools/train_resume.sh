@@ -39,7 +39,24 @@ same() {
 }
 expect 0 "after step 12; the sample is of these weights" validated --save whole
 
+# Under another name the best weights so far go with it, and the run can be stopped again.
 expect 0 "stopped after step 5" validated --stop-after 5 --save first
+expect 0 "stopped after step 7" resume first --stop-after 7 --save second
+expect 0 "going on after step 7" resume second --save second
+same second
+
+# As if killed between writing a checkpoint and naming it the best one: that has an older one, or none.
+for older in first.best ""; do
+    rm -f killed*
+    expect 0 "stopped after step 8" validated --stop-after 8 --save killed
+    cp killed expected
+    rm killed.best
+    [ -z "$older" ] || cp "$older" killed.best
+    expect 0 "stopped after step 9" resume killed --stop-after 9 --save killed
+    cmp -s expected killed.best || fail "killed.best is not the checkpoint of step 8"
+    expect 0 "going on after step 9" resume killed --save killed
+    same killed
+done
 
 # Checkpoints that were kept, while .best is theirs, or the best one was kept too; else its loss is forgotten.
 expect 0 "stopped after step 7" validated --stop-after 7 --save kept --save-every 1 --keep 2

@@ -74,11 +74,30 @@ tuff_status saving_find_best(const char *path, const run_state *state, char *out
                 state->best_step);
 }
 
-tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, language_model *model,
-                        tuff_optimizer *optimizer)
+/* A run that was killed between writing a checkpoint and naming it the best has none of that name, and neither has one
+   that goes on under another name. */
+static tuff_status find_lacking_best(saving *self, const run_state *state)
+{
+    char best[1024];
+    if (!state->has_best)
+        return TUFF_OK;
+    TRY(make_name(best, sizeof best, "%s.best", self->path));
+    if (has_best_weights(best, state, true))
+        return TUFF_OK;
+    if (has_best_weights(self->path, state, false))
+        return tuff__file_keep_as(self->path, best, true);
+    self->lacks_best = true;
+    return TUFF_OK;
+}
+
+tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, const run_state *state,
+                        language_model *model, tuff_optimizer *optimizer)
 {
     *self = (saving){.path = path, .keep = keep, .model = model, .optimizer = optimizer, .saved = -1, .begun = -1};
-    if (!path || !beside)
+    if (!path)
+        return TUFF_OK;
+    TRY(find_lacking_best(self, state));
+    if (!beside)
         return TUFF_OK;
     self->writer = tuff_checkpoint_writer_create(model->parameters, optimizer);
     return self->writer || tuff_last_status() == TUFF_E_OOM_DEVICE ? TUFF_OK : tuff_last_status();

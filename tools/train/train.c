@@ -199,7 +199,8 @@ static int make_saving(training *self)
 {
     const train_options *options = &self->options;
     const bool beside = options->save_every > 0 || options->settings.validate[0];
-    if (saving_open(&self->saving, options->save, options->keep, beside, &self->model, self->optimizer) != TUFF_OK)
+    if (saving_open(&self->saving, options->save, options->keep, beside, &options->settings.state, &self->model,
+                    self->optimizer) != TUFF_OK)
         return cli_fail_library(&verb_train, "the checkpoint");
     return EXIT_DONE;
 }
