@@ -83,12 +83,14 @@ done >other
 expect 0 "after step 8; the sample" resume first --stop-after 9 --validate strange
 expect 0 "after step 8; the sample" "$tuff" train --data other --device reference --sample 0 --resume first --stop-after 9
 
-# A file that happens to have the name of what tries the folder.
+# A file that happens to have the name of what tries the folder; a name that cannot be made.
 for name in tried.probe tried.probe-0; do
     echo mine >$name
 done
 expect 0 "stopped after step 2" train --steps 8 --stop-after 2 --save tried
 [ "$(cat tried.probe tried.probe-0)" = "mine
 mine" ] || fail "--save removes a file of somebody else: $(ls tried*)"
+mkdir named.best
+expect 1 "named has step 4, but not all of its other names are made: " validated --stop-after 5 --save named
 
 [ "$failures" -eq 0 ]

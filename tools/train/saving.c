@@ -164,3 +164,9 @@ void saving_close(saving *self)
     (void)tuff_checkpoint_writer_destroy(self->writer);
     self->writer = NULL;
 }
+
+bool saving_is_written(const saving *self)
+{
+    run_settings found;
+    return run_settings_read(self->path, &found) == TUFF_OK && found.state.step == self->failed;
+}

@@ -31,6 +31,9 @@ tuff_status saving_begin(saving *self, const run_settings *settings, int64_t ste
 tuff_status saving_wait(saving *self);
 void saving_close(saving *self);
 
+/* Whether the checkpoint at path has the step whose save failed last: then its other names are what is missing. */
+bool saving_is_written(const saving *self);
+
 /* Finds the file with the best weights of a run that goes on from the checkpoint at path with this state: beside it as
    PATH.best, or where path is FILE.prev or FILE.step-<n>, as FILE.best or FILE.step-<the best one>. TUFF_E_IO where
    there is none. */

@@ -234,9 +234,15 @@ static int report(training *self)
 /* A save that fails says so and lets the training go on: what it would save next is worth more. */
 static int say_not_saved(training *self)
 {
+    char why[1024];
+    snprintf(why, sizeof why, "%s", tuff_error());
     progress_end(&self->progress);
+    if (saving_is_written(&self->saving))
+        return cli_fail(&verb_train, EXIT_FAILED,
+                        "%s has step %" PRId64 ", but not all of its other names are made: %s", self->options.save,
+                        self->saving.failed, why);
     return cli_fail(&verb_train, EXIT_FAILED, "step %" PRId64 " could not be saved: %s; %s is as it was before",
-                    self->saving.failed, tuff_error(), self->options.save);
+                    self->saving.failed, why, self->options.save);
 }
 
 /* Looks at the loss first: a checkpoint whose numbers are not finite is worth nothing. */
