@@ -14,8 +14,8 @@ extern "C" {
    in each those of rank >= 2 first, otherwise in the order given. */
 typedef struct tuff_parameters tuff_parameters;
 
-/* name is copied. It is that of a tensor in a checkpoint: UTF-8, at most 200 bytes, not __metadata__, and none that begins
-   with optimizer., for these are the optimizer's. */
+/* name is copied. It is that of a tensor in a checkpoint: UTF-8, at most 200 bytes, not __metadata__, and none that
+   begins with optimizer., for these are the optimizer's. */
 typedef struct tuff_parameter_spec {
     const char *name;
     tuff_shape shape;

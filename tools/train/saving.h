@@ -20,8 +20,8 @@ typedef struct saving {
    folder. option names it in the message. */
 tuff_status saving_check_path(const char *option, const char *path);
 /* model and optimizer must outlive it. beside: more is saved than the last step, so that a copy of the state is worth
-   its memory. state: what the run begins with; the best checkpoint of a run that goes on is made where it lacks, at once
-   or with the next save. */
+   its memory. state: what the run begins with; the best checkpoint of a run that goes on is made where it lacks, at
+   once or with the next save. */
 tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, const run_state *state,
                         language_model *model, tuff_optimizer *optimizer);
 /* Begins to save the state after `step` steps, unless that is saved already; is_best: as the best one, too. best: the
