@@ -50,8 +50,8 @@ TUFF_API tuff_status tuff_checkpoint_writer_wait(tuff_checkpoint_writer *writer)
    waiting, as tuff_array_copy: a set that stays as it was at some step, such as the best one so far. TUFF_E_USAGE where
    the sets differ. */
 TUFF_API tuff_status tuff_parameters_copy(tuff_parameters *to, tuff_parameters *from);
-/* A set of the same parameters on the same device, with copies of their values. Destroy it as any other. NULL on
-   failure. */
+/* A set of the same parameters in the same groups on the same device, with copies of their values. Destroy it as any
+   other. NULL on failure. */
 TUFF_API tuff_parameters *tuff_parameters_clone(tuff_parameters *parameters);
 
 #ifdef __cplusplus

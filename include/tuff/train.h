@@ -14,14 +14,15 @@ extern "C" {
    in each those of rank >= 2 first, otherwise in the order given. */
 typedef struct tuff_parameters tuff_parameters;
 
-/* name is copied. */
+/* name is copied. It is that of a tensor in a checkpoint: UTF-8, at most 200 bytes, not __metadata__, and none that
+   begins with optimizer., for these are the optimizer's. */
 typedef struct tuff_parameter_spec {
     const char *name;
     tuff_shape shape;
 } tuff_parameter_spec;
 
 /* count parameters, all elements zero. specs are copied; device must outlive the set. NULL on failure: TUFF_E_USAGE for
-   duplicate names, shapes, memory. */
+   duplicate names and those that no checkpoint can hold, TUFF_E_LIMIT for longer ones, shapes, memory. */
 TUFF_API tuff_parameters *tuff_parameters_create(tuff_device *device, const tuff_parameter_spec *specs, int count);
 /* The same in groups that an optimizer may treat differently (tuff_parameter_group): a parameter belongs to group i + 1
    where patterns[i] is the first that its name matches, to group 0 where it matches none. A pattern is a list of names,
@@ -202,7 +203,9 @@ TUFF_API tuff_status tuff_optimizer_update(tuff_optimizer *optimizer, tuff_graph
 TUFF_API tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer,
                                           const char *const *keys, const char *const *texts, int metadata_count);
 /* Loads what tuff_checkpoint_save wrote. If names or shapes differ, the result is TUFF_E_FORMAT or TUFF_E_SHAPE and
-   nothing is changed. optimizer may be NULL: its state in the file is then ignored. */
+   nothing is changed; the same with TUFF_E_USAGE where the batches so far are no whole steps of the optimizer's
+   `accumulate`, which may be another than the file was written with. optimizer may be NULL: its state in the file is
+   then ignored. */
 TUFF_API tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer);
 /* Loads the averages of the parameters (average_decay) instead of the parameters, as what a trained model is run with;
    frozen parameters, which have none, are as they are. TUFF_E_FORMAT where the file holds no averages. */

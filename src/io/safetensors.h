@@ -36,6 +36,9 @@ struct tuff_file {
    TUFF_MAX_RANK. */
 tuff_status tuff__safetensors_header(tuff_file *file, const char *header, size_t size, uint64_t data_size);
 
+/* TUFF_E_USAGE where no tensor of a file can be called so. */
+tuff_status tuff__safetensors_check_name(const char *name);
+
 /* TUFF_E_UNSUPPORTED where elements in memory do not have the byte order of files. */
 tuff_status tuff__safetensors_machine(void);
 /* "F32", ...; NULL where dtype is none. */

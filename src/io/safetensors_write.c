@@ -16,12 +16,23 @@ typedef struct layout {
     int count;
 } layout;
 
+tuff_status tuff__safetensors_check_name(const char *name)
+{
+    if (strcmp(name, SAFETENSORS_METADATA) == 0)
+        return FAIL(TUFF_E_USAGE, "no tensor of a file can be called " SAFETENSORS_METADATA);
+    tuff__json_begin();
+    json_t *value = json_string(name);
+    if (!value)
+        return tuff__json_failure("the name of a tensor is not valid UTF-8");
+    json_decref(value);
+    return TUFF_OK;
+}
+
 static tuff_status check_tensor(const tuff_file_tensor *tensor)
 {
     if (!tensor->name)
         return FAIL(TUFF_E_USAGE, "tuff_file_save: a tensor has no name");
-    if (strcmp(tensor->name, SAFETENSORS_METADATA) == 0)
-        return FAIL(TUFF_E_USAGE, "tuff_file_save: no tensor can be called " SAFETENSORS_METADATA);
+    TRY(tuff__safetensors_check_name(tensor->name));
     if (!tuff__safetensors_dtype_name(tensor->dtype))
         return FAIL(TUFF_E_DTYPE, "tuff_file_save: tensor \"%.100s\" has no valid dtype", tensor->name);
     int64_t size = tuff_shape_count(tensor->shape);

@@ -65,8 +65,9 @@ static tuff_status save_list(state_list *self, const char *path, const tuff_opti
     return tuff_file_save(path, tensors, self->tensor_count, metadata->keys, metadata->texts, metadata->count);
 }
 
-/* What was accumulated for a step that is not done is in no file. */
-static tuff_status check_whole_step(const state_list *self, const tuff_optimizer *optimizer)
+/* What was accumulated for a step that is not done is in no file. Neither can a file of steps of another length end
+   within one of these: its first batch would write over gradients instead of adding to them. */
+static tuff_status check_whole_step(const state_list *self, const char *path, const tuff_optimizer *optimizer)
 {
     int32_t batches = 0;
     if (!optimizer || optimizer->options.accumulate <= 1)
@@ -75,7 +76,7 @@ static tuff_status check_whole_step(const state_list *self, const tuff_optimizer
         if (strcmp(self->tensors[i].name, BATCHES_NAME) == 0)
             memcpy(&batches, self->tensors[i].data, sizeof batches);
     if (batches % optimizer->options.accumulate != 0)
-        return FAIL(TUFF_E_USAGE, "checkpoint: %" PRId32 " batches are no whole steps of %" PRId32, batches,
+        return FAIL(TUFF_E_USAGE, "%s: %" PRId32 " batches are no whole steps of %" PRId32, path, batches,
                     optimizer->options.accumulate);
     return TUFF_OK;
 }
@@ -95,7 +96,7 @@ static tuff_status save(state_list *self, const char *path, const tuff_optimizer
                         keys[i] ? keys[i] : "NULL");
         add_metadata(&metadata, keys[i], texts[i]);
     }
-    TRY(check_whole_step(self, optimizer));
+    TRY(check_whole_step(self, path, optimizer));
     return save_list(self, path, optimizer, &metadata);
 }
 
@@ -282,6 +283,7 @@ static tuff_status load(state_list *self, const char *path, const tuff_file *fil
     TRY(check_no_more(path, file, parameters));
     TRY(tuff__state_list(parameters, optimizer, self));
     TRY(averages ? read_averages(self, path, file) : read_file(self, path, file));
+    TRY(check_whole_step(self, path, averages ? NULL : optimizer));
     return tuff__state_write(self);
 }
 

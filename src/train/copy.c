@@ -26,13 +26,7 @@ tuff_parameters *tuff_parameters_clone(tuff_parameters *parameters)
         FAIL(TUFF_E_USAGE, "parameters: the set to clone is NULL");
         return NULL;
     }
-    tuff_parameter_spec *specs = tuff__calloc((size_t)parameters->count, sizeof *specs);
-    if (!specs)
-        return NULL;
-    for (int i = 0; i < parameters->count; i++)
-        specs[i] = (tuff_parameter_spec){parameters->items[i].name, parameters->items[i].shape};
-    tuff_parameters *clone = tuff_parameters_create(parameters->device, specs, parameters->count);
-    tuff__free(specs);
+    tuff_parameters *clone = tuff__parameters_like(parameters);
     if (clone && tuff_parameters_copy(clone, parameters) != TUFF_OK) {
         tuff_parameters_destroy(clone);
         return NULL;

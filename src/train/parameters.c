@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "io/safetensors.h"
 #include "train/train.h"
 
 #define NAME_LENGTH_MAX 200
@@ -20,6 +21,8 @@ static tuff_status check_name(const tuff_parameter_spec *specs, int index)
     if (strncmp(name, "optimizer.", 10) == 0)
         return FAIL(TUFF_E_USAGE,
                     "parameters: \"%s\": names that begin with optimizer. belong to the optimizer's state", name);
+    if (tuff__safetensors_check_name(name) != TUFF_OK)
+        return FAIL(tuff_last_status(), "parameters: number %d: %s", index, tuff_error());
     for (int i = 0; i < index; i++)
         if (strcmp(specs[i].name, name) == 0)
             return FAIL(TUFF_E_USAGE, "parameters: the name \"%s\" is given twice", name);
@@ -213,6 +216,19 @@ static tuff_status make_arrays(tuff_parameters *self)
     return TUFF_OK;
 }
 
+/* Lays out what copy_specs was given, and gives it memory. The set, or NULL with the set destroyed. */
+static tuff_parameters *finish(tuff_parameters *self, tuff_status status, int64_t limit)
+{
+    if (status == TUFF_OK)
+        status = place_all(self, limit);
+    if (status == TUFF_OK)
+        status = make_arrays(self);
+    if (status == TUFF_OK)
+        return self;
+    tuff_parameters_destroy(self);
+    return NULL;
+}
+
 tuff_parameters *tuff__parameters_create(tuff_device *device, const tuff_parameter_spec *specs, int count,
                                          const char *const *patterns, int pattern_count, int64_t limit)
 {
@@ -223,14 +239,25 @@ tuff_parameters *tuff__parameters_create(tuff_device *device, const tuff_paramet
     tuff_status status = copy_specs(self, specs, count);
     if (status == TUFF_OK)
         status = choose_groups(self, patterns, pattern_count);
-    if (status == TUFF_OK)
-        status = place_all(self, limit);
-    if (status == TUFF_OK)
-        status = make_arrays(self);
-    if (status == TUFF_OK)
-        return self;
-    tuff_parameters_destroy(self);
-    return NULL;
+    return finish(self, status, limit);
+}
+
+tuff_parameters *tuff__parameters_like(const tuff_parameters *of)
+{
+    tuff_parameter_spec *specs = tuff__calloc((size_t)of->count, sizeof *specs);
+    tuff_parameters *self = specs ? tuff__calloc(1, sizeof *self) : NULL;
+    if (self) {
+        for (int i = 0; i < of->count; i++)
+            specs[i] = (tuff_parameter_spec){of->items[i].name, of->items[i].shape};
+        self->device = of->device;
+        self->group_count = of->group_count;
+        const tuff_status status = copy_specs(self, specs, of->count);
+        for (int i = 0; i < self->count; i++)
+            self->items[i].group = of->items[i].group;
+        self = finish(self, status, slab_limit(of->device));
+    }
+    tuff__free(specs);
+    return self;
 }
 
 tuff_parameters *tuff_parameters_create_grouped(tuff_device *device, const tuff_parameter_spec *specs, int count,

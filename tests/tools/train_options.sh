@@ -24,6 +24,7 @@ for wrong in "--loss-scale much" "--loss-scale -1" "--group *.bias" "--group *.b
     set +f
 done
 expect 2 "adamw|sgd|adam|lion|adafactor|muon" train reference --steps 2 --optimizer newton
+expect 2 "--momentum 0: muon needs" train reference --steps 2 --optimizer muon --momentum 0
 expect 1 "no name matches \"nobody\"" train reference --steps 2 --group nobody:frozen
 expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup 5
 
@@ -50,6 +51,7 @@ everything() {
         --sample 0 --ema 0.5
     expect 0 "--precision bf16 instead of the checkpoint's f16" "$tuff" train --data text --device "$device" \
         --resume half.safetensors --sample 0 --precision bf16
+    expect 2 "--momentum 0: muon needs" "$tuff" train --data text --device "$device" --resume half.safetensors --momentum 0
     expect 1 "holds the state of muon, not of adam" "$tuff" train --data text --device "$device" \
         --resume half.safetensors --sample 0 --optimizer adam
 }

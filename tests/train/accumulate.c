@@ -149,6 +149,26 @@ static void check_checkpoint(tuff_device *device)
     trainer_drop(&rest);
 }
 
+/* Steps of another number of parts go on where a whole one would end, and nowhere else. */
+static void check_other_parts(tuff_device *device)
+{
+    const char *path = scratch_path("other");
+    tuff_optimizer_options options = defaults(NULL);
+    trainer whole = make(device, &options);
+    options.accumulate = 2;
+    trainer other = make(device, &options);
+    for (int step = 0; step < 2; step++) {
+        trainer_step(&whole, step);
+        assert_int_equal(tuff_checkpoint_save(path, whole.parameters, whole.optimizer, NULL, NULL, 0), TUFF_OK);
+        assert_int_equal(tuff_checkpoint_load(path, other.parameters, other.optimizer),
+                         step == 0 ? TUFF_E_USAGE : TUFF_OK);
+        assert_int_equal(read_count(tuff_optimizer_batches(other.optimizer)), step * 2 * PARTS);
+    }
+    assert_true(trainer_same_bits(&whole, &other, false));
+    trainer_drop(&whole);
+    trainer_drop(&other);
+}
+
 /* Averages come back as the parameters; what is frozen has none and is itself. */
 static void check_averages_load(tuff_device *device)
 {
@@ -224,6 +244,12 @@ static void checkpoints_are_written_between_steps(void **state)
     for_each_device(check_checkpoint);
 }
 
+static void another_number_of_parts_goes_on_at_a_whole_step(void **state)
+{
+    (void)state;
+    for_each_device(check_other_parts);
+}
+
 static void averages_are_loaded_as_parameters(void **state)
 {
     (void)state;
@@ -242,6 +268,8 @@ int main(void)
         cmocka_unit_test(steps_of_parts_take_the_mean_and_averages_follow),
         cmocka_unit_test(a_part_that_overflows_skips_its_step),
         cmocka_unit_test_setup_teardown(checkpoints_are_written_between_steps, scratch_folder_make,
+                                        scratch_folder_remove),
+        cmocka_unit_test_setup_teardown(another_number_of_parts_goes_on_at_a_whole_step, scratch_folder_make,
                                         scratch_folder_remove),
         cmocka_unit_test_setup_teardown(averages_are_loaded_as_parameters, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test(the_wrong_function_is_refused),

@@ -270,6 +270,31 @@ static void check_clones(tuff_device *device)
     drop_training(&self);
 }
 
+/* An optimizer of the set's groups is one of the clone's. */
+static void check_grouped_clone(tuff_device *device)
+{
+    static const char *const patterns[] = {"weight"};
+    const tuff_parameter_group groups[] = {{0}, {.rate_factor = 0.5}};
+    tuff_parameters *grouped = tuff_parameters_create_grouped(device, specs, 2, patterns, 1);
+    tuff_parameters *clone = tuff_parameters_clone(grouped);
+    assert_non_null(clone);
+    tuff_optimizer *optimizer =
+        tuff_optimizer_create(clone, &(tuff_optimizer_options){.groups = groups, .group_count = 2});
+    if (!optimizer)
+        fail_msg("%s", tuff_error());
+    tuff_optimizer_destroy(optimizer);
+    tuff_parameters_destroy(clone);
+    tuff_parameters_destroy(grouped);
+}
+
+static void clones_have_the_groups(void **state)
+{
+    (void)state;
+    tuff_device *device = tuff_device_open("reference");
+    check_grouped_clone(device);
+    tuff_device_close(device);
+}
+
 static void clones_parameters(void **state)
 {
     (void)state;
@@ -284,6 +309,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(survives_bad_disks, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test_setup_teardown(runs_out_of_memory, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test(clones_parameters),
+        cmocka_unit_test(clones_have_the_groups),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

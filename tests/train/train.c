@@ -91,6 +91,12 @@ static void check_refusals(tuff_device *device)
     assert_non_null(strstr(tuff_error(), "\"a\" is given twice"));
     assert_null(tuff_parameters_create(device, &reserved, 1));
     assert_null(tuff_parameters_create(device, &nameless, 1));
+    for (int i = 0; i < 3; i++) { /* what no checkpoint could hold */
+        static const char *const names[] = {"__metadata__", "weight\xff", "\xc0\xaf"};
+        const tuff_parameter_spec unsaved = {names[i], {.rank = 0}};
+        assert_null(tuff_parameters_create(device, &unsaved, 1));
+        assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
+    }
     assert_null(tuff_parameters_create(device, &negative, 1));
     assert_null(tuff_parameters_create(device, &deep, 1));
     assert_null(tuff_parameters_create(device, &huge, 1));

@@ -121,10 +121,10 @@ static tuff_status compare(const bench_work *work, const bench_implementation *i
     for (int64_t i = 0; i < work->result_count; i++) {
         const double apart = fabs((double)wanted[i] - (double)got[i]);
         largest = fmax(largest, fabs((double)wanted[i]));
-        if (!(apart <= worst))
+        if (!isnan(worst) && !(apart <= worst))
             worst = apart;
     }
-    if (worst <= tolerance * largest)
+    if (isfinite(worst) && worst <= tolerance * largest)
         return TUFF_OK;
     return FAIL(TUFF_E_NUMERIC, "%s: the results of \"%s\" and \"%s\" are %.3g apart, of %.3g", work->name,
                 work->items[0].name, item->name, worst, largest);

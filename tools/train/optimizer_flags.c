@@ -157,6 +157,14 @@ void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *
     merge_text("--group", given->groups.count > 0, flags->groups, kept->groups, sizeof kept->groups);
 }
 
+cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags)
+{
+    if (!given->momentum || flags->momentum != 0 || flags->kind != TUFF_MUON)
+        return (cli_end){0};
+    return (cli_end){.now = true,
+                     .code = cli_fail(verb, EXIT_WRONG_USE, "--momentum 0: muon needs one above 0; default 0.95")};
+}
+
 void optimizer_given_free(optimizer_given *given)
 {
     cli_texts_free(&given->groups);

@@ -167,9 +167,11 @@ static cli_end note_validation(const cli_verb *verb, const given_settings *given
     const size_t length = given->validate ? strlen(given->validate) : 0;
     if (length >= sizeof settings->validate)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: the path is too long"));
-    if (given->validate && settings->validate[0] && strcmp(settings->validate, given->validate) != 0)
+    if (given->validate && settings->validate[0] && strcmp(settings->validate, given->validate) != 0) {
         fprintf(stderr, "--validate %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n",
                 given->validate, settings->validate);
+        run_state_forget_best(&settings->state);
+    }
     if (given->validate)
         memcpy(settings->validate, given->validate, length + 1);
     if (!settings->validate[0] && (given->validate_every || given->patience))
@@ -205,6 +207,7 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     kept.learning_rate = given->learning_rate ? asked->learning_rate : kept.learning_rate;
     kept.validate_every = given->validate_every ? asked->validate_every : kept.validate_every;
     kept.patience = given->patience ? asked->patience : kept.patience;
+    self->kept_accumulate = kept.optimizer.accumulate;
     optimizer_flags_merge(&given->optimizer, &kept.optimizer, &asked->optimizer);
     kept.optimizer = asked->optimizer;
     *asked = kept;
@@ -228,6 +231,8 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--keep needs --save FILE"));
     if (out->resume)
         end = merge_checkpoint(verb, given, out);
+    if (!end.now)
+        end = optimizer_flags_check_kind(verb, &given->optimizer, &out->settings.optimizer);
     if (!end.now)
         end = note_validation(verb, given, &out->settings);
     const int form = out->resume ? (int)out->settings.model.form : out->form;

@@ -29,6 +29,12 @@ static bool read_whole_or_0(const json_t *object, const char *name, int64_t high
     return !json_object_get(object, name) || read_whole(object, name, 0, high, out);
 }
 
+void run_state_forget_best(run_state *state)
+{
+    state->has_best = false;
+    state->best_step = state->without_gain = 0;
+}
+
 static const char *const precisions[] = {"f32", "f16", "bf16"};
 
 const char *run_precision_name(int precision)
@@ -78,9 +84,11 @@ static tuff_status read_training(const char *path, const json_t *object, run_set
 static tuff_status read_state(const char *path, const json_t *object, run_state *out)
 {
     const json_t *loss = json_object_get(object, "best_loss");
+    const bool has_step = json_object_get(object, "step") != NULL;
     out->has_best = loss != NULL;
     out->best_loss = json_is_number(loss) ? json_number_value(loss) : (double)NAN;
     if (!read_text(object, "loader", out->loader, sizeof out->loader) || (out->has_best && isnan(out->best_loss)) ||
+        (has_step && !read_whole(object, "step", 0, 1 << 24, &out->step)) ||
         !read_whole_or_0(object, "best_step", 1 << 24, &out->best_step) ||
         !read_whole_or_0(object, "without_gain", 1 << 24, &out->without_gain))
         return FAIL(TUFF_E_FORMAT, "%s: its metadata do not say how far the training is", path);
@@ -111,7 +119,7 @@ static tuff_status read_metadata(const char *path, const tuff_file *file, run_se
 
 tuff_status run_settings_read(const char *path, run_settings *out)
 {
-    *out = (run_settings){0};
+    *out = (run_settings){.state = {.step = -1}};
     tuff_file *file = tuff_file_open(path);
     if (!file)
         return tuff_last_status();
@@ -149,7 +157,7 @@ static char *training_text(const run_settings *settings)
 
 static char *state_text(const run_state *state)
 {
-    json_t *object = json_pack("{s:s}", "loader", state->loader);
+    json_t *object = json_pack("{s:I,s:s}", "step", (json_int_t)state->step, "loader", state->loader);
     if (object && state->has_best) {
         (void)json_object_set_new(object, "best_loss", json_real(state->best_loss));
         (void)json_object_set_new(object, "best_step", json_integer(state->best_step));

@@ -8,11 +8,15 @@
 
 /* What changes during a run, beside tensors. */
 typedef struct run_state {
+    int64_t step;     /* steps done; -1: an older checkpoint, which does not say */
     char loader[192]; /* the loader's position; "": none */
     bool has_best;    /* a validation had a loss */
     double best_loss;
     int64_t best_step, without_gain; /* validations since the best one */
 } run_state;
+
+/* The next validation has the best loss: those so far are of another text, or their weights are gone. */
+void run_state_forget_best(run_state *state);
 
 typedef struct run_settings {
     model_config model;

@@ -2,11 +2,25 @@
    wait until a checkpoint is written, as they would without a copy. */
 #include "tools/train/saving.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/file/file.h"
 #include "base/status.h"
 
+static tuff_status make_name(char *out, size_t size, const char *format, ...) PRINTF_LIKE(3, 4);
+static tuff_status make_name(char *out, size_t size, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    const int length = vsnprintf(out, size, format, list);
+    va_end(list);
+    return length >= 0 && (size_t)length < size ? TUFF_OK : FAIL(TUFF_E_USAGE, "%.200s...: the path is too long", out);
+}
+
+/* The probe has a name that no file has. */
 tuff_status saving_check_path(const char *option, const char *path)
 {
     struct stat entry;
@@ -15,18 +29,75 @@ tuff_status saving_check_path(const char *option, const char *path)
         return TUFF_OK;
     if (tuff__file.lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode))
         return FAIL(TUFF_E_IO, "%s %s: this is a folder", option, path);
-    const int length = snprintf(probe, sizeof probe, "%s.probe", path);
-    if (length < 0 || (size_t)length >= sizeof probe)
-        return FAIL(TUFF_E_USAGE, "%s: the path is too long", option);
+    for (int i = 0; i == 0 || tuff__file.lstat(probe, &entry) == 0; i++)
+        TRY(make_name(probe, sizeof probe, "%s.probe-%d", path, i));
     TRY(tuff__file_write(probe, NULL, 0, false, false));
     return tuff__file_remove(probe);
 }
 
-tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, language_model *model,
-                        tuff_optimizer *optimizer)
+/* Whether the file at path has the best weights of a run of this state. .best has them, others where they are of the
+   best step. */
+static bool has_best_weights(const char *path, const run_state *state, bool is_named_best)
+{
+    run_settings found;
+    return run_settings_read(path, &found) == TUFF_OK && found.state.has_best &&
+           found.state.best_step == state->best_step && found.state.best_loss == state->best_loss &&
+           (is_named_best || found.state.step == state->best_step);
+}
+
+/* The length of FILE in FILE.prev and FILE.step-<n>; 0 of other names. */
+static size_t length_of_original(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    if (!dot)
+        return 0;
+    const bool is_step = strncmp(dot, ".step-", 6) == 0 && dot[6] && strspn(dot + 6, "0123456789") == strlen(dot + 6);
+    return is_step || strcmp(dot, ".prev") == 0 ? (size_t)(dot - path) : 0;
+}
+
+tuff_status saving_find_best(const char *path, const run_state *state, char *out, size_t size)
+{
+    const int original = (int)length_of_original(path);
+    TRY(make_name(out, size, "%s.best", path));
+    if (has_best_weights(out, state, true))
+        return TUFF_OK;
+    if (original > 0) {
+        TRY(make_name(out, size, "%.*s.best", original, path));
+        if (has_best_weights(out, state, true))
+            return TUFF_OK;
+        TRY(make_name(out, size, "%.*s.step-%" PRId64, original, path, state->best_step));
+        if (has_best_weights(out, state, false))
+            return TUFF_OK;
+        TRY(make_name(out, size, "%.*s.best", original, path));
+    }
+    return FAIL(TUFF_E_IO, "%s does not have the best weights of the run, those of step %" PRId64, out,
+                state->best_step);
+}
+
+/* A run that was killed between writing a checkpoint and naming it the best has none of that name, and neither has one
+   that goes on under another name. */
+static tuff_status find_lacking_best(saving *self, const run_state *state)
+{
+    char best[1024];
+    if (!state->has_best)
+        return TUFF_OK;
+    TRY(make_name(best, sizeof best, "%s.best", self->path));
+    if (has_best_weights(best, state, true))
+        return TUFF_OK;
+    if (has_best_weights(self->path, state, false))
+        return tuff__file_keep_as(self->path, best, true);
+    self->lacks_best = true;
+    return TUFF_OK;
+}
+
+tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, const run_state *state,
+                        language_model *model, tuff_optimizer *optimizer)
 {
     *self = (saving){.path = path, .keep = keep, .model = model, .optimizer = optimizer, .saved = -1, .begun = -1};
-    if (!path || !beside)
+    if (!path)
+        return TUFF_OK;
+    TRY(find_lacking_best(self, state));
+    if (!beside)
         return TUFF_OK;
     self->writer = tuff_checkpoint_writer_create(model->parameters, optimizer);
     return self->writer || tuff_last_status() == TUFF_E_OOM_DEVICE ? TUFF_OK : tuff_last_status();
@@ -42,7 +113,7 @@ static tuff_status save(saving *self, const run_metadata *metadata, int64_t step
                                              .keep = (int)self->keep,
                                              .best = is_best};
     if (self->lacks_best && !is_best && best) {
-        TRY(saving_best_path(self->path, best_path, sizeof best_path));
+        TRY(make_name(best_path, sizeof best_path, "%s.best", self->path));
         TRY(tuff_checkpoint_save(best_path, best, NULL, options.keys, options.texts, options.metadata_count));
         self->lacks_best = false;
     }
@@ -94,8 +165,8 @@ void saving_close(saving *self)
     self->writer = NULL;
 }
 
-tuff_status saving_best_path(const char *path, char *out, size_t size)
+bool saving_is_written(const saving *self)
 {
-    const int length = snprintf(out, size, "%s.best", path);
-    return length >= 0 && (size_t)length < size ? TUFF_OK : FAIL(TUFF_E_USAGE, "%.200s...: the path is too long", path);
+    run_settings found;
+    return run_settings_read(self->path, &found) == TUFF_OK && found.state.step == self->failed;
 }

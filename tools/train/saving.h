@@ -20,9 +20,10 @@ typedef struct saving {
    folder. option names it in the message. */
 tuff_status saving_check_path(const char *option, const char *path);
 /* model and optimizer must outlive it. beside: more is saved than the last step, so that a copy of the state is worth
-   its memory. */
-tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, language_model *model,
-                        tuff_optimizer *optimizer);
+   its memory. state: what the run begins with; the best checkpoint of a run that goes on is made where it lacks, at
+   once or with the next save. */
+tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, const run_state *state,
+                        language_model *model, tuff_optimizer *optimizer);
 /* Begins to save the state after `step` steps, unless that is saved already; is_best: as the best one, too. best: the
    best weights so far, which are saved by themselves where their own checkpoint failed; NULL: there are none. */
 tuff_status saving_begin(saving *self, const run_settings *settings, int64_t step, bool is_best, tuff_parameters *best);
@@ -30,7 +31,12 @@ tuff_status saving_begin(saving *self, const run_settings *settings, int64_t ste
 tuff_status saving_wait(saving *self);
 void saving_close(saving *self);
 
-/* Name of the best checkpoint beside the one at path. */
-tuff_status saving_best_path(const char *path, char *out, size_t size);
+/* Whether the checkpoint at path has the step whose save failed last: then its other names are what is missing. */
+bool saving_is_written(const saving *self);
+
+/* Finds the file with the best weights of a run that goes on from the checkpoint at path with this state: beside it as
+   PATH.best, or where path is FILE.prev or FILE.step-<n>, as FILE.best or FILE.step-<the best one>. TUFF_E_IO where
+   there is none. */
+tuff_status saving_find_best(const char *path, const run_state *state, char *out, size_t size);
 
 #endif

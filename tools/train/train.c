@@ -74,18 +74,30 @@ static int make_model(training *self)
     return EXIT_DONE;
 }
 
-static int make_weights(training *self)
+/* The steps behind a checkpoint. The number of batches says it only where every step so far had as many. */
+static tuff_status count_steps(training *self)
 {
     int32_t counter = 0;
+    tuff_array *counted = tuff_optimizer_batches(self->optimizer);
+    const bool are_steps = counted == tuff_optimizer_counter(self->optimizer);
+    self->done = self->options.settings.state.step;
+    if (self->done >= 0)
+        return TUFF_OK;
+    TRY(tuff_array_read(counted, &counter, sizeof counter));
+    self->done = are_steps ? counter : counter / self->options.kept_accumulate;
+    return TUFF_OK;
+}
+
+static int make_weights(training *self)
+{
     if (!self->options.resume) {
         if (model_initialize(&self->model, (uint64_t)self->options.settings.seed) != TUFF_OK)
             return cli_fail_library(&verb_train, "the first weights");
         return EXIT_DONE;
     }
     if (tuff_checkpoint_load(self->options.resume, self->model.parameters, self->optimizer) != TUFF_OK ||
-        tuff_array_read(tuff_optimizer_batches(self->optimizer), &counter, sizeof counter) != TUFF_OK)
+        count_steps(self) != TUFF_OK)
         return cli_fail_library(&verb_train, "loading the checkpoint");
-    self->done = counter / self->options.settings.optimizer.accumulate;
     return EXIT_DONE;
 }
 
@@ -156,25 +168,29 @@ static int read_text(training *self)
     run_settings *settings = &self->options.settings;
     if (corpus_read(&self->options.data, settings->model.context + 1, &self->text) != TUFF_OK)
         return cli_fail(&verb_train, EXIT_FAILED, "%s", tuff_error());
-    if (self->options.resume && settings->text_hash != self->text.hash)
+    const bool is_other = self->options.resume && settings->text_hash != self->text.hash;
+    if (is_other)
         fputs("the text is not the one that the checkpoint was trained on\n", stderr);
     settings->text_hash = self->text.hash;
     if (settings->validate[0] && validation_split(&self->validation, settings->validate, &self->text, &self->held_out,
                                                   settings->model.context + 1) != TUFF_OK)
         return cli_fail(&verb_train, EXIT_FAILED, "%s", tuff_error());
+    if (is_other && !self->validation.text.bytes) /* what is held out is a part of it */
+        run_state_forget_best(&settings->state);
     return EXIT_DONE;
 }
 
 /* Behind the weights, of which it keeps a copy. */
 static int make_validation(training *self)
 {
-    const run_settings *settings = &self->options.settings;
+    run_settings *settings = &self->options.settings;
     const tuff_compile_options options = compile_options(self);
     if (!settings->validate[0])
         return EXIT_DONE;
     if (validation_open(&self->validation, self->device, &self->model, &self->held_out, settings, &options) != TUFF_OK)
         return cli_fail_library(&verb_train, "the validation");
-    if (self->options.resume && validation_resume(&self->validation, self->options.resume, self->done) != TUFF_OK)
+    if (self->options.resume &&
+        validation_resume(&self->validation, &settings->state, self->options.resume, self->done) != TUFF_OK)
         return cli_fail_library(&verb_train, "the best weights so far");
     return EXIT_DONE;
 }
@@ -183,7 +199,8 @@ static int make_saving(training *self)
 {
     const train_options *options = &self->options;
     const bool beside = options->save_every > 0 || options->settings.validate[0];
-    if (saving_open(&self->saving, options->save, options->keep, beside, &self->model, self->optimizer) != TUFF_OK)
+    if (saving_open(&self->saving, options->save, options->keep, beside, &options->settings.state, &self->model,
+                    self->optimizer) != TUFF_OK)
         return cli_fail_library(&verb_train, "the checkpoint");
     return EXIT_DONE;
 }
@@ -217,9 +234,15 @@ static int report(training *self)
 /* A save that fails says so and lets the training go on: what it would save next is worth more. */
 static int say_not_saved(training *self)
 {
+    char why[1024];
+    snprintf(why, sizeof why, "%s", tuff_error());
     progress_end(&self->progress);
+    if (saving_is_written(&self->saving))
+        return cli_fail(&verb_train, EXIT_FAILED,
+                        "%s has step %" PRId64 ", but not all of its other names are made: %s", self->options.save,
+                        self->saving.failed, why);
     return cli_fail(&verb_train, EXIT_FAILED, "step %" PRId64 " could not be saved: %s; %s is as it was before",
-                    self->saving.failed, tuff_error(), self->options.save);
+                    self->saving.failed, why, self->options.save);
 }
 
 /* Looks at the loss first: a checkpoint whose numbers are not finite is worth nothing. */
@@ -233,6 +256,7 @@ static int save(training *self, bool is_best)
         return code;
     if (saving_wait(&self->saving) != TUFF_OK)
         code = say_not_saved(self);
+    state->step = self->done;
     if (batches_tell(&self->batches, state->loader, sizeof state->loader) != TUFF_OK)
         return cli_fail_library(&verb_train, "the position in the text");
     if (saving_begin(&self->saving, &self->options.settings, self->done, is_best, self->validation.best) != TUFF_OK)

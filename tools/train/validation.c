@@ -3,6 +3,7 @@
 #include "tools/train/validation.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,20 +125,18 @@ void validation_close(validation *self)
     *self = (validation){0};
 }
 
-/* A run that was killed between writing a checkpoint and naming it the best goes on from the best one. */
-tuff_status validation_resume(validation *self, const char *path, int64_t step)
+/* A checkpoint of the best step has the best weights itself, whatever lies beside it. */
+tuff_status validation_resume(validation *self, run_state *state, const char *path, int64_t step)
 {
-    const run_state *state = &self->settings->state;
-    run_settings found;
     char best[1024];
     if (!state->has_best || state->best_step == step)
         return TUFF_OK;
-    TRY(saving_best_path(path, best, sizeof best));
-    TRY(run_settings_read(best, &found));
-    if (!found.state.has_best || found.state.best_step != state->best_step)
-        return FAIL(TUFF_E_FORMAT, "%s: these are not the best weights of the run, which are those of step %lld", best,
-                    (long long)state->best_step);
-    return tuff_checkpoint_load(best, self->best, NULL);
+    if (saving_find_best(path, state, best, sizeof best) == TUFF_OK)
+        return tuff_checkpoint_load(best, self->best, NULL);
+    fprintf(stderr, "%s: the best loss so far is forgotten, and the run differs from an uninterrupted one\n",
+            tuff_error());
+    run_state_forget_best(state);
+    return TUFF_OK;
 }
 
 /* Not where a run is stopped: it would differ from one that goes on. */

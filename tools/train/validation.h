@@ -27,8 +27,9 @@ tuff_status validation_open(validation *self, tuff_device *device, language_mode
                             const run_settings *settings, const tuff_compile_options *options);
 void validation_close(validation *self);
 
-/* Reads the best weights so far of a run that goes on from the checkpoint at path, after `step` steps. */
-tuff_status validation_resume(validation *self, const char *path, int64_t step);
+/* Reads the best weights so far of a run that goes on from the checkpoint at path, after `step` steps. Where they are
+   not found it says so on the error stream, and state has no best loss any more. */
+tuff_status validation_resume(validation *self, run_state *state, const char *path, int64_t step);
 /* Whether it is due after so many steps. */
 bool validation_is_due(const validation *self, int64_t step);
 /* The mean loss over the held-out text, in nats a byte. */

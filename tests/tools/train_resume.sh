@@ -1,0 +1,96 @@
+#!/bin/sh
+# What a run of tuff train goes on with: other settings than the checkpoint's, checkpoints that were kept, and best weights
+# that are not where they belong. On the reference device. Called: train_resume.sh BUILD
+set -u
+. "$(dirname "$0")/script_checks"
+enter "$1"
+# train OPTIONS...: a small model. resume FILE OPTIONS...: goes on with it.
+train() {
+    "$tuff" train --data text --device reference --layers 1 --heads 1 --width 8 --context 8 --batch 2 --sample 0 "$@"
+}
+resume() {
+    file=$1
+    shift
+    "$tuff" train --data text --device reference --sample 0 --resume "$file" "$@"
+}
+
+i=0
+while [ $i -lt 40 ]; do
+    echo "$i words of text that nobody reads but a model"
+    i=$((i + 1))
+done >text
+
+# A step of another number of batches: only where the batches so far are whole steps of it, and steps are counted on.
+expect 0 "stopped after step 5" train --steps 8 --accumulate 2 --stop-after 5 --save five
+expect 1 "10 batches are no whole steps of 4" resume five --accumulate 4
+expect 0 "stopped after step 4" train --steps 8 --accumulate 2 --stop-after 4 --save four
+expect 0 "going on after step 4" resume four --accumulate 4 --stop-after 6 --save six
+expect 0 "going on after step 6" resume six --save eight
+expect 0 "done after step 8" resume six --save eight
+
+# validated OPTIONS...: a run with validations after steps 4, 8 and 12, of which each has the best loss so far.
+validated() {
+    train --steps 12 --validate 0.2 --validate-every 4 "$@"
+}
+# same FILE: it is the end of an uninterrupted run, with its best weights.
+same() {
+    cmp -s whole "$1" || fail "$1 ends with other bits than an uninterrupted run"
+    cmp -s whole.best "$1.best" || fail "$1.best has other bits than that of an uninterrupted run"
+}
+expect 0 "after step 12; the sample is of these weights" validated --save whole
+
+# Under another name the best weights so far go with it, and the run can be stopped again.
+expect 0 "stopped after step 5" validated --stop-after 5 --save first
+expect 0 "stopped after step 7" resume first --stop-after 7 --save second
+expect 0 "going on after step 7" resume second --save second
+same second
+
+# As if killed between writing a checkpoint and naming it the best one: that has an older one, or none.
+for older in first.best ""; do
+    rm -f killed*
+    expect 0 "stopped after step 8" validated --stop-after 8 --save killed
+    cp killed expected
+    rm killed.best
+    [ -z "$older" ] || cp "$older" killed.best
+    expect 0 "stopped after step 9" resume killed --stop-after 9 --save killed
+    cmp -s expected killed.best || fail "killed.best is not the checkpoint of step 8"
+    expect 0 "going on after step 9" resume killed --save killed
+    same killed
+done
+
+# Checkpoints that were kept, while .best is theirs, or the best one was kept too; else its loss is forgotten.
+expect 0 "stopped after step 7" validated --stop-after 7 --save kept --save-every 1 --keep 2
+for file in kept.prev kept.step-6; do
+    rm -f rest*
+    expect 0 "going on after step 6" resume $file --save rest
+    same rest
+done
+expect 0 "stopped after step 9" resume kept --stop-after 9 --save kept --save-every 1 --keep 9
+expect 0 "kept.best does not have the best weights of the run, those of step 4" resume kept.step-6 --save rest
+grep -q "after step 12; the sample" out || fail "without the best loss the run says $(cat out)"
+expect 0 "stopped after step 9" validated --stop-after 9 --save all --save-every 1 --keep 9
+rm -f rest*
+expect 0 "going on after step 6" resume all.step-6 --save rest
+same rest
+
+# A loss over another text is compared with none of before.
+printf '~^~^|~^~^|' >strange
+i=0
+while [ $i -lt 8 ]; do
+    cat strange strange strange strange
+    i=$((i + 1))
+done >other
+expect 0 "after step 8; the sample" resume first --stop-after 9 --validate strange
+expect 0 "after step 8; the sample" "$tuff" train --data other --device reference --sample 0 --resume first --stop-after 9
+
+# A file that happens to have the name of what tries the folder; a name that cannot be made.
+for name in tried.probe tried.probe-0; do
+    echo mine >$name
+done
+expect 0 "stopped after step 2" train --steps 8 --stop-after 2 --save tried
+[ "$(cat tried.probe tried.probe-0)" = "mine
+mine" ] || fail "--save removes a file of somebody else: $(ls tried*)"
+mkdir named.best
+expect 1 "named has step 4, but not all of its other names are made: " validated --stop-after 5 --save named
+
+[ "$failures" -eq 0 ]
