@@ -1,6 +1,8 @@
 /* Reading refuses what is no plain file and reports every failure; writing leaves the old file or the whole new one,
    whatever fails and wherever the process dies. */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -18,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/file/file.h"
+#include "base/file/list.h"
 #include "failing_memory.h"
 #include "faulty_files.h"
 #include "scratch_folder.h"
@@ -576,6 +579,45 @@ static void memory_may_run_out_while_reading_and_writing(void **state)
     }
 }
 
+/* In the place of libc's: from the second name on it fails. */
+static bool folders_fail;
+static int names_read;
+
+struct dirent *readdir(DIR *folder)
+{
+    static struct dirent *(*real)(DIR *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "readdir");
+    if (!folders_fail || names_read++ < 2)
+        return real(folder);
+    errno = EIO;
+    return NULL;
+}
+
+static tuff_status count_name(const char *name, void *state)
+{
+    (void)name;
+    ++*(int *)state;
+    return TUFF_OK;
+}
+
+static void a_folder_that_cannot_be_read_to_its_end_is_an_error(void **state)
+{
+    (void)state;
+    int count = 0;
+    for (int i = 0; i < 4; i++)
+        scratch_write((const char *[]){"a", "b", "c", "d"}[i], "", 0);
+    folders_fail = true;
+    const tuff_status status = tuff__file_list(scratch_folder(), "", count_name, &count);
+    folders_fail = false;
+    assert_int_equal(status, TUFF_E_IO);
+    assert_non_null(strstr(tuff_error(), scratch_folder()));
+    assert_int_equal(count, 0);
+    errno = EIO;
+    assert_int_equal(tuff__file_list(scratch_folder(), "", count_name, &count), TUFF_OK);
+    assert_true(count >= 4);
+}
+
 #define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_folder_make, scratch_folder_remove)
 
 int main(void)
@@ -601,6 +643,7 @@ int main(void)
         SCRATCH_TEST(a_symbolic_link_is_replaced_and_its_target_is_not),
         SCRATCH_TEST(a_path_without_a_folder_works),
         SCRATCH_TEST(memory_may_run_out_while_reading_and_writing),
+        SCRATCH_TEST(a_folder_that_cannot_be_read_to_its_end_is_an_error),
     };
     (void)alarm(300);
     return cmocka_run_group_tests(tests, NULL, NULL);
