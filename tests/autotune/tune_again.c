@@ -336,6 +336,31 @@ static void a_lost_device_and_full_memory_blame_no_winner(void **state)
     fail_blameless("launch-lost", CL_OUT_OF_RESOURCES, true, TUFF_E_DEVICE_LOST);
 }
 
+/* An input that is an output is brought there by a launch that no task has. */
+static void a_launch_of_no_task_blames_nothing(void **state)
+{
+    (void)state;
+    const uint16_t half[8] = {0};
+    char environment[ENVIRONMENT_SIZE];
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("no task");
+    environment_of(device, NULL, environment);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_output(graph, "y", tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(8)));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", half, sizeof half), TUFF_OK);
+    real_launch = tuff__cl.EnqueueNDRangeKernel;
+    tuff__cl.EnqueueNDRangeKernel = refuse_all;
+    const tuff_status status = tuff_plan_run(plan);
+    tuff__cl.EnqueueNDRangeKernel = real_launch;
+    assert_int_equal(status, TUFF_E_OOM_DEVICE);
+    expect_none_bad(device, environment);
+    destroy_plan(plan, graph);
+    tuff_device_close(device);
+}
+
 /* How much of a run that failed was done nobody knows: what other plans made of its arrays no longer holds. */
 static void a_failed_run_may_have_changed_arrays(void **state)
 {
@@ -517,6 +542,7 @@ int main(void)
         cmocka_unit_test(a_refused_winner_makes_way),
         cmocka_unit_test(a_winner_that_is_not_launched_makes_way),
         cmocka_unit_test(a_lost_device_and_full_memory_blame_no_winner),
+        cmocka_unit_test(a_launch_of_no_task_blames_nothing),
         cmocka_unit_test(a_failed_run_may_have_changed_arrays),
         cmocka_unit_test(a_refused_pin_makes_way),
 #endif
