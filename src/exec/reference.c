@@ -8,7 +8,7 @@
 typedef struct held {
     double *value, *error; /* error is NULL where bounds are not carried */
     int last_use;          /* id of the last node that reads it; node_count where an output or an assign needs it */
-    bool written;          /* INPUT: the host gave a value */
+    bool written;          /* INPUT: the host gave a value; CONSTANT: a run has evaluated it */
 } held;
 
 struct reference_plan {
@@ -322,16 +322,18 @@ static void allow_rounding(const reference_plan *plan, const node *at)
 /* Inputs and constants keep their values from run to run. */
 static tuff_status run_node(reference_plan *plan, const node *at)
 {
-    const bool made_before = at->op == OP_INPUT || (at->op == OP_CONSTANT && plan->values[at->id].value);
+    held *values = &plan->values[at->id];
+    const bool made_before = at->op == OP_INPUT || (at->op == OP_CONSTANT && values->written);
     TRY(hold(plan, at));
     if (at->op == OP_ARRAY)
-        load_array(at, plan->values[at->id].value);
+        load_array(at, values->value);
     else if (at->op == OP_ASSIGN)
-        round_value(at, &plan->values[at->inputs[0]->node->id], &plan->values[at->id]);
+        round_value(at, &plan->values[at->inputs[0]->node->id], values);
     else if (!made_before)
         TRY(evaluate_node(plan, at));
-    if (made_before && plan->values[at->id].error)
-        memset(plan->values[at->id].error, 0, (size_t)element_count(at) * sizeof(double));
+    values->written |= at->op == OP_CONSTANT;
+    if (made_before && values->error)
+        memset(values->error, 0, (size_t)element_count(at) * sizeof(double));
     allow_rounding(plan, at);
     round_result(plan, at);
     return TUFF_OK;
