@@ -1,5 +1,6 @@
 /* The executor of the reference device: evaluates the nodes in building order, each value a block of doubles that lives
-   from its node to its last use. Arrays are read when a run starts and assigned when it ends. */
+   from its node to its last use. Arrays are read when a run starts and assigned when it ends, both with the device locked,
+   so that runs and other threads' reads and writes of arrays come one after the other. */
 #include <math.h>
 #include <string.h>
 
@@ -205,11 +206,23 @@ static tuff_status inputs_are_written(const reference_plan *plan)
     return TUFF_OK;
 }
 
-static void load_array(const node *at, double *out)
+/* All at once, as a device would: of two arrays that another run assigns, both are from before or both from after. */
+static tuff_status load_arrays(reference_plan *plan)
 {
-    const tuff_array *array = at->attributes.array;
-    const unsigned char *bytes = tuff__storage_host(array->storage);
-    tuff__to_double(array->dtype, bytes + array->offset, element_count(at), out);
+    node *const *nodes = plan->graph->nodes;
+    for (int i = 0; i < plan->graph->node_count; i++)
+        if (nodes[i]->op == OP_ARRAY)
+            TRY(hold(plan, nodes[i]));
+    tuff__host_begin(plan->graph->device);
+    for (int i = 0; i < plan->graph->node_count; i++) {
+        const tuff_array *array = nodes[i]->op == OP_ARRAY ? nodes[i]->attributes.array : NULL;
+        if (!array)
+            continue;
+        const unsigned char *bytes = tuff__storage_host(array->storage);
+        tuff__to_double(array->dtype, bytes + array->offset, element_count(nodes[i]), plan->values[i].value);
+    }
+    tuff__host_end(plan->graph->device);
+    return TUFF_OK;
 }
 
 /* An assign's result is its value as the array keeps it. */
@@ -323,11 +336,9 @@ static void allow_rounding(const reference_plan *plan, const node *at)
 static tuff_status run_node(reference_plan *plan, const node *at)
 {
     held *values = &plan->values[at->id];
-    const bool made_before = at->op == OP_INPUT || (at->op == OP_CONSTANT && values->written);
+    const bool made_before = at->op == OP_INPUT || at->op == OP_ARRAY || (at->op == OP_CONSTANT && values->written);
     TRY(hold(plan, at));
-    if (at->op == OP_ARRAY)
-        load_array(at, values->value);
-    else if (at->op == OP_ASSIGN)
+    if (at->op == OP_ASSIGN)
         round_value(at, &plan->values[at->inputs[0]->node->id], values);
     else if (!made_before)
         TRY(evaluate_node(plan, at));
@@ -353,6 +364,7 @@ static void release_finished(reference_plan *plan, const node *after)
 /* Only now do arrays change: all reads of the run are over. */
 static void commit_assigns(reference_plan *plan)
 {
+    tuff__host_begin(plan->graph->device);
     for (int i = 0; i < plan->graph->assign_count; i++) {
         const node *at = plan->graph->assigns[i];
         const tuff_array *array = at->attributes.array;
@@ -360,11 +372,13 @@ static void commit_assigns(reference_plan *plan)
         tuff__from_double(array->dtype, plan->values[at->id].value, element_count(at), bytes + array->offset);
         tuff__storage_touch(array->storage);
     }
+    tuff__host_end(plan->graph->device);
 }
 
 tuff_status tuff__reference_run(reference_plan *plan)
 {
     TRY(inputs_are_written(plan));
+    TRY(load_arrays(plan));
     for (int i = 0; i < plan->graph->node_count; i++) {
         TRY(run_node(plan, plan->graph->nodes[i]));
         release_finished(plan, plan->graph->nodes[i]);

@@ -108,6 +108,61 @@ static void two_threads_share_a_device(void **state)
     for_each_device(work_together);
 }
 
+/* One thread writes and reads arrays whose elements are equal, while the other runs a plan that reads the one and adds
+   to the other: neither ever sees a part of the other's work. */
+enum { LENGTH = 1 << 16, VALUES = 24 };
+static tuff_array *source, *counter;
+
+static bool is_uniform(const float *values)
+{
+    for (int i = 1; i < LENGTH; i++)
+        if (values[i] != values[0])
+            return false;
+    return true;
+}
+
+static void *move_or_run(void *context)
+{
+    worker *self = context;
+    const size_t size = LENGTH * sizeof(float);
+    float *values = malloc(size);
+    tuff_graph *graph = tuff_graph_create(self->device);
+    tuff_tensor *read = tuff_array_tensor(graph, source), *one = tuff_constant(graph, TUFF_F32, 1);
+    tuff_output(graph, "read", tuff_neg(read));
+    tuff_assign(graph, counter, tuff_add(tuff_array_tensor(graph, counter), one));
+    tuff_plan *plan = self->number == 0 ? tuff_compile(graph, NULL) : NULL;
+    for (int round = 0; round < VALUES && values && !self->failure[0]; round++) {
+        for (int i = 0; i < LENGTH; i++)
+            values[i] = (float)round;
+        const bool moved = self->number == 0
+                               ? tuff_plan_run(plan) == TUFF_OK && tuff_plan_read(plan, "read", values, size) == TUFF_OK
+                               : tuff_array_write(source, values, size) == TUFF_OK &&
+                                     tuff_array_read(counter, values, size) == TUFF_OK;
+        if (!moved || !is_uniform(values))
+            note(self, moved ? "part of an array" : "failure");
+    }
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    free(values);
+    return NULL;
+}
+
+static void share_arrays(tuff_device *device)
+{
+    source = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(LENGTH));
+    counter = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(LENGTH));
+    assert_true(source && counter);
+    run_threads(move_or_run, device);
+    tuff_array_destroy(source);
+    tuff_array_destroy(counter);
+}
+
+static void arrays_are_seen_whole(void **state)
+{
+    (void)state;
+    for_each_device(share_arrays);
+}
+
 /* Each thread opens and closes devices of its own, and lists them, while the other does. */
 static void *open_and_close(void *context)
 {
@@ -154,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_of_the_thread),
         cmocka_unit_test(two_threads_share_a_device),
+        cmocka_unit_test(arrays_are_seen_whole),
         cmocka_unit_test(devices_open_and_close_side_by_side),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
