@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/file/lock.h"
 #include "base/hash.h"
 #include "each_device.h"
 #include "small_plans.h"
@@ -292,6 +294,73 @@ static void what_is_remembered_changes_no_bit(void **state)
     for_each_api(stay_deterministic);
 }
 
+static file_operations genuine;
+static int saves_under_lock;
+
+/* Nobody else may read the manifest that is about to be replaced. */
+static int rename_locked(const char *from, const char *to)
+{
+    char name[320];
+    file_lock other;
+    (void)snprintf(name, sizeof name, "%s.lock", manifest());
+    const tuff_status status = tuff__file_lock(name, 0, &other);
+    tuff__file_unlock(&other);
+    saves_under_lock += strcmp(to, manifest()) == 0 && status == TUFF_E_TIMEOUT;
+    return genuine.rename(from, to);
+}
+
+static int have_no_locks(int fd, int operation)
+{
+    (void)fd, (void)operation;
+    errno = ENOLCK;
+    return -1;
+}
+
+static tuff_status save_rows(tuff_device *device, int64_t rows)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(rows, 64));
+    tuff_output(graph, "y", tuff_softmax(x, 1));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_key_count(plan), 1);
+    const tuff_status status = tuff_plan_save_manifest(plan, manifest());
+    destroy_plan(plan, graph);
+    return status;
+}
+
+static int count_pins(void)
+{
+    tune_store *store;
+    int pins = 0, at = 0;
+    assert_int_equal(tuff__store_load(manifest(), &store), TUFF_OK);
+    for (const tune_record *one; (one = tuff__store_next(store, &at));)
+        pins += one->kind == RECORD_PIN;
+    tuff__store_close(store);
+    return pins;
+}
+
+static void save_in_turns(tuff_device *device)
+{
+    (void)unlink(manifest());
+    saves_under_lock = 0;
+    genuine = tuff__file;
+    tuff__file.rename = rename_locked;
+    const tuff_status first = save_rows(device, 3), second = save_rows(device, 300);
+    tuff__file.rename = genuine.rename;
+    tuff__file.flock = have_no_locks;
+    const tuff_status unlocked = save_rows(device, 30000);
+    tuff__file = genuine;
+    assert_true(first == TUFF_OK && second == TUFF_OK && unlocked == TUFF_OK);
+    assert_int_equal(saves_under_lock, 2);
+    assert_int_equal(count_pins(), 3);
+}
+
+static void a_manifest_is_written_by_one_at_a_time(void **state)
+{
+    (void)state;
+    for_each_api(save_in_turns);
+}
+
 static void wrong_use_is_refused(void **state)
 {
     (void)state;
@@ -316,10 +385,9 @@ static void wrong_use_is_refused(void **state)
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_manifest_is_the_same_everywhere),
-        cmocka_unit_test(deviations_are_errors),
-        cmocka_unit_test(what_is_remembered_changes_no_bit),
-        cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(a_manifest_is_the_same_everywhere), cmocka_unit_test(deviations_are_errors),
+        cmocka_unit_test(what_is_remembered_changes_no_bit), cmocka_unit_test(a_manifest_is_written_by_one_at_a_time),
+        cmocka_unit_test(other_operands_are_another_plan),   cmocka_unit_test(wrong_use_is_refused),
     };
     if (count == 4 && strcmp(arguments[1], "child") == 0)
         return be_child(arguments[2], arguments[3]);
