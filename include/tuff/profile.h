@@ -65,8 +65,10 @@ TUFF_API int tuff_plan_key_count(tuff_plan *plan);
 /* Describes a key; index is 0 to count - 1, TUFF_E_USAGE where it is not. Strings are valid as long as the plan; with
    background tuning until its next run. */
 TUFF_API tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info);
-/* A 128-bit hash of what runs: the device and its driver, the kernels' texts, their parameters and grids, in order.
-   Plans with equal hashes give equal results for equal inputs, unless another library's kernels take part.
+/* A 128-bit hash of what runs: the device and its driver, the kernels' texts, their parameters, grids and
+   operands, in order, the names of inputs and outputs, and the graph's constants. Plans with equal hashes give equal
+   results for equal inputs and arrays, these in the order in which the graph has them, unless another library's kernels
+   take part.
    TUFF_E_UNSUPPORTED on the reference device. */
 TUFF_API tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2]);
 /* Writes what each key of the plan runs with to a manifest for tuff_tune_options.manifest. If the file exists, the keys

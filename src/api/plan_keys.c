@@ -40,7 +40,7 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
         return FAIL(TUFF_E_UNSUPPORTED, "plan: nothing runs on the reference device that could be hashed");
     tuff__environment_of(tuff__device_info(plan->device), &environment);
     const hash128 place = tuff__hash_text(ENVIRONMENT_TEXT(&environment));
-    const hash128 parts[] = {place, plan->executable.hash};
+    const hash128 parts[] = {place, tuff__executable_hash(&plan->executable)};
     const hash128 all = tuff__hash(parts, sizeof parts);
     hash[0] = all.high;
     hash[1] = all.low;

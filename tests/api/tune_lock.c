@@ -361,6 +361,54 @@ static void a_manifest_is_written_by_one_at_a_time(void **state)
     for_each_api(save_in_turns);
 }
 
+enum { OF_X, OF_Y, SCALED_BY_2, SCALED_BY_3, ADDED_TO_A, ADDED_TO_B, KINDS };
+
+/* Plans of equal kernels. */
+static void hash_kind(tuff_device *device, tuff_array *const *arrays, int kind, uint64_t hash[2])
+{
+    const tuff_compile_options apart = {.fuse = TUFF_FUSE_NONE};
+    const float numbers[] = {kind == SCALED_BY_2 ? 2 : 3, 5};
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2)), *y = tuff_exp(x), *z;
+    tuff_tensor *a = tuff_array_tensor(graph, arrays[0]), *b = tuff_array_tensor(graph, arrays[1]);
+    if (kind < SCALED_BY_2)
+        z = tuff_sin(kind == OF_X ? x : y);
+    else
+        z = kind < ADDED_TO_A ? tuff_mul(x, tuff_constant_data(graph, TUFF_F32, TUFF_SHAPE(2), numbers))
+                              : tuff_add(x, kind == ADDED_TO_A ? a : b);
+    tuff_output(graph, "y", y);
+    tuff_output(graph, "z", z);
+    tuff_output(graph, "a", tuff_neg(a));
+    tuff_output(graph, "b", tuff_neg(b));
+    tuff_plan *plan = tuff_compile(graph, &apart);
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_hash(plan, hash), TUFF_OK);
+    destroy_plan(plan, graph);
+}
+
+static void tell_apart(tuff_device *device)
+{
+    const float zeros[2] = {0};
+    tuff_array *arrays[2] = {make_array(device, TUFF_F32, 2, zeros), make_array(device, TUFF_F32, 2, zeros)};
+    uint64_t hashes[KINDS][2];
+    for (int i = 0; i < KINDS; i++) {
+        uint64_t again[2];
+        hash_kind(device, arrays, i, hashes[i]);
+        hash_kind(device, arrays, i, again);
+        assert_memory_equal(hashes[i], again, sizeof again);
+        for (int k = 0; k < i; k++)
+            assert_memory_not_equal(hashes[i], hashes[k], sizeof again);
+    }
+    tuff_array_destroy(arrays[0]);
+    tuff_array_destroy(arrays[1]);
+}
+
+static void other_operands_are_another_plan(void **state)
+{
+    (void)state;
+    for_each_api(tell_apart);
+}
+
 static void wrong_use_is_refused(void **state)
 {
     (void)state;
