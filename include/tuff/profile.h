@@ -73,8 +73,8 @@ TUFF_API tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_inf
 TUFF_API tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2]);
 /* Writes what each key of the plan runs with to a manifest for tuff_tune_options.manifest. If the file exists, the keys
    of other plans in it are kept; processes that save to one file at once take turns by a lock on PATH.lock, a file that
-   stays. TUFF_E_IO where it cannot be written, TUFF_E_TIMEOUT where another process holds the lock for ten seconds: it is
-   as before. */
+   stays. TUFF_E_IO where it cannot be written, TUFF_E_TIMEOUT where another process holds the lock for ten seconds: it
+   is as before. */
 TUFF_API tuff_status tuff_plan_save_manifest(tuff_plan *plan, const char *path);
 /* What tuning did when the plan was compiled and, with background tuning, since then. */
 TUFF_API tuff_status tuff_plan_tune_stats(const tuff_plan *plan, tuff_tune_stats *stats);

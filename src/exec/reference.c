@@ -1,6 +1,6 @@
 /* The executor of the reference device: evaluates the nodes in building order, each value a block of doubles that lives
-   from its node to its last use. Arrays are read when a run starts and assigned when it ends, both with the device locked,
-   so that runs and other threads' reads and writes of arrays come one after the other. */
+   from its node to its last use. Arrays are read when a run starts and assigned when it ends, both with the device
+   locked, so that runs and other threads' reads and writes of arrays come one after the other. */
 #include <math.h>
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,8 +111,10 @@ static void two_threads_share_a_device(void **state)
 
 /* One thread writes and reads arrays whose elements are equal, while the other runs a plan that reads the one and adds
    to the other: neither ever sees a part of the other's work. */
-enum { LENGTH = 1 << 16, VALUES = 24 };
+enum { LENGTH = 1 << 16, SHARED_RUNS = 24 };
 static tuff_array *source, *counter;
+static tuff_plan *adder;
+static atomic_bool has_run;
 
 static bool is_uniform(const float *values)
 {
@@ -121,28 +124,40 @@ static bool is_uniform(const float *values)
     return true;
 }
 
+static void run_adder(worker *self, float *values, size_t size)
+{
+    for (int run = 0; run < SHARED_RUNS && !self->failure[0]; run++)
+        if (tuff_plan_run(adder) != TUFF_OK || tuff_plan_read(adder, "read", values, size) != TUFF_OK)
+            note(self, "run");
+        else if (!is_uniform(values))
+            note(self, "a run saw part of what was written");
+}
+
+static void move_arrays(worker *self, float *values, size_t size)
+{
+    for (int round = 0; !atomic_load(&has_run) && !self->failure[0]; round++) {
+        for (int i = 0; i < LENGTH; i++)
+            values[i] = (float)round;
+        if (tuff_array_write(source, values, size) != TUFF_OK || tuff_array_read(counter, values, size) != TUFF_OK)
+            note(self, "move");
+        else if (!is_uniform(values))
+            note(self, "part of what a run assigned");
+    }
+}
+
 static void *move_or_run(void *context)
 {
     worker *self = context;
     const size_t size = LENGTH * sizeof(float);
     float *values = malloc(size);
-    tuff_graph *graph = tuff_graph_create(self->device);
-    tuff_tensor *read = tuff_array_tensor(graph, source), *one = tuff_constant(graph, TUFF_F32, 1);
-    tuff_output(graph, "read", tuff_neg(read));
-    tuff_assign(graph, counter, tuff_add(tuff_array_tensor(graph, counter), one));
-    tuff_plan *plan = self->number == 0 ? tuff_compile(graph, NULL) : NULL;
-    for (int round = 0; round < VALUES && values && !self->failure[0]; round++) {
-        for (int i = 0; i < LENGTH; i++)
-            values[i] = (float)round;
-        const bool moved = self->number == 0
-                               ? tuff_plan_run(plan) == TUFF_OK && tuff_plan_read(plan, "read", values, size) == TUFF_OK
-                               : tuff_array_write(source, values, size) == TUFF_OK &&
-                                     tuff_array_read(counter, values, size) == TUFF_OK;
-        if (!moved || !is_uniform(values))
-            note(self, moved ? "part of an array" : "failure");
-    }
-    tuff_plan_destroy(plan);
-    tuff_graph_destroy(graph);
+    if (!values)
+        note(self, "memory");
+    else if (self->number == 0)
+        run_adder(self, values, size);
+    else
+        move_arrays(self, values, size);
+    if (self->number == 0)
+        atomic_store(&has_run, true);
     free(values);
     return NULL;
 }
@@ -151,8 +166,16 @@ static void share_arrays(tuff_device *device)
 {
     source = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(LENGTH));
     counter = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(LENGTH));
-    assert_true(source && counter);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *one = tuff_constant(graph, TUFF_F32, 1);
+    tuff_output(graph, "read", tuff_neg(tuff_array_tensor(graph, source)));
+    tuff_assign(graph, counter, tuff_add(tuff_array_tensor(graph, counter), one));
+    adder = tuff_compile(graph, NULL);
+    assert_non_null(adder);
+    atomic_store(&has_run, false);
     run_threads(move_or_run, device);
+    tuff_plan_destroy(adder);
+    tuff_graph_destroy(graph);
     tuff_array_destroy(source);
     tuff_array_destroy(counter);
 }

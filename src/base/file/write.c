@@ -1,5 +1,5 @@
-/* Writing files: whatever happens, a path names the old file or the whole new one. A temporary file stays only where the
-   process is killed; the next durable write of the path removes it. */
+/* Writing files: whatever happens, a path names the old file or the whole new one. A temporary file stays only where
+   the process is killed; the next durable write of the path removes it. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
