@@ -14,9 +14,10 @@
 
    Reserved fields of structs are for later versions: zero them, best by designated initialisers.
 
-   The library never aborts, exits, prints, throws or installs a signal handler. It calls atexit once if
-   tuff_tune_options.background asks for a tuning thread, which must leave its driver before the driver is unloaded; the
-   tuning worker, where one is used, is a child process (tuff/tune.h). */
+   The library never aborts, exits, prints, throws or installs a signal handler. It calls atexit if
+   tuff_tune_options.background asks for tuning threads, which must leave their drivers before those are unloaded: once
+   for the first and at most once more for each; the tuning worker, where one is used, is a child process (tuff/tune.h).
+   */
 #ifndef TUFF_BASE_H
 #define TUFF_BASE_H
 
@@ -134,7 +135,9 @@ typedef enum tuff_log_level { TUFF_LOG_ERROR, TUFF_LOG_WARNING, TUFF_LOG_INFO, T
    newline, valid during the call. Called from every thread that calls the library and from the library's own. */
 typedef void (*tuff_log_callback)(void *user, tuff_log_level level, const char *text);
 /* Sets the callback. Process-wide, because drivers are loaded and devices listed before there is any device. NULL turns
-   logging off, which is the default. May be called at any time. */
+   logging off, which is the default. May be called at any time; a call of the earlier callback that another thread has
+   begun may go on after this returned, so that its user must stay valid until no other thread uses the library and no
+   plan with background tuning is left. */
 TUFF_API void tuff_set_log(tuff_log_callback callback, void *user);
 
 #ifdef __cplusplus

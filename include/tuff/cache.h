@@ -70,7 +70,7 @@ typedef struct tuff_cache_record {
     const char *reason;           /* rejected: "crash", "hang", "wrong", "race", "compile", ...; a pin: by whom */
     const char *phase;            /* rejected: "compile", "first-run", "bench", "verify" */
     uint64_t time;                /* seconds since 1970 */
-    int file;                     /* index of its file */
+    int file;                     /* index of its file for tuff_cache_file; -1: not one that the cache was opened for */
     uint64_t reserved[8];
 } tuff_cache_record;
 

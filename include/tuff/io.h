@@ -44,8 +44,9 @@ TUFF_API tuff_status tuff_file_metadata_at(const tuff_file *file, int index, con
 
 /* Writes a file of count tensors, with all their fields set, and metadata_count pairs of keys and texts. The file is
    written under a temporary name beside path, flushed, and renamed to path; what path was before is kept as path.prev.
-   On failure path is as before. TUFF_E_IO; TUFF_E_USAGE for NULL or duplicate names, TUFF_E_DTYPE, TUFF_E_SHAPE where
-   shape and size do not match. */
+   Where a process is killed meanwhile, that file (path.tmp-PID-DIGITS) stays until the next save to path, which removes
+   it; other processes and threads may be saving to path. On failure path is as before. TUFF_E_IO; TUFF_E_USAGE for NULL
+   or duplicate names, TUFF_E_DTYPE, TUFF_E_SHAPE where shape and size do not match. */
 TUFF_API tuff_status tuff_file_save(const char *path, const tuff_file_tensor *tensors, int count,
                                     const char *const *keys, const char *const *texts, int metadata_count);
 

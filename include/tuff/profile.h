@@ -65,12 +65,16 @@ TUFF_API int tuff_plan_key_count(tuff_plan *plan);
 /* Describes a key; index is 0 to count - 1, TUFF_E_USAGE where it is not. Strings are valid as long as the plan; with
    background tuning until its next run. */
 TUFF_API tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info);
-/* A 128-bit hash of what runs: the device and its driver, the kernels' texts, their parameters and grids, in order.
-   Plans with equal hashes give equal results for equal inputs, unless another library's kernels take part.
+/* A 128-bit hash of what runs: the device and its driver, the kernels' texts, their parameters, grids and
+   operands, in order, the names of inputs and outputs, and the graph's constants. Plans with equal hashes give equal
+   results for equal inputs and arrays, these in the order in which the graph has them, unless another library's kernels
+   take part.
    TUFF_E_UNSUPPORTED on the reference device. */
 TUFF_API tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2]);
 /* Writes what each key of the plan runs with to a manifest for tuff_tune_options.manifest. If the file exists, the keys
-   of other plans in it are kept. TUFF_E_IO where it cannot be written: it is as before. */
+   of other plans in it are kept; processes that save to one file at once take turns by a lock on PATH.lock, a file that
+   stays. TUFF_E_IO where it cannot be written, TUFF_E_TIMEOUT where another process holds the lock for ten seconds: it
+   is as before. */
 TUFF_API tuff_status tuff_plan_save_manifest(tuff_plan *plan, const char *path);
 /* What tuning did when the plan was compiled and, with background tuning, since then. */
 TUFF_API tuff_status tuff_plan_tune_stats(const tuff_plan *plan, tuff_tune_stats *stats);

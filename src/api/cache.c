@@ -85,7 +85,7 @@ static tuff_status environment_of(const tuff_device *device, tune_environment *o
     return TUFF_OK;
 }
 
-/* Which file has the record. */
+/* Which file has the record; -1: none. */
 static int file_of(const tuff_cache *self, const tune_record *record)
 {
     for (int i = 0; i < self->count; ++i) {
@@ -93,7 +93,7 @@ static int file_of(const tuff_cache *self, const tune_record *record)
         if (tuff__store_like(store, record) == record)
             return i;
     }
-    return 0;
+    return -1;
 }
 
 static void take_record(const tuff_cache *self, const tune_record *record, tuff_cache_match *out)

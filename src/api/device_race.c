@@ -316,12 +316,16 @@ static tuff_device *open_fastest(field *self, tuff_device_race_result *result)
     if (name_answer(self) != TUFF_OK)
         return NULL;
     entrant *winner = self->count == 1 ? self->all : recall(self, result);
-    if (winner == NULL)
+    if (winner != NULL)
+        winner->device = tuff_device_open(winner->info.selector);
+    if (winner == NULL || (winner->device == NULL && self->count > 1)) {
+        if (winner != NULL)
+            tuff__log(TUFF_LOG_INFO, "fastest: the remembered device does not open: %s", tuff_error());
+        *result = (tuff_device_race_result){.left_out = self->left_out};
         winner = run_race(self, result);
+    }
     if (winner == NULL)
         return NULL;
-    if (winner->device == NULL)
-        winner->device = tuff_device_open(winner->info.selector);
     (void)snprintf(result->selector, sizeof result->selector, "%s", winner->info.selector);
     return winner->device;
 }

@@ -8,12 +8,14 @@
 #include "tunedb/folder.h"
 #include "tunedb/lookup.h"
 
-/* What a launch of the plan runs with, where that was found and is not the default. */
+/* What a launch of the plan runs with, where that was found and is not the default. Launches that bring a value to an
+   output or an array are of no task. */
 static const plan_key *find_key(const tuff_plan *plan, int index)
 {
     tune_key parts;
     char wanted[TUNE_KEY_SIZE];
-    if (tuff__task_key(&plan->fusion, plan->executable.launches.launches[index].task, &parts) != TUFF_OK)
+    const int task = plan->executable.launches.launches[index].task;
+    if (task < 0 || tuff__task_key(&plan->fusion, task, &parts) != TUFF_OK)
         return NULL;
     tuff__key_text(&parts, wanted);
     for (int i = 0; i < plan->keys.count; ++i)

@@ -1,7 +1,7 @@
 /* A plan's keys, hash and manifest: for programs that compare runs, or that fix what later runs use. */
 #include <string.h>
 
-#include "base/file/file.h"
+#include "base/file/lock.h"
 #include "api/tuner.h"
 #include "tunedb/environment.h"
 #include "tunedb/store.h"
@@ -40,7 +40,7 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
         return FAIL(TUFF_E_UNSUPPORTED, "plan: nothing runs on the reference device that could be hashed");
     tuff__environment_of(tuff__device_info(plan->device), &environment);
     const hash128 place = tuff__hash_text(ENVIRONMENT_TEXT(&environment));
-    const hash128 parts[] = {place, plan->executable.hash};
+    const hash128 parts[] = {place, tuff__executable_hash(&plan->executable)};
     const hash128 all = tuff__hash(parts, sizeof parts);
     hash[0] = all.high;
     hash[1] = all.low;
@@ -88,17 +88,45 @@ static tuff_status open_manifest(const char *file, tune_store **out)
     return FAIL(TUFF_E_FORMAT, "%s: no manifest of this version, or a damaged one", file);
 }
 
-tuff_status tuff_plan_save_manifest(tuff_plan *plan, const char *file)
+/* Others that write the file wait, so that none loses what another adds. Where there are no locks, or the lock is
+   somebody else's, nobody waits for anybody. */
+static tuff_status lock_manifest(const char *file, file_lock *out)
+{
+    const uint64_t most = UINT64_C(10000000000); /* nanoseconds */
+    saved_error before;
+    text name = {0};
+    tuff__error_save(&before);
+    tuff__text_add(&name, "%s.lock", file);
+    tuff_status status = tuff__text_status(&name);
+    if (status == TUFF_OK)
+        status = tuff__file_lock(tuff__text_get(&name), most, out);
+    tuff__text_free(&name);
+    if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_IO)
+        return status;
+    tuff__error_restore(&before);
+    return TUFF_OK;
+}
+
+static tuff_status save_manifest(const tuff_plan *plan, const char *file)
 {
     tune_environment environment;
     tune_store *store = NULL;
-    if (file == NULL || tuff_plan_key_count(plan) < 0)
-        return file == NULL ? FAIL(TUFF_E_USAGE, "lock: the path is NULL") : tuff_last_status();
     TRY(open_manifest(file, &store));
     tuff__environment_of(tuff__device_info(plan->device), &environment);
     tuff_status status = add_pins(plan, ENVIRONMENT_TEXT(&environment), store);
     if (status == TUFF_OK)
         status = write_store(store, file);
     tuff__store_close(store);
+    return status;
+}
+
+tuff_status tuff_plan_save_manifest(tuff_plan *plan, const char *file)
+{
+    file_lock held = {.fd = -1};
+    if (file == NULL || tuff_plan_key_count(plan) < 0)
+        return file == NULL ? FAIL(TUFF_E_USAGE, "lock: the path is NULL") : tuff_last_status();
+    TRY(lock_manifest(file, &held));
+    const tuff_status status = save_manifest(plan, file);
+    tuff__file_unlock(&held);
     return status;
 }

@@ -27,9 +27,10 @@ static void begin_batch(tuff_loader *self, loader_slot *slot)
     slot->epoch = self->batch_count > 0 ? slot->number / self->batch_count : 0;
     slot->index = self->batch_count > 0 ? slot->number % self->batch_count : slot->number;
     slot->count = self->layout.batch_size;
-    const int64_t first = slot->index * slot->count;
-    if (self->sample_count > 0 && self->sample_count - first < slot->count)
-        slot->count = self->sample_count - first;
+    if (self->sample_count > 0) { /* else an index may be too large for numbers of samples */
+        const int64_t left = self->sample_count - slot->index * slot->count;
+        slot->count = left < slot->count ? left : slot->count;
+    }
     slot->next_sample = slot->samples_done = 0;
     slot->status = TUFF_OK;
     slot->failed_sample = INT64_MAX;

@@ -66,6 +66,9 @@ void tuff__storage_retain(storage *storage);
 void tuff__storage_release(storage *storage);          /* NULL is allowed; the last one gives it back to the pool */
 driver_buffer *tuff__storage_buffer(storage *storage); /* NULL on the reference device */
 void *tuff__storage_host(storage *storage);            /* the bytes on the reference device, else NULL */
+/* Around uses of those bytes: no other thread uses the device between the two. */
+void tuff__host_begin(tuff_device *device);
+void tuff__host_end(tuff_device *device);
 uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 bool tuff__storage_is_imported(const storage *storage); /* the application may write it unseen */

@@ -276,6 +276,16 @@ void *tuff__storage_host(storage *memory)
     return memory->host;
 }
 
+void tuff__host_begin(tuff_device *device)
+{
+    tuff__lock(&device->lock);
+}
+
+void tuff__host_end(tuff_device *device)
+{
+    tuff__unlock(&device->lock);
+}
+
 uint64_t tuff__storage_size(const storage *memory)
 {
     return memory->size;

@@ -133,7 +133,7 @@ int tuff__refused_dispatch(tuff_device *device, const recording *recorded)
     if (!recorded->driver || !device->driver->refused_dispatch)
         return -1;
     tuff__lock(&device->lock);
-    const int refused = device->driver->refused_dispatch(recorded->driver);
+    const int refused = device->lost ? -1 : device->driver->refused_dispatch(recorded->driver);
     tuff__unlock(&device->lock);
     return refused;
 }

@@ -113,9 +113,11 @@ static tuff_status move_all(staging *self, const staging_move *moves, int count,
         tuff__storage_touch(moves[i].storage);
     if (self->driver)
         return enqueue(self, moves, count, upload);
+    tuff__host_begin(self->device);
     for (int i = 0; i < count; i++)
         if (moves[i].size > 0)
             copy_now(self, &moves[i], upload);
+    tuff__host_end(self->device);
     return TUFF_OK;
 }
 

@@ -29,7 +29,7 @@ typedef struct executable {
     task_record *records;         /* one a launch */
     int command_count;
     int failed_task; /* whose program could not be compiled; -1: none */
-    hash128 hash;    /* of the commands */
+    hash128 hash;    /* of the commands' kernels: texts, parameters, grids */
 } executable;
 
 typedef struct recording_options {
@@ -50,6 +50,8 @@ void tuff__executable_free(executable *self);
 tuff_status tuff__executable_refresh(executable *self);
 /* The same, then submits the commands. *failed: the recording that a failure is of. */
 tuff_status tuff__executable_submit(executable *self, const recording **failed);
+/* A hash of the commands with the values that each has, and of constants: equal ones compute the same. */
+hash128 tuff__executable_hash(const executable *self);
 /* Describes a launch for people: its ops in order, its bytes and operations. */
 tuff_status tuff__describe_launch(const executable *self, int index, task_record *out);
 

@@ -39,7 +39,7 @@ typedef struct parameter_block {
     int count, capacity;
 } parameter_block;
 
-/* What the plan's hash is about, one launch after another. */
+/* What the plan's hash is about, one launch after another; plan_hash.c adds what they read and write. */
 static void hash_launch(executable *self, const launch *kernel, const char *source, const assembly *made)
 {
     const hash128 own = tuff__hash(source, strlen(source));

@@ -1,5 +1,6 @@
 /* The executor of the reference device: evaluates the nodes in building order, each value a block of doubles that lives
-   from its node to its last use. Arrays are read when a run starts and assigned when it ends. */
+   from its node to its last use. Arrays are read when a run starts and assigned when it ends, both with the device
+   locked, so that runs and other threads' reads and writes of arrays come one after the other. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 typedef struct held {
     double *value, *error; /* error is NULL where bounds are not carried */
     int last_use;          /* id of the last node that reads it; node_count where an output or an assign needs it */
-    bool written;          /* INPUT: the host gave a value */
+    bool written;          /* INPUT: the host gave a value; CONSTANT: a run has evaluated it */
 } held;
 
 struct reference_plan {
@@ -205,11 +206,23 @@ static tuff_status inputs_are_written(const reference_plan *plan)
     return TUFF_OK;
 }
 
-static void load_array(const node *at, double *out)
+/* All at once, as a device would: of two arrays that another run assigns, both are from before or both from after. */
+static tuff_status load_arrays(reference_plan *plan)
 {
-    const tuff_array *array = at->attributes.array;
-    const unsigned char *bytes = tuff__storage_host(array->storage);
-    tuff__to_double(array->dtype, bytes + array->offset, element_count(at), out);
+    node *const *nodes = plan->graph->nodes;
+    for (int i = 0; i < plan->graph->node_count; i++)
+        if (nodes[i]->op == OP_ARRAY)
+            TRY(hold(plan, nodes[i]));
+    tuff__host_begin(plan->graph->device);
+    for (int i = 0; i < plan->graph->node_count; i++) {
+        const tuff_array *array = nodes[i]->op == OP_ARRAY ? nodes[i]->attributes.array : NULL;
+        if (!array)
+            continue;
+        const unsigned char *bytes = tuff__storage_host(array->storage);
+        tuff__to_double(array->dtype, bytes + array->offset, element_count(nodes[i]), plan->values[i].value);
+    }
+    tuff__host_end(plan->graph->device);
+    return TUFF_OK;
 }
 
 /* An assign's result is its value as the array keeps it. */
@@ -322,16 +335,16 @@ static void allow_rounding(const reference_plan *plan, const node *at)
 /* Inputs and constants keep their values from run to run. */
 static tuff_status run_node(reference_plan *plan, const node *at)
 {
-    const bool made_before = at->op == OP_INPUT || (at->op == OP_CONSTANT && plan->values[at->id].value);
+    held *values = &plan->values[at->id];
+    const bool made_before = at->op == OP_INPUT || at->op == OP_ARRAY || (at->op == OP_CONSTANT && values->written);
     TRY(hold(plan, at));
-    if (at->op == OP_ARRAY)
-        load_array(at, plan->values[at->id].value);
-    else if (at->op == OP_ASSIGN)
-        round_value(at, &plan->values[at->inputs[0]->node->id], &plan->values[at->id]);
+    if (at->op == OP_ASSIGN)
+        round_value(at, &plan->values[at->inputs[0]->node->id], values);
     else if (!made_before)
         TRY(evaluate_node(plan, at));
-    if (made_before && plan->values[at->id].error)
-        memset(plan->values[at->id].error, 0, (size_t)element_count(at) * sizeof(double));
+    values->written |= at->op == OP_CONSTANT;
+    if (made_before && values->error)
+        memset(values->error, 0, (size_t)element_count(at) * sizeof(double));
     allow_rounding(plan, at);
     round_result(plan, at);
     return TUFF_OK;
@@ -351,6 +364,7 @@ static void release_finished(reference_plan *plan, const node *after)
 /* Only now do arrays change: all reads of the run are over. */
 static void commit_assigns(reference_plan *plan)
 {
+    tuff__host_begin(plan->graph->device);
     for (int i = 0; i < plan->graph->assign_count; i++) {
         const node *at = plan->graph->assigns[i];
         const tuff_array *array = at->attributes.array;
@@ -358,11 +372,13 @@ static void commit_assigns(reference_plan *plan)
         tuff__from_double(array->dtype, plan->values[at->id].value, element_count(at), bytes + array->offset);
         tuff__storage_touch(array->storage);
     }
+    tuff__host_end(plan->graph->device);
 }
 
 tuff_status tuff__reference_run(reference_plan *plan)
 {
     TRY(inputs_are_written(plan));
+    TRY(load_arrays(plan));
     for (int i = 0; i < plan->graph->node_count; i++) {
         TRY(run_node(plan, plan->graph->nodes[i]));
         release_finished(plan, plan->graph->nodes[i]);

@@ -1,5 +1,5 @@
 /* Monitors: a file that grows by whole records. A record is one write; where that fails, the file is cut off behind the
-   record before, so that readers never meet a torn one. */
+   record before, at the latest ahead of the next one, so that a torn one has nothing behind it. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -26,6 +26,7 @@ struct tuff_monitor {
     char *path; /* of the file */
     int fd;
     bool is_regular;
+    bool is_torn;  /* behind `size` there is part of a record, which could not be cut off */
     uint64_t size; /* bytes of whole records */
     text record;   /* of the call at work; kept for its memory */
 };
@@ -139,6 +140,7 @@ static tuff_status cut_off(tuff_monitor *self)
     int result = 0;
     if (self->is_regular)
         UNINTERRUPTED(result, tuff__file.ftruncate(self->fd, (off_t)self->size));
+    self->is_torn = result < 0;
     return result < 0 ? tuff__fail_errno("cut off", self->path) : TUFF_OK;
 }
 
@@ -146,6 +148,8 @@ static tuff_status cut_off(tuff_monitor *self)
 static tuff_status write_record(tuff_monitor *self)
 {
     TRY(tuff__text_status(&self->record));
+    if (self->is_torn)
+        TRY(cut_off(self));
     const tuff_status status =
         tuff__write_all(self->fd, self->path, tuff__text_get(&self->record), self->record.length);
     if (status == TUFF_OK) {

@@ -76,7 +76,12 @@ static void ask_and_pin(tuff_device *device)
     cache = open_cache(NULL);
     assert_int_equal(tuff_cache_lookup(cache, device, key.key, &answer), TUFF_OK);
     assert_string_equal(answer.origin, "same");
-    assert_true(answer.record.gain == 4 && answer.record.samples == 20);
+    assert_true(answer.record.gain == 4 && answer.record.samples == 20 && answer.record.file == 0);
+    tuff_cache *narrow = open_cache("no such driver");
+    assert_int_equal(tuff_cache_file_count(narrow), 0);
+    assert_int_equal(tuff_cache_lookup(narrow, device, key.key, &answer), TUFF_OK);
+    assert_true(answer.has_record && answer.record.file == -1);
+    tuff_cache_close(narrow);
     assert_int_equal(tuff_cache_pin(cache, device, key.key, "", NULL), TUFF_OK);
     tuff_plan_destroy(pinned);
     pinned = compile_plan(graph);

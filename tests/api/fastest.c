@@ -10,12 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/file/list.h"
 #include "base/file/lock.h"
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+#include "device/opencl/api.h"
+#endif
 #include "each_device.h"
 #include "tuff.h"
 #include "tunedb/folder.h"
@@ -189,6 +193,67 @@ static void a_damaged_answer_is_none(void **state)
     assert_true(hold("work", NULL, true, &entered).remembered);
 }
 
+#if (!defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL) && (!defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN)
+/* The first device of OpenCL as the answer of all races; its selector. */
+static tuff_status make_winner(const char *name, void *state)
+{
+    char path[FOLDER_SIZE + 300], folder[FOLDER_SIZE];
+    const tuff_device_info *info = state;
+    tune_environment parts;
+    if (strncmp(name, "fastest-", 8) != 0)
+        return TUFF_OK;
+    assert_int_equal(tuff__tune_folder(folder, sizeof folder), TUFF_OK);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    tuff__environment_of(info, &parts);
+    (void)fprintf(file, "%lld 10 20 -\n%s\n", (long long)time(NULL), ENVIRONMENT_TEXT(&parts));
+    (void)fclose(file);
+    return TUFF_OK;
+}
+
+static cl_context CL_API_CALL create_nothing(const cl_context_properties *properties, cl_uint count,
+                                             const cl_device_id *devices,
+                                             void(CL_CALLBACK *told)(const char *, const void *, size_t, void *),
+                                             void *user, cl_int *error)
+{
+    (void)properties, (void)count, (void)devices, (void)told, (void)user;
+    *error = CL_OUT_OF_HOST_MEMORY;
+    return NULL;
+}
+
+/* Whatever the other devices are, they are asked. */
+static void a_winner_that_does_not_open_is_replaced(void **state)
+{
+    (void)state;
+    char first[32], folder[FOLDER_SIZE];
+    int entered, vulkan = 0, count = 0;
+    tuff_device_info info, opencl = {.selector = ""};
+    (void)count_devices(first, sizeof first);
+    for (int i = 0; i < tuff_device_count(); i++) {
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
+        vulkan += strncmp(info.selector, "vulkan", 6) == 0;
+        if (strncmp(info.selector, "opencl", 6) == 0 && count++ == 0)
+            opencl = info;
+    }
+    if (count == 0 || vulkan == 0)
+        skip();
+    (void)hold("work", NULL, true, &entered);
+    assert_int_equal(tuff__tune_folder(folder, sizeof folder), TUFF_OK);
+    assert_int_equal(tuff__file_list(folder, "", make_winner, &opencl), TUFF_OK);
+    const tuff_device_race_result recalled = hold("work", NULL, true, &entered);
+    assert_true(recalled.remembered);
+    assert_string_equal(recalled.selector, opencl.selector);
+    __typeof__(tuff__cl.CreateContext) real = tuff__cl.CreateContext;
+    tuff__cl.CreateContext = create_nothing;
+    const tuff_device_race_result raced = hold("work", NULL, true, &entered);
+    tuff__cl.CreateContext = real;
+    assert_false(raced.remembered);
+    assert_int_equal(raced.candidate_count, vulkan);
+    assert_int_equal(strncmp(raced.selector, "vulkan", 6), 0);
+}
+#endif
+
 /* In a process of its own, which is this program again. */
 #define DEADLY "TUFF_TEST_DEADLY"
 static int race_to_death(const char *selector)
@@ -255,6 +320,9 @@ int main(void)
         cmocka_unit_test(a_disturbed_race_is_not_remembered),
         cmocka_unit_test(who_cannot_is_left_out),
         cmocka_unit_test(a_damaged_answer_is_none),
+#if (!defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL) && (!defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN)
+        cmocka_unit_test(a_winner_that_does_not_open_is_replaced),
+#endif
         cmocka_unit_test(a_device_that_ends_processes_does_so_once),
         cmocka_unit_test(a_race_needs_its_parts),
     };

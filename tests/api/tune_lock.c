@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/file/lock.h"
 #include "base/hash.h"
 #include "each_device.h"
 #include "small_plans.h"
@@ -292,6 +294,121 @@ static void what_is_remembered_changes_no_bit(void **state)
     for_each_api(stay_deterministic);
 }
 
+static file_operations genuine;
+static int saves_under_lock;
+
+/* Nobody else may read the manifest that is about to be replaced. */
+static int rename_locked(const char *from, const char *to)
+{
+    char name[320];
+    file_lock other;
+    (void)snprintf(name, sizeof name, "%s.lock", manifest());
+    const tuff_status status = tuff__file_lock(name, 0, &other);
+    tuff__file_unlock(&other);
+    saves_under_lock += strcmp(to, manifest()) == 0 && status == TUFF_E_TIMEOUT;
+    return genuine.rename(from, to);
+}
+
+static int have_no_locks(int fd, int operation)
+{
+    (void)fd, (void)operation;
+    errno = ENOLCK;
+    return -1;
+}
+
+static tuff_status save_rows(tuff_device *device, int64_t rows)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(rows, 64));
+    tuff_output(graph, "y", tuff_softmax(x, 1));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_key_count(plan), 1);
+    const tuff_status status = tuff_plan_save_manifest(plan, manifest());
+    destroy_plan(plan, graph);
+    return status;
+}
+
+static int count_pins(void)
+{
+    tune_store *store;
+    int pins = 0, at = 0;
+    assert_int_equal(tuff__store_load(manifest(), &store), TUFF_OK);
+    for (const tune_record *one; (one = tuff__store_next(store, &at));)
+        pins += one->kind == RECORD_PIN;
+    tuff__store_close(store);
+    return pins;
+}
+
+static void save_in_turns(tuff_device *device)
+{
+    (void)unlink(manifest());
+    saves_under_lock = 0;
+    genuine = tuff__file;
+    tuff__file.rename = rename_locked;
+    const tuff_status first = save_rows(device, 3), second = save_rows(device, 300);
+    tuff__file.rename = genuine.rename;
+    tuff__file.flock = have_no_locks;
+    const tuff_status unlocked = save_rows(device, 30000);
+    tuff__file = genuine;
+    assert_true(first == TUFF_OK && second == TUFF_OK && unlocked == TUFF_OK);
+    assert_int_equal(saves_under_lock, 2);
+    assert_int_equal(count_pins(), 3);
+}
+
+static void a_manifest_is_written_by_one_at_a_time(void **state)
+{
+    (void)state;
+    for_each_api(save_in_turns);
+}
+
+enum { OF_X, OF_Y, SCALED_BY_2, SCALED_BY_3, ADDED_TO_A, ADDED_TO_B, KINDS };
+
+/* Plans of equal kernels. */
+static void hash_kind(tuff_device *device, tuff_array *const *arrays, int kind, uint64_t hash[2])
+{
+    const tuff_compile_options apart = {.fuse = TUFF_FUSE_NONE};
+    const float numbers[] = {kind == SCALED_BY_2 ? 2 : 3, 5};
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2)), *y = tuff_exp(x), *z;
+    tuff_tensor *a = tuff_array_tensor(graph, arrays[0]), *b = tuff_array_tensor(graph, arrays[1]);
+    if (kind < SCALED_BY_2)
+        z = tuff_sin(kind == OF_X ? x : y);
+    else
+        z = kind < ADDED_TO_A ? tuff_mul(x, tuff_constant_data(graph, TUFF_F32, TUFF_SHAPE(2), numbers))
+                              : tuff_add(x, kind == ADDED_TO_A ? a : b);
+    tuff_output(graph, "y", y);
+    tuff_output(graph, "z", z);
+    tuff_output(graph, "a", tuff_neg(a));
+    tuff_output(graph, "b", tuff_neg(b));
+    tuff_plan *plan = tuff_compile(graph, &apart);
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_hash(plan, hash), TUFF_OK);
+    destroy_plan(plan, graph);
+}
+
+static void tell_apart(tuff_device *device)
+{
+    const float zeros[2] = {0};
+    tuff_array *arrays[2] = {make_array(device, TUFF_F32, 2, zeros), make_array(device, TUFF_F32, 2, zeros)};
+    uint64_t hashes[KINDS][2];
+    for (int i = 0; i < KINDS; i++) {
+        uint64_t again[2];
+        hash_kind(device, arrays, i, hashes[i]);
+        hash_kind(device, arrays, i, again);
+        assert_memory_equal(hashes[i], again, sizeof again);
+        for (int k = 0; k < i; k++)
+            assert_memory_not_equal(hashes[i], hashes[k], sizeof again);
+    }
+    tuff_array_destroy(arrays[0]);
+    tuff_array_destroy(arrays[1]);
+}
+
+static void other_operands_are_another_plan(void **state)
+{
+    (void)state;
+    for_each_api(tell_apart);
+}
+
 static void wrong_use_is_refused(void **state)
 {
     (void)state;
@@ -316,10 +433,9 @@ static void wrong_use_is_refused(void **state)
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_manifest_is_the_same_everywhere),
-        cmocka_unit_test(deviations_are_errors),
-        cmocka_unit_test(what_is_remembered_changes_no_bit),
-        cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(a_manifest_is_the_same_everywhere), cmocka_unit_test(deviations_are_errors),
+        cmocka_unit_test(what_is_remembered_changes_no_bit), cmocka_unit_test(a_manifest_is_written_by_one_at_a_time),
+        cmocka_unit_test(other_operands_are_another_plan),   cmocka_unit_test(wrong_use_is_refused),
     };
     if (count == 4 && strcmp(arguments[1], "child") == 0)
         return be_child(arguments[2], arguments[3]);

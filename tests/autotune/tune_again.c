@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "device/state.h"
 #include "each_device.h"
 #include "opencl_replaced.h"
 #include "small_plans.h"
@@ -218,6 +219,8 @@ static void a_refused_winner_makes_way(void **state)
 }
 
 static cl_kernel unwanted;
+static cl_int refusal = CL_OUT_OF_RESOURCES;
+static bool is_lost; /* with the refusal */
 
 static cl_kernel CL_API_CALL note_blocks(cl_program from, const char *name, cl_int *error)
 {
@@ -229,13 +232,21 @@ static cl_kernel CL_API_CALL note_blocks(cl_program from, const char *name, cl_i
     return made;
 }
 
+static cl_int CL_API_CALL refuse_marker(cl_command_queue queue, cl_uint count, const cl_event *before, cl_event *event)
+{
+    (void)queue, (void)count, (void)before, (void)event;
+    return CL_OUT_OF_RESOURCES;
+}
+
 /* As a driver that finds out late what a kernel needs. */
 static cl_int CL_API_CALL refuse_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                                         const size_t *offset, const size_t *global, const size_t *local, cl_uint count,
                                         const cl_event *before, cl_event *event)
 {
+    if (kernel == unwanted && is_lost)
+        tuff__cl.EnqueueMarkerWithWaitList = refuse_marker;
     if (kernel == unwanted)
-        return CL_OUT_OF_RESOURCES;
+        return refusal;
     return real_launch(queue, kernel, dimensions, offset, global, local, count, before, event);
 }
 
@@ -291,6 +302,63 @@ static cl_int CL_API_CALL refuse_all(cl_command_queue queue, cl_kernel kernel, c
     (void)queue, (void)kernel, (void)dimensions, (void)offset, (void)global, (void)local, (void)count, (void)before;
     (void)event;
     return CL_OUT_OF_RESOURCES;
+}
+
+/* A launch that fails of full memory, or as everything does once the device is lost. */
+static void fail_blameless(const char *folder, cl_int how, bool loses, tuff_status expected)
+{
+    char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE];
+    tuff_device *device = open_with_key(folder, key, environment);
+    if (!device)
+        skip();
+    outcome failed;
+    const __typeof__(tuff__cl.EnqueueMarkerWithWaitList) real_marker = tuff__cl.EnqueueMarkerWithWaitList;
+    remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
+    device->handle->is_cpu = !loses; /* which is not asked whether it is lost */
+    refusal = how;
+    refuse_launches(true);
+    is_lost = loses;
+    const tuff_status status = try(device, NULL, &failed);
+    tuff__cl.EnqueueMarkerWithWaitList = real_marker;
+    refuse_launches(false);
+    refusal = CL_OUT_OF_RESOURCES;
+    is_lost = false;
+    assert_string_equal(failed.product, blocks);
+    assert_int_equal(status, expected);
+    expect_none_bad(device, environment);
+    tuff_device_close(device);
+}
+
+static void a_lost_device_and_full_memory_blame_no_winner(void **state)
+{
+    (void)state;
+    fail_blameless("launch-full", CL_MEM_OBJECT_ALLOCATION_FAILURE, false, TUFF_E_OOM_DEVICE);
+    fail_blameless("launch-lost", CL_OUT_OF_RESOURCES, true, TUFF_E_DEVICE_LOST);
+}
+
+/* An input that is an output is brought there by a launch that no task has. */
+static void a_launch_of_no_task_blames_nothing(void **state)
+{
+    (void)state;
+    const uint16_t half[8] = {0};
+    char environment[ENVIRONMENT_SIZE];
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("no task");
+    environment_of(device, NULL, environment);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_output(graph, "y", tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(8)));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", half, sizeof half), TUFF_OK);
+    real_launch = tuff__cl.EnqueueNDRangeKernel;
+    tuff__cl.EnqueueNDRangeKernel = refuse_all;
+    const tuff_status status = tuff_plan_run(plan);
+    tuff__cl.EnqueueNDRangeKernel = real_launch;
+    assert_int_equal(status, TUFF_E_OOM_DEVICE);
+    expect_none_bad(device, environment);
+    destroy_plan(plan, graph);
+    tuff_device_close(device);
 }
 
 /* How much of a run that failed was done nobody knows: what other plans made of its arrays no longer holds. */
@@ -473,6 +541,8 @@ int main(void)
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
         cmocka_unit_test(a_refused_winner_makes_way),
         cmocka_unit_test(a_winner_that_is_not_launched_makes_way),
+        cmocka_unit_test(a_lost_device_and_full_memory_blame_no_winner),
+        cmocka_unit_test(a_launch_of_no_task_blames_nothing),
         cmocka_unit_test(a_failed_run_may_have_changed_arrays),
         cmocka_unit_test(a_refused_pin_makes_way),
 #endif

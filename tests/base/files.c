@@ -1,6 +1,8 @@
 /* Reading refuses what is no plain file and reports every failure; writing leaves the old file or the whole new one,
    whatever fails and wherever the process dies. */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/file/file.h"
+#include "base/file/list.h"
 #include "failing_memory.h"
 #include "faulty_files.h"
 #include "scratch_folder.h"
@@ -25,7 +29,9 @@
 static const file_part parts[] = {{"first ", 6}, {NULL, 0}, {"second", 6}};
 #define NEW "first second"
 /* Of a durable write that keeps the previous file: see flushes_come_in_the_right_order. */
-#define WRITE_OPERATIONS 14
+#define WRITE_OPERATIONS 16
+/* The one that asks whether the file is still there once it is locked. */
+#define LINK_COUNT_OPERATION 4
 
 static bool holds(const char *name, const char *expected)
 {
@@ -157,7 +163,7 @@ static void flushes_come_in_the_right_order(void **state)
     start_with_old();
     faulty_files_begin(FAULT_NONE, 0, false);
     assert_int_equal(write_new(), TUFF_OK);
-    assert_string_equal(faulty_files_log(), "towwsfcolmumfc");
+    assert_string_equal(faulty_files_log(), "toxswwsfolmumfcc");
     faulty_files_begin(FAULT_NONE, 0, false);
     assert_int_equal(tuff__file_write(scratch_path("x"), parts, 3, false, false), TUFF_OK);
     assert_string_equal(faulty_files_log(), "towwscm");
@@ -189,8 +195,10 @@ static bool is_harmless(fault_kind kind, bool sticky, int k)
         return true;
     if (kind == FAULT_EMPTY)
         return strcmp(where, "write") != 0 && !sticky;
-    /* The name that is only perhaps still there, and the folder's descriptor, which is only closed. */
-    return (strcmp(where, "unlink") == 0 && !sticky) || k == WRITE_OPERATIONS;
+    /* Locks, which not every file system has, the name that is only perhaps still there, and descriptors of what is on
+       the disk, which are only closed. */
+    return (!sticky && (strcmp(where, "unlink") == 0 || strcmp(where, "flock") == 0 || k == LINK_COUNT_OPERATION)) ||
+           k >= WRITE_OPERATIONS - 1;
 }
 
 static void the_old_file_survives_every_failure_of_writing(void **state)
@@ -251,19 +259,73 @@ static int count_temporaries(void)
 static void a_process_that_dies_leaves_the_old_or_the_new_file(void **state)
 {
     (void)state;
-    int deaths = 0;
+    int deaths = 0, most = 0;
     for (int k = 1;; k++, deaths++) {
         start_with_old();
         if (!write_and_die(k))
             break;
         assert_true(holds("x", OLD) || holds("x", NEW));
-        /* The next write works, and adds no leftovers of its own, though x and x.prev may be one file now. */
-        int before = count_temporaries();
+        /* The next write works, and removes what was left, though x and x.prev may be one file now. */
+        most = count_temporaries() > most ? count_temporaries() : most;
         assert_int_equal(write_new(), TUFF_OK);
         assert_true(holds("x", NEW));
-        assert_int_equal(count_temporaries(), before);
+        assert_int_equal(count_temporaries(), 0);
     }
     assert_int_equal(deaths, WRITE_OPERATIONS);
+    assert_int_equal(most, 2);
+}
+
+/* Only what tuff__file_write named and nobody has locked: the file of a living writer, other paths' and people's own
+   stay. */
+static void only_leftovers_are_removed(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"x.tmp-1", "x.tmp-1-0123456789abcde", "x.tmp-1-0123456789abcdef0",
+                                         "x.tmp-note-0123456789abcdef", "xx.tmp-1-0123456789abcdef"};
+    start_with_old();
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        scratch_write(others[i], "other", 5);
+    assert_int_equal(mkfifo(scratch_path("x.tmp-2-0123456789abcdef"), 0600), 0);
+    scratch_write("x.tmp-3-0123456789abcdef", "leftover", 8);
+    assert_int_equal(link(scratch_path("x"), scratch_path("x.tmp-4-0123456789abcdef")), 0);
+    scratch_write("x.tmp-5-0123456789abcdef", "alive", 5);
+    const int fd = open(scratch_path("x.tmp-5-0123456789abcdef"), O_WRONLY | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(write_new(), TUFF_OK);
+    assert_int_equal(access(scratch_path("x.tmp-2-0123456789abcdef"), F_OK), 0);
+    assert_int_equal(access(scratch_path("x.tmp-3-0123456789abcdef"), F_OK), -1);
+    assert_int_equal(access(scratch_path("x.tmp-4-0123456789abcdef"), F_OK), -1);
+    assert_true(holds("x.tmp-5-0123456789abcdef", "alive"));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_true(holds(others[i], "other"));
+    (void)close(fd);
+    assert_int_equal(write_new(), TUFF_OK);
+    assert_int_equal(access(scratch_path("x.tmp-5-0123456789abcdef"), F_OK), -1);
+    assert_true(holds("x", NEW) && holds("x.prev", NEW));
+}
+
+/* What nobody can lock may be somebody's. */
+static int lock_code;
+
+static int no_lock(int fd, int operation)
+{
+    (void)fd, (void)operation;
+    errno = lock_code;
+    return -1;
+}
+
+static void without_locks_nothing_is_removed(void **state)
+{
+    (void)state;
+    file_operations real = tuff__file;
+    start_with_old();
+    scratch_write("x.tmp-3-0123456789abcdef", "leftover", 8);
+    lock_code = ENOLCK;
+    tuff__file.flock = no_lock;
+    const tuff_status status = write_new();
+    tuff__file = real;
+    assert_int_equal(status, TUFF_OK);
+    assert_true(holds("x", NEW) && holds("x.prev", OLD) && holds("x.tmp-3-0123456789abcdef", "leftover"));
 }
 
 static int link_code;
@@ -353,6 +415,83 @@ static void the_size_is_checked_before_the_old_file_goes(void **state)
     assert_string_equal(scratch_list(), "x ");
 }
 
+static int removals;
+
+static void remove_temporary(void)
+{
+    const char *found = strstr(scratch_list(), "x.tmp-");
+    char name[64] = "";
+    assert_non_null(found);
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(found, " "), found);
+    assert_int_equal(unlink(scratch_path(name)), 0);
+    removals--;
+}
+
+/* As another writer's sweep between the creation of a file and its lock. */
+static int flock_late(int fd, int operation)
+{
+    if (removals > 0)
+        remove_temporary();
+    return genuine.flock(fd, operation);
+}
+
+static int rename_late(const char *from, const char *to)
+{
+    if (removals > 0 && strstr(to, ".prev")) {
+        removals--;
+        assert_int_equal(genuine.unlink(from), 0);
+    }
+    return genuine.rename(from, to);
+}
+
+static void what_another_writer_removes_is_made_again(void **state)
+{
+    (void)state;
+    start_with_old();
+    genuine = tuff__file;
+    tuff__file.flock = flock_late;
+    tuff__file.rename = rename_late;
+    removals = 3;
+    const tuff_status locked = write_new();
+    tuff__file.flock = genuine.flock;
+    removals = 3;
+    const tuff_status linked = write_new();
+    const int left = removals;
+    removals = 1000;
+    const tuff_status endless = write_new();
+    tuff__file = genuine;
+    assert_int_equal(locked, TUFF_OK);
+    assert_int_equal(linked, TUFF_OK);
+    assert_int_equal(left, 0);
+    assert_int_equal(endless, TUFF_E_IO);
+    assert_true(holds("x", NEW) && holds("x.prev", NEW));
+    assert_string_equal(scratch_list(), "x x.prev ");
+}
+
+static void processes_may_write_one_path(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 3, WRITES = 100 };
+    pid_t children[PROCESSES];
+    start_with_old();
+    for (int i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        for (int k = 0; children[i] == 0 && k < WRITES; k++)
+            if (write_new() != TUFF_OK)
+                _exit(1);
+        if (children[i] == 0)
+            _exit(0);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_int_equal(status, 0);
+    }
+    assert_true(holds("x", NEW) && holds("x.prev", NEW));
+    assert_string_equal(scratch_list(), "x x.prev ");
+}
+
 static int fsync_code;
 
 static int fsync_folder_fails(int fd)
@@ -440,6 +579,45 @@ static void memory_may_run_out_while_reading_and_writing(void **state)
     }
 }
 
+/* In the place of libc's: from the second name on it fails. */
+static bool folders_fail;
+static int names_read;
+
+struct dirent *readdir(DIR *folder)
+{
+    static struct dirent *(*real)(DIR *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "readdir");
+    if (!folders_fail || names_read++ < 2)
+        return real(folder);
+    errno = EIO;
+    return NULL;
+}
+
+static tuff_status count_name(const char *name, void *state)
+{
+    (void)name;
+    ++*(int *)state;
+    return TUFF_OK;
+}
+
+static void a_folder_that_cannot_be_read_to_its_end_is_an_error(void **state)
+{
+    (void)state;
+    int count = 0;
+    for (int i = 0; i < 4; i++)
+        scratch_write((const char *[]){"a", "b", "c", "d"}[i], "", 0);
+    folders_fail = true;
+    const tuff_status status = tuff__file_list(scratch_folder(), "", count_name, &count);
+    folders_fail = false;
+    assert_int_equal(status, TUFF_E_IO);
+    assert_non_null(strstr(tuff_error(), scratch_folder()));
+    assert_int_equal(count, 0);
+    errno = EIO;
+    assert_int_equal(tuff__file_list(scratch_folder(), "", count_name, &count), TUFF_OK);
+    assert_true(count >= 4);
+}
+
 #define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_folder_make, scratch_folder_remove)
 
 int main(void)
@@ -453,14 +631,19 @@ int main(void)
         SCRATCH_TEST(flushes_come_in_the_right_order),
         SCRATCH_TEST(the_old_file_survives_every_failure_of_writing),
         SCRATCH_TEST(a_process_that_dies_leaves_the_old_or_the_new_file),
+        SCRATCH_TEST(only_leftovers_are_removed),
+        SCRATCH_TEST(without_locks_nothing_is_removed),
         SCRATCH_TEST(file_systems_without_links_get_a_copy),
         SCRATCH_TEST(names_of_temporary_files_that_exist_are_passed_over),
         SCRATCH_TEST(the_size_is_checked_before_the_old_file_goes),
+        SCRATCH_TEST(what_another_writer_removes_is_made_again),
+        SCRATCH_TEST(processes_may_write_one_path),
         SCRATCH_TEST(only_folders_that_cannot_be_flushed_are_excused),
         SCRATCH_TEST(what_is_no_plain_file_is_not_replaced),
         SCRATCH_TEST(a_symbolic_link_is_replaced_and_its_target_is_not),
         SCRATCH_TEST(a_path_without_a_folder_works),
         SCRATCH_TEST(memory_may_run_out_while_reading_and_writing),
+        SCRATCH_TEST(a_folder_that_cannot_be_read_to_its_end_is_an_error),
     };
     (void)alarm(300);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,83 @@ static void two_threads_share_a_device(void **state)
     for_each_device(work_together);
 }
 
+/* One thread writes and reads arrays whose elements are equal, while the other runs a plan that reads the one and adds
+   to the other: neither ever sees a part of the other's work. */
+enum { LENGTH = 1 << 16, SHARED_RUNS = 24 };
+static tuff_array *source, *counter;
+static tuff_plan *adder;
+static atomic_bool has_run;
+
+static bool is_uniform(const float *values)
+{
+    for (int i = 1; i < LENGTH; i++)
+        if (values[i] != values[0])
+            return false;
+    return true;
+}
+
+static void run_adder(worker *self, float *values, size_t size)
+{
+    for (int run = 0; run < SHARED_RUNS && !self->failure[0]; run++)
+        if (tuff_plan_run(adder) != TUFF_OK || tuff_plan_read(adder, "read", values, size) != TUFF_OK)
+            note(self, "run");
+        else if (!is_uniform(values))
+            note(self, "a run saw part of what was written");
+}
+
+static void move_arrays(worker *self, float *values, size_t size)
+{
+    for (int round = 0; !atomic_load(&has_run) && !self->failure[0]; round++) {
+        for (int i = 0; i < LENGTH; i++)
+            values[i] = (float)round;
+        if (tuff_array_write(source, values, size) != TUFF_OK || tuff_array_read(counter, values, size) != TUFF_OK)
+            note(self, "move");
+        else if (!is_uniform(values))
+            note(self, "part of what a run assigned");
+    }
+}
+
+static void *move_or_run(void *context)
+{
+    worker *self = context;
+    const size_t size = LENGTH * sizeof(float);
+    float *values = malloc(size);
+    if (!values)
+        note(self, "memory");
+    else if (self->number == 0)
+        run_adder(self, values, size);
+    else
+        move_arrays(self, values, size);
+    if (self->number == 0)
+        atomic_store(&has_run, true);
+    free(values);
+    return NULL;
+}
+
+static void share_arrays(tuff_device *device)
+{
+    source = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(LENGTH));
+    counter = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(LENGTH));
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *one = tuff_constant(graph, TUFF_F32, 1);
+    tuff_output(graph, "read", tuff_neg(tuff_array_tensor(graph, source)));
+    tuff_assign(graph, counter, tuff_add(tuff_array_tensor(graph, counter), one));
+    adder = tuff_compile(graph, NULL);
+    assert_non_null(adder);
+    atomic_store(&has_run, false);
+    run_threads(move_or_run, device);
+    tuff_plan_destroy(adder);
+    tuff_graph_destroy(graph);
+    tuff_array_destroy(source);
+    tuff_array_destroy(counter);
+}
+
+static void arrays_are_seen_whole(void **state)
+{
+    (void)state;
+    for_each_device(share_arrays);
+}
+
 /* Each thread opens and closes devices of its own, and lists them, while the other does. */
 static void *open_and_close(void *context)
 {
@@ -154,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_of_the_thread),
         cmocka_unit_test(two_threads_share_a_device),
+        cmocka_unit_test(arrays_are_seen_whole),
         cmocka_unit_test(devices_open_and_close_side_by_side),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

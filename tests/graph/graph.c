@@ -499,6 +499,41 @@ static tuff_status whole_script(void)
     return status;
 }
 
+/* Of a plan whose run failed wherever memory can be short, the next run is right. */
+static void a_failed_run_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    static const double ones[4] = {1, 1, 1, 1};
+    static const float numbers[4] = {3, 4, 5, 6};
+    int failures = 0;
+    bool hit = true;
+    for (int64_t failing = 1; hit; failing++) {
+        double y[4] = {0};
+        reference_plan *plan = NULL;
+        failing_memory_begin(0, false);
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, S(4));
+        tuff_tensor *data = tuff_constant_data(graph, TUFF_F32, S(4), numbers);
+        tuff_output(graph, "y", tuff_add(tuff_mul(x, tuff_constant(graph, TUFF_F32, 2)), data));
+        assert_int_equal(tuff__reference_create(graph, &plan), TUFF_OK);
+        tuff__reference_carry_bounds(plan, true);
+        assert_int_equal(tuff__reference_write_double(plan, "x", ones), TUFF_OK);
+        failing_memory_rearm(failing, false);
+        const tuff_status status = tuff__reference_run(plan);
+        hit = failing_memory_hit();
+        failing_memory_rearm(0, false);
+        assert_int_equal(status, hit ? TUFF_E_OOM_HOST : TUFF_OK);
+        failures += status != TUFF_OK;
+        assert_int_equal(tuff__reference_run(plan), TUFF_OK);
+        assert_int_equal(tuff__reference_read_double(plan, "y", y), TUFF_OK);
+        for (int i = 0; i < 4; i++)
+            assert_true(y[i] == 2 + numbers[i]);
+        tuff__reference_destroy(plan);
+        (void)failing_memory_end();
+    }
+    assert_true(failures > 6);
+}
+
 static void memory_may_run_out_anywhere(void **state)
 {
     (void)state;
@@ -563,6 +598,7 @@ int main(void)
         cmocka_unit_test(gradients_of_what_does_not_matter_are_zeros),
         cmocka_unit_test(the_executor_refuses_wrong_use),
         cmocka_unit_test(assigns_happen_when_a_run_ends),
+        cmocka_unit_test(a_failed_run_leaves_nothing_behind),
         cmocka_unit_test(memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -1,6 +1,7 @@
 /* Monitors: what the files hold, read back by a reader of its own; going on after a resumed run; disks that are full at
    any moment. */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/crc.h"
-#include "base/status.h"
+#include "base/file/file.h"
 #include "faulty_files.h"
 #include "scratch_folder.h"
 #include "tuff/monitor.h"
@@ -428,6 +429,59 @@ static void half_a_record_is_cut_off(void **state)
     assert_int_equal(tuff_monitor_close(monitor), TUFF_OK);
 }
 
+static int broken_truncations;
+static int (*real_ftruncate)(int fd, off_t size);
+
+static int ftruncate_fails(int fd, off_t size)
+{
+    if (broken_truncations-- <= 0)
+        return real_ftruncate(fd, size);
+    errno = EIO;
+    return -1;
+}
+
+static ssize_t (*real_write)(int fd, const void *data, size_t size);
+static int writes;
+
+/* Half of it, and then nothing. */
+static ssize_t write_half(int fd, const void *data, size_t size)
+{
+    if (writes++ == 0)
+        return real_write(fd, data, size / 2);
+    errno = ENOSPC;
+    return -1;
+}
+
+/* What could not be cut off at once goes before the next record, or nothing is written. */
+static void half_a_record_is_cut_off_later(void **state)
+{
+    (void)state;
+    const tuff_scalar scalar = {names[0], 0.25};
+    const file_operations genuine = tuff__file;
+    tuff_monitor *monitor = open_well(TUFF_MONITOR_JSON_LINES, "log", false, 0);
+    real_ftruncate = genuine.ftruncate;
+    real_write = genuine.write;
+    assert_int_equal(tuff_monitor_write(monitor, 1, &scalar, 1), TUFF_OK);
+    broken_truncations = 2;
+    writes = 0;
+    tuff__file.ftruncate = ftruncate_fails;
+    tuff__file.write = write_half;
+    const tuff_status torn = tuff_monitor_write(monitor, 2, &scalar, 1);
+    tuff__file.write = real_write;
+    const tuff_status still = tuff_monitor_write(monitor, 3, &scalar, 1);
+    const tuff_status whole = tuff_monitor_write(monitor, 4, &scalar, 1);
+    writes = 0;
+    tuff__file.write = write_half;
+    const tuff_status again = tuff_monitor_write(monitor, 5, &scalar, 1);
+    tuff__file = genuine;
+    assert_int_equal(torn, TUFF_E_IO);
+    assert_int_equal(still, TUFF_E_IO);
+    assert_int_equal(whole, TUFF_OK);
+    assert_int_equal(again, TUFF_E_IO);
+    expect_file("log", "{\"step\": 1, \"loss\": 0.25}\n{\"step\": 4, \"loss\": 0.25}\n");
+    assert_int_equal(tuff_monitor_close(monitor), TUFF_OK);
+}
+
 static void a_device_without_room_is_told(void **state)
 {
     (void)state;
@@ -466,6 +520,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_leaves_whole_records),
         IN_FOLDER(a_record_that_failed_leaves_nothing),
         IN_FOLDER(half_a_record_is_cut_off),
+        IN_FOLDER(half_a_record_is_cut_off_later),
         IN_FOLDER(a_device_without_room_is_told),
         cmocka_unit_test(crc32c_has_its_known_values),
     };

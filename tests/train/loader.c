@@ -205,7 +205,7 @@ static tuff_status fill_endless(void *user, tuff_batch_room *room)
     (void)user;
     assert_null(room->indices);
     for (int64_t i = 0; i < room->count; i++)
-        ((float *)room->data[0])[i] = (float)(room->number * 10 + i);
+        ((float *)room->data[0])[i] = (float)(room->number % 100000000 * 10 + i);
     return TUFF_OK;
 }
 
@@ -228,6 +228,9 @@ static void goes_on_without_end(void **state)
     assert_int_equal(tuff_loader_seek(loader, (tuff_loader_position){.batch = 1000000}), TUFF_OK);
     take(loader, NULL, &batch);
     assert_true(((const float *)batch.data[0])[1] == 10000001.0f);
+    assert_int_equal(tuff_loader_seek(loader, (tuff_loader_position){.batch = INT64_MAX / 3}), TUFF_OK);
+    take(loader, NULL, &batch); /* which has no number of its first sample */
+    assert_true(batch.index == INT64_MAX / 3 && batch.count == 3);
     assert_int_equal(tuff_loader_seek(loader, (tuff_loader_position){.epoch = 1}), TUFF_E_USAGE);
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
 }

@@ -13,6 +13,11 @@ tuff_status tuff__fail_errno(const char *action, const char *path);
 /* Writes all bytes, in as many pieces as it takes; TUFF_E_IO. path is for messages. */
 tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t size);
 
+/* The folder that holds path, opened so that it can be flushed; the caller closes it. */
+tuff_status tuff__open_folder_of(const char *path, int *out);
+/* Makes what has become of the name path last. */
+tuff_status tuff__flush_folder_of(int folder, const char *path);
+
 /* How often a call that a signal interrupted is made again: often enough for any real series of signals, and an end for
    a file system that answers nothing else. */
 #define INTERRUPTION_LIMIT 100

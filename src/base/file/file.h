@@ -48,9 +48,10 @@ typedef struct file_part {
     size_t size;
 } file_part;
 /* Writes parts to path.tmp-<pid>-<random> (O_EXCL, 0600), then renames it over path. durable: fsync of the file and
-   its folder. keep_previous: the old file stays as path.prev. On failure path is as before and the temporary is gone;
-   only where nothing but the last flush of the folder failed, path is the whole new file. A device, FIFO or directory
-   at path is refused. */
+   its folder, and temporaries of path that killed processes left are removed first; those that other processes and
+   threads are writing are locked (flock) and stay. A path is written durably always or never. keep_previous: the old
+   file stays as path.prev. On failure path is as before and the temporary is gone; only where nothing but the last
+   flush of the folder failed, path is the whole new file. A device, FIFO or directory at path is refused. */
 tuff_status tuff__file_write(const char *path, const file_part *parts, int count, bool durable, bool keep_previous);
 
 /* Gives a file a second name, replacing what has it: a link, or a copy where the file system has no links. At any time

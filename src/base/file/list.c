@@ -24,20 +24,28 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static tuff_status read_names(DIR *folder, const char *prefix, name_list *out)
+static tuff_status add_name(name_list *list, const char *name)
 {
-    const struct dirent *entry;
-    while ((entry = readdir(folder))) {
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
-            continue;
-        if (!GROW(out->names, out->count, out->capacity))
-            return TUFF_E_OOM_HOST;
-        char *copy = tuff__strdup(entry->d_name);
-        if (!copy)
-            return TUFF_E_OOM_HOST;
-        out->names[out->count++] = copy;
-    }
+    if (!GROW(list->names, list->count, list->capacity))
+        return TUFF_E_OOM_HOST;
+    char *copy = tuff__strdup(name);
+    if (!copy)
+        return TUFF_E_OOM_HOST;
+    list->names[list->count++] = copy;
     return TUFF_OK;
+}
+
+/* readdir tells an error from the folder's end by errno alone. */
+static tuff_status read_names(DIR *opened, const char *folder, const char *prefix, name_list *out)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(opened);
+        if (!entry)
+            return errno == 0 ? TUFF_OK : tuff__fail_errno("list", folder);
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            TRY(add_name(out, entry->d_name));
+    }
 }
 
 tuff_status tuff__file_list(const char *folder, const char *prefix, name_visitor visit, void *state)
@@ -46,7 +54,7 @@ tuff_status tuff__file_list(const char *folder, const char *prefix, name_visitor
     DIR *opened = opendir(folder);
     if (!opened)
         return errno == ENOENT ? TUFF_OK : tuff__fail_errno("list", folder);
-    tuff_status status = read_names(opened, prefix, &list);
+    tuff_status status = read_names(opened, folder, prefix, &list);
     (void)closedir(opened);
     if (status == TUFF_OK && list.count > 0)
         qsort(list.names, (size_t)list.count, sizeof *list.names, by_name);

@@ -97,6 +97,19 @@ static tuff_status ends_line(int fd, const char *path, uint64_t size, bool *out)
     return TUFF_OK;
 }
 
+/* The file and its name, which may be new: who made it did not have to make it last. */
+static tuff_status flush(int fd, const char *path)
+{
+    int result = -1, folder = -1;
+    UNINTERRUPTED(result, tuff__file.fsync(fd));
+    if (result < 0)
+        return tuff__fail_errno("flush", path);
+    TRY(tuff__open_folder_of(path, &folder));
+    const tuff_status status = tuff__flush_folder_of(folder, path);
+    (void)tuff__file.close(folder);
+    return status;
+}
+
 static tuff_status append(int fd, const char *path, uint64_t size, const char *line, size_t length, bool durable)
 {
     bool whole = false;
@@ -108,10 +121,7 @@ static tuff_status append(int fd, const char *path, uint64_t size, const char *l
     memcpy(data + 1, line, length);
     tuff_status status = tuff__write_all(fd, path, whole ? data + 1 : data, whole ? length : length + 1);
     tuff__free(data);
-    int result = 0;
-    if (status == TUFF_OK && durable)
-        UNINTERRUPTED(result, tuff__file.fsync(fd));
-    return result < 0 ? tuff__fail_errno("flush", path) : status;
+    return status == TUFF_OK && durable ? flush(fd, path) : status;
 }
 
 tuff_status tuff__file_append(const char *path, const char *line, size_t size, bool durable)

@@ -16,7 +16,8 @@ void tuff__file_unlock(file_lock *lock); /* one that is not held is allowed */
 
 /* Appends a line, newline included, to a file of ours, which is made with mode 0600 if it is missing: one write, and in
    front of it a newline where the file ends within a line, as a killed writer leaves it. The caller holds the lock, or
-   is alone. durable: the bytes are on the disk on return. Where it fails the file may end within the line. */
+   is alone. durable: the bytes and the file's name are on the disk on return. Where it fails the file may end
+   within the line. */
 tuff_status tuff__file_append(const char *path, const char *line, size_t size, bool durable);
 
 #endif

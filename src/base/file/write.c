@@ -1,4 +1,5 @@
-/* Writing files: whatever happens, a path names the old file or the whole new one, and no temporary file stays. */
+/* Writing files: whatever happens, a path names the old file or the whole new one. A temporary file stays only where
+   the process is killed; the next durable write of the path removes it. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -11,42 +12,8 @@
 #include "base/alloc.h"
 #include "base/file/file.h"
 #include "base/file/error.h"
-#include "base/hash.h"
+#include "base/file/temporary.h"
 #include "base/text.h"
-#include "base/thread.h"
-
-/* path.tmp-<pid>-<random>. Random enough not to meet a leftover; O_EXCL is what protects. */
-static tuff_status temporary_name(text *name, const char *path)
-{
-    const struct {
-        uint64_t time;
-        const void *place;
-    } seed = {tuff__nanoseconds(), name};
-    uint64_t pid = (uint64_t)getpid();
-    tuff__text_clear(name);
-    tuff__text_add(name, "%s.tmp-%" PRIu64 "-%016" PRIx64, path, pid, tuff__hash64(&seed, sizeof seed, pid));
-    return tuff__text_status(name);
-}
-
-#define NAME_TRIES 16
-
-/* Makes a new file that did not exist before; its name is in name. */
-static tuff_status create_temporary(text *name, const char *path, int *out)
-{
-    for (int i = 0; i < NAME_TRIES; i++) {
-        TRY(temporary_name(name, path));
-        int fd = -1;
-        UNINTERRUPTED(
-            fd, tuff__file.open(tuff__text_get(name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-        if (fd >= 0) {
-            *out = fd;
-            return TUFF_OK;
-        }
-        if (errno != EEXIST)
-            break;
-    }
-    return tuff__fail_errno("create", tuff__text_get(name));
-}
 
 tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t size)
 {
@@ -95,11 +62,11 @@ static tuff_status write_parts(int fd, const char *path, const file_part *parts,
 }
 
 /* A close that a signal interrupted has closed the file: only other failures can have lost bytes. */
-static tuff_status close_checked(int fd, const char *path, tuff_status before)
+static tuff_status close_checked(temporary *made)
 {
-    if (tuff__file.close(fd) && errno != EINTR && before == TUFF_OK)
-        return tuff__fail_errno("close", path);
-    return before;
+    const int fd = made->fd;
+    made->fd = -1;
+    return tuff__file.close(fd) && errno != EINTR ? tuff__fail_errno("close", tuff__text_get(&made->name)) : TUFF_OK;
 }
 
 static tuff_status replace(const char *from, const char *to)
@@ -109,53 +76,69 @@ static tuff_status replace(const char *from, const char *to)
     return result < 0 ? tuff__fail_errno("replace", to) : TUFF_OK;
 }
 
-/* Writes a new temporary file whole; where that fails it is gone again. */
-static tuff_status write_temporary(text *name, const char *path, const file_part *parts, int count, bool durable)
+/* Writes a new temporary file whole; where that fails it is gone again. A durable one stays open, for its lock: what
+   closing it answers is of no account, as its bytes are on the disk. */
+static tuff_status write_temporary(temporary *made, const char *path, const file_part *parts, int count, bool durable)
 {
-    int fd = -1;
-    TRY(create_temporary(name, path, &fd));
-    tuff_status status = write_parts(fd, tuff__text_get(name), parts, count, durable);
-    status = close_checked(fd, tuff__text_get(name), status);
+    TRY(tuff__temporary_create(made, path, durable));
+    tuff_status status = write_parts(made->fd, tuff__text_get(&made->name), parts, count, durable);
+    if (status == TUFF_OK && !durable)
+        status = close_checked(made);
     if (status != TUFF_OK)
-        (void)tuff__file.unlink(tuff__text_get(name));
+        (void)tuff__file.unlink(tuff__text_get(&made->name));
     return status;
 }
 
 /* For file systems without hard links. */
-static tuff_status copy_previous(text *name, const char *path, bool durable)
+static tuff_status copy_previous(temporary *made, const char *path, bool durable)
 {
     void *data;
     size_t size;
     TRY(tuff__file_read(path, UINT64_MAX, &data, &size));
-    tuff_status status = write_temporary(name, path, &(file_part){data, size}, 1, durable);
+    tuff_status status = write_temporary(made, path, &(file_part){data, size}, 1, durable);
     tuff__free(data);
     return status;
 }
 
-/* A second name for the file at path: no moment passes in which path names nothing. */
-static tuff_status link_previous(text *name, const char *path, bool durable)
+/* A second name for the file at path: no moment passes in which path names nothing. *error: 0 where there is one. */
+static tuff_status link_previous(temporary *made, const char *path, bool durable, int *error)
 {
-    TRY(temporary_name(name, path));
+    TRY(tuff__temporary_name(&made->name, path));
     int result = -1;
-    UNINTERRUPTED(result, tuff__file.link(path, tuff__text_get(name)));
-    if (result == 0)
+    UNINTERRUPTED(result, tuff__file.link(path, tuff__text_get(&made->name)));
+    *error = result < 0 ? errno : 0;
+    if (*error != EPERM && *error != EOPNOTSUPP && *error != ENOSYS && *error != EMLINK)
         return TUFF_OK;
-    if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK)
-        return copy_previous(name, path, durable);
-    return tuff__fail_errno("keep the previous", path);
+    *error = 0;
+    return copy_previous(made, path, durable);
 }
 
+/* *error: of the link or of the renaming, 0 where both worked. */
+static tuff_status keep_once(const char *path, const char *other, bool durable, int *error)
+{
+    temporary made = {.fd = -1};
+    const tuff_status status = link_previous(&made, path, durable, error);
+    if (status == TUFF_OK && *error == 0) {
+        int result = -1;
+        UNINTERRUPTED(result, tuff__file.rename(tuff__text_get(&made.name), other));
+        *error = result < 0 ? errno : 0;
+        /* Renaming between two names of one file does nothing: then both are still there. */
+        (void)tuff__file.unlink(tuff__text_get(&made.name));
+    }
+    tuff__temporary_free(&made);
+    return status;
+}
+
+/* Where others write path at once, its file may be replaced while it is linked; and the link, which has no lock of its
+   own, may be removed as a leftover. It is made again. */
 static tuff_status keep_as(const char *path, const char *other, bool durable)
 {
-    text name = {0};
-    tuff_status status = link_previous(&name, path, durable);
-    if (status == TUFF_OK) {
-        status = replace(tuff__text_get(&name), other);
-        /* Renaming between two names of one file does nothing: then both are still there. */
-        (void)tuff__file.unlink(tuff__text_get(&name));
-    }
-    tuff__text_free(&name);
-    return status;
+    enum { TRIES = 100 };
+    int error = ENOENT;
+    for (int i = 0; i < TRIES && error == ENOENT; i++)
+        TRY(keep_once(path, other, durable, &error));
+    errno = error;
+    return error != 0 ? tuff__fail_errno("keep the previous file as", other) : TUFF_OK;
 }
 
 static tuff_status keep_previous_file(const char *path, bool durable)
@@ -169,8 +152,7 @@ static tuff_status keep_previous_file(const char *path, bool durable)
     return status;
 }
 
-/* The folder that holds path, opened so that it can be flushed. */
-static tuff_status open_folder(const char *path, int *out)
+tuff_status tuff__open_folder_of(const char *path, int *out)
 {
     const char *slash = strrchr(path, '/');
     text folder = {0};
@@ -184,8 +166,8 @@ static tuff_status open_folder(const char *path, int *out)
     return status;
 }
 
-/* Makes a rename last. A file system that cannot flush folders says EINVAL: it offers no more. */
-static tuff_status flush_folder(int fd, const char *path)
+/* A file system that cannot flush folders says EINVAL: it offers no more. */
+tuff_status tuff__flush_folder_of(int fd, const char *path)
 {
     int result = -1;
     UNINTERRUPTED(result, tuff__file.fsync(fd));
@@ -198,12 +180,12 @@ static tuff_status commit(const char *name, const char *path, bool durable, bool
 {
     int folder = -1;
     if (durable)
-        TRY(open_folder(path, &folder));
+        TRY(tuff__open_folder_of(path, &folder));
     tuff_status status = keep ? keep_previous_file(path, durable) : TUFF_OK;
     if (status == TUFF_OK)
         status = replace(name, path);
     if (status == TUFF_OK && durable)
-        status = flush_folder(folder, path);
+        status = tuff__flush_folder_of(folder, path);
     if (folder >= 0)
         (void)tuff__file.close(folder);
     return status;
@@ -229,15 +211,17 @@ tuff_status tuff__file_write(const char *path, const file_part *parts, int count
 {
     bool exists = false;
     TRY(examine_target(path, &exists));
-    text name = {0};
-    tuff_status status = write_temporary(&name, path, parts, count, durable);
+    if (durable)
+        TRY(tuff__temporary_sweep(path));
+    temporary made = {.fd = -1};
+    tuff_status status = write_temporary(&made, path, parts, count, durable);
     if (status == TUFF_OK) {
-        status = commit(tuff__text_get(&name), path, durable, keep_previous && exists);
+        status = commit(tuff__text_get(&made.name), path, durable, keep_previous && exists);
         if (status != TUFF_OK)
             /* After the rename there is nothing of this name, and nothing is lost by trying. */
-            (void)tuff__file.unlink(tuff__text_get(&name));
+            (void)tuff__file.unlink(tuff__text_get(&made.name));
     }
-    tuff__text_free(&name);
+    tuff__temporary_free(&made);
     return status;
 }
 
@@ -247,10 +231,10 @@ tuff_status tuff__file_keep_as(const char *path, const char *name, bool durable)
     bool exists;
     TRY(examine_target(name, &exists));
     if (durable)
-        TRY(open_folder(name, &folder));
+        TRY(tuff__open_folder_of(name, &folder));
     tuff_status status = keep_as(path, name, durable);
     if (status == TUFF_OK && durable)
-        status = flush_folder(folder, name);
+        status = tuff__flush_folder_of(folder, name);
     if (folder >= 0)
         (void)tuff__file.close(folder);
     return status;

@@ -207,14 +207,21 @@ void tuff__cl_recording_destroy(driver_device *device, driver_recording *record)
     tuff__free(record);
 }
 
-static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *event)
+static tuff_status launch(cl_command_queue queue, const step *part, cl_event *event, cl_int *error)
+{
+    *error = tuff__cl.EnqueueNDRangeKernel(queue, part->kernel, 1, NULL, &part->global_size, &part->local_size, 0, NULL,
+                                           event);
+    return *error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(*error, "clEnqueueNDRangeKernel");
+}
+
+/* *error: of a dispatch. */
+static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *event, cl_int *error)
 {
     static const cl_uint zero = 0;
+    *error = CL_SUCCESS;
     switch (part->kind) {
     case COMMAND_DISPATCH:
-        CL_TRY(EnqueueNDRangeKernel,
-               (queue, part->kernel, 1, NULL, &part->global_size, &part->local_size, 0, NULL, event));
-        break;
+        return launch(queue, part, event, error);
     case COMMAND_COPY:
         CL_TRY(EnqueueCopyBuffer, (queue, part->source, part->destination, part->source_offset,
                                    part->destination_offset, part->size, 0, NULL, event));
@@ -229,12 +236,16 @@ static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *e
     return TUFF_OK;
 }
 
-/* What took the device away, or the host's memory, is nobody's kernel. */
-static tuff_status note_refusal(driver_recording *record, const step *part, tuff_status why)
+/* What took the device away, or memory of the host or of buffers, is nobody's kernel. */
+static tuff_status enqueue_noted(const driver_device *device, driver_recording *record, const step *part,
+                                 cl_event *event)
 {
-    if (part->kind == COMMAND_DISPATCH && why != TUFF_E_DEVICE_LOST && why != TUFF_E_OOM_HOST)
+    cl_int error;
+    const tuff_status status = enqueue(device->queue, part, event, &error);
+    if (error != CL_SUCCESS && error != CL_MEM_OBJECT_ALLOCATION_FAILURE && status != TUFF_E_DEVICE_LOST &&
+        status != TUFF_E_OOM_HOST)
         record->refused = part->command;
-    return why;
+    return status;
 }
 
 /* Steps that were enqueued since the last sign. */
@@ -288,9 +299,7 @@ static tuff_status submit_parts(driver_device *device, driver_recording *record,
         const bool is_idle = tuff__cl_is_idle(device);
         TRY(set_base(&part, part.base + (cl_uint)at));
         part.global_size = (size_t)count * part.local_size;
-        const tuff_status status = enqueue(device->queue, &part, &event);
-        if (status != TUFF_OK)
-            return note_refusal(record, &part, status);
+        TRY(enqueue_noted(device, record, &part, &event));
         const pace_share own = {whole.scale, whole.seconds * (double)count / (double)groups};
         TRY(end_stretch(device, event, (pace_mark){.owner = record, .own = own}, is_idle));
     }
@@ -308,9 +317,7 @@ static tuff_status submit_step(driver_device *device, driver_recording *record, 
         run->is_idle = tuff__cl_is_idle(device);
     if (part->is_moved)
         TRY(set_base(part, part->base));
-    const tuff_status status = enqueue(device->queue, part, sign ? &event : NULL);
-    if (status != TUFF_OK)
-        return note_refusal(record, part, status);
+    TRY(enqueue_noted(device, record, part, sign ? &event : NULL));
     run->seconds += device->pace.is_on ? predict(device, record, index) : 0;
     if (!sign)
         return TUFF_OK;
@@ -355,9 +362,10 @@ static tuff_status need_timed_queue(driver_device *device)
 /* The event of a library's call is that of its last kernel alone: its first ones begin behind a marker. */
 static tuff_status enqueue_timed(cl_command_queue queue, step *part)
 {
+    cl_int error;
     if (part->kind == COMMAND_PRODUCT)
         CL_TRY(EnqueueMarkerWithWaitList, (queue, 0, NULL, &part->before));
-    return enqueue(queue, part, &part->event);
+    return enqueue(queue, part, &part->event, &error);
 }
 
 static tuff_status flush(cl_command_queue queue)

@@ -53,7 +53,7 @@ bool tuff__cache_knows(const cache_file *file, hash128 key);
 tuff_status tuff__cache_lookup(const tuff_cache *self, const tune_environment *environment, const char *op,
                                tune_lookup_result *out);
 
-/* For programs. file: index of the record's. */
+/* For programs. file: index of the record's; -1: it is in none. */
 void tuff__cache_show(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out);
 double tuff__record_gain(const tune_record *win);     /* the default's time by the winner's; 0 where not known */
 uint64_t tuff__store_newest(const tune_store *store); /* the time of its last winner, bad candidate or pin */

@@ -15,10 +15,12 @@ int tuff_cache_file_count(const tuff_cache *cache)
     return count;
 }
 
-/* The position of a file among those that are wanted. */
+/* The position of a file among those that are wanted; -1 of one that is not. */
 static int number_of(const tuff_cache *self, int file)
 {
     int number = 0;
+    if (file < 0 || !self->files[file].is_wanted)
+        return -1;
     for (int i = 0; i < file; i++)
         number += self->files[i].is_wanted;
     return number;
