@@ -4,9 +4,15 @@
 #define A_LAYOUT LINES
 #define B_LAYOUT LINES
 // Lines of terms, a part apart: neighbouring lines begin in different banks.
-#define K_PLACE(line, chunk, lines) ((line) * (16 * CHUNKS + 16) + 16 * (chunk))
-#define K_TILE_PLACES(lines) ((lines) * (16 * CHUNKS + 16))
+#define K_LINE_PLACES (16 * CHUNKS + 16)
+#define K_PLACE(line, chunk, lines) ((line) * K_LINE_PLACES + 16 * (chunk))
+#define K_TILE_PLACES(lines) ((lines) * K_LINE_PLACES)
 #define UNIT_LANE (lane % MATRIX_LANES)
+// Compilers make two instructions of either.
+#ifndef LOW_HALVES
+#define LOW_HALVES(one, other) __builtin_amdgcn_perm(other, one, 0x05040100u)
+#define HIGH_HALVES(one, other) __builtin_amdgcn_perm(other, one, 0x07060302u)
+#endif
 #define CLEAR_BLOCK(sum) sum = 0.0f
 
 #if MATRIX_LANES == 64
@@ -23,9 +29,8 @@
 #define LEFT_BLOCK uint4
 #define RIGHT_BLOCK uint4
 #define SUM_BLOCK float16
-#define LOAD_LEFT(to, tile, row, step)                                                                                \
-    to = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 32, (step) / 8 + UNIT_LANE / 32, 0))
-#define LOAD_RIGHT(to, tile, column, step) LOAD_LEFT(to, tile, column, step)
+#define LEFT_AT(row) K_PLACE((row) + UNIT_LANE % 32, UNIT_LANE / 32, 0)
+#define LOAD_LEFT(to, tile, at, rows, step) to = TILE_PART((tile) + (at) + K_PLACE(rows, (step) / 8, 0))
 #define MULTIPLY_ADD(sum, left, right)                                                                                \
     MFMA(sum, (left).lo, (right).lo);                                                                                 \
     MFMA(sum, (left).hi, (right).hi)
@@ -55,10 +60,10 @@
 #define LEFT_BLOCK uint8
 #define RIGHT_BLOCK uint8
 #define SUM_BLOCK float8
-#define LOAD_LEFT(to, tile, row, step)                                                                                \
-    (to).lo = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8, 0));                                     \
-    (to).hi = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8 + 1, 0))
-#define LOAD_RIGHT(to, tile, column, step) LOAD_LEFT(to, tile, column, step)
+#define LEFT_AT(row) K_PLACE((row) + UNIT_LANE % 16, 0, 0)
+#define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
+    (to).lo = TILE_PART((tile) + (at) + K_PLACE(rows, (step) / 8, 0));                                                \
+    (to).hi = TILE_PART((tile) + (at) + K_PLACE(rows, (step) / 8 + 1, 0))
 #define MULTIPLY_ADD(sum, left, right) WMMA(sum, left, right)
 #define STORE_BLOCK(sum, at, pitch) STORE_LANE(sum, (at) + UNIT_LANE / 16 * (pitch) + UNIT_LANE % 16, pitch)
 #define STORE_LANE(sum, at, pitch)                                                                                    \
@@ -71,3 +76,5 @@
     results[(at) + 12 * (pitch)] = (sum).s6;                                                                          \
     results[(at) + 14 * (pitch)] = (sum).s7
 #endif
+#define RIGHT_AT(column) LEFT_AT(column)
+#define LOAD_RIGHT(to, tile, at, columns, step) LOAD_LEFT(to, tile, at, columns, step)
