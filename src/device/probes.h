@@ -199,15 +199,23 @@ static const char matrix_mfma[] = OPENCL_MATRIX(
 
 static const char matrix_wmma[] = OPENCL_MATRIX(
     "", "32",
+    "#ifdef __GFX12__\n#define FACTOR uint4\n#define FACTOR_AT(line) (32u * (line) + lane / 16u * 16u)\n"
+    "#define AS_HALVES(x) as_half8(x)\n#define AS_SHORTS(x) as_short8(x)\n#define SUM_ROW(z) (lane / 16u * 8u + (z))\n"
+    "#define WMMA_NAME(types) __builtin_amdgcn_wmma_f32_16x16x16_##types##_w32_gfx12\n"
+    "#else\n#define FACTOR uint8\n#define FACTOR_AT(line) (32u * (line))\n"
+    "#define AS_HALVES(x) as_half16(x)\n#define AS_SHORTS(x) as_short16(x)\n"
+    "#define SUM_ROW(z) ((z) * 2u + lane / 16u)\n"
+    "#define WMMA_NAME(types) __builtin_amdgcn_wmma_f32_16x16x16_##types##_w32\n#endif\n"
     "#ifndef WMMA\n#if MATRIX_BF16\n"
-    "#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(a), as_short16(b), sum)\n"
+    "#define WMMA(sum, a, b) sum = WMMA_NAME(bf16)(AS_SHORTS(a), AS_SHORTS(b), sum)\n"
     "#else\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
-    "#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(a), as_half16(b), sum)\n"
+    "#define WMMA(sum, a, b) sum = WMMA_NAME(f16)(AS_HALVES(a), AS_HALVES(b), sum)\n"
     "#endif\n#endif\n",
-    AMD_TURNED "    const uint8 x = AT(uint8, 32u * (lane % 16u)), y = AT(uint8, RIGHT + 32u * (lane % 16u));\n"
-               "    float8 d = 0.0f;\n    WMMA(d, x, y);\n"
-               "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
-               "            sums[(z * 2u + lane / 16u) * 16u + lane % 16u] = ((float *)&d)[z];\n");
+    AMD_TURNED
+    "    const FACTOR x = AT(FACTOR, FACTOR_AT(lane % 16u)), y = AT(FACTOR, RIGHT + FACTOR_AT(lane % 16u));\n"
+    "    float8 d = 0.0f;\n    WMMA(d, x, y);\n"
+    "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
+    "            sums[SUM_ROW(z) * 16u + lane % 16u] = ((float *)&d)[z];\n");
 
 /* Both factors by reads of blocks, the right one as pairs of terms, which go where nothing is copied to here. */
 static const char matrix_intel[] = OPENCL_MATRIX(

@@ -81,54 +81,72 @@ static const char opencl_nvidia[] = "#define WORD_AT(place) (*(__local uint *)((
                                     "#define COMMIT_COPIES()\n"
                                     "#define WAIT_FOR_COPIES(left)\n";
 
-/* v_mfma_f32_32x32x8 and v_perm_b32 of AMD's CDNA ISA, v_wmma_f32_16x16x16 (wave32) of RDNA 3's. */
-static const char opencl_amd[] =
-    "uint e_byte(uint high, uint low, uint n) { return (n < 4u ? low >> 8u * n : high >> 8u * (n - 4u)) & 255u; }\n"
-    "#define __builtin_amdgcn_perm(a, b, s) (e_byte(a, b, (s) & 7u) | e_byte(a, b, (s) >> 8u & 7u) << 8u | \\\n"
+/* v_perm_b32, v_mfma_f32_32x32x8 of AMD's CDNA ISA, v_wmma_f32_16x16x16 (wave32) of RDNA 3's. */
+#define OPENCL_PERM                                                                                                  \
+    "uint e_byte(uint high, uint low, uint n) { return (n < 4u ? low >> 8u * n : high >> 8u * (n - 4u)) & 255u; }\n" \
+    "#define __builtin_amdgcn_perm(a, b, s) (e_byte(a, b, (s) & 7u) | e_byte(a, b, (s) >> 8u & 7u) << 8u | \\\n"     \
     "    e_byte(a, b, (s) >> 16u & 7u) << 16u | e_byte(a, b, (s) >> 24u & 7u) << 24u)\n"
-    "#define PUT_WORDS(type, at, x) *(__local type *)(OWN + (at)) = x\n"
-    "#define MFMA(sum, a, b) {                                                            "
-    "                          \\\n"
-    "    PUT_WORDS(uint2, 0, a);                                                          "
-    "                          \\\n"
-    "    PUT_WORDS(uint2, 2, b);                                                          "
-    "                          \\\n"
-    "    BARRIER();                                                                       "
-    "                          \\\n"
-    "    for (uint e_d = 0; e_d < 16u; e_d++) {                                           "
-    "                          \\\n"
-    "        const uint e_row = e_d / 4u * 8u + LANE % 64u / 32u * 4u + e_d % 4u;         "
-    "                          \\\n"
-    "        for (uint e_k = 0; e_k < 8u; e_k++)                                          "
-    "                          \\\n"
-    "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_row + e_k / 4u * 32u), e_k % "
-    "4u) *                     \\\n"
-    "                                      HALF_OF(LANE_OF(LANE % 32u + e_k / 4u * 32u) + "
-    "2, e_k % 4u);             \\\n"
-    "    }                                                                                "
-    "                          \\\n"
-    "    BARRIER();                                                                       "
-    "                          \\\n"
+
+static const char opencl_amd[] =
+    OPENCL_PERM "#define PUT_WORDS(type, at, x) *(__local type *)(OWN + (at)) = x\n"
+                "#define MFMA(sum, a, b) {                                                            "
+                "                          \\\n"
+                "    PUT_WORDS(uint2, 0, a);                                                          "
+                "                          \\\n"
+                "    PUT_WORDS(uint2, 2, b);                                                          "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "    for (uint e_d = 0; e_d < 16u; e_d++) {                                           "
+                "                          \\\n"
+                "        const uint e_row = e_d / 4u * 8u + LANE % 64u / 32u * 4u + e_d % 4u;         "
+                "                          \\\n"
+                "        for (uint e_k = 0; e_k < 8u; e_k++)                                          "
+                "                          \\\n"
+                "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_row + e_k / 4u * 32u), e_k % "
+                "4u) *                     \\\n"
+                "                                      HALF_OF(LANE_OF(LANE % 32u + e_k / 4u * 32u) + "
+                "2, e_k % 4u);             \\\n"
+                "    }                                                                                "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "}\n"
+                "#define WMMA(sum, a, b) {                                                            "
+                "                          \\\n"
+                "    PUT_WORDS(uint8, 0, a);                                                          "
+                "                          \\\n"
+                "    PUT_WORDS(uint8, 8, b);                                                          "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "    for (uint e_d = 0; e_d < 8u; e_d++)                                              "
+                "                          \\\n"
+                "        for (uint e_k = 0; e_k < 16u; e_k++)                                         "
+                "                          \\\n"
+                "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_d * 2u + LANE % 32u / 16u), "
+                "e_k) *                     \\\n"
+                "                                      HALF_OF(LANE_OF(LANE % 16u) + 8, e_k);         "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "}\n";
+
+/* v_wmma_f32_16x16x16 (wave32) of RDNA 4's: half of the terms to a lane, eight rows of sums below each other. */
+#define OPENCL_GFX12                                                                                             \
+    "#define __GFX12__ 1\n"                                                                                      \
+    "#define WMMA(sum, a, b) {                                                                             \\\n" \
+    "    *(__local uint4 *)OWN = a;                                                                        \\\n" \
+    "    *(__local uint4 *)(OWN + 4) = b;                                                                  \\\n" \
+    "    BARRIER();                                                                                        \\\n" \
+    "    for (uint e_d = 0; e_d < 8u; e_d++)                                                               \\\n" \
+    "        for (uint e_k = 0; e_k < 16u; e_k++)                                                          \\\n" \
+    "            ((float *)&(sum))[e_d] +=                                                                 \\\n" \
+    "                HALF_OF(LANE_OF(LANE % 32u / 16u * 8u + e_d + e_k / 8u * 16u), e_k % 8u) *            \\\n" \
+    "                HALF_OF(LANE_OF(LANE % 16u + e_k / 8u * 16u) + 4, e_k % 8u);                          \\\n" \
+    "    BARRIER();                                                                                        \\\n" \
     "}\n"
-    "#define WMMA(sum, a, b) {                                                            "
-    "                          \\\n"
-    "    PUT_WORDS(uint8, 0, a);                                                          "
-    "                          \\\n"
-    "    PUT_WORDS(uint8, 8, b);                                                          "
-    "                          \\\n"
-    "    BARRIER();                                                                       "
-    "                          \\\n"
-    "    for (uint e_d = 0; e_d < 8u; e_d++)                                              "
-    "                          \\\n"
-    "        for (uint e_k = 0; e_k < 16u; e_k++)                                         "
-    "                          \\\n"
-    "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_d * 2u + LANE % 32u / 16u), "
-    "e_k) *                     \\\n"
-    "                                      HALF_OF(LANE_OF(LANE % 16u) + 8, e_k);         "
-    "                          \\\n"
-    "    BARRIER();                                                                       "
-    "                          \\\n"
-    "}\n";
+static const char opencl_gfx12[] = OPENCL_PERM OPENCL_GFX12;
 
 /* cl_intel_subgroup_matrix_multiply_accumulate, and block reads of cl_intel_subgroup_local_block_io. */
 static const char opencl_intel[] =
@@ -200,6 +218,7 @@ static const units all_units[] = {
     {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, NEVER_TURNED},
     {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64, OTHER_HALVES},
     {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
+    {"WMMA of RDNA 4", opencl_gfx12, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
     {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8, {NULL}},
     {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16, {NULL}},
     {"16x16x16", NULL, TUFF_MATRIX_NV, {16, 16, 16}, 0, {NULL}},
