@@ -20,7 +20,9 @@
 // AT says how places in an operand are counted: bytes of 16-bit elements, which 32 bits can tell; elements of others.
 #define AT_16(i) ((uint)(i) * 2u)
 #define AT_32(i) ((uint)(i))
-#define LOAD_PART_16(b, at) (*(__global const uint4 *)((__global const char *)(b) + (at)))
+#define BEHIND(b, at, ahead) ((b) + ((at) + (ahead)))
+#define PART_ADDRESS(b, at, ahead) BEHIND((__global const char *)(b), at, ahead)
+#define LOAD_PART_16(b, at, ahead) (*(__global const uint4 *)PART_ADDRESS(b, at, ahead))
 #define LOAD_BITS_16(b, i) ((uint)(b)[i])
 #define LOAD_BITS_32(b, i) MATRIX_BITS((b)[i])
 FUNCTION uint4 part_of_floats(float4 x, float4 y)
@@ -28,11 +30,12 @@ FUNCTION uint4 part_of_floats(float4 x, float4 y)
     return (uint4)(PACK16(MATRIX_BITS(x.x), MATRIX_BITS(x.y)), PACK16(MATRIX_BITS(x.z), MATRIX_BITS(x.w)),
                    PACK16(MATRIX_BITS(y.x), MATRIX_BITS(y.y)), PACK16(MATRIX_BITS(y.z), MATRIX_BITS(y.w)));
 }
-#define LOAD_PART_32(b, at)                                                                                           \
-    part_of_floats(*(__global const float4 *)((b) + (at)), *(__global const float4 *)((b) + (at) + 4))
-#define PART_ADDRESS(b, at) ((__global const char *)(b) + (at))
+#define LOAD_PART_32(b, at, ahead)                                                                                    \
+    part_of_floats(*(__global const float4 *)BEHIND(b, at, ahead), *(__global const float4 *)BEHIND(b, (at) + 4, ahead))
 // Places are bytes, as addresses are.
 #define PLACES 16
 #define TILE_PART(place) (*(__local uint4 *)((__local char *)tiles + (place)))
 #define TILE_WORD(place) (*(__local uint *)((__local char *)tiles + (place)))
+#define TILE_TWO_WORDS(place) (*(__local uint2 *)((__local char *)tiles + (place)))
+#define MAKE_TWO_WORDS(x, y) ((uint2)(x, y))
 #define UNROLL_STEPS UNROLL

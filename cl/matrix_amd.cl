@@ -1,12 +1,18 @@
 // Matrix units of AMD's GPUs from OpenCL C, by clang's builtins: MFMA of 32 by 32 by 8, of which two make a block, on
-// gfx90a and newer accelerators (subgroups of 64); WMMA of 16 by 16 by 16 on gfx11 (32). matmul_cooperative.k says what
-// each macro is for. The first ones are the instructions, which tests replace to run the kernel elsewhere.
+// gfx90a and newer accelerators (subgroups of 64); WMMA of 16 by 16 by 16 on gfx11 and gfx12 (32). matmul_cooperative.k
+// says what each macro is for. The first ones are the instructions, which tests replace to run the kernel elsewhere.
 #define A_LAYOUT LINES
 #define B_LAYOUT LINES
 // Lines of terms, a part apart: neighbouring lines begin in different banks.
-#define K_PLACE(line, chunk, lines) ((line) * (16 * CHUNKS + 16) + 16 * (chunk))
-#define K_TILE_PLACES(lines) ((lines) * (16 * CHUNKS + 16))
+#define K_LINE_PLACES (16 * CHUNKS + 16)
+#define K_PLACE(line, chunk, lines) ((line) * K_LINE_PLACES + 16 * (chunk))
+#define K_TILE_PLACES(lines) ((lines) * K_LINE_PLACES)
 #define UNIT_LANE (lane % MATRIX_LANES)
+// Compilers make two instructions of either.
+#ifndef LOW_HALVES
+#define LOW_HALVES(one, other) __builtin_amdgcn_perm(other, one, 0x05040100u)
+#define HIGH_HALVES(one, other) __builtin_amdgcn_perm(other, one, 0x07060302u)
+#endif
 #define CLEAR_BLOCK(sum) sum = 0.0f
 
 #if MATRIX_LANES == 64
@@ -23,9 +29,8 @@
 #define LEFT_BLOCK uint4
 #define RIGHT_BLOCK uint4
 #define SUM_BLOCK float16
-#define LOAD_LEFT(to, tile, row, step)                                                                                \
-    to = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 32, (step) / 8 + UNIT_LANE / 32, 0))
-#define LOAD_RIGHT(to, tile, column, step) LOAD_LEFT(to, tile, column, step)
+#define LEFT_AT(row) K_PLACE((row) + UNIT_LANE % 32, UNIT_LANE / 32, 0)
+#define LOAD_LEFT(to, tile, at, rows, step) to = TILE_PART((tile) + (at) + K_PLACE(rows, (step) / 8, 0))
 #define MULTIPLY_ADD(sum, left, right)                                                                                \
     MFMA(sum, (left).lo, (right).lo);                                                                                 \
     MFMA(sum, (left).hi, (right).hi)
@@ -41,33 +46,54 @@
     STORE_FOUR((sum).s89ab, at, pitch, 16);                                                                           \
     STORE_FOUR((sum).scdef, at, pitch, 24)
 #else
+#ifdef __GFX12__
+// A lane has eight terms of a line, the other half of the lanes those behind; its sums are of neighbouring rows.
+#define FACTOR uint4
+#define AS_HALVES(x) as_half8(x)
+#define AS_SHORTS(x) as_short8(x)
+#define WMMA_NAME(types) __builtin_amdgcn_wmma_f32_16x16x16_##types##_w32_gfx12
+#define FIRST_CHUNK (UNIT_LANE / 16)
+#define LOAD_LEFT(to, tile, at, rows, step) to = TILE_PART((tile) + (at) + K_PLACE(rows, (step) / 8, 0))
+#define SUM_ROW(z, half) ((half) * 8 + (z))
+#else
+// A lane has all terms of a line, as the other half of the lanes does; its sums are of every second row.
+#define FACTOR uint8
+#define AS_HALVES(x) as_half16(x)
+#define AS_SHORTS(x) as_short16(x)
+#define WMMA_NAME(types) __builtin_amdgcn_wmma_f32_16x16x16_##types##_w32
+#define FIRST_CHUNK 0
+#define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
+    (to).lo = TILE_PART((tile) + (at) + K_PLACE(rows, (step) / 8, 0));                                                \
+    (to).hi = TILE_PART((tile) + (at) + K_PLACE(rows, (step) / 8 + 1, 0))
+#define SUM_ROW(z, half) (2 * (z) + (half))
+#endif
 #ifndef WMMA
 #if MATRIX_BF16
-#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(a), as_short16(b), sum)
+#define WMMA(sum, a, b) sum = WMMA_NAME(bf16)(AS_SHORTS(a), AS_SHORTS(b), sum)
 #else
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(a), as_half16(b), sum)
+#define WMMA(sum, a, b) sum = WMMA_NAME(f16)(AS_HALVES(a), AS_HALVES(b), sum)
 #endif
 #endif
 // Else the loads of all steps are made first, which no registers are left for.
 #undef UNROLL_STEPS
 #define UNROLL_STEPS ROLLED
-#define LEFT_BLOCK uint8
-#define RIGHT_BLOCK uint8
+#define LEFT_BLOCK FACTOR
+#define RIGHT_BLOCK FACTOR
 #define SUM_BLOCK float8
-#define LOAD_LEFT(to, tile, row, step)                                                                                \
-    (to).lo = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8, 0));                                     \
-    (to).hi = TILE_PART((tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8 + 1, 0))
-#define LOAD_RIGHT(to, tile, column, step) LOAD_LEFT(to, tile, column, step)
+#define LEFT_AT(row) K_PLACE((row) + UNIT_LANE % 16, FIRST_CHUNK, 0)
 #define MULTIPLY_ADD(sum, left, right) WMMA(sum, left, right)
-#define STORE_BLOCK(sum, at, pitch) STORE_LANE(sum, (at) + UNIT_LANE / 16 * (pitch) + UNIT_LANE % 16, pitch)
-#define STORE_LANE(sum, at, pitch)                                                                                    \
-    results[at] = (sum).s0;                                                                                           \
-    results[(at) + 2 * (pitch)] = (sum).s1;                                                                           \
-    results[(at) + 4 * (pitch)] = (sum).s2;                                                                           \
-    results[(at) + 6 * (pitch)] = (sum).s3;                                                                           \
-    results[(at) + 8 * (pitch)] = (sum).s4;                                                                           \
-    results[(at) + 10 * (pitch)] = (sum).s5;                                                                          \
-    results[(at) + 12 * (pitch)] = (sum).s6;                                                                          \
-    results[(at) + 14 * (pitch)] = (sum).s7
+#define STORE_SUM(sum, at, pitch, z)                                                                                  \
+    results[(at) + SUM_ROW(z, UNIT_LANE / 16) * (pitch) + UNIT_LANE % 16] = (sum).s##z
+#define STORE_BLOCK(sum, at, pitch)                                                                                   \
+    STORE_SUM(sum, at, pitch, 0);                                                                                     \
+    STORE_SUM(sum, at, pitch, 1);                                                                                     \
+    STORE_SUM(sum, at, pitch, 2);                                                                                     \
+    STORE_SUM(sum, at, pitch, 3);                                                                                     \
+    STORE_SUM(sum, at, pitch, 4);                                                                                     \
+    STORE_SUM(sum, at, pitch, 5);                                                                                     \
+    STORE_SUM(sum, at, pitch, 6);                                                                                     \
+    STORE_SUM(sum, at, pitch, 7)
 #endif
+#define RIGHT_AT(column) LEFT_AT(column)
+#define LOAD_RIGHT(to, tile, at, columns, step) LOAD_LEFT(to, tile, at, columns, step)

@@ -29,9 +29,19 @@ ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __loc
     as_short8(intel_sub_group_block_read_us8((const __local ushort *)((__local char *)tiles + (place))))
 #endif
 
+#define SIDES_WRITTEN_OUT 1
+// What is one number for all lanes is added to the pointer first, so that the rest of an address stays as it is.
+#undef BEHIND
+#define BEHIND(b, at, ahead) ((b) + (ahead) + (at))
+#if MATRIX_LANES == 8 && !A_K_CONTIGUOUS
+#define A_LAYOUT PAIRS
+#else
 #define A_LAYOUT LINES
+#endif
 #define B_LAYOUT PAIRS
 // A block is one piece: eight lines of sixteen terms; eight pairs of terms of MATRIX_LANES lines.
+#define K_LINE_PLACES 32
+#define P_PAIR_PLACES (4 * MATRIX_LANES)
 #define K_PLACE(line, chunk, lines)                                                                                   \
     (((line) / 8 * (CHUNKS / 2) + (chunk) / 2) * 256 + (line) % 8 * 32 + (chunk) % 2 * 16)
 #define K_TILE_PLACES(lines) ((lines) * CHUNKS * 16)
@@ -42,11 +52,21 @@ ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __loc
 #define UNIT_LANE (lane % MATRIX_LANES)
 #define CLEAR_BLOCK(sum) sum = 0.0f
 #if MATRIX_LANES == 16
-#define LOAD_LEFT(to, tile, row, step) to = READ_HALVES((tile) + K_PLACE(row, (step) / 8, 0))
+#define LOAD_LEFT(to, tile, at, rows, step) to = READ_HALVES((tile) + (at) + K_PLACE(rows, (step) / 8, 0))
+#elif A_LAYOUT == PAIRS
+// A lane has a pair of terms of eight rows, which lie side by side.
+#define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
+    to = *(__local const int8 *)((__local char *)tiles + (tile) + (at) + P_PLACE(rows, step, 0))
 #else
-#define LOAD_LEFT(to, tile, row, step) to = READ_WORDS((tile) + K_PLACE(row, (step) / 8, 0))
+#define LOAD_LEFT(to, tile, at, rows, step) to = READ_WORDS((tile) + (at) + K_PLACE(rows, (step) / 8, 0))
 #endif
-#define LOAD_RIGHT(to, tile, column, step) to = READ_WORDS((tile) + P_PLACE(column, step, 0))
+#define LOAD_RIGHT(to, tile, at, columns, step) to = READ_WORDS((tile) + (at) + P_PLACE(columns, step, 0))
+#if A_LAYOUT == PAIRS
+#define LEFT_AT(row) (P_PLACE(row, 0, 0) + UNIT_LANE * 32)
+#else
+#define LEFT_AT(row) K_PLACE(row, 0, 0)
+#endif
+#define RIGHT_AT(column) P_PLACE(column, 0, 0)
 #define MULTIPLY_ADD(sum, left, right) DPAS(sum, left, right)
 #define STORE_BLOCK(sum, at, pitch)                                                                                   \
     results[(at) + UNIT_LANE] = (sum).s0;                                                                             \

@@ -46,23 +46,27 @@ typedef struct sums8 {
     UNROLL for (int z = 0; z < 8; z++)                                                                                \
         (sum).x[z] = 0.0f
 #define UNIT_LANE (lane % 32)
+#define LEFT_AT(row) (row)
+#define RIGHT_AT(column) (column)
 #if A_K_CONTIGUOUS
-#define LOAD_LEFT(to, tile, row, step)                                                                                \
-    LDMATRIX("", (to).x, (tile) + K_PLACE((row) + UNIT_LANE % 16, (step) / 8 + UNIT_LANE / 16, BLOCK_ROWS))
+#define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
+    LDMATRIX("", (to).x,                                                                                              \
+             (tile) + K_PLACE((at) + (rows) + UNIT_LANE % 16, (step) / 8 + UNIT_LANE / 16, BLOCK_ROWS))
 #else
-#define LOAD_LEFT(to, tile, row, step)                                                                                \
+#define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
     LDMATRIX(".trans", (to).x,                                                                                        \
-             (tile) + L_PLACE((step) + UNIT_LANE % 8 + UNIT_LANE / 16 * 8, (row) / 8 + UNIT_LANE / 8 % 2, BLOCK_ROWS))
+             (tile) + L_PLACE((step) + UNIT_LANE % 8 + UNIT_LANE / 16 * 8, ((at) + (rows)) / 8 + UNIT_LANE / 8 % 2,   \
+                              BLOCK_ROWS))
 #endif
 #if B_K_CONTIGUOUS
-#define LOAD_RIGHT(to, tile, column, step)                                                                            \
+#define LOAD_RIGHT(to, tile, at, columns, step)                                                                       \
     LDMATRIX("", (to).x,                                                                                              \
-             (tile) + K_PLACE((column) + UNIT_LANE % 8 + UNIT_LANE / 16 * 8, (step) / 8 + UNIT_LANE / 8 % 2,          \
-                              BLOCK_COLUMNS))
+             (tile) + K_PLACE((at) + (columns) + UNIT_LANE % 8 + UNIT_LANE / 16 * 8,                                  \
+                              (step) / 8 + UNIT_LANE / 8 % 2, BLOCK_COLUMNS))
 #else
-#define LOAD_RIGHT(to, tile, column, step)                                                                            \
+#define LOAD_RIGHT(to, tile, at, columns, step)                                                                       \
     LDMATRIX(".trans", (to).x,                                                                                        \
-             (tile) + L_PLACE((step) + UNIT_LANE % 16, (column) / 8 + UNIT_LANE / 16, BLOCK_COLUMNS))
+             (tile) + L_PLACE((step) + UNIT_LANE % 16, ((at) + (columns)) / 8 + UNIT_LANE / 16, BLOCK_COLUMNS))
 #endif
 #define MULTIPLY_ADD(sum, left, right)                                                                                \
     MMA((sum).x, (left).x, (right).x);                                                                                \

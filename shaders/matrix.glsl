@@ -25,7 +25,7 @@
 // AT says how places in an operand are counted: 16 bytes.
 #define AT_16(i) uint((i) / 8)
 #define AT_32(i) uint((i) / 4)
-#define LOAD_PART_16(b, at) b##_q[at]
+#define LOAD_PART_16(b, at, ahead) b##_q[(at) + (ahead)]
 #define LOAD_BITS_16(b, i) BITS16(b, i)
 #if MATRIX_BF16
 #define MATRIX_BITS(x) BF16_BITS(x)
@@ -38,7 +38,8 @@ uvec4 part_of_floats(vec4 x, vec4 y)
     return uvec4(PACK16(MATRIX_BITS(x.x), MATRIX_BITS(x.y)), PACK16(MATRIX_BITS(x.z), MATRIX_BITS(x.w)),
                  PACK16(MATRIX_BITS(y.x), MATRIX_BITS(y.y)), PACK16(MATRIX_BITS(y.z), MATRIX_BITS(y.w)));
 }
-#define LOAD_PART_32(b, at) part_of_floats(uintBitsToFloat(b##_q[at]), uintBitsToFloat(b##_q[(at) + 1u]))
+#define LOAD_PART_32(b, at, ahead)                                                                                    \
+    part_of_floats(uintBitsToFloat(b##_q[(at) + (ahead)]), uintBitsToFloat(b##_q[(at) + (ahead) + 1u]))
 
 #ifdef COOPERATIVE_KHR
 #define LEFT_BLOCK coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>
@@ -60,15 +61,20 @@ uvec4 part_of_floats(vec4 x, vec4 y)
 #endif
 #define CLEAR_BLOCK(sum) sum = SUM_BLOCK(0.0)
 #if A_K_CONTIGUOUS
-#define LOAD_LEFT(to, tile, row, step) LOAD_BLOCK(to, (tile) + K_PLACE(row, (step) / 8, BLOCK_ROWS), CHUNKS + 1, false)
+#define LEFT_AT(row) K_PLACE(row, 0, BLOCK_ROWS)
+#define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
+    LOAD_BLOCK(to, (tile) + (at) + K_PLACE(rows, (step) / 8, BLOCK_ROWS), CHUNKS + 1, false)
 #else
-#define LOAD_LEFT(to, tile, row, step)                                                                                \
-    LOAD_BLOCK(to, (tile) + L_PLACE(step, (row) / 8, BLOCK_ROWS), BLOCK_ROWS / 8 + 1, true)
+#define LEFT_AT(row) ((row) / 8)
+#define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
+    LOAD_BLOCK(to, (tile) + (at) + L_PLACE(step, (rows) / 8, BLOCK_ROWS), BLOCK_ROWS / 8 + 1, true)
 #endif
 #if B_K_CONTIGUOUS
-#define LOAD_RIGHT(to, tile, column, step)                                                                            \
-    LOAD_BLOCK(to, (tile) + K_PLACE(column, (step) / 8, BLOCK_COLUMNS), CHUNKS + 1, true)
+#define RIGHT_AT(column) K_PLACE(column, 0, BLOCK_COLUMNS)
+#define LOAD_RIGHT(to, tile, at, columns, step)                                                                       \
+    LOAD_BLOCK(to, (tile) + (at) + K_PLACE(columns, (step) / 8, BLOCK_COLUMNS), CHUNKS + 1, true)
 #else
-#define LOAD_RIGHT(to, tile, column, step)                                                                            \
-    LOAD_BLOCK(to, (tile) + L_PLACE(step, (column) / 8, BLOCK_COLUMNS), BLOCK_COLUMNS / 8 + 1, false)
+#define RIGHT_AT(column) ((column) / 8)
+#define LOAD_RIGHT(to, tile, at, columns, step)                                                                       \
+    LOAD_BLOCK(to, (tile) + (at) + L_PLACE(step, (columns) / 8, BLOCK_COLUMNS), BLOCK_COLUMNS / 8 + 1, false)
 #endif

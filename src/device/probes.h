@@ -108,7 +108,8 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
 /* Matrix units: x of MATRIX_M by MATRIX_K and y of MATRIX_K by MATRIX_N, whose elements are those of a, and of a from
    its end backwards, each plus one, again and again; small integers, whose products are exact. b = the elements of x y;
    where these are more than there are words, each word is the sum of every 256th. All subgroups compute it, the first
-   one stores. The shape stands in front of the text. */
+   one stores. The shape stands in front of the text, and MATRIX_TURNED: where it is 1, both factors are turned in local
+   memory, as kernels have them too, and lines of a block are longer than it, so that others' elements lie between. */
 #define MATRIX_RESULT(sums)                                                \
     "    for (uint j = i; j < 256u; j += 64u) {\n"                         \
     "        float folded = 0.0f;\n"                                       \
@@ -119,20 +120,27 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
 
 /* In OpenCL C both factors lie in local memory as lines of terms, of f16 or bf16: rows of x, from its start, columns of
    y. The instructions are those of cl/matrix_*.cl, under the same names, which tests replace in the same way; places
-   are bytes of `tiles`. */
-#define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                           \
-    "#define LANE ((uint)get_local_id(0))\n#define LOCAL_SIZE 64\n#define MATRIX_LANES " lanes "\n"                   \
-    "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)\n#define WORD(x) (uint)(x)\n"                                     \
-    "#define RIGHT (2 * MATRIX_M * MATRIX_K)\n#define COPIED (RIGHT + 2 * MATRIX_K * MATRIX_N)\n" instructions        \
-    "static ushort bits_of(float x)\n{\n    ushort bits;\n    vstore_half_rte(x, 0, (half *)&bits);\n"                \
-    "    return MATRIX_BF16 ? (ushort)(as_uint(x) >> 16) : bits;\n}\n"                                                \
-    "#define AT(type, place) (*(__local type *)((__local char *)tiles + (place)))\n"                                  \
-    "__kernel " attribute "__attribute__((reqd_work_group_size(64, 1, 1))) void probe(__global const uint *a, "       \
-    "__global uint *b, __global ushort *c, uint base)\n{\n    __local uint4 tiles[COPIED / 16 + 64];\n"               \
-    "    __local float sums[MATRIX_M * MATRIX_N];\n    const uint i = LANE, lane = i % MATRIX_LANES;\n"               \
-    "    for (uint j = i; j < MATRIX_M * MATRIX_K; j += 64u)\n        AT(ushort, 2u * j) = bits_of(a[j % 256u]);\n"   \
-    "    for (uint j = i; j < MATRIX_K * MATRIX_N; j += 64u)\n"                                                       \
-    "        AT(ushort, RIGHT + 2u * (j % MATRIX_N * MATRIX_K + j / MATRIX_N)) = bits_of(a[255u - j % 256u] + 1u);\n" \
+   are bytes of `tiles`. Turned, instructions that read such have terms of lines, 24 elements apart; where others make
+   words of two terms, they make them of turned ones. */
+#define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                          \
+    "#define LANE ((uint)get_local_id(0))\n#define LOCAL_SIZE 64\n#define MATRIX_LANES " lanes "\n"                  \
+    "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)\n#define WORD(x) (uint)(x)\n"                                    \
+    "#define X_BITS(m, k) bits_of(a[((m) * MATRIX_K + (k)) % 256u])\n"                                               \
+    "#define Y_BITS(k, n) bits_of(a[255u - ((k) * MATRIX_N + (n)) % 256u] + 1u)\n"                                   \
+    "#define RIGHT (3 * MATRIX_M * MATRIX_K)\n#define COPIED (RIGHT + 3 * MATRIX_K * MATRIX_N)\n" instructions       \
+    "#ifndef X_PLACE\n#define X_PLACE(m, k) (2u * ((m) * MATRIX_K + (k)))\n"                                         \
+    "#define Y_PLACE(k, n) (RIGHT + 2u * ((n) * MATRIX_K + (k)))\n#endif\n"                                          \
+    "static ushort bits_of(float x)\n{\n    ushort bits;\n    vstore_half_rte(x, 0, (half *)&bits);\n"               \
+    "    return MATRIX_BF16 ? (ushort)(as_uint(x) >> 16) : bits;\n}\n"                                               \
+    "#define AT(type, place) (*(__local type *)((__local char *)tiles + (place)))\n"                                 \
+    "__kernel " attribute "__attribute__((reqd_work_group_size(64, 1, 1))) void probe(__global const uint *a, "      \
+    "__global uint *b, __global ushort *c, uint base)\n{\n    __local uint4 tiles[COPIED / 16 + 64];\n"              \
+    "    __local float sums[MATRIX_M * MATRIX_N];\n    const uint i = LANE, lane = i % MATRIX_LANES;\n"              \
+    "    for (uint j = i; j < COPIED / 2u; j += 64u)\n        AT(ushort, 2u * j) = bits_of(9.0f);\n    BARRIER();\n" \
+    "    for (uint j = i; j < MATRIX_M * MATRIX_K; j += 64u)\n"                                                      \
+    "        AT(ushort, X_PLACE(j / MATRIX_K, j % MATRIX_K)) = X_BITS(j / MATRIX_K, j % MATRIX_K);\n"                \
+    "    for (uint j = i; j < MATRIX_K * MATRIX_N; j += 64u)\n"                                                      \
+    "        AT(ushort, Y_PLACE(j / MATRIX_N, j % MATRIX_N)) = Y_BITS(j / MATRIX_N, j % MATRIX_N);\n"                \
     "    BARRIER();\n" body "    BARRIER();\n" MATRIX_RESULT("sums[q * 256u + j]") "}\n"
 
 /* The left factor comes once more, by cp.async; both are loaded by ldmatrix. */
@@ -149,16 +157,31 @@ static const char matrix_nvidia[] = OPENCL_MATRIX(
     "#define COPY_PART(place, from) __asm__ volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" "
     "::\"r\"(SHARED_ADDRESS(place)), \"l\"(from) : \"memory\")\n"
     "#define COMMIT_COPIES() __asm__ volatile(\"cp.async.commit_group;\" ::: \"memory\")\n"
-    "#define WAIT_FOR_COPIES(left) __asm__ volatile(\"cp.async.wait_group %0;\" ::\"n\"(left) : \"memory\")\n#endif\n",
+    "#define WAIT_FOR_COPIES(left) __asm__ volatile(\"cp.async.wait_group %0;\" ::\"n\"(left) : \"memory\")\n#endif\n"
+    "#if MATRIX_TURNED\n#define X_PLACE(m, k) (48u * (k) + 2u * (m))\n"
+    "#define Y_PLACE(k, n) (RIGHT + 48u * (k) + 2u * (n))\n#endif\n",
     "    uint x[4], y[4];\n    float d[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};\n"
     "    COPY_PART(COPIED + 16u * i, a + 4u * i);\n    COMMIT_COPIES();\n    WAIT_FOR_COPIES(0);\n    BARRIER();\n"
-    "    for (uint j = i; j < 256u; j += 64u)\n        AT(ushort, 2u * j) = bits_of(AT(uint, COPIED + 4u * j));\n"
-    "    BARRIER();\n"
+    "    for (uint j = i; j < 256u; j += 64u)\n"
+    "        AT(ushort, X_PLACE(j / 16u, j % 16u)) = bits_of(AT(uint, COPIED + 4u * j));\n"
+    "    BARRIER();\n#if MATRIX_TURNED\n"
+    "    LDMATRIX(\".trans\", x, X_PLACE(lane / 8u % 2u * 8u, lane % 8u + lane / 16u * 8u));\n"
+    "    LDMATRIX(\".trans\", y, Y_PLACE(lane % 16u, lane / 16u * 8u));\n#else\n"
     "    LDMATRIX(\"\", x, 32u * (lane % 16u) + 16u * (lane / 16u));\n"
-    "    LDMATRIX(\"\", y, RIGHT + 32u * (lane % 8u + lane / 16u * 8u) + 16u * (lane / 8u % 2u));\n"
+    "    LDMATRIX(\"\", y, RIGHT + 32u * (lane % 8u + lane / 16u * 8u) + 16u * (lane / 8u % 2u));\n#endif\n"
     "    MMA(d, x, y);\n    MMA(d + 4, x, y + 2);\n"
     "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
     "            sums[(lane / 4u + z % 4u / 2u * 8u) * 16u + lane % 4u * 2u + z % 2u + z / 4u * 8u] = d[z];\n");
+
+/* Turned: words of two terms are made of words of two rows. */
+#define AMD_TURNED                                                                                    \
+    "#if MATRIX_TURNED\n    for (uint j = i; j < MATRIX_M * MATRIX_K / 4u; j += 64u) {\n"             \
+    "        const uint m = j / (MATRIX_K / 2u) * 2u, k = j % (MATRIX_K / 2u) * 2u;\n"                \
+    "        const uint one = (uint)X_BITS(m, k) | (uint)X_BITS(m + 1u, k) << 16;\n"                  \
+    "        const uint other = (uint)X_BITS(m, k + 1u) | (uint)X_BITS(m + 1u, k + 1u) << 16;\n"      \
+    "        AT(uint, X_PLACE(m, k)) = __builtin_amdgcn_perm(other, one, 0x05040100u);\n"             \
+    "        AT(uint, X_PLACE(m + 1u, k)) = __builtin_amdgcn_perm(other, one, 0x07060302u);\n    }\n" \
+    "    BARRIER();\n#endif\n"
 
 static const char matrix_mfma[] = OPENCL_MATRIX(
     "", "64",
@@ -167,6 +190,7 @@ static const char matrix_mfma[] = OPENCL_MATRIX(
     "#else\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
     "#define MFMA(sum, a, b) sum = __builtin_amdgcn_mfma_f32_32x32x8f16(as_half4(a), as_half4(b), sum, 0, 0, 0)\n"
     "#endif\n#endif\n",
+    AMD_TURNED
     "    const uint4 x = AT(uint4, 32u * (lane % 32u) + 16u * (lane / 32u));\n"
     "    const uint4 y = AT(uint4, RIGHT + 32u * (lane % 32u) + 16u * (lane / 32u));\n    float16 d = 0.0f;\n"
     "    MFMA(d, x.lo, y.lo);\n    MFMA(d, x.hi, y.hi);\n"
@@ -175,15 +199,23 @@ static const char matrix_mfma[] = OPENCL_MATRIX(
 
 static const char matrix_wmma[] = OPENCL_MATRIX(
     "", "32",
+    "#ifdef __GFX12__\n#define FACTOR uint4\n#define FACTOR_AT(line) (32u * (line) + lane / 16u * 16u)\n"
+    "#define AS_HALVES(x) as_half8(x)\n#define AS_SHORTS(x) as_short8(x)\n#define SUM_ROW(z) (lane / 16u * 8u + (z))\n"
+    "#define WMMA_NAME(types) __builtin_amdgcn_wmma_f32_16x16x16_##types##_w32_gfx12\n"
+    "#else\n#define FACTOR uint8\n#define FACTOR_AT(line) (32u * (line))\n"
+    "#define AS_HALVES(x) as_half16(x)\n#define AS_SHORTS(x) as_short16(x)\n"
+    "#define SUM_ROW(z) ((z) * 2u + lane / 16u)\n"
+    "#define WMMA_NAME(types) __builtin_amdgcn_wmma_f32_16x16x16_##types##_w32\n#endif\n"
     "#ifndef WMMA\n#if MATRIX_BF16\n"
-    "#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(a), as_short16(b), sum)\n"
+    "#define WMMA(sum, a, b) sum = WMMA_NAME(bf16)(AS_SHORTS(a), AS_SHORTS(b), sum)\n"
     "#else\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
-    "#define WMMA(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(a), as_half16(b), sum)\n"
+    "#define WMMA(sum, a, b) sum = WMMA_NAME(f16)(AS_HALVES(a), AS_HALVES(b), sum)\n"
     "#endif\n#endif\n",
-    "    const uint8 x = AT(uint8, 32u * (lane % 16u)), y = AT(uint8, RIGHT + 32u * (lane % 16u));\n"
+    AMD_TURNED
+    "    const FACTOR x = AT(FACTOR, FACTOR_AT(lane % 16u)), y = AT(FACTOR, RIGHT + FACTOR_AT(lane % 16u));\n"
     "    float8 d = 0.0f;\n    WMMA(d, x, y);\n"
     "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
-    "            sums[(z * 2u + lane / 16u) * 16u + lane % 16u] = ((float *)&d)[z];\n");
+    "            sums[SUM_ROW(z) * 16u + lane % 16u] = ((float *)&d)[z];\n");
 
 /* Both factors by reads of blocks, the right one as pairs of terms, which go where nothing is copied to here. */
 static const char matrix_intel[] = OPENCL_MATRIX(
@@ -211,31 +243,45 @@ static const char matrix_intel[] = OPENCL_MATRIX(
 #define GLSL_MATRIX(form, left_type, right_type, sum_type, load_left, load_right, multiply, store)                 \
     "#extension GL_" form "_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : require\n"    \
     "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"                                       \
-    "#extension GL_KHR_shader_subgroup_basic : require\n#define WORD(x) uint(x)\n" GLSL_PROBE(                     \
+    "#extension GL_KHR_shader_subgroup_basic : require\n#define WORD(x) uint(x)\n"                                 \
+    "#if MATRIX_TURNED\n#define X_LINES MATRIX_K\n#define X_WIDTH MATRIX_M\n#define Y_LINES MATRIX_N\n"            \
+    "#define Y_WIDTH MATRIX_K\n#define IN_COLUMNS(line, at, width) ((at) * (width) + (line))\n"                    \
+    "#define LAYOUT gl_CooperativeMatrixLayoutColumnMajor\n#else\n"                                                \
+    "#define X_LINES MATRIX_M\n#define X_WIDTH MATRIX_K\n#define Y_LINES MATRIX_K\n#define Y_WIDTH MATRIX_N\n"     \
+    "#define IN_COLUMNS(line, at, width) ((line) * (width) + (at))\n"                                              \
+    "#define LAYOUT gl_CooperativeMatrixLayoutRowMajor\n#endif\n"                                                  \
+    "#define PITCH(width, unit) ((width) / (unit) + MATRIX_TURNED)\n" GLSL_PROBE(                                  \
         "uint", "uint", "uint",                                                                                    \
-        "shared uvec4 left[MATRIX_M * MATRIX_K / 8], right[MATRIX_K * MATRIX_N / 8], sums[MATRIX_M * MATRIX_N / "  \
-        "4];\n",                                                                                                   \
-        "    for (uint j = i; j < MATRIX_M * MATRIX_K / 2u; j += 64u)\n"                                           \
-        "        left[j / 4u][j % 4u] = packHalf2x16(vec2(a[2u * j % 256u], a[(2u * j + 1u) % 256u]));\n"          \
-        "    for (uint j = i; j < MATRIX_K * MATRIX_N / 2u; j += 64u)\n"                                           \
-        "        right[j / 4u][j % 4u] = packHalf2x16(vec2(a[255u - 2u * j % 256u] + 1u, "                         \
-        "a[255u - (2u * j + 1u) % 256u] + 1u));\n"                                                                 \
+        "shared uvec4 left[X_LINES * PITCH(X_WIDTH, 8u)], right[Y_LINES * PITCH(Y_WIDTH, 8u)];\n"                  \
+        "shared uvec4 sums[MATRIX_M * PITCH(MATRIX_N, 4u)];\n"                                                     \
+        "float x_of(uint line, uint at)\n{\n"                                                                      \
+        "    return at < X_WIDTH ? float(a[IN_COLUMNS(line, at, MATRIX_K) % 256u]) : 9.0;\n}\n"                    \
+        "float y_of(uint line, uint at)\n{\n"                                                                      \
+        "    return at < Y_WIDTH ? float(a[255u - IN_COLUMNS(line, at, MATRIX_N) % 256u] + 1u) : 9.0;\n}\n",       \
+        "    for (uint j = i; j < X_LINES * PITCH(X_WIDTH, 8u) * 4u; j += 64u) {\n"                                \
+        "        uint line = j / (PITCH(X_WIDTH, 8u) * 4u), at = j % (PITCH(X_WIDTH, 8u) * 4u) * 2u;\n"            \
+        "        left[j / 4u][j % 4u] = packHalf2x16(vec2(x_of(line, at), x_of(line, at + 1u)));\n    }\n"         \
+        "    for (uint j = i; j < Y_LINES * PITCH(Y_WIDTH, 8u) * 4u; j += 64u) {\n"                                \
+        "        uint line = j / (PITCH(Y_WIDTH, 8u) * 4u), at = j % (PITCH(Y_WIDTH, 8u) * 4u) * 2u;\n"            \
+        "        right[j / 4u][j % 4u] = packHalf2x16(vec2(y_of(line, at), y_of(line, at + 1u)));\n    }\n"        \
         "    barrier();\n    " left_type " x;\n    " right_type " y;\n    " sum_type " sum = " sum_type "(0.0);\n" \
         "    " load_left ";\n    " load_right ";\n    " multiply ";\n"                                             \
-        "    if (gl_SubgroupID == 0u)\n        " store                                                             \
-        ";\n    barrier();\n" MATRIX_RESULT("uintBitsToFloat(sums[(q * 256u + j) / 4u][j % 4u])"))
+        "    if (gl_SubgroupID == 0u)\n        " store ";\n    barrier();\n" MATRIX_RESULT(                        \
+            "uintBitsToFloat(sums[(q * 256u + j) / MATRIX_N * PITCH(MATRIX_N, 4u) + (q * 256u + j) % MATRIX_N / "  \
+            "4u][j % 4u])"))
 
 static const char matrix_nv_glsl[] = GLSL_MATRIX(
     "NV", "fcoopmatNV<16, gl_ScopeSubgroup, MATRIX_M, MATRIX_K>",
     "fcoopmatNV<16, gl_ScopeSubgroup, MATRIX_K, MATRIX_N>", "fcoopmatNV<32, gl_ScopeSubgroup, MATRIX_M, MATRIX_N>",
-    "coopMatLoadNV(x, left, 0, MATRIX_K / 8, false)", "coopMatLoadNV(y, right, 0, MATRIX_N / 8, false)",
-    "sum = coopMatMulAddNV(x, y, sum)", "coopMatStoreNV(sum, sums, 0, MATRIX_N / 4, false)");
-static const char matrix_khr_glsl[] = GLSL_MATRIX(
-    "KHR", "coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>",
-    "coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>",
-    "coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>",
-    "coopMatLoad(x, left, 0, MATRIX_K / 8, gl_CooperativeMatrixLayoutRowMajor)",
-    "coopMatLoad(y, right, 0, MATRIX_N / 8, gl_CooperativeMatrixLayoutRowMajor)", "sum = coopMatMulAdd(x, y, sum)",
-    "coopMatStore(sum, sums, 0, MATRIX_N / 4, gl_CooperativeMatrixLayoutRowMajor)");
+    "coopMatLoadNV(x, left, 0, PITCH(X_WIDTH, 8u), MATRIX_TURNED != 0)",
+    "coopMatLoadNV(y, right, 0, PITCH(Y_WIDTH, 8u), MATRIX_TURNED != 0)", "sum = coopMatMulAddNV(x, y, sum)",
+    "coopMatStoreNV(sum, sums, 0, PITCH(MATRIX_N, 4u), false)");
+static const char matrix_khr_glsl[] =
+    GLSL_MATRIX("KHR", "coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>",
+                "coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>",
+                "coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>",
+                "coopMatLoad(x, left, 0, PITCH(X_WIDTH, 8u), LAYOUT)",
+                "coopMatLoad(y, right, 0, PITCH(Y_WIDTH, 8u), LAYOUT)", "sum = coopMatMulAdd(x, y, sum)",
+                "coopMatStore(sum, sums, 0, PITCH(MATRIX_N, 4u), gl_CooperativeMatrixLayoutRowMajor)");
 
 #endif

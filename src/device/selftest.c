@@ -11,7 +11,7 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 5
+#define PROBES_VERSION 6
 
 /* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
 #ifndef TUFF_WITH_SHADERC
@@ -290,9 +290,10 @@ static tuff_status run_probe(tuff_device *device, const probe *tested, words *go
     return TUFF_OK;
 }
 
-/* Multiplies a block as the driver claims that it can; state: what comes of it. */
-static tuff_status try_matrices(tuff_device *device, const tuff_device_info *claims, bool bf16, words *got,
-                                tuff_matrix_state *state)
+/* Multiplies a block as the driver claims that it can, of factors as they are or turned in memory; state: what comes
+   of it. */
+static tuff_status try_block(tuff_device *device, const tuff_device_info *claims, bool bf16, bool turned, words *got,
+                             tuff_matrix_state *state)
 {
     static const char *const texts[] = {
         [TUFF_MATRIX_NV] = matrix_nv_glsl, [TUFF_MATRIX_KHR] = matrix_khr_glsl, [TUFF_MATRIX_NVIDIA] = matrix_nvidia,
@@ -305,8 +306,10 @@ static tuff_status try_matrices(tuff_device *device, const tuff_device_info *cla
     if (!is_known || (form <= TUFF_MATRIX_KHR) != tuff__device_takes_glsl(device))
         return TUFF_OK;
     tuff__text_add(&source,
-                   "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n%s",
-                   form <= TUFF_MATRIX_KHR ? "#version 450\n" : "", shape[0], shape[1], shape[2], bf16, texts[form]);
+                   "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n"
+                   "#define MATRIX_TURNED %d\n%s",
+                   form <= TUFF_MATRIX_KHR ? "#version 450\n" : "", shape[0], shape[1], shape[2], bf16, turned,
+                   texts[form]);
     tuff_status status = tuff__text_status(&source);
     fill_small(got->a);
     if (status == TUFF_OK)
@@ -315,6 +318,13 @@ static tuff_status try_matrices(tuff_device *device, const tuff_device_info *cla
     if (ran)
         *state = is_product(got, shape) ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
     return status;
+}
+
+static tuff_status try_matrices(tuff_device *device, const tuff_device_info *claims, bool bf16, words *got,
+                                tuff_matrix_state *state)
+{
+    TRY(try_block(device, claims, bf16, false, got, state));
+    return *state == TUFF_MATRICES_OFFERED ? try_block(device, claims, bf16, true, got, state) : TUFF_OK;
 }
 
 static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *claims, words *got)

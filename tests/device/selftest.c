@@ -240,20 +240,28 @@ static void ended_loops_are_known(void **state)
 }
 
 /* What stands in for a driver with matrix units: a plain kernel that answers as they do, one that is a bit off at one
-   element, or no kernel at all. */
-typedef enum units { UNITS_RIGHT, UNITS_WRONG, UNITS_ABSENT } units;
+   element, that takes turned factors for others, or lines for as long as a block, or no kernel at all. */
+typedef enum units { UNITS_RIGHT, UNITS_WRONG, UNITS_NEVER_TURNED, UNITS_WITHOUT_PITCH, UNITS_ABSENT } units;
 static units stand_in;
 
-static const char product_text[] = "#version 450\nlayout(local_size_x = 64) in;\n"
+/* Factors as they lie in local memory, 8 more elements behind each line of turned ones, and as the units find them. */
+static const char product_text[] = "layout(local_size_x = 64) in;\n"
                                    "layout(std430, set = 0, binding = 0) readonly buffer A { uint a[]; };\n"
                                    "layout(std430, set = 0, binding = 1) buffer B { uint b[]; };\n"
                                    "layout(std430, set = 0, binding = 2) buffer C { uint c[]; };\n"
                                    "layout(push_constant) uniform P { uint base; };\n"
+                                   "const uint pitch = TURNED ? 24u : 16u, seen = LIE == 3 ? 16u : pitch;\n"
+                                   "uint place(uint row, uint column)\n{\n"
+                                   "    return TURNED && LIE != 2 ? column * seen + row : row * seen + column;\n}\n"
+                                   "uint index(uint h)\n{\n"
+                                   "    return TURNED ? h % pitch * 16u + h / pitch : h / pitch * 16u + h % pitch;\n}\n"
+                                   "uint x(uint h) { return h % pitch < 16u ? a[index(h)] : 9u; }\n"
+                                   "uint y(uint h) { return h % pitch < 16u ? a[255u - index(h)] + 1u : 9u; }\n"
                                    "void main()\n{\n"
                                    "    for (uint i = gl_LocalInvocationID.x; i < 256u; i += 64u) {\n"
-                                   "        uint sum = i == 200u ? OFFSET : 0u;\n"
+                                   "        uint sum = LIE == 1 && i == 200u ? 1u : 0u;\n"
                                    "        for (uint k = 0u; k < 16u; k++)\n"
-                                   "            sum += a[i / 16u * 16u + k] * (a[255u - (k * 16u + i % 16u)] + 1u);\n"
+                                   "            sum += x(place(i / 16u, k)) * y(place(k, i % 16u));\n"
                                    "        b[i] = sum;\n    }\n}\n";
 
 static tuff_status create_with_units(driver_device *device, const program_request *request, blob cached, blob *made,
@@ -265,8 +273,8 @@ static tuff_status create_with_units(driver_device *device, const program_reques
         return real->program_create(device, request, cached, made, out);
     if (stand_in == UNITS_ABSENT)
         return tuff__fail(TUFF_E_COMPILE, "this compiler knows no matrix units");
-    const char *line_end = strchr(product_text, '\n') + 1;
-    snprintf(text, sizeof text, "#version 450\n#define OFFSET %s\n%s", stand_in == UNITS_WRONG ? "1u" : "0u", line_end);
+    snprintf(text, sizeof text, "#version 450\n#define TURNED %s\n#define LIE %d\n%s",
+             strstr(request->text, "#define MATRIX_TURNED 1") ? "true" : "false", (int)stand_in, product_text);
     changed.text = text;
     return real->program_create(device, &changed, cached, made, out);
 }

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "device/state.h"
 #include "each_device.h"
+#include "exec/plan.h"
 #include "ops/ops.h"
 #include "small_plans.h"
 #include "tuff.h"
@@ -220,8 +221,33 @@ static void build(trial *problem, tuff_graph *graph, bool epilogue)
     tuff_output(graph, "result", tuff_add(half, numbers));
 }
 
+static bool has_kernel(const tuff_plan *plan, const char *body)
+{
+    const launch_list *list = &plan->executable.launches;
+    bool found = false;
+    for (int i = 0; i < list->launch_count; i++)
+        found |= strcmp(list->launches[i].body, body) == 0;
+    return found;
+}
+
+/* What a plan is expected to be of; NULL: nothing is. */
+typedef struct kernel_choice {
+    const char *body, *sums; /* NULL: whatever; the kernel that adds parts of the terms */
+    bool for_gpus;
+} kernel_choice;
+
+static void expect_kernels(const tuff_plan *plan, const kernel_choice *choice)
+{
+    if (choice->body)
+        assert_true(has_kernel(plan, choice->body));
+    if (choice->sums)
+        assert_true(has_kernel(plan, choice->sums));
+    if (choice->for_gpus)
+        assert_true(has_kernel(plan, "matmul_local") != has_kernel(plan, "matmul_gemv_local"));
+}
+
 static void try_case(tuff_device *device, const char *name, const shape_case *one, bool epilogue, bool array,
-                     const tuff_compile_options *options)
+                     const tuff_compile_options *options, const kernel_choice *choice)
 {
     trial problem = {.one = one, .x = layout_of(one, false), .y = layout_of(one, true), .x_dtype = TUFF_F32};
     problem.x_count = tuff_shape_count(problem.x.shape);
@@ -234,6 +260,8 @@ static void try_case(tuff_device *device, const char *name, const shape_case *on
     problem.plan = tuff_compile(graph, options);
     if (!problem.plan)
         fail_msg("%s", tuff_error());
+    if (choice)
+        expect_kernels(problem.plan, choice);
     fill_x(&problem);
     fill_y(&problem);
     check(&problem, epilogue, name, "first run");
@@ -263,17 +291,26 @@ static void check_device(tuff_device *device)
         const bool epilogue = drawn_turn("epilogue", i, 2) == 0, array = drawn_turn("array", i, 2) == 0;
         if (!is_its_turn(device, i))
             continue;
-        try_case(device, info.name, &cases[i], epilogue, array, NULL);
+        try_case(device, info.name, &cases[i], epilogue, array, NULL, NULL);
         if (is_thorough())
-            try_case(device, info.name, &cases[i], !epilogue, !array, NULL);
+            try_case(device, info.name, &cases[i], !epilogue, !array, NULL, NULL);
     }
 }
 
 /* What GPUs get: large blocks where one unit has them all to itself, small ones where many share them. */
 static void check_gpu_kernels(tuff_device *device)
 {
-    /* Enough to read that their terms are parted among groups. */
-    static const shape_case read[] = {{1, 2080, 2048, 1, PLAIN, TUFF_F32}, {3, 1100, 4096, 1, Y_TRANSPOSED, TUFF_F16}};
+    static const kernel_choice any = {.for_gpus = true}, blocks = {.body = "matmul_local", .for_gpus = true},
+                               parts = {"matmul_gemv_local", "column_local", true},
+                               block_parts = {"matmul_local", "column_local", true};
+    /* The latter ones are enough to read, or to add, that their terms are parted among groups. */
+    static const struct {
+        shape_case shape;
+        const kernel_choice *choice;
+    } known[] = {{{48, 96, 40, 1, PLAIN, TUFF_F32}, &blocks},
+                 {{1, 2080, 2048, 1, PLAIN, TUFF_F32}, &parts},
+                 {{3, 400, 16384, 1, Y_TRANSPOSED, TUFF_F16}, &parts},
+                 {{37, 200, 16500, 1, X_TRANSPOSED, TUFF_F32}, &block_parts}};
     const tuff_device_info info = device->info;
     device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
     device->info.local_is_global = false;
@@ -285,13 +322,13 @@ static void check_gpu_kernels(tuff_device *device)
             device->info.compute_units = k;
             if (is_thorough() || k == units)
                 try_case(device, info.name, &cases[i], drawn_turn("epilogue", i, 2) == 0,
-                         drawn_turn("array", i, 2) == 0, NULL);
+                         drawn_turn("array", i, 2) == 0, NULL, &any);
         }
     }
     device->info.compute_units = 32;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < (int)(sizeof known / sizeof known[0]); i++)
         if (is_its_turn(device, i))
-            try_case(device, info.name, &read[i], false, false, NULL);
+            try_case(device, info.name, &known[i].shape, false, false, NULL, known[i].choice);
     device->info = info;
 }
 
@@ -379,7 +416,7 @@ static void check_library(tuff_device *device)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (is_thorough() || drawn_turn("library", (int)i, 2) == 0)
             try_case(device, info.name, &cases[i], drawn_turn("epilogue", (int)i, 2) == 0,
-                     drawn_turn("array", (int)i, 3) == 0, &library);
+                     drawn_turn("array", (int)i, 3) == 0, &library, NULL);
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
     check_chain(graph, &plan);
@@ -419,7 +456,7 @@ static void check_subgroups(tuff_device *device)
         const int number = (int)i;
         if (is_thorough() || (is_slow ? number % 5 == 0 : drawn_turn(info.selector, number, 5) == 0))
             try_case(device, info.name, &cases[i], is_slow ? number % 2 == 0 : drawn_turn("epilogue", number, 2) == 0,
-                     is_slow ? number % 3 == 0 : drawn_turn("array", number, 3) == 0, &subgroups);
+                     is_slow ? number % 3 == 0 : drawn_turn("array", number, 3) == 0, &subgroups, NULL);
     }
 }
 

@@ -81,50 +81,72 @@ static const char opencl_nvidia[] = "#define WORD_AT(place) (*(__local uint *)((
                                     "#define COMMIT_COPIES()\n"
                                     "#define WAIT_FOR_COPIES(left)\n";
 
-/* v_mfma_f32_32x32x8 of AMD's CDNA ISA, v_wmma_f32_16x16x16 (wave32) of RDNA 3's. */
-static const char opencl_amd[] = "#define PUT_WORDS(type, at, x) *(__local type *)(OWN + (at)) = x\n"
-                                 "#define MFMA(sum, a, b) {                                                            "
-                                 "                          \\\n"
-                                 "    PUT_WORDS(uint2, 0, a);                                                          "
-                                 "                          \\\n"
-                                 "    PUT_WORDS(uint2, 2, b);                                                          "
-                                 "                          \\\n"
-                                 "    BARRIER();                                                                       "
-                                 "                          \\\n"
-                                 "    for (uint e_d = 0; e_d < 16u; e_d++) {                                           "
-                                 "                          \\\n"
-                                 "        const uint e_row = e_d / 4u * 8u + LANE % 64u / 32u * 4u + e_d % 4u;         "
-                                 "                          \\\n"
-                                 "        for (uint e_k = 0; e_k < 8u; e_k++)                                          "
-                                 "                          \\\n"
-                                 "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_row + e_k / 4u * 32u), e_k % "
-                                 "4u) *                     \\\n"
-                                 "                                      HALF_OF(LANE_OF(LANE % 32u + e_k / 4u * 32u) + "
-                                 "2, e_k % 4u);             \\\n"
-                                 "    }                                                                                "
-                                 "                          \\\n"
-                                 "    BARRIER();                                                                       "
-                                 "                          \\\n"
-                                 "}\n"
-                                 "#define WMMA(sum, a, b) {                                                            "
-                                 "                          \\\n"
-                                 "    PUT_WORDS(uint8, 0, a);                                                          "
-                                 "                          \\\n"
-                                 "    PUT_WORDS(uint8, 8, b);                                                          "
-                                 "                          \\\n"
-                                 "    BARRIER();                                                                       "
-                                 "                          \\\n"
-                                 "    for (uint e_d = 0; e_d < 8u; e_d++)                                              "
-                                 "                          \\\n"
-                                 "        for (uint e_k = 0; e_k < 16u; e_k++)                                         "
-                                 "                          \\\n"
-                                 "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_d * 2u + LANE % 32u / 16u), "
-                                 "e_k) *                     \\\n"
-                                 "                                      HALF_OF(LANE_OF(LANE % 16u) + 8, e_k);         "
-                                 "                          \\\n"
-                                 "    BARRIER();                                                                       "
-                                 "                          \\\n"
-                                 "}\n";
+/* v_perm_b32, v_mfma_f32_32x32x8 of AMD's CDNA ISA, v_wmma_f32_16x16x16 (wave32) of RDNA 3's. */
+#define OPENCL_PERM                                                                                                  \
+    "uint e_byte(uint high, uint low, uint n) { return (n < 4u ? low >> 8u * n : high >> 8u * (n - 4u)) & 255u; }\n" \
+    "#define __builtin_amdgcn_perm(a, b, s) (e_byte(a, b, (s) & 7u) | e_byte(a, b, (s) >> 8u & 7u) << 8u | \\\n"     \
+    "    e_byte(a, b, (s) >> 16u & 7u) << 16u | e_byte(a, b, (s) >> 24u & 7u) << 24u)\n"
+
+static const char opencl_amd[] =
+    OPENCL_PERM "#define PUT_WORDS(type, at, x) *(__local type *)(OWN + (at)) = x\n"
+                "#define MFMA(sum, a, b) {                                                            "
+                "                          \\\n"
+                "    PUT_WORDS(uint2, 0, a);                                                          "
+                "                          \\\n"
+                "    PUT_WORDS(uint2, 2, b);                                                          "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "    for (uint e_d = 0; e_d < 16u; e_d++) {                                           "
+                "                          \\\n"
+                "        const uint e_row = e_d / 4u * 8u + LANE % 64u / 32u * 4u + e_d % 4u;         "
+                "                          \\\n"
+                "        for (uint e_k = 0; e_k < 8u; e_k++)                                          "
+                "                          \\\n"
+                "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_row + e_k / 4u * 32u), e_k % "
+                "4u) *                     \\\n"
+                "                                      HALF_OF(LANE_OF(LANE % 32u + e_k / 4u * 32u) + "
+                "2, e_k % 4u);             \\\n"
+                "    }                                                                                "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "}\n"
+                "#define WMMA(sum, a, b) {                                                            "
+                "                          \\\n"
+                "    PUT_WORDS(uint8, 0, a);                                                          "
+                "                          \\\n"
+                "    PUT_WORDS(uint8, 8, b);                                                          "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "    for (uint e_d = 0; e_d < 8u; e_d++)                                              "
+                "                          \\\n"
+                "        for (uint e_k = 0; e_k < 16u; e_k++)                                         "
+                "                          \\\n"
+                "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_d * 2u + LANE % 32u / 16u), "
+                "e_k) *                     \\\n"
+                "                                      HALF_OF(LANE_OF(LANE % 16u) + 8, e_k);         "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "}\n";
+
+/* v_wmma_f32_16x16x16 (wave32) of RDNA 4's: half of the terms to a lane, eight rows of sums below each other. */
+#define OPENCL_GFX12                                                                                             \
+    "#define __GFX12__ 1\n"                                                                                      \
+    "#define WMMA(sum, a, b) {                                                                             \\\n" \
+    "    *(__local uint4 *)OWN = a;                                                                        \\\n" \
+    "    *(__local uint4 *)(OWN + 4) = b;                                                                  \\\n" \
+    "    BARRIER();                                                                                        \\\n" \
+    "    for (uint e_d = 0; e_d < 8u; e_d++)                                                               \\\n" \
+    "        for (uint e_k = 0; e_k < 16u; e_k++)                                                          \\\n" \
+    "            ((float *)&(sum))[e_d] +=                                                                 \\\n" \
+    "                HALF_OF(LANE_OF(LANE % 32u / 16u * 8u + e_d + e_k / 8u * 16u), e_k % 8u) *            \\\n" \
+    "                HALF_OF(LANE_OF(LANE % 16u + e_k / 8u * 16u) + 4, e_k % 8u);                          \\\n" \
+    "    BARRIER();                                                                                        \\\n" \
+    "}\n"
+static const char opencl_gfx12[] = OPENCL_PERM OPENCL_GFX12;
 
 /* cl_intel_subgroup_matrix_multiply_accumulate, and block reads of cl_intel_subgroup_local_block_io. */
 static const char opencl_intel[] =
@@ -180,24 +202,36 @@ static const char glsl[] =
 typedef struct units {
     const char *name, *instructions; /* in OpenCL C; NULL: GLSL */
     uint32_t form, shape[3], lanes;
+    const char *lie[2]; /* of its instructions, what a lie about turned factors has in place of what; NULL: none */
 } units;
 
+#define NEVER_TURNED             \
+    {                            \
+        "sizeof(form) == 1", "1" \
+    }
+#define OTHER_HALVES        \
+    {                       \
+        "n < 4u", "n >= 4u" \
+    }
+
 static const units all_units[] = {
-    {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32},
-    {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64},
-    {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32},
-    {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8},
-    {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16},
-    {"16x16x16", NULL, TUFF_MATRIX_NV, {16, 16, 16}, 0},
-    {"8x16x16", NULL, TUFF_MATRIX_NV, {8, 16, 16}, 0},
-    {"16x8x8", NULL, TUFF_MATRIX_NV, {16, 8, 8}, 0},
-    {"8x8x16", NULL, TUFF_MATRIX_NV, {8, 8, 16}, 0},
+    {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, NEVER_TURNED},
+    {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64, OTHER_HALVES},
+    {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
+    {"WMMA of RDNA 4", opencl_gfx12, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
+    {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8, {NULL}},
+    {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16, {NULL}},
+    {"16x16x16", NULL, TUFF_MATRIX_NV, {16, 16, 16}, 0, {NULL}},
+    {"8x16x16", NULL, TUFF_MATRIX_NV, {8, 16, 16}, 0, {NULL}},
+    {"16x8x8", NULL, TUFF_MATRIX_NV, {16, 8, 8}, 0, {NULL}},
+    {"8x8x16", NULL, TUFF_MATRIX_NV, {8, 8, 16}, 0, {NULL}},
 };
 enum { UNITS = sizeof all_units / sizeof *all_units };
 
 static const driver *real_driver;
 static const units *emulated_units;
 static int emulated;
+static bool lies;
 
 /* A text whose parts are replaced; the caller frees. */
 static char *replaced(char *source, const char *what, const char *with)
@@ -251,6 +285,8 @@ static tuff_status create_emulated(driver_device *device, const program_request 
     if (!strstr(request->text, "MATRIX_M"))
         return real_driver->program_create(device, request, cached, made, out);
     char *emulation = emulation_of(request->text);
+    if (lies)
+        emulation = replaced(emulation, emulated_units->lie[0], emulated_units->lie[1]);
     changed.text = emulation;
     changed.subgroup_size = emulated_units->instructions ? 0 : request->subgroup_size;
     changed.many_registers = false;
@@ -511,7 +547,29 @@ static tuff_status create_nothing(driver_device *device, const program_request *
     return tuff__fail(TUFF_E_COMPILE, "this compiler knows no such instructions");
 }
 
-/* The self-test's own kernels multiply with the same instructions; a compiler may also refuse them. */
+/* What the self-test finds out of a driver whose emulation is right, lies, or whose compiler refuses the kernels. */
+typedef enum answer { RIGHT, LIES, REFUSES, ANSWERS } answer;
+
+static void try_proof(tuff_device *device, driver *liar, const units *one, answer given)
+{
+    static const tuff_matrix_state states[ANSWERS] = {TUFF_MATRICES_OFFERED, TUFF_MATRICES_WRONG,
+                                                      TUFF_MATRICES_NO_COMPILER};
+    emulated_units = one;
+    lies = given == LIES;
+    liar->program_create = given == REFUSES ? create_nothing : create_emulated;
+    device->info.cooperative_matrix = one->form;
+    device->info.matrix_bf16 = true;
+    memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
+    device->info.matrix_lanes = one->lanes;
+    assert_int_equal(tuff__device_prove(device), TUFF_OK);
+    lies = false;
+    if (device->info.cooperative_matrix != (given == RIGHT ? one->form : 0) ||
+        device->info.matrix_bf16 != (given == RIGHT) || device->info.matrix_state != states[given])
+        fail_msg("%s, %d: units %u, bf16 %d, state %u", one->name, given, device->info.cooperative_matrix,
+                 device->info.matrix_bf16, device->info.matrix_state);
+}
+
+/* The self-test's own kernels multiply with the same instructions. */
 static void check_proof(tuff_device *device)
 {
     const tuff_device_info info = device->info;
@@ -522,21 +580,13 @@ static void check_proof(tuff_device *device)
     real_driver = before;
     device->driver = &liar;
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
-    for (int i = 0; i < 2 * UNITS; i++) {
-        emulated_units = &all_units[i / 2];
-        if (!emulated_units->instructions || (i % 2 == 0 && !is_thorough() && drawn_turn("proof", i / 2, 2) != 0))
+    for (int i = 0; i < UNITS * ANSWERS; i++) {
+        const units *one = &all_units[i / ANSWERS];
+        const answer given = (answer)(i % ANSWERS);
+        if (!one->instructions || (given == LIES && !one->lie[0]) ||
+            (given != REFUSES && !is_thorough() && drawn_turn("proof", i, 2) != 0))
             continue;
-        liar.program_create = i % 2 == 0 ? create_emulated : create_nothing;
-        device->info.cooperative_matrix = emulated_units->form;
-        device->info.matrix_bf16 = true;
-        memcpy(device->info.matrix_shape, emulated_units->shape, sizeof emulated_units->shape);
-        device->info.matrix_lanes = emulated_units->lanes;
-        assert_int_equal(tuff__device_prove(device), TUFF_OK);
-        if (device->info.cooperative_matrix != (i % 2 == 0 ? emulated_units->form : 0) ||
-            device->info.matrix_bf16 != (i % 2 == 0) ||
-            device->info.matrix_state != (i % 2 == 0 ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_NO_COMPILER))
-            fail_msg("%s, %d: units %u, bf16 %d, state %u", emulated_units->name, i % 2,
-                     device->info.cooperative_matrix, device->info.matrix_bf16, device->info.matrix_state);
+        try_proof(device, &liar, one, given);
     }
     device->driver = before;
     device->info = info;

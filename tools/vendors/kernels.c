@@ -20,6 +20,7 @@ typedef struct writer {
     tuff_device *device;
     const char *folder;
     tuff_family family;
+    char units[16]; /* in names of files: of which matrix units, as they have so many lanes */
 } writer;
 
 /* One graph: what it computes, on what sizes. */
@@ -116,6 +117,16 @@ static const kernel_case cases[] = {
     {"gelu_f16", build_gelu, TUFF_F16, SIDE, SIDE, 0, {false, false}},
 };
 
+/* On matrix units. */
+static const kernel_case unit_cases[] = {
+    {"units_f16_nn", build_matmul, TUFF_F16, SIDE, SIDE, SIDE, {false, false}},
+    {"units_f16_nt", build_matmul, TUFF_F16, SIDE, SIDE, SIDE, {false, true}},
+    {"units_f16_tn", build_matmul, TUFF_F16, SIDE, SIDE, SIDE, {true, false}},
+    {"units_bf16_nn", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {false, false}},
+    {"units_bf16_nt", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {false, true}},
+    {"units_bf16_tn", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {true, false}},
+};
+
 /* Kernels of the same body before this one in its plan. */
 static int count_before(const launch_list *list, int index)
 {
@@ -148,7 +159,7 @@ static bool write_launch(const writer *self, const launch_list *list, int index,
     if (before > 0)
         snprintf(number, sizeof number, ".%d", before + 1);
     const char *source = tuff__text_get(&made.source);
-    snprintf(file, sizeof file, "%s/%s.%s%s.%s", self->folder, name, kernel->body, number,
+    snprintf(file, sizeof file, "%s/%s.%s%s%s.%s", self->folder, name, kernel->body, number, self->units,
              strncmp(source, "#version", 8) == 0 ? "comp" : "cl");
     const bool written = write_text(file, source);
     tuff__assembly_free(&made);
@@ -206,27 +217,52 @@ static bool write_adamw(const writer *self)
     return written;
 }
 
-/* A GPU as the vendor's large ones are, in what vector units do. False for a vendor that is not known. */
-static bool pose(tuff_device *device, const char *vendor)
+/* GPUs as the vendors' large ones are. */
+static const struct {
+    const char *name;
+    uint32_t units;
+    int choices[2]; /* of AS_OPTION: the second one has other matrix units; 0: none */
+} vendors[] = {{"intel", 512, {1, 4}}, {"amd", 96, {2, 5}}, {"nvidia", 132, {3, 0}}};
+enum { VENDORS = sizeof vendors / sizeof *vendors };
+
+static void pose(tuff_device *device, int vendor, int choice, bool with_matrices)
 {
-    static const struct {
-        const char *name;
-        uint32_t units;
-    } vendors[] = {{"intel", 512}, {"amd", 96}, {"nvidia", 132}}; /* in the order of AS_OPTION */
-    for (int i = 0; i < (int)(sizeof vendors / sizeof *vendors); i++)
-        if (strcmp(vendors[i].name, vendor) == 0) {
-            pose_as(device, 1 + i);
-            tuff_device_info as = *tuff__device_info(device);
-            as.compute_units = vendors[i].units;
-            as.max_group_size = 1024;
-            as.local_memory_size = 49152;
-            as.memory_size = as.max_allocation = as.max_binding = UINT64_C(4) << 30;
-            as.half_arithmetic = true;
-            as.cooperative_matrix = TUFF_MATRIX_NONE;
-            tuff__device_pose(device, &as);
-            return true;
-        }
-    return false;
+    pose_as(device, choice);
+    tuff_device_info as = *tuff__device_info(device);
+    as.compute_units = vendors[vendor].units;
+    as.max_group_size = 1024;
+    as.local_memory_size = 49152;
+    as.memory_size = as.max_allocation = as.max_binding = UINT64_C(4) << 30;
+    as.half_arithmetic = true;
+    if (!with_matrices)
+        as.cooperative_matrix = TUFF_MATRIX_NONE;
+    tuff__device_pose(device, &as);
+}
+
+/* The number of a vendor; VENDORS where it is not known. */
+static int find_vendor(const char *name)
+{
+    int found = 0;
+    while (found < VENDORS && strcmp(vendors[found].name, name) != 0)
+        found++;
+    return found;
+}
+
+/* Those without matrix units, and then those of each kind. In GLSL there is nothing here that compiles the latter. */
+static bool write_all(writer *self, int vendor)
+{
+    bool written = true;
+    pose(self->device, vendor, vendors[vendor].choices[0], false);
+    for (size_t i = 0; written && i < sizeof cases / sizeof *cases; i++)
+        written = write_case(self, &cases[i]);
+    written = written && write_adamw(self);
+    for (int k = 0; k < 2 && vendors[vendor].choices[k] > 0 && !tuff__device_takes_glsl(self->device); k++) {
+        pose(self->device, vendor, vendors[vendor].choices[k], true);
+        snprintf(self->units, sizeof self->units, ".%u", (unsigned)tuff__device_info(self->device)->matrix_lanes);
+        for (size_t i = 0; written && i < sizeof unit_cases / sizeof *unit_cases; i++)
+            written = write_case(self, &unit_cases[i]);
+    }
+    return written;
 }
 
 static bool find_family(const char *name, tuff_family *family)
@@ -252,12 +288,11 @@ int main(int count, char **arguments)
         fprintf(stderr, "%s\n", tuff_error());
         return EXIT_FAILURE;
     }
-    bool written = pose(self.device, arguments[3]) && find_family(arguments[4], &self.family);
+    const int vendor = find_vendor(arguments[3]);
+    bool written = vendor < VENDORS && find_family(arguments[4], &self.family);
     if (!written)
         fprintf(stderr, "there is no vendor \"%s\" or no family \"%s\"\n", arguments[3], arguments[4]);
-    for (size_t i = 0; written && i < sizeof cases / sizeof *cases; i++)
-        written = write_case(&self, &cases[i]);
-    written = written && write_adamw(&self);
+    written = written && write_all(&self, vendor);
     tuff_device_close(self.device);
     return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -68,8 +68,10 @@ def intel_message(op, line):
     is_local = "slm" in line.lower() or re.search(r"0x[0-9a-f]*fe\s", line.lower()) is not None
     is_store = "write" in note or "store" in note
     width = 4
-    sized = re.search(r"\.d(\d+)(?:u32)?(?:x(\d+))?", note)
-    if sized:
+    sized, words = re.search(r"\.d(\d+)(?:u32)?(?:x(\d+))?", note), re.search(r"oword.* x(\d+)", note)
+    if words:
+        width = 16 * int(words.group(1))
+    elif sized:
         width = int(sized.group(1)) // 8 * int(sized.group(2) or 1)
     elif "with x" in note:
         width = 4 * len(re.search(r"with (x\w*)", note).group(1))
@@ -121,7 +123,7 @@ class Code:
             self.branches[len(self.items)] = to.group(1), guard is not None or " P" in rest or "UP" in rest
         elif op.startswith("EXIT"):
             self.branches[len(self.items)] = None, guard is not None
-        self.add(op, nvidia, line)
+        self.add("NOP" if guard and guard.startswith("@!PT") else op, nvidia, line)
 
     def take_amd(self, line):
         label = re.match(r"^(\.?L?BB\w+):", line)
@@ -208,7 +210,7 @@ class Flow:
 
     def worth(self, block):
         part = self.part(block)
-        useful = any(one.kind in ("global_load", "local_store") + MULTIPLIES for one in part)
+        useful = any(one.kind in ("global_load", "copy", "local_store") + MULTIPLIES for one in part)
         return (1 if useful else 0), -len(part)
 
     def way_through(self, header):
@@ -250,18 +252,19 @@ def multiplies(part):
 
 def weight(part):
     """What makes a loop the main one."""
-    of = {"matrix": 16, "float": 0.01, "special": 0.01, "global_load": 0.01}
+    of = {"matrix": 16, "float": 0.01, "special": 0.01, "global_load": 0.01, "copy": 0.01}
     return sum(one.width if one.kind == "multiply" else of.get(one.kind, 0) for one in part)
 
 
 def main_loop(path):
-    """The instructions of the loop that multiplies most, the smallest of those that do; of the whole kernel where there
-    is none. And those of the whole kernel."""
+    """The instructions of the loop that multiplies most, the smallest of those that do, on matrix units with what it
+    loads; of the whole kernel where there is none. And those of the whole kernel."""
     code = Code(path)
     flow = Flow(code)
     parts = [flow.instructions(header) for header in flow.loops] or [code.items]
     most = max(weight(part) for part in parts)
-    return min((part for part in parts if weight(part) >= 0.999 * most), key=len), code.items
+    least = 1 if any(one.kind == "matrix" for one in code.items) else 0.999
+    return min((part for part in parts if weight(part) >= least * most), key=len), code.items
 
 
 def issue_share(part, target):

@@ -147,12 +147,13 @@ static void define_operand(const fused_chain *chain, const matrix_tile *tile, in
 {
     const char name = operand == 0 ? 'A' : 'B';
     const int buffer = chain->operand_buffers[operand], bits = is_wide(tile, operand) ? 32 : 16;
-    tuff__text_add(out,
-                   "#define LOAD_PART_%c(at) LOAD_PART_%d(b%d, at)\n#define LOAD_BITS_%c(i) LOAD_BITS_%d(b%d, i)\n"
-                   "#define PART_ADDRESS_%c(at) PART_ADDRESS(b%d, at)\n#define AT_%c(i) AT_%d(i)\n#define "
-                   "%c_K_CONTIGUOUS %d\n#define %c_PARTS %d\n",
-                   name, bits, buffer, name, bits, buffer, name, buffer, name, bits, name,
-                   tile->operands[operand].k_contiguous, name, tile->operands[operand].in_parts);
+    tuff__text_add(
+        out,
+        "#define LOAD_PART_%c(at, ahead) LOAD_PART_%d(b%d, at, ahead)\n#define LOAD_BITS_%c(i) LOAD_BITS_%d(b%d, i)\n"
+        "#define PART_ADDRESS_%c(at, ahead) PART_ADDRESS(b%d, at, ahead)\n#define AT_%c(i) AT_%d(i)\n#define "
+        "%c_K_CONTIGUOUS %d\n#define %c_PARTS %d\n",
+        name, bits, buffer, name, bits, buffer, name, buffer, name, bits, name, tile->operands[operand].k_contiguous,
+        name, tile->operands[operand].in_parts);
 }
 
 static tuff_status define(launch *kernel, const matrix_tile *tile, int64_t inner)

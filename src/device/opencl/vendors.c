@@ -95,11 +95,11 @@ static bool is_part_of_processor(cl_device_id id, const char *extensions)
     return strcmp(board, "AMD Radeon Graphics") == 0 || strcmp(board, "AMD Radeon(TM) Graphics") == 0;
 }
 
-/* Of AMD's chips those of RDNA 3 have WMMA, the CDNA ones MFMA; RDNA 4 has its own builtins, which no kernel calls.
-   Others must not claim any: what no compiler knows is told to users as matrix units that stay unused. */
+/* Of AMD's chips those of RDNA 3 and 4 have WMMA, whose builtins differ, as texts see for themselves; the CDNA ones
+   have MFMA. Others must not claim any: what no compiler knows is told to users as matrix units that stay unused. */
 static uint32_t find_amd_form(const tuff_device_info *info)
 {
-    static const char *const wmma[] = {"gfx11"}, *const mfma[] = {"gfx908", "gfx90a", "gfx94", "gfx95"};
+    static const char *const wmma[] = {"gfx11", "gfx12"}, *const mfma[] = {"gfx908", "gfx90a", "gfx94", "gfx95"};
     for (size_t i = 0; i < sizeof wmma / sizeof wmma[0]; i++)
         if (strncmp(info->name, wmma[i], strlen(wmma[i])) == 0 && info->subgroup_size == 32)
             return TUFF_MATRIX_WMMA;
