@@ -216,7 +216,7 @@ double tuff__loops_attention_local(const launch *kernel)
 double tuff__loops_attention_backward_local(const launch *kernel)
 {
     enum { FIRST = 9, LAST = 10, DB_BATCHES = 52, DB_ROWS = 54, BATCHES = 64, SLICES = 65, SPLITS = 66 };
-    if (stores(kernel, "JOIN"))
+    if (stores(kernel, "ADD_COPIES"))
         return loop(parameter(kernel, SPLITS), 0);
     const double rows = greater(defined(kernel, "BLOCK_QUERIES"), 1), keys = greater(defined(kernel, "BLOCK_KEYS"), 1);
     const bool dq = stores(kernel, "DQ"), db = stores(kernel, "DB");
@@ -231,7 +231,7 @@ double tuff__loops_attention_backward_local(const launch *kernel)
     const double blocks = db ? 1 : divide_up(parameter(kernel, 6), greater(parameter(kernel, SPLITS), 1));
     const double rows_at_once = quotient(keys, VECTOR_LANES * greater(defined(kernel, "GRADIENT_VECTORS"), 1));
     const double clear = dq ? loop(visits, loop(divide_up(queries, greater(rows_at_once, 1)), 0)) : 0;
-    return loop(blocks, loop(visits, loop(divide_up(seen, rows) + 1, panel))) + 2 * clear + loop(keys, 0);
+    return loop(blocks, loop(visits, loop(divide_up(seen, rows) + 1, panel))) + clear + loop(keys, 0);
 }
 
 double tuff__loops_none(const launch *kernel)

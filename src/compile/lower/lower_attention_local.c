@@ -105,7 +105,8 @@ static int lanes_of(const backward *use)
 /* Whether each lane has vectors of scores to compute, and no more of any sums than the body writes out. */
 static bool deals_out(const backward *use)
 {
-    const int scores = 32 * use->vectors * use->queries / use->width, rows = 4 * use->vectors * use->queries / use->keys;
+    const int scores = 32 * use->vectors * use->queries / use->width;
+    const int rows = 4 * use->vectors * use->queries / use->keys;
     return scores >= 4 && scores <= 64 && rows >= 1 && rows <= 8;
 }
 
@@ -161,20 +162,31 @@ static attention_rows copies_of(const attention *job, const backward *use)
                             .head = row * job->q.count};
 }
 
+/* Where a lane has registers left for the next panel: what arrives takes half of those of its gradients. */
+static bool fetches_ahead(const attention *job, const backward *use)
+{
+    return use->parts == 1 && 2 * use->queries <= use->keys * (use->vectors > 1 ? 2 : 1) &&
+           tuff__tuned(&job->list->policy, TUNABLE_attention_local_backward_ahead) > 0;
+}
+
 static void add_tiles(const attention *job, const backward *use, text *defines)
 {
     const int scores = 32 * use->vectors * use->queries / use->width, score_vectors = scores >= 32 ? 2 : 1;
+    const int query_rows = 4 * use->vectors * use->queries / use->keys, pairs = use->queries * use->keys / LANES;
     const int64_t widest = job->q.width > job->v.width ? job->q.width : job->v.width;
-    const int64_t depth = tuff__divide_up(widest, 32) * 32 < use->width ? tuff__divide_up(widest, 32) * 32 : use->width;
+    const int64_t depth = tuff__divide_up(widest, 32) * 32;
     const bool whole = job->q.width == job->v.width && widest == use->parts * use->width;
     tuff__text_add(defines,
                    "#define BLOCK_QUERIES %d\n#define BLOCK_KEYS %d\n#define WIDTH %d\n#define SCORE_ROWS %d\n"
-                   "#define SCORE_VECTORS %d\n#define SCORE_DEPTH %d\n#define GRADIENT_VECTORS %d\n"
-                   "#define QUERY_ROWS %d\n#define SLICED %d\n#define WHOLE_QUERIES %d\n#define WHOLE_KEYS %d\n"
-                   "#define WHOLE_WIDTH %d\n#define MANY_SUMS\n",
-                   use->queries, use->keys, use->width, scores / 4 / score_vectors, score_vectors, (int)depth / 4,
-                   use->vectors, 4 * use->vectors * use->queries / use->keys, use->parts > 1,
-                   job->q.count % use->queries == 0, job->k.count % use->keys == 0, whole);
+                   "#define SCORE_VECTORS %d\n#define SCORE_DEPTH %d\n#define GRADIENT_VECTORS %d\n",
+                   use->queries, use->keys, use->width, scores / 4 / score_vectors, score_vectors,
+                   (depth < use->width ? (int)depth : use->width) / LANES, use->vectors);
+    tuff__text_add(defines, "#define QUERY_ROWS %d\n#define KEY_ROWS %d\n#define PAIRS %d\n#define SLICED %d\n",
+                   query_rows, 4 * use->vectors, (pairs + lanes_of(use) - 1) / lanes_of(use), use->parts > 1);
+    tuff__text_add(defines,
+                   "#define WHOLE_QUERIES %d\n#define WHOLE_KEYS %d\n#define WHOLE_WIDTH %d\n#define AHEAD %d\n"
+                   "#define MANY_SUMS\n",
+                   job->q.count % use->queries == 0, job->k.count % use->keys == 0, whole, fetches_ahead(job, use));
 }
 
 /* Whether sums would lose bits in the memory of a result. */
@@ -216,8 +228,8 @@ static tuff_status launch_backward(const attention *job, const backward *use, bo
     tuff__attention_options(job, made, &defines);
     const int64_t stride = use->copies < 0 ? 0 : job->batches * copies.batch;
     tuff__attention_parameters(made, (int64_t[]){job->batches, use->parts, use->splits, stride}, 4);
-    tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n#define JOIN %d\n", dq, dk,
-                   dv, db, join);
+    tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n#define ADD_COPIES %d\n", dq,
+                   dk, dv, db, join);
     add_tiles(job, use, &defines);
     const double products = 2.0 + dq + dk + dv;
     made->vec = LANES;
