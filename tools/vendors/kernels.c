@@ -220,9 +220,9 @@ static bool write_adamw(const writer *self)
 /* GPUs as the vendors' large ones are. */
 static const struct {
     const char *name;
-    uint32_t units;
+    uint32_t units, local_memory;
     int choices[2]; /* of AS_OPTION: the second one has other matrix units; 0: none */
-} vendors[] = {{"intel", 512, {1, 4}}, {"amd", 96, {2, 5}}, {"nvidia", 132, {3, 0}}};
+} vendors[] = {{"intel", 512, 65536, {1, 4}}, {"amd", 96, 65536, {2, 5}}, {"nvidia", 132, 49152, {3, 0}}};
 enum { VENDORS = sizeof vendors / sizeof *vendors };
 
 static void pose(tuff_device *device, int vendor, int choice, bool with_matrices)
@@ -231,7 +231,7 @@ static void pose(tuff_device *device, int vendor, int choice, bool with_matrices
     tuff_device_info as = *tuff__device_info(device);
     as.compute_units = vendors[vendor].units;
     as.max_group_size = 1024;
-    as.local_memory_size = 49152;
+    as.local_memory_size = vendors[vendor].local_memory;
     as.memory_size = as.max_allocation = as.max_binding = UINT64_C(4) << 30;
     as.half_arithmetic = true;
     if (!with_matrices)

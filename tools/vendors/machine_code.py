@@ -121,6 +121,8 @@ class Code:
         to = re.search(r"\((\.L_\w+)\)", rest)
         if op.startswith("BRA") and to:
             self.branches[len(self.items)] = to.group(1), guard is not None or " P" in rest or "UP" in rest
+        elif op.startswith("CALL.REL.NOINC") and to:  # a jump too far for a branch that keeps lanes together
+            self.branches[len(self.items)] = to.group(1), guard is not None
         elif op.startswith("EXIT"):
             self.branches[len(self.items)] = None, guard is not None
         self.add("NOP" if guard and guard.startswith("@!PT") else op, nvidia, line)
@@ -265,6 +267,31 @@ def main_loop(path):
     most = max(weight(part) for part in parts)
     least = 1 if any(one.kind == "matrix" for one in code.items) else 0.999
     return min((part for part in parts if weight(part) >= least * most), key=len), code.items
+
+
+def loop_of_phases(path, totals):
+    """What a lane executes in one turn of a loop whose body is loops one after another, each of which multiplies as often
+    as totals says: the loops' instructions as many times as that takes. And those of the whole kernel. None for the first
+    where the loops are not as many."""
+    code = Code(path)
+    flow = Flow(code)
+    outer = [header for header, body in flow.loops.items()
+             if any(one.kind == "barrier" for one in flow.instructions(header))]
+    outer = min(outer, key=lambda header: len(flow.loops[header]), default=None)
+    if outer is None:
+        return None, code.items
+    inside = [header for header, body in flow.loops.items()
+              if header != outer and body < flow.loops[outer] and multiplies(flow.instructions(header)) > 0]
+    inside = sorted(header for header in inside
+                    if not any(other != header and flow.loops[other] < flow.loops[header] for other in inside))
+    if len(inside) != len(totals):
+        return None, code.items
+    nested = set().union(*(flow.loops[header] for header in inside))
+    part = [one for block in sorted(flow.way_through(outer) - nested) for one in flow.part(block)]
+    for header, total in zip(inside, totals):
+        turn = flow.instructions(header)
+        part += turn * round(total / multiplies(turn))
+    return part, code.items
 
 
 def issue_share(part, target):

@@ -147,7 +147,7 @@ static double visits_of(const launch *kernel, int db_batches, double batches)
 {
     const double heads = parameter(kernel, 2), groups = greater(parameter(kernel, 3), 1);
     if (defined(kernel, "DB") == 0)
-        return defined(kernel, "DQ") != 0 && strstr(kernel->body, "local") != NULL ? 1 : heads / groups;
+        return heads / groups;
     return (parameter(kernel, db_batches) > 1 ? 1 : batches) * (parameter(kernel, db_batches + 1) > 1 ? 1 : heads);
 }
 
@@ -215,17 +215,23 @@ double tuff__loops_attention_local(const launch *kernel)
 
 double tuff__loops_attention_backward_local(const launch *kernel)
 {
-    enum { FIRST = 9, LAST = 10, DB_BATCHES = 52, DB_ROWS = 54 };
-    const double block = greater(defined(kernel, "BLOCK"), 1);
-    const bool dq = stores(kernel, "DQ"), dk = stores(kernel, "DK"), db = stores(kernel, "DB");
-    const double across = db && parameter(kernel, DB_ROWS) > 1 ? block : parameter(kernel, dq ? 1 : 0);
-    const double panels = divide_up(seen_of(kernel, across, block, FIRST, LAST), block) + 1;
-    const double panel = products(kernel, parameter(kernel, 4)) +
-                         (dq || dk || db ? products(kernel, parameter(kernel, 5)) : 0) +
-                         (dq || dk ? grow_local(kernel, defined(kernel, "KEY_COLUMNS")) : 0) +
-                         (stores(kernel, "DV") ? grow_local(kernel, defined(kernel, "VALUE_COLUMNS")) : 0);
-    return loop(visits_of(kernel, DB_BATCHES, parameter(kernel, kernel->fixed_count - 1)), loop(panels, panel)) +
-           loop(block, 0);
+    enum { FIRST = 9, LAST = 10, DB_BATCHES = 52, DB_ROWS = 54, BATCHES = 64, SLICES = 65, SPLITS = 66 };
+    if (stores(kernel, "ADD_COPIES"))
+        return loop(parameter(kernel, SPLITS), 0);
+    const double rows = greater(defined(kernel, "BLOCK_QUERIES"), 1), keys = greater(defined(kernel, "BLOCK_KEYS"), 1);
+    const bool dq = stores(kernel, "DQ"), db = stores(kernel, "DB");
+    const double queries = parameter(kernel, 0);
+    const double seen = seen_of(kernel, db && parameter(kernel, DB_ROWS) > 1 ? rows : queries, keys, FIRST, LAST);
+    const double scores = loop(defined(kernel, "SCORE_DEPTH"), 0);
+    const double panel = (stores(kernel, "SLICED") ? loop(parameter(kernel, SLICES), scores) : scores) +
+                         (stores(kernel, "DK") || stores(kernel, "DV") ? loop(rows, 0) : 0) +
+                         (dq ? loop(keys / VECTOR_LANES, 0) : 0);
+    const double visits = db ? visits_of(kernel, DB_BATCHES, parameter(kernel, BATCHES))
+                             : parameter(kernel, 2) / greater(parameter(kernel, 3), 1);
+    const double blocks = db ? 1 : divide_up(parameter(kernel, 6), greater(parameter(kernel, SPLITS), 1));
+    const double rows_at_once = quotient(keys, VECTOR_LANES * greater(defined(kernel, "GRADIENT_VECTORS"), 1));
+    const double clear = dq ? loop(visits, loop(divide_up(queries, greater(rows_at_once, 1)), 0)) : 0;
+    return loop(blocks, loop(visits, loop(divide_up(seen, rows) + 1, panel))) + clear + loop(keys, 0);
 }
 
 double tuff__loops_none(const launch *kernel)

@@ -84,78 +84,192 @@ static tuff_status lower_forward(const attention *job)
 /* What one launch of the backward pass stores, ids or -1, and how its work is parted. */
 typedef struct backward {
     int dq, dk, dv, db;
-    int64_t owners, blocks, parts; /* owners: batches and heads of what is stored */
-    int64_t key_columns, value_columns;
+    int copies;     /* a scratch buffer that stands in for dq, or -1 */
+    int64_t owners; /* batches and heads of what is stored */
+    int64_t blocks, parts, splits;
+    int queries, keys, width, vectors; /* of tiles; vectors of columns of a lane's gradient */
 } backward;
 
-/* Biases and random numbers take registers that deeper tiles would need. */
-static int backward_depth(const attention *job)
+static int64_t local_bytes(const backward *use)
 {
-    const bool plain = (job->task->core->attributes.options & (ATTENTION_BIAS | ATTENTION_DROPOUT)) == 0;
-    return tuff__tuned(&job->list->policy,
-                       plain ? TUNABLE_attention_local_backward_depth : TUNABLE_attention_local_depth);
+    const int64_t values = (int64_t)use->keys * use->width, pairs = (int64_t)2 * use->queries * use->keys;
+    return (int64_t)sizeof(float) *
+           (values + (values > pairs ? values : pairs) + (int64_t)2 * use->queries * use->width);
 }
 
-static tuff_status launch_backward(const attention *job, const backward *use)
+static int lanes_of(const backward *use)
+{
+    return use->keys * use->width / (16 * use->vectors);
+}
+
+/* Whether each lane has vectors of scores to compute, and no more of any sums than the body writes out. */
+static bool deals_out(const backward *use)
+{
+    const int scores = 32 * use->vectors * use->queries / use->width;
+    const int rows = 4 * use->vectors * use->queries / use->keys;
+    return scores >= 4 && scores <= 64 && rows >= 1 && rows <= 8;
+}
+
+/* The table's tiles, smaller where a group has no room for them. */
+static void choose_tiles(const attention *job, backward *use)
+{
+    const kernel_policy *policy = &job->list->policy;
+    const tuff_device_info *info = policy->target.info;
+    const int64_t width = job->q.width > job->v.width ? job->q.width : job->v.width;
+    use->width = 16;
+    while (use->width < 128 && use->width < width)
+        use->width *= 2;
+    use->queries = tuff__tuned(policy, TUNABLE_attention_local_backward_queries);
+    use->keys = tuff__tuned(policy, TUNABLE_attention_local_backward_keys);
+    use->vectors = tuff__tuned(policy, TUNABLE_attention_local_backward_vectors);
+    while ((local_bytes(use) > info->local_memory_size || lanes_of(use) > (int)info->max_group_size) && use->keys > 8)
+        if (use->keys > use->queries)
+            use->keys /= 2;
+        else
+            use->queries /= 2;
+    while (32 * use->vectors * use->queries > 64 * use->width || 4 * use->vectors * use->queries > 8 * use->keys)
+        use->queries /= 2;
+    if (!deals_out(use))
+        use->vectors = 2;
+    use->parts = tuff__divide_up(width, use->width);
+}
+
+/* Groups that share the blocks of keys of one group of heads: enough for all units, and none that takes very long. */
+static int64_t choose_splits(const attention *job, const backward *use)
+{
+    enum { LONGEST = 1 << 14, LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32, MOST_COPIES = 1 << 26 };
+    const tuff_device_info *info = job->list->policy.target.info;
+    const int64_t units = info->compute_units > 0 ? info->compute_units : 16;
+    const int64_t lanes = units * (info->vendor_id == INTEL ? LANES_OF_THREAD : LANES_OF_UNIT);
+    const int64_t groups = tuff__divide_up(lanes, lanes_of(use)), owned = use->owners * use->parts;
+    const int64_t panels = tuff__divide_up(job->q.count, use->queries) * (job->q.heads / job->k.heads);
+    const int64_t dq = job->batches * job->q.heads * job->q.count * job->q.width;
+    int64_t splits = tuff__divide_up(groups, owned);
+    while (splits > 1 && splits * dq > MOST_COPIES)
+        --splits;
+    const int64_t least = tuff__divide_up(use->blocks * panels, LONGEST);
+    splits = splits > least ? splits : least;
+    return splits < use->blocks ? splits : use->blocks;
+}
+
+/* A tensor of f32 like dq, as many times as there are splits. */
+static attention_rows copies_of(const attention *job, const backward *use)
+{
+    const int64_t row = tuff__divide_up(job->q.width, LANES) * LANES;
+    return (attention_rows){.id = use->copies,
+                            .batch = row * job->q.count * job->q.heads,
+                            .row = row,
+                            .head = row * job->q.count};
+}
+
+/* Where a lane has registers left for the next panel: what arrives takes half of those of its gradients. */
+static bool fetches_ahead(const attention *job, const backward *use)
+{
+    return use->parts == 1 && 2 * use->queries <= use->keys * (use->vectors > 1 ? 2 : 1) &&
+           tuff__tuned(&job->list->policy, TUNABLE_attention_local_backward_ahead) > 0;
+}
+
+static void add_tiles(const attention *job, const backward *use, text *defines)
+{
+    const int scores = 32 * use->vectors * use->queries / use->width, score_vectors = scores >= 32 ? 2 : 1;
+    const int query_rows = 4 * use->vectors * use->queries / use->keys, pairs = use->queries * use->keys / LANES;
+    const int64_t widest = job->q.width > job->v.width ? job->q.width : job->v.width;
+    const int64_t depth = tuff__divide_up(widest, 32) * 32;
+    const bool whole = job->q.width == job->v.width && widest == use->parts * use->width;
+    tuff__text_add(defines,
+                   "#define BLOCK_QUERIES %d\n#define BLOCK_KEYS %d\n#define WIDTH %d\n#define SCORE_ROWS %d\n"
+                   "#define SCORE_VECTORS %d\n#define SCORE_DEPTH %d\n#define GRADIENT_VECTORS %d\n",
+                   use->queries, use->keys, use->width, scores / 4 / score_vectors, score_vectors,
+                   (depth < use->width ? (int)depth : use->width) / LANES, use->vectors);
+    tuff__text_add(defines, "#define QUERY_ROWS %d\n#define KEY_ROWS %d\n#define PAIRS %d\n#define SLICED %d\n",
+                   query_rows, 4 * use->vectors, (pairs + lanes_of(use) - 1) / lanes_of(use), use->parts > 1);
+    tuff__text_add(defines,
+                   "#define WHOLE_QUERIES %d\n#define WHOLE_KEYS %d\n#define WHOLE_WIDTH %d\n#define AHEAD %d\n"
+                   "#define MANY_SUMS\n",
+                   job->q.count % use->queries == 0, job->k.count % use->keys == 0, whole, fetches_ahead(job, use));
+}
+
+/* Whether sums would lose bits in the memory of a result. */
+static bool keeps_fewer_bits(const launch_list *list, int id)
+{
+    return list->buffers[id].dtype != TUFF_F32 ||
+           (id < list->fusion->graph->node_count && list->fusion->facts[id].rounding != TUFF_F32);
+}
+
+static tuff_status launch_backward(const attention *job, const backward *use, bool join)
 {
     launch_list *list = job->list;
     const bool dq = use->dq >= 0, dk = use->dk >= 0, dv = use->dv >= 0, db = use->db >= 0;
-    const int64_t items = use->owners * use->blocks * use->parts;
+    const int64_t elements = job->batches * job->q.count * job->q.heads * tuff__divide_up(job->q.width, LANES);
+    const int64_t key_parts = db ? tuff__divide_up(job->k.count, use->keys) : use->parts;
+    const int64_t items = join ? tuff__divide_up(elements, lanes_of(use))
+                               : use->owners * key_parts * (db ? use->blocks : use->splits);
+    const attention_rows copies = copies_of(job, use);
     launch *made = tuff__launch_add(list, "attention_backward_local", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    add_operands(job, made, use->blocks, use->parts, items, &defines);
+    attention operands = *job;
+    if (join)
+        operands.q = (attention_rows){.id = copies.id, .batch = copies.batch, .row = copies.row, .head = copies.head,
+                                      .count = job->q.count, .heads = job->q.heads, .width = job->q.width};
+    add_operands(&operands, made, use->blocks, key_parts, items, &defines);
     tuff__attention_rows(list, made, &job->upstream, "G", false, &defines);
     tuff__attention_operand(job, made, &job->lse, "L", &defines);
     tuff__attention_operand(job, made, &job->sums, "S", &defines);
-    tuff__attention_result(job, made, use->dq, "DQ", &defines);
+    if (dq && use->copies >= 0 && !join) {
+        tuff__attention_rows(list, made, &copies, "DQ", true, &defines);
+        made->chain.buffers[made->chain.buffer_count - 1].read = false; /* what is read of them was begun here */
+    } else
+        tuff__attention_result(job, made, use->dq, "DQ", &defines);
     tuff__attention_result(job, made, use->dk, "DK", &defines);
     tuff__attention_result(job, made, use->dv, "DV", &defines);
     tuff__attention_bias_result(job, made, use->db, &defines);
     tuff__attention_options(job, made, &defines);
-    tuff__attention_parameters(made, &job->batches, 1);
-    const int64_t most = use->key_columns > use->value_columns ? use->key_columns : use->value_columns;
-    tuff__text_add(&defines,
-                   "#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n#define KEY_COLUMNS %d\n"
-                   "#define VALUE_COLUMNS %d\n#define MOST_COLUMNS %d\n",
-                   dq, dk, dv, db, (int)use->key_columns, (int)use->value_columns, (int)most);
-    const double products = 1.0 + (dq || dk || db) + dq + dk + dv;
+    const int64_t stride = use->copies < 0 ? 0 : job->batches * copies.batch;
+    tuff__attention_parameters(made, (int64_t[]){job->batches, use->parts, use->splits, stride}, 4);
+    tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n#define ADD_COPIES %d\n", dq,
+                   dk, dv, db, join);
+    add_tiles(job, use, &defines);
+    const double products = 2.0 + dq + dk + dv;
+    made->vec = LANES;
+    made->local_size = (uint32_t)lanes_of(use);
+    made->local_bytes = (uint32_t)local_bytes(use);
     made->groups = (uint64_t)items;
-    made->operations = products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    const int64_t block = block_of(job);
-    return finish(job, made, backward_depth(job), most, 2 * block * (block + 1), &defines);
+    made->operations =
+        join ? 0 : products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
+    return tuff__keep_defines(made, &defines);
 }
 
-/* The gradient of queries, or those of keys and values. */
+/* All gradients but the bias's in one pass. Where groups share the queries of a head, each adds to a copy of dq, as it
+   does where dq's own memory keeps fewer bits. */
 static tuff_status lower_backward(const attention *job, int dq, int dk, int dv)
 {
-    const int tensors = dk >= 0 && dv >= 0 ? 2 : 1;
-    backward use = {.dq = dq, .dk = dk, .dv = dv, .db = -1};
-    use.key_columns = columns_of(job, job->q.width, tensors);
-    use.value_columns = columns_of(job, job->v.width, tensors);
-    use.owners = job->batches * (dq >= 0 ? job->q.heads : job->k.heads);
-    use.blocks = tuff__divide_up(dq >= 0 ? job->q.count : job->k.count, block_of(job));
-    const int64_t key_parts = dq >= 0 || dk >= 0 ? parts_of(job, job->q.width, use.key_columns) : 1;
-    const int64_t value_parts = dv >= 0 ? parts_of(job, job->v.width, use.value_columns) : 1;
-    use.parts = key_parts > value_parts ? key_parts : value_parts;
-    return launch_backward(job, &use);
+    launch_list *list = job->list;
+    backward use = {
+        .dq = dq, .dk = dk, .dv = dv, .db = -1, .copies = -1, .owners = job->batches * job->k.heads, .splits = 1};
+    choose_tiles(job, &use);
+    use.blocks = tuff__divide_up(job->k.count, use.keys);
+    use.splits = dq >= 0 ? choose_splits(job, &use) : use.blocks;
+    if (dq >= 0 && (use.splits > 1 || keeps_fewer_bits(list, dq))) {
+        use.copies = tuff__buffer_add(list, TUFF_F32, use.splits * job->batches * copies_of(job, &use).batch);
+        if (use.copies < 0)
+            return TUFF_E_OOM_HOST;
+    }
+    TRY(launch_backward(job, &use, false));
+    backward join = use;
+    join.dk = join.dv = -1;
+    return use.copies < 0 ? TUFF_OK : launch_backward(job, &join, true);
 }
 
 /* The gradient of the bias: a group owns a block of it. */
 static tuff_status lower_bias(const attention *job, int root)
 {
     const int64_t *extent = job->list->fusion->graph->nodes[root]->outputs[0].shape.extent;
-    const backward use = {.dq = -1,
-                          .dk = -1,
-                          .dv = -1,
-                          .db = root,
-                          .owners = extent[0] * extent[1],
-                          .blocks = tuff__divide_up(extent[2], block_of(job)),
-                          .parts = tuff__divide_up(job->k.count, block_of(job)),
-                          .key_columns = 1,
-                          .value_columns = 1};
-    return launch_backward(job, &use);
+    backward use = {.dq = -1, .dk = -1, .dv = -1, .db = root, .copies = -1, .owners = extent[0] * extent[1]};
+    choose_tiles(job, &use);
+    use.blocks = tuff__divide_up(extent[2], use.queries);
+    return launch_backward(job, &use, false);
 }
 
 tuff_status tuff__lower_attention_local(const attention *job)
@@ -167,9 +281,7 @@ tuff_status tuff__lower_attention_local(const attention *job)
               dk = tuff__attention_root(job->task, OP_ATTENTION_DK);
     const int dv = tuff__attention_root(job->task, OP_ATTENTION_DV),
               db = tuff__attention_root(job->task, OP_ATTENTION_DB);
-    if (dq >= 0)
-        TRY(lower_backward(job, dq, -1, -1));
-    if (dk >= 0 || dv >= 0)
-        TRY(lower_backward(job, -1, dk, dv));
+    if (dq >= 0 || dk >= 0 || dv >= 0)
+        TRY(lower_backward(job, dq, dk, dv));
     return db < 0 ? TUFF_OK : lower_bias(job, db);
 }
