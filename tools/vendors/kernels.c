@@ -211,15 +211,15 @@ static bool pose(tuff_device *device, const char *vendor)
 {
     static const struct {
         const char *name;
-        uint32_t units;
-    } vendors[] = {{"intel", 512}, {"amd", 96}, {"nvidia", 132}}; /* in the order of AS_OPTION */
+        uint32_t units, local_memory;
+    } vendors[] = {{"intel", 512, 65536}, {"amd", 96, 65536}, {"nvidia", 132, 49152}}; /* in the order of AS_OPTION */
     for (int i = 0; i < (int)(sizeof vendors / sizeof *vendors); i++)
         if (strcmp(vendors[i].name, vendor) == 0) {
             pose_as(device, 1 + i);
             tuff_device_info as = *tuff__device_info(device);
             as.compute_units = vendors[i].units;
             as.max_group_size = 1024;
-            as.local_memory_size = 49152;
+            as.local_memory_size = vendors[i].local_memory;
             as.memory_size = as.max_allocation = as.max_binding = UINT64_C(4) << 30;
             as.half_arithmetic = true;
             as.cooperative_matrix = TUFF_MATRIX_NONE;

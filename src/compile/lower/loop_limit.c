@@ -207,10 +207,14 @@ static double grow_local(const launch *kernel, double columns)
 
 double tuff__loops_attention_local(const launch *kernel)
 {
-    const double block = greater(defined(kernel, "BLOCK"), 1), own_keys = block * block / kernel->local_size;
-    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, 9, 10), block) + 1;
-    return loop(panels, products(kernel, parameter(kernel, 4)) + 2 * loop(own_keys, 0) +
-                            grow_local(kernel, defined(kernel, "COLUMNS")));
+    enum { FIRST = 9, LAST = 10, UNROLLED = 8 };
+    const double block = greater(defined(kernel, "BLOCK"), 1), keys = greater(defined(kernel, "KEYS"), 1);
+    const double depth = defined(kernel, "DEPTH"), pieces = greater(defined(kernel, "KEY_PIECES"), 1);
+    const double value_keys = greater(defined(kernel, "VALUE_KEYS"), 1);
+    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
+    const double queries = loop(divide_up(depth * block / (VECTOR_LANES * VECTOR_LANES), kernel->local_size), 0);
+    const double scores = loop(pieces, loop(depth / UNROLLED, 0) + (defined(kernel, "Q_KEPT") ? 0 : queries));
+    return pieces * queries + loop(panels, scores + loop(quotient(keys, value_keys), loop(value_keys / UNROLLED, 0)));
 }
 
 double tuff__loops_attention_backward_local(const launch *kernel)
