@@ -31,7 +31,7 @@ static const family families[SYNTHETIC_FAMILIES] = {
     {.name = "blocks",
      .axes = {TUNABLE_matmul_local_block_rows, TUNABLE_matmul_local_block_columns, TUNABLE_matmul_local_step_k,
               TUNABLE_matmul_local_thread_rows, TUNABLE_matmul_local_thread_columns,
-              TUNABLE_matmul_register_tile_columns, TUNABLE_attention_local_columns, TUNABLE_matmul_subgroup_subgroups},
+              TUNABLE_matmul_register_tile_columns, TUNABLE_attention_local_vectors, TUNABLE_matmul_subgroup_subgroups},
      .defaults = {64, 64, 16, 4, 4, 1, 4, 4},
      .count = 8,
      .valley = 0.2,

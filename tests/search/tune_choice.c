@@ -33,9 +33,9 @@ static void texts_are_sorted_and_read_back(void **state)
     assert_string_equal(text_of(&config), "");
     tuff__config_set(&config, TUNABLE_matmul_register_tile_rows, 8);
     tuff__config_set(&config, TUNABLE_matmul_register_local_size, 4);
-    tuff__config_set(&config, TUNABLE_attention_local_depth, 16);
+    tuff__config_set(&config, TUNABLE_attention_local_keys, 16);
     tuff__config_set(&config, TUNABLE_map_item_elements, 0);
-    assert_string_equal(text_of(&config), "attention_local.depth=16;map.item_elements=0;matmul_register.local_size=4;"
+    assert_string_equal(text_of(&config), "attention_local.keys=16;map.item_elements=0;matmul_register.local_size=4;"
                                           "matmul_register.tile_rows=8");
     assert_int_equal(tuff__config_count(&config), 4);
     assert_int_equal(tuff__config_parse(text_of(&config), &again), TUFF_OK);
@@ -115,7 +115,7 @@ static void other_texts_are_refused(void **state)
         {"map.local_size=2;new.thing=1", TUFF_E_UNSUPPORTED, "'new.thing'"},
         {"matmul_register.tile_rows=33", TUFF_E_LIMIT, "tile_rows=33, but it is 1 to 32"},
         {"matmul_register.tile_rows=0", TUFF_E_LIMIT, "1 to 32"},
-        {"attention_local.block=20", TUFF_E_LIMIT, "block=20, but it is a power of two"},
+        {"attention_local.queries=20", TUFF_E_LIMIT, "queries=20, but it is a power of two"},
         {"map.item_elements=9999999", TUFF_E_LIMIT, "0 to 65536"},
         {"map.item_elements=99999999999999999999", TUFF_E_FORMAT, "does not begin"},
         {"map.local_size=-1", TUFF_E_FORMAT, "does not begin"},

@@ -22,6 +22,7 @@ static const vendor_facts vendors[] = {
 
 void pose_as(tuff_device *device, int vendor)
 {
+    enum { NVIDIA = 0x10de };
     if (vendor == 0 || tuff__device_is_reference(device))
         return;
     const vendor_facts *facts = &vendors[vendor];
@@ -32,7 +33,7 @@ void pose_as(tuff_device *device, int vendor)
     as.compute_units = 32;
     as.local_is_global = false;
     as.max_group_size = 256;
-    as.local_memory_size = as.local_memory_size < 65536 ? 65536 : as.local_memory_size;
+    as.local_memory_size = facts->id == NVIDIA ? 49152 : 65536;
     as.proved_subgroup_size = as.subgroup_size = facts->width;
     as.subgroup_shuffle = true;
     as.cooperative_matrix = facts->units[glsl];

@@ -247,6 +247,36 @@ class Flow:
     def instructions(self, header):
         return [one for block in sorted(self.way_through(header)) for one in self.part(block)]
 
+    def multiplying_inside(self, header):
+        """The loops inside of one that multiply."""
+        return [other for other, inside in self.loops.items() if inside < self.loops[header] and
+                multiplies(self.instructions(other)) > 0]
+
+    def repeated(self, header, products):
+        """The instructions of one time round as they are met, inner loops as often as they run. products: of each product
+        that inner loops compute, in order, its multiply-adds and the number of pieces that an outer one of them takes it in.
+        Those that have no loop are written out."""
+        inner = self.multiplying_inside(header)
+        way = self.way_through(header).union(*(self.way_through(other) for other in inner))
+        outer = sorted(one for one in inner if not any(self.loops[one] < self.loops[other] for other in inner))
+        straight = multiplies([one for block in way if not any(block in self.loops[other] for other in outer)
+                               for one in self.part(block)])
+        left = list(products)
+        while len(left) > len(outer):
+            left.remove(min(left, key=lambda product: abs(product[0] - straight)))
+        if len(left) < len(outer):
+            raise ValueError("%d loops multiply, %d are known" % (len(outer), len(left)))
+        times = dict.fromkeys(way, 1)
+        for (product, pieces), loop in zip(left, outer):
+            blocks = [block for block in self.way_through(loop) if block in way]
+            nested = [one for one in inner if self.loops[one] < self.loops[loop]]
+            innermost = min(nested, key=lambda one: len(self.loops[one])) if nested else loop
+            if nested:
+                times.update(dict.fromkeys(blocks, pieces))
+            blocks = self.way_through(innermost)
+            times.update(dict.fromkeys(blocks, round(product / multiplies(self.instructions(innermost)))))
+        return [one for block in sorted(way) for _ in range(times[block]) for one in self.part(block)]
+
 
 def multiplies(part):
     return sum(one.width if one.kind == "multiply" else 1 for one in part if one.kind in MULTIPLIES)
@@ -258,13 +288,17 @@ def weight(part):
     return sum(one.width if one.kind == "multiply" else of.get(one.kind, 0) for one in part)
 
 
-def main_loop(path):
+def main_loop(path, products=()):
     """The instructions of the loop that multiplies most, the smallest of those that do, on matrix units with what it
-    loads; of the whole kernel where there is none. And those of the whole kernel."""
+    loads; of the whole kernel where there is none. And those of the whole kernel. products: those of loops inside it
+    (Flow.repeated), for loops inside it to count as often as they run."""
     code = Code(path)
     flow = Flow(code)
     parts = [flow.instructions(header) for header in flow.loops] or [code.items]
     most = max(weight(part) for part in parts)
+    if products:
+        header = max(flow.loops, key=lambda one: (len(flow.multiplying_inside(one)), multiplies(flow.instructions(one))))
+        return flow.repeated(header, products), code.items
     least = 1 if any(one.kind == "matrix" for one in code.items) else 0.999
     return min((part for part in parts if weight(part) >= least * most), key=len), code.items
 

@@ -39,6 +39,7 @@ typedef struct launch {
     int64_t unrolled;       /* values computed behind a matmul's tile in registers, each written out */
     bool prefetches;        /* as assemble.h says */
     uint32_t subgroup_size; /* that the body needs; 0: any */
+    bool many_registers;    /* lanes need more than others, where there are such (MANY_REGISTERS in the text, too) */
     uint32_t cooperative;   /* form of matrix units, as tuff_device_info says; 0: none */
     char defines[3072];
     int64_t fixed[MAX_FIXED];

@@ -190,27 +190,16 @@ double tuff__loops_attention_backward_register(const launch *kernel)
     return begin + loop(parameter(kernel, 8), clear + loop(visits, visit_of(kernel, seen)));
 }
 
-/* Products of a block with another of `width` columns, through local memory. */
-static double products(const launch *kernel, double width)
-{
-    const double block = defined(kernel, "BLOCK"), depth = greater(defined(kernel, "DEPTH"), 1);
-    return loop(divide_up(width, depth), loop(divide_up(depth * block, kernel->local_size), 0) + loop(depth, 0));
-}
-
-/* What grows by a block of keys or queries, likewise. */
-static double grow_local(const launch *kernel, double columns)
-{
-    const double block = defined(kernel, "BLOCK"), depth = greater(defined(kernel, "DEPTH"), 1);
-    return loop(divide_up(block, depth),
-                loop(divide_up(depth * columns * block / VECTOR_LANES, kernel->local_size), 0) + loop(depth, 0));
-}
-
 double tuff__loops_attention_local(const launch *kernel)
 {
-    const double block = greater(defined(kernel, "BLOCK"), 1), own_keys = block * block / kernel->local_size;
-    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, 9, 10), block) + 1;
-    return loop(panels, products(kernel, parameter(kernel, 4)) + 2 * loop(own_keys, 0) +
-                            grow_local(kernel, defined(kernel, "COLUMNS")));
+    enum { FIRST = 9, LAST = 10, UNROLLED = 8 };
+    const double block = greater(defined(kernel, "BLOCK"), 1), keys = greater(defined(kernel, "KEYS"), 1);
+    const double depth = defined(kernel, "DEPTH"), pieces = greater(defined(kernel, "KEY_PIECES"), 1);
+    const double value_keys = greater(defined(kernel, "VALUE_KEYS"), 1);
+    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
+    const double queries = loop(divide_up(depth * block / (VECTOR_LANES * VECTOR_LANES), kernel->local_size), 0);
+    const double scores = loop(pieces, loop(depth / UNROLLED, 0) + (defined(kernel, "Q_KEPT") ? 0 : queries));
+    return pieces * queries + loop(panels, scores + loop(quotient(keys, value_keys), loop(value_keys / UNROLLED, 0)));
 }
 
 double tuff__loops_attention_backward_local(const launch *kernel)
@@ -279,7 +268,8 @@ bool tuff__shorten_loops(int attempt, tune_config *defaults)
         {{TUNABLE_task_family, TUFF_FAMILY_LOCAL}, {TUNABLE_map_item_elements, 0}},
         {{TUNABLE_task_family, TUFF_FAMILY_LOCAL},
          {TUNABLE_map_item_elements, 0},
-         {TUNABLE_attention_local_block, 64},
+         {TUNABLE_attention_local_keys, 128},
+         {TUNABLE_attention_local_backward_queries, 64},
          {TUNABLE_row_local_local_size, 256},
          {TUNABLE_column_local_local_size, 256},
          {TUNABLE_matmul_local_step_k, 32}},
