@@ -249,10 +249,12 @@ static void resolve_part(launch_list *list, int id)
     list->buffers[id].offset = root->offset + start_of_part(list, id);
 }
 
-/* Where whole blocks are bound, kernels count their elements in 32 bits. */
-static uint64_t largest_block(const launch_list *list)
+/* How far into a block a buffer may end. Where whole blocks are bound, kernels count their elements in 32 bits, and a
+   buffer's are of its own size. */
+static uint64_t largest_end(const launch_list *list, int id)
 {
-    const uint64_t most = list->policy.target.info->max_allocation, addressed = (uint64_t)INT32_MAX * 4;
+    const uint64_t most = list->policy.target.info->max_allocation;
+    const uint64_t addressed = (uint64_t)INT32_MAX * tuff_dtype_size(list->buffers[id].dtype);
     return list->policy.target.binds_ranges || most < addressed ? most : addressed;
 }
 
@@ -261,9 +263,8 @@ static tuff_status plan(planner *self)
     launch_list *list = self->list;
     TRY(find_placements(self));
     find_pieces(self);
-    const uint64_t most = largest_block(list);
     for (int i = 0; i < self->count; ++i)
-        place(self, i, most);
+        place(self, i, largest_end(list, self->all[i].id));
     const uint64_t block_count = measure_blocks(list, self->all, self->count);
     if (list->peak > list->budget)
         return TUFF_OK;
