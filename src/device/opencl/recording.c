@@ -415,8 +415,9 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
         if (status == TUFF_OK)
             status = enqueue_timed(device->timed_queue, &record->steps[enqueued]);
     }
-    if (status == TUFF_OK)
-        status = flush(device->timed_queue);
+    /* Steps that were enqueued before one that failed are waited for as well. */
+    const tuff_status handed_over = flush(device->timed_queue);
+    status = status == TUFF_OK ? handed_over : status;
     if (enqueued > 0 && record->steps[enqueued - 1].event)
         tuff__cl_lend(device, record->steps[enqueued - 1].event);
     const tuff_status ended = wait_timed(device, record);

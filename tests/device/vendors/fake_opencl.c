@@ -20,6 +20,7 @@ typedef struct object {
     size_t size;
     cl_program program;
     bool is_timed; /* a queue with profiling */
+    int number;    /* of an event's command */
     bool is_held;  /* an event of such a queue, what waits for one, and a queue from there on */
 } object;
 
@@ -293,11 +294,15 @@ static cl_int enqueue(cl_command_queue queue, cl_uint count, const cl_event *lis
     object *self = OBJECT(queue);
     if (fake_opencl.faulted)
         return CL_OUT_OF_RESOURCES;
+    if (fake_opencl.failing > 0 && --fake_opencl.failing == 0)
+        return CL_OUT_OF_HOST_MEMORY;
+    fake_opencl.enqueued++;
     self->is_held = fake_opencl.holds_timed && (self->is_timed || self->is_held);
     for (cl_uint i = 0; i < count; i++)
         self->is_held |= fake_opencl.holds_timed && OBJECT(list[i])->is_held;
     if (event) {
         object *made = make(NULL);
+        made->number = fake_opencl.enqueued;
         made->is_held = self->is_held;
         *event = (cl_event)(void *)made;
     }
@@ -362,13 +367,19 @@ static cl_int CL_API_CALL mark(cl_command_queue queue, cl_uint count, const cl_e
 static cl_int CL_API_CALL flush(cl_command_queue queue)
 {
     (void)queue;
+    fake_opencl.flushed = fake_opencl.enqueued;
     return fake_opencl.faulted ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
 
 static cl_int CL_API_CALL tell_event(cl_event event, cl_event_info question, size_t size, void *out, size_t *needed)
 {
-    const bool runs = fake_opencl.hangs || (fake_opencl.holds_timed && OBJECT(event)->is_held);
-    const cl_int state = fake_opencl.faulted ? CL_OUT_OF_RESOURCES : runs ? CL_RUNNING : CL_COMPLETE;
+    const object *self = OBJECT(event);
+    const bool runs = fake_opencl.hangs || (fake_opencl.holds_timed && self->is_held);
+    const bool waits = fake_opencl.is_lazy && self->number > fake_opencl.flushed;
+    const cl_int state = fake_opencl.faulted ? CL_OUT_OF_RESOURCES
+                         : waits             ? CL_QUEUED
+                         : runs              ? CL_RUNNING
+                                             : CL_COMPLETE;
     (void)question;
     return ANSWER(state);
 }

@@ -70,10 +70,26 @@ static void a_late_timed_run_is_waited_for(void **state)
     drop_fills(&fills);
 }
 
+/* The steps before one that fails are under way all the same: the wait for them does not last until it is given up. */
+static void a_timed_run_that_fails_half_way_ends(void **state)
+{
+    (void)state;
+    const timed_fills fills = make_fills();
+    fake_opencl.is_lazy = true;
+    fake_opencl.failing = 3; /* behind the wait's marker and the first fill */
+    assert_int_equal(tuff__submit(fills.device, fills.recorded), TUFF_E_OOM_HOST);
+    assert_int_equal(fake_opencl.failing, 0);
+    assert_false(fills.device->handle->hung);
+    assert_int_equal(tuff__submit(fills.device, fills.recorded), TUFF_OK);
+    drop_fills(&fills);
+    fake_opencl.is_lazy = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_late_timed_run_is_waited_for),
+        cmocka_unit_test(a_timed_run_that_fails_half_way_ends),
     };
     install_fake_opencl(devices, 1);
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
