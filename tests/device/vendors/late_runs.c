@@ -85,11 +85,42 @@ static void a_timed_run_that_fails_half_way_ends(void **state)
     fake_opencl.is_lazy = false;
 }
 
+/* An application may have enqueued anything on a queue that it was given. */
+static void an_applications_work_is_waited_for_within_bounds(void **state)
+{
+    (void)state;
+    static char bytes[2 << 20];
+    tuff_opencl_handles handles;
+    storage *memory;
+    tuff_device *device = tuff_device_open("opencl:0");
+    assert_non_null(device);
+    tuff__device_set_timeout(device, 10000000);
+    assert_int_equal(tuff__storage_create(device, sizeof bytes, true, &memory), TUFF_OK);
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    assert_int_equal(tuff_device_unwrap_opencl(device, &handles), TUFF_OK);
+    fake_opencl.hangs = true;
+    assert_int_equal(tuff__storage_read(device, memory, 0, bytes, 4), TUFF_E_TIMEOUT);
+    fake_opencl.hangs = false;
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    fake_opencl.hangs = true;
+    assert_int_equal(tuff__storage_write(device, memory, 0, bytes, sizeof bytes), TUFF_E_TIMEOUT);
+    fake_opencl.hangs = false;
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    fake_opencl.hangs = true;
+    assert_int_equal(tuff__storage_write(device, memory, 0, bytes, 4), TUFF_OK); /* left to the queue */
+    assert_int_equal(tuff__wait(device), TUFF_E_TIMEOUT);
+    fake_opencl.hangs = false;
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    tuff__storage_release(memory);
+    tuff_device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_late_timed_run_is_waited_for),
         cmocka_unit_test(a_timed_run_that_fails_half_way_ends),
+        cmocka_unit_test(an_applications_work_is_waited_for_within_bounds),
     };
     install_fake_opencl(devices, 1);
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
