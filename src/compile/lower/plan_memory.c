@@ -84,6 +84,16 @@ static uint64_t start_of_part(const launch_list *list, int id)
     return (uint64_t)at * size;
 }
 
+/* Bytes that are bound for a buffer where kernels are given ranges: from a place that the device takes on, and whole
+   vectors. Temporaries, and so the parts of them, begin at such places or bind no more than their whole does. */
+static uint64_t bound_size(const launch_list *list, const memory_buffer *buffer)
+{
+    const uint64_t size = tuff__buffer_size(buffer), alignment = list->policy.target.info->offset_alignment;
+    if (!list->policy.target.binds_ranges)
+        return size;
+    return (size + (buffer->fixed && alignment > 0 ? buffer->offset % alignment : 0) + 15) / 16 * 16;
+}
+
 /* The buffers that are no part of another, the largest first. */
 static tuff_status find_placements(planner *self)
 {
@@ -94,7 +104,7 @@ static tuff_status find_placements(planner *self)
         const uint64_t size = (tuff__buffer_size(buffer) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         if (!buffer->used)
             continue;
-        if (tuff__buffer_size(buffer) > info->max_binding)
+        if (bound_size(list, buffer) > info->max_binding)
             return FAIL(TUFF_E_LIMIT,
                         "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
                         (unsigned long long)size, (unsigned long long)info->max_binding, info->name);

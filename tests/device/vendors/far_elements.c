@@ -12,6 +12,7 @@
 #include "tuff.h"
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+#include "base/alloc.h"
 #include "compile/lower/lower.h"
 #include "device/state.h"
 #include "fake_opencl.h"
@@ -61,6 +62,24 @@ static void temporaries_end_where_kernels_can_count_to(void **state)
     }
 }
 
+/* What lies before an array, down to where ranges may begin, is bound with it. */
+static void ranges_with_what_is_before_an_array_fit_a_binding(void **state)
+{
+    (void)state;
+    tuff_device_info info = {.max_allocation = GIB, .max_binding = 4096, .offset_alignment = 64};
+    const uint64_t offsets[] = {0, 64, 32};
+    for (int i = 0; i < 3; i++) {
+        memory_buffer array = {.dtype = TUFF_F32, .count = 1024, .parent = -1, .fixed = true, .offset = offsets[i]};
+        launch work = {.kind = LAUNCH_KERNEL, .chain.buffer_count = 1};
+        launch_list list = {.buffers = &array, .buffer_count = 1, .launches = &work, .launch_count = 1};
+        list.policy.target.info = &info;
+        list.policy.target.binds_ranges = true;
+        const tuff_status status = tuff__plan_memory(&list);
+        assert_int_equal(status, offsets[i] % 64 == 0 ? TUFF_OK : TUFF_E_LIMIT);
+        tuff__free(list.blocks);
+    }
+}
+
 static tuff_status double_part(tuff_device *device, tuff_array *whole, int64_t offset)
 {
     const tuff_tune_options tuning = {.mode = TUFF_TUNE_OFF};
@@ -97,6 +116,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(temporaries_end_where_kernels_can_count_to),
+        cmocka_unit_test(ranges_with_what_is_before_an_array_fit_a_binding),
         cmocka_unit_test(arrays_end_where_kernels_can_count_to),
     };
     install_fake_opencl(devices, 1);
