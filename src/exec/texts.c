@@ -28,22 +28,29 @@ static void unite_aliases(const launch_list *list, fused_chain *chain)
         }
 }
 
-static void find_offsets(const launch_list *list, launch *kernel)
+/* Kernels count a buffer's elements in 32 bits from where it is bound: with OpenCL, from the beginning of all of its
+   memory, which may be larger than that reaches. */
+static tuff_status find_offsets(const launch_list *list, launch *kernel)
 {
     for (int i = 0; i < kernel->chain.buffer_count; ++i) {
         const memory_buffer *buffer = &list->buffers[kernel->chain.buffers[i].id];
         const uint64_t rest = buffer->offset - tuff__bound_offset(list, buffer->offset);
-        kernel->chain.buffers[i].element_offset = (int64_t)(rest / tuff_dtype_size(kernel->chain.buffers[i].dtype));
+        const uint64_t first = rest / tuff_dtype_size(kernel->chain.buffers[i].dtype);
+        if (first + (uint64_t)buffer->count > INT32_MAX)
+            return FAIL(TUFF_E_LIMIT, "compile: element %llu of a buffer: kernels count them in 32 bits",
+                        (unsigned long long)first + (unsigned long long)buffer->count - 1);
+        kernel->chain.buffers[i].element_offset = (int64_t)first;
     }
     for (int i = 0; i < kernel->fixed_count; ++i)
         if (kernel->fixed_buffer[i] >= 0)
             kernel->fixed[i] += kernel->chain.buffers[kernel->fixed_buffer[i]].element_offset;
+    return TUFF_OK;
 }
 
 tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char name[KERNEL_NAME], assembly *out)
 {
     unite_aliases(list, &kernel->chain);
-    find_offsets(list, kernel);
+    TRY(find_offsets(list, kernel));
     assembly_request request = {.body = kernel->body,
                                 .name = name,
                                 .chain = &kernel->chain,

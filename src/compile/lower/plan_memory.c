@@ -84,6 +84,16 @@ static uint64_t start_of_part(const launch_list *list, int id)
     return (uint64_t)at * size;
 }
 
+/* Bytes that are bound for a buffer where kernels are given ranges: from a place that the device takes on, and whole
+   vectors. Temporaries, and so the parts of them, begin at such places or bind no more than their whole does. */
+static uint64_t bound_size(const launch_list *list, const memory_buffer *buffer)
+{
+    const uint64_t size = tuff__buffer_size(buffer), alignment = list->policy.target.info->offset_alignment;
+    if (!list->policy.target.binds_ranges)
+        return size;
+    return (size + (buffer->fixed && alignment > 0 ? buffer->offset % alignment : 0) + 15) / 16 * 16;
+}
+
 /* The buffers that are no part of another, the largest first. */
 static tuff_status find_placements(planner *self)
 {
@@ -94,7 +104,7 @@ static tuff_status find_placements(planner *self)
         const uint64_t size = (tuff__buffer_size(buffer) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         if (!buffer->used)
             continue;
-        if (tuff__buffer_size(buffer) > info->max_binding)
+        if (bound_size(list, buffer) > info->max_binding)
             return FAIL(TUFF_E_LIMIT,
                         "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
                         (unsigned long long)size, (unsigned long long)info->max_binding, info->name);
@@ -249,10 +259,12 @@ static void resolve_part(launch_list *list, int id)
     list->buffers[id].offset = root->offset + start_of_part(list, id);
 }
 
-/* Where whole blocks are bound, kernels count their elements in 32 bits. */
-static uint64_t largest_block(const launch_list *list)
+/* How far into a block a buffer may end. Where whole blocks are bound, kernels count their elements in 32 bits, and a
+   buffer's are of its own size. */
+static uint64_t largest_end(const launch_list *list, int id)
 {
-    const uint64_t most = list->policy.target.info->max_allocation, addressed = (uint64_t)INT32_MAX * 4;
+    const uint64_t most = list->policy.target.info->max_allocation;
+    const uint64_t addressed = (uint64_t)INT32_MAX * tuff_dtype_size(list->buffers[id].dtype);
     return list->policy.target.binds_ranges || most < addressed ? most : addressed;
 }
 
@@ -261,9 +273,8 @@ static tuff_status plan(planner *self)
     launch_list *list = self->list;
     TRY(find_placements(self));
     find_pieces(self);
-    const uint64_t most = largest_block(list);
     for (int i = 0; i < self->count; ++i)
-        place(self, i, most);
+        place(self, i, largest_end(list, self->all[i].id));
     const uint64_t block_count = measure_blocks(list, self->all, self->count);
     if (list->peak > list->budget)
         return TUFF_OK;

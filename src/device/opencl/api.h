@@ -278,6 +278,9 @@ void tuff__cl_take_back(driver_device *device);
 
 /* wait.c */
 tuff_status tuff__cl_wait(driver_device *device);
+/* Before a call that blocks until the queue is through, which nothing bounds: waits for tuff's own work, and for an
+   application's where it has the queue too. */
+tuff_status tuff__cl_wait_to_block(driver_device *device);
 /* Waits, within bounds, until the ring has room for one more event and at most staged_limit bytes are staged. */
 tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit);
 /* After tuff__cl_make_room: takes over event, and block (may be NULL), which is freed when the event is complete. */

@@ -110,11 +110,9 @@ static tuff_status write_staged(driver_device *device, driver_buffer *buffer, si
 tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                   uint64_t size)
 {
-    if (device->pending_count > 0 && size <= STAGED_SIZE)
+    if ((device->pending_count > 0 || device->pace.is_shared) && size <= STAGED_SIZE)
         return write_staged(device, buffer, (size_t)offset, data, (size_t)size);
-    /* With an idle queue the blocking call has nothing else to wait for. */
-    if (device->pending_count > 0)
-        TRY(tuff__cl_wait(device));
+    TRY(tuff__cl_wait_to_block(device));
     CL_TRY(EnqueueWriteBuffer,
            (device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)size, data, 0, NULL, NULL));
     return TUFF_OK;
@@ -123,8 +121,7 @@ tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, 
 tuff_status tuff__cl_buffer_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
                                  uint64_t size)
 {
-    if (device->pending_count > 0)
-        TRY(tuff__cl_wait(device));
+    TRY(tuff__cl_wait_to_block(device));
     CL_TRY(EnqueueReadBuffer,
            (device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)size, data, 0, NULL, NULL));
     return TUFF_OK;

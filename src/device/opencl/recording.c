@@ -374,7 +374,39 @@ static tuff_status flush(cl_command_queue queue)
     return TUFF_OK;
 }
 
-/* The timed queue has the device to itself: the other one is idle before, and this one after. */
+/* What is late on the timed queue stays in sight: waits wait for it, and what is enqueued from now on begins behind the
+   last of its steps. */
+static tuff_status stand_behind(driver_device *device, const driver_recording *record, int late)
+{
+    int last = late;
+    cl_event behind = NULL;
+    while (last + 1 < record->count && record->steps[last + 1].event)
+        ++last;
+    CL_TRY(RetainEvent, (record->steps[late].event));
+    tuff__cl_track(device, record->steps[late].event, NULL, 0);
+    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 1, &record->steps[last].event, &behind));
+    tuff__cl_track(device, behind, NULL, 0);
+    return flush(device->queue);
+}
+
+/* All steps that were enqueued; answers the first error. */
+static tuff_status wait_timed(driver_device *device, const driver_recording *record)
+{
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < record->count && record->steps[i].event; i++) {
+        const tuff_status one = tuff__cl_wait_event(device, record->steps[i].event);
+        if (status == TUFF_OK)
+            status = one;
+        if (one == TUFF_E_TIMEOUT) {
+            (void)stand_behind(device, record, i);
+            break;
+        }
+    }
+    return status;
+}
+
+/* The timed queue has the device to itself: the other one is idle before, and this one after, or the other one stands
+   behind it. */
 static tuff_status submit_timed(driver_device *device, driver_recording *record)
 {
     TRY(need_timed_queue(device));
@@ -391,18 +423,13 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
         if (status == TUFF_OK)
             status = enqueue_timed(device->timed_queue, &record->steps[enqueued]);
     }
-    if (status == TUFF_OK)
-        status = flush(device->timed_queue);
+    /* Steps that were enqueued before one that failed are waited for as well. */
+    const tuff_status handed_over = flush(device->timed_queue);
+    status = status == TUFF_OK ? handed_over : status;
     if (enqueued > 0 && record->steps[enqueued - 1].event)
         tuff__cl_lend(device, record->steps[enqueued - 1].event);
-    for (int i = 0; i < record->count && record->steps[i].event; i++) {
-        tuff_status one = tuff__cl_wait_event(device, record->steps[i].event);
-        if (status == TUFF_OK)
-            status = one;
-        if (one == TUFF_E_TIMEOUT)
-            break;
-    }
-    return status;
+    const tuff_status ended = wait_timed(device, record);
+    return status == TUFF_OK ? ended : status;
 }
 
 tuff_status tuff__cl_submit(driver_device *device, driver_recording *record)

@@ -21,9 +21,7 @@ static tuff_status map_memory(driver_device *device, size_t size, driver_staging
         tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, NULL, &error);
     if (error != CL_SUCCESS || self->memory == NULL)
         return tuff__cl_fail(error, "clCreateBuffer");
-    /* With an idle queue the blocking call has nothing else to wait for. */
-    if (device->pending_count > 0)
-        TRY(tuff__cl_wait(device));
+    TRY(tuff__cl_wait_to_block(device));
     self->mapped = tuff__cl.EnqueueMapBuffer(device->queue, self->memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size,
                                              0, NULL, NULL, &error);
     if (error != CL_SUCCESS || self->mapped == NULL)

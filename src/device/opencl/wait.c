@@ -201,6 +201,11 @@ tuff_status tuff__cl_wait(driver_device *device)
     return status;
 }
 
+tuff_status tuff__cl_wait_to_block(driver_device *device)
+{
+    return device->pending_count > 0 || device->pace.is_shared ? tuff__cl_wait(device) : TUFF_OK;
+}
+
 /* A block that the device may still read is never freed. What was not seen to end teaches nothing about its time. */
 void tuff__cl_forget(driver_device *device)
 {

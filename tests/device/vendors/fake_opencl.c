@@ -19,6 +19,9 @@ typedef struct object {
     char *bytes, *source;
     size_t size;
     cl_program program;
+    bool is_timed; /* a queue with profiling */
+    int number;    /* of an event's command */
+    bool is_held;  /* an event of such a queue, what waits for one, and a queue from there on */
 } object;
 
 #define OBJECT(handle) ((object *)(void *)(handle))
@@ -207,8 +210,10 @@ static cl_context CL_API_CALL create_context(const cl_context_properties *proper
 static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id id,
                                                  cl_command_queue_properties properties, cl_int *error)
 {
-    (void)context, (void)id, (void)properties;
-    return (cl_command_queue)(void *)make(error);
+    (void)context, (void)id;
+    object *made = make(error);
+    made->is_timed = properties & CL_QUEUE_PROFILING_ENABLE;
+    return (cl_command_queue)(void *)made;
 }
 
 static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error)
@@ -284,12 +289,23 @@ static cl_int CL_API_CALL tell_kernel(cl_kernel kernel, cl_device_id id, cl_kern
 }
 
 /* What a command answers, and its event. */
-static cl_int enqueue(cl_event *event)
+static cl_int enqueue(cl_command_queue queue, cl_uint count, const cl_event *list, cl_event *event)
 {
+    object *self = OBJECT(queue);
     if (fake_opencl.faulted)
         return CL_OUT_OF_RESOURCES;
-    if (event)
-        *event = (cl_event)(void *)make(NULL);
+    if (fake_opencl.failing > 0 && --fake_opencl.failing == 0)
+        return CL_OUT_OF_HOST_MEMORY;
+    fake_opencl.enqueued++;
+    self->is_held = fake_opencl.holds_timed && (self->is_timed || self->is_held);
+    for (cl_uint i = 0; i < count; i++)
+        self->is_held |= fake_opencl.holds_timed && OBJECT(list[i])->is_held;
+    if (event) {
+        object *made = make(NULL);
+        made->number = fake_opencl.enqueued;
+        made->is_held = self->is_held;
+        *event = (cl_event)(void *)made;
+    }
     return CL_SUCCESS;
 }
 
@@ -297,68 +313,74 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem memory, cl
                                        size_t size, const void *data, cl_uint count, const cl_event *list,
                                        cl_event *event)
 {
-    (void)queue, (void)blocks, (void)count, (void)list;
+    (void)blocks;
     if (OBJECT(memory)->bytes && !fake_opencl.faulted)
         memcpy(OBJECT(memory)->bytes + offset, data, size);
-    return enqueue(event);
+    return enqueue(queue, count, list, event);
 }
 
 static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocks, size_t offset, size_t size,
                                       void *data, cl_uint count, const cl_event *list, cl_event *event)
 {
-    (void)queue, (void)blocks, (void)count, (void)list;
+    (void)blocks;
     if (OBJECT(memory)->bytes && !fake_opencl.faulted)
         memcpy(data, OBJECT(memory)->bytes + offset, size);
-    return enqueue(event);
+    return enqueue(queue, count, list, event);
 }
 
 static cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset,
                                       size_t to_offset, size_t size, cl_uint count, const cl_event *list,
                                       cl_event *event)
 {
-    (void)queue, (void)from, (void)to, (void)from_offset, (void)to_offset, (void)size, (void)count, (void)list;
-    return enqueue(event);
+    (void)from, (void)to, (void)from_offset, (void)to_offset, (void)size;
+    return enqueue(queue, count, list, event);
 }
 
 static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem memory, const void *pattern, size_t length,
                                       size_t offset, size_t size, cl_uint count, const cl_event *list, cl_event *event)
 {
-    (void)queue, (void)memory, (void)pattern, (void)length, (void)offset, (void)size, (void)count, (void)list;
-    return enqueue(event);
+    (void)memory, (void)pattern, (void)length, (void)offset, (void)size;
+    return enqueue(queue, count, list, event);
 }
 
 static cl_int CL_API_CALL migrate(cl_command_queue queue, cl_uint memories, const cl_mem *all,
                                   cl_mem_migration_flags flags, cl_uint count, const cl_event *list, cl_event *event)
 {
-    (void)queue, (void)memories, (void)all, (void)flags, (void)count, (void)list;
-    return enqueue(event);
+    (void)memories, (void)all, (void)flags;
+    return enqueue(queue, count, list, event);
 }
 
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint axes, const size_t *offset,
                                  const size_t *global, const size_t *local, cl_uint count, const cl_event *list,
                                  cl_event *event)
 {
-    (void)queue, (void)kernel, (void)axes, (void)offset, (void)global, (void)local, (void)count, (void)list;
+    (void)kernel, (void)axes, (void)offset, (void)global, (void)local;
     fake_opencl.launches++;
-    return enqueue(event);
+    return enqueue(queue, count, list, event);
 }
 
 static cl_int CL_API_CALL mark(cl_command_queue queue, cl_uint count, const cl_event *list, cl_event *event)
 {
-    (void)queue, (void)count, (void)list;
-    return enqueue(event);
+    return enqueue(queue, count, list, event);
 }
 
 static cl_int CL_API_CALL flush(cl_command_queue queue)
 {
     (void)queue;
+    fake_opencl.flushed = fake_opencl.enqueued;
     return fake_opencl.faulted ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
 
 static cl_int CL_API_CALL tell_event(cl_event event, cl_event_info question, size_t size, void *out, size_t *needed)
 {
-    const cl_int state = fake_opencl.faulted ? CL_OUT_OF_RESOURCES : fake_opencl.hangs ? CL_RUNNING : CL_COMPLETE;
-    (void)event, (void)question;
+    const object *self = OBJECT(event);
+    const bool runs = fake_opencl.hangs || (fake_opencl.holds_timed && self->is_held);
+    const bool waits = fake_opencl.is_lazy && self->number > fake_opencl.flushed;
+    const cl_int state = fake_opencl.faulted ? CL_OUT_OF_RESOURCES
+                         : waits             ? CL_QUEUED
+                         : runs              ? CL_RUNNING
+                                             : CL_COMPLETE;
+    (void)question;
     return ANSWER(state);
 }
 

@@ -26,6 +26,10 @@ typedef struct fake_opencl_state {
     bool faulted;          /* the context answers CL_OUT_OF_RESOURCES to whatever runs */
     cl_int memory_error;   /* of buffers; 0: none */
     bool hangs;            /* commands begin and never end */
+    bool holds_timed;      /* the same of queues with profiling, and of what is behind their commands */
+    bool is_lazy;          /* commands begin when they are flushed */
+    int failing;           /* the command that fails, counted down; 0: none */
+    int enqueued, flushed; /* commands */
     int launches, buffers; /* calls of clEnqueueNDRangeKernel, clCreateBuffer */
     int releases;          /* of objects that a hanging device may use */
 } fake_opencl_state;

@@ -1,0 +1,133 @@
+/* Runs that take longer than waits do: what comes behind them waits for them, whichever queue they are on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+#include "device/state.h"
+#include "fake_opencl.h"
+
+static const fake_opencl_device devices[] = {{.platform = "ARM Platform",
+                                              .platform_version = "OpenCL 3.0 v1.r38",
+                                              .name = "Mali-G78",
+                                              .version = "OpenCL 3.0 v1.r38",
+                                              .language = "OpenCL C 3.0 v1.r38",
+                                              .driver = "3.0",
+                                              .extensions = "cl_khr_fp16",
+                                              .vendor = 0x13b5,
+                                              .units = 20,
+                                              .unified = CL_TRUE,
+                                              .memory = 1 << 30,
+                                              .allocation = 1 << 30}};
+
+/* A device whose waits are short, and two fills of memory to be timed. */
+typedef struct timed_fills {
+    tuff_device *device;
+    storage *memory;
+    recording *recorded;
+} timed_fills;
+
+static timed_fills make_fills(void)
+{
+    timed_fills self = {.device = tuff_device_open("opencl:0")};
+    if (!self.device)
+        fail_msg("%s", tuff_error());
+    tuff__device_set_timeout(self.device, 10000000);
+    assert_int_equal(tuff__storage_create(self.device, 4096, true, &self.memory), TUFF_OK);
+    command fills[2] = {{.kind = COMMAND_FILL_ZERO, .binding_count = 1}};
+    fills[0].bindings[0] = (buffer_binding){tuff__storage_buffer(self.memory), 0, 4096, true};
+    fills[1] = fills[0];
+    assert_int_equal(tuff__recording_create(self.device, fills, 2, false, true, &self.recorded), TUFF_OK);
+    return self;
+}
+
+static void drop_fills(const timed_fills *self)
+{
+    tuff__recording_destroy(self->device, self->recorded);
+    tuff__storage_release(self->memory);
+    tuff_device_close(self->device);
+}
+
+static void a_late_timed_run_is_waited_for(void **state)
+{
+    (void)state;
+    uint32_t word = 0;
+    const timed_fills fills = make_fills();
+    fake_opencl.holds_timed = true;
+    assert_int_equal(tuff__submit(fills.device, fills.recorded), TUFF_E_TIMEOUT);
+    assert_int_equal(tuff__wait(fills.device), TUFF_E_TIMEOUT);
+    assert_int_equal(tuff__storage_read(fills.device, fills.memory, 0, &word, 4), TUFF_E_TIMEOUT);
+    assert_true(fills.device->handle->hung);
+    fake_opencl.holds_timed = false;
+    assert_int_equal(tuff__wait(fills.device), TUFF_OK);
+    assert_false(fills.device->handle->hung);
+    assert_int_equal(tuff__submit(fills.device, fills.recorded), TUFF_OK);
+    drop_fills(&fills);
+}
+
+/* The steps before one that fails are under way all the same: the wait for them does not last until it is given up. */
+static void a_timed_run_that_fails_half_way_ends(void **state)
+{
+    (void)state;
+    const timed_fills fills = make_fills();
+    fake_opencl.is_lazy = true;
+    fake_opencl.failing = 3; /* behind the wait's marker and the first fill */
+    assert_int_equal(tuff__submit(fills.device, fills.recorded), TUFF_E_OOM_HOST);
+    assert_int_equal(fake_opencl.failing, 0);
+    assert_false(fills.device->handle->hung);
+    assert_int_equal(tuff__submit(fills.device, fills.recorded), TUFF_OK);
+    drop_fills(&fills);
+    fake_opencl.is_lazy = false;
+}
+
+/* An application may have enqueued anything on a queue that it was given. */
+static void an_applications_work_is_waited_for_within_bounds(void **state)
+{
+    (void)state;
+    static char bytes[2 << 20];
+    tuff_opencl_handles handles;
+    storage *memory;
+    tuff_device *device = tuff_device_open("opencl:0");
+    assert_non_null(device);
+    tuff__device_set_timeout(device, 10000000);
+    assert_int_equal(tuff__storage_create(device, sizeof bytes, true, &memory), TUFF_OK);
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    assert_int_equal(tuff_device_unwrap_opencl(device, &handles), TUFF_OK);
+    fake_opencl.hangs = true;
+    assert_int_equal(tuff__storage_read(device, memory, 0, bytes, 4), TUFF_E_TIMEOUT);
+    fake_opencl.hangs = false;
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    fake_opencl.hangs = true;
+    assert_int_equal(tuff__storage_write(device, memory, 0, bytes, sizeof bytes), TUFF_E_TIMEOUT);
+    fake_opencl.hangs = false;
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    fake_opencl.hangs = true;
+    assert_int_equal(tuff__storage_write(device, memory, 0, bytes, 4), TUFF_OK); /* left to the queue */
+    assert_int_equal(tuff__wait(device), TUFF_E_TIMEOUT);
+    fake_opencl.hangs = false;
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    tuff__storage_release(memory);
+    tuff_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_late_timed_run_is_waited_for),
+        cmocka_unit_test(a_timed_run_that_fails_half_way_ends),
+        cmocka_unit_test(an_applications_work_is_waited_for_within_bounds),
+    };
+    install_fake_opencl(devices, 1);
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
+#else
+int main(void)
+{
+    return 77;
+}
+#endif
