@@ -263,6 +263,11 @@ static void without_locks_the_number_and_start_tell(void **state)
     assert_counts(recover(), 0, 0, 1, 0);
     craft("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
+    /* It was booted at another time, which is no crash of a machine. */
+    strcpy(other.boot, "another");
+    craft("far.1.2", &other, true, JOURNAL_BENCH);
+    assert_counts(recover(), 1, 0, 0, 0);
+    assert_false(last.rebooted);
     other = here;
     strcpy(other.boot, "another");
     craft("before.1.2", &other, false, JOURNAL_BENCH);
