@@ -51,12 +51,12 @@ typedef struct serving {
     file_lock device_lock;
 } serving;
 
-/* A candidate that is under way when the program goes is not to blame. */
+/* Candidates that are under way when the program goes are not to blame. */
 static _Noreturn void leave_at_once(void)
 {
     journal *open = atomic_load(&shared.journal);
     if (open)
-        tuff__journal_leave(open);
+        tuff__journal_abandon(open);
     _exit(EXIT_DONE);
 }
 
