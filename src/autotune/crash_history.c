@@ -23,8 +23,7 @@ static bool is_meant(const journal_strike *strike, const tune_key *key)
     return strike->candidate[0] != '\0' || strike->rebooted || strcmp(key->family, RACE_FAMILY) == 0;
 }
 
-/* What the next time makes of it. */
-static const char *next_suspicion(const tune_store *store, const tune_record *record)
+const char *tuff__crash_history_suspect(const tune_store *store, const tune_record *record)
 {
     const tune_record *before = tuff__store_like(store, record);
     if (before == NULL)
@@ -51,7 +50,7 @@ static void warn(const journal_strike *strike, const char *reason)
 static tuff_status add_to(tune_store *store, const journal_strike *strike, bool is_certain, tune_record *record)
 {
     if (!is_certain)
-        record->reason = next_suspicion(store, record);
+        record->reason = tuff__crash_history_suspect(store, record);
     if (!tuff__record_is_suspicion(record))
         warn(strike, record->reason);
     return tuff__store_add(store, record);

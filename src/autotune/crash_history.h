@@ -13,5 +13,8 @@
    after three processes died of it. *strikes (may be NULL): how many there were. The only error is TUFF_E_OOM_HOST;
    other failures are logged. */
 tuff_status tuff__crash_history_recover(tune_store *own, const char *own_environment, int *strikes);
+/* The reason of a BAD record of a default, whose time may have ended for other causes: a suspicion, and "crash" where
+   the store has two of them. */
+const char *tuff__crash_history_suspect(const tune_store *store, const tune_record *record);
 
 #endif

@@ -61,8 +61,9 @@ static tune_evaluation evaluation_of(tuning_session *session, tuff_status status
         session->lost = true;
         return tuff__device_is_stuck(tuff__session_bench(session)) ? EVALUATION_HANG : EVALUATION_LOST;
     case TUFF_E_TIMEOUT:
+        /* What ends after all may have been stopped, with the process or the machine: that is not remembered. */
         session->lost = !comes_back(session);
-        return EVALUATION_HANG;
+        return session->lost ? EVALUATION_HANG : EVALUATION_SLOW;
     default:
         return EVALUATION_FAILED;
     }

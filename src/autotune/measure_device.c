@@ -127,10 +127,13 @@ void tuff__session_limit_compile(tuning_task *task)
         tuff__device_limit_compiles(self->bench, task->compile_limit);
 }
 
+enum { DAY = 24 * 60 * 60 };
+
+/* Within the day that began then: a clock that was wrong may have left times that are yet to come. */
 static bool is_strike(const tune_record *record, hash128 environment, uint64_t since)
 {
     return record->kind == RECORD_BAD && tuff__is_same_hash(record->environment, environment) &&
-           record->time >= since &&
+           record->time >= since && record->time - since <= DAY &&
            (strcmp(record->reason, "crash") == 0 || strcmp(record->reason, "hang") == 0 ||
             strcmp(record->reason, "reboot") == 0 || strcmp(record->reason, "lost") == 0);
 }
@@ -156,7 +159,6 @@ static bool is_beside(const tuning_session *self, const tune_record *strike, has
 /* Within a day. Candidates that were in flight together are one strike. */
 static int count_strikes(const tuning_session *self)
 {
-    enum { DAY = 24 * 60 * 60 };
     const hash128 environment = tuff__hash_text(self->environment_text);
     const uint64_t now = (uint64_t)time(NULL), since = now > DAY ? now - DAY : 0;
     int strikes = 0, at = 0;

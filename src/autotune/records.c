@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "autotune/crash_history.h"
 #include "autotune/session.h"
 
 static tune_record record_of(record_kind kind, const tuning_task *task, const text *name)
@@ -46,6 +47,12 @@ static bool is_given_up(const tuning_task *task, const tune_config *config)
            tuff__device_is_stuck(tuff__session_bench(task->session));
 }
 
+/* A device that was lost or hung with a default may have been another process's doing: as where a process ends. */
+static bool is_uncertain(const tune_config *config, tune_evaluation why)
+{
+    return tuff__config_count(config) == 0 && (why == EVALUATION_HANG || why == EVALUATION_LOST);
+}
+
 void tuff__session_leave_out(tuning_task *task, tune_evaluation why)
 {
     task->rejected++;
@@ -63,7 +70,8 @@ void tuff__session_reject(void *user, const tune_config *config, tune_evaluation
         return;
     tuff__config_format(config, &name);
     tune_record record = record_of(RECORD_BAD, task, &name);
-    record.reason = tuff__evaluation_text(why);
+    record.reason = is_uncertain(config, why) ? tuff__crash_history_suspect(task->session->store, &record)
+                                              : tuff__evaluation_text(why);
     const bool at_compile = why == EVALUATION_COMPILE || why == EVALUATION_LIMITS ||
                             tuff__device_is_stuck(tuff__session_bench(task->session));
     record.phase = at_compile ? "compile" : "verify";

@@ -243,6 +243,15 @@ void tuff__journal_close(journal *self)
     tuff__free(self);
 }
 
+void tuff__journal_abandon(const journal *self)
+{
+    if (!self->places)
+        return;
+    for (int i = 0; i < JOURNAL_PLACES; i++) /* should the file not be removable */
+        atomic_store(&self->places[i].page.phase, JOURNAL_IDLE);
+    (void)tuff__file.unlink(self->path);
+}
+
 const char *tuff__journal_trouble(const journal *self)
 {
     return self->trouble;

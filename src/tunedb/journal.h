@@ -33,6 +33,9 @@ typedef struct journal journal;
    lost, and tuff__journal_trouble says why. The only error is TUFF_E_OOM_HOST. */
 tuff_status tuff__journal_open(const char *folder, journal **out);
 void tuff__journal_close(journal *self);                /* removes the file; NULL is allowed */
+/* Before the process ends at once, for no fault of what is in flight: removes the file, so that nobody is blamed,
+   whatever threads enter meanwhile. May be called in a signal handler; what close frees stays. */
+void tuff__journal_abandon(const journal *self);
 const char *tuff__journal_trouble(const journal *self); /* "" if there is a file */
 
 /* Call this before a step; uses place 0. The entry survives this process at once. With durable it also survives a crash

@@ -39,12 +39,18 @@ static int is_locked(int fd)
     return whole.l_type != F_UNLCK;
 }
 
+/* Another host has a boot of its own, which says nothing of its end. */
+static bool is_of_another_boot(const recovery *self, const journal_owner *owner)
+{
+    return strcmp(owner->host, self->self.host) == 0 && strcmp(owner->boot, self->self.boot) != 0;
+}
+
 /* Without a lock: by number and start, which mean something on the same host since the same boot only. */
 static owner_state find_unlocked(const recovery *self, const journal_owner *owner)
 {
     if (strcmp(owner->host, self->self.host) != 0)
         return OWNER_ALIVE;
-    if (strcmp(owner->boot, self->self.boot) != 0)
+    if (is_of_another_boot(self, owner))
         return OWNER_DEAD;
     if (getpgid((pid_t)owner->pid) < 0 && errno == ESRCH)
         return OWNER_DEAD;
@@ -108,7 +114,7 @@ static uint64_t last_time(const contents *contents_found)
 /* Of a dead owner. */
 static tuff_status tell(recovery *self, const contents *contents_found)
 {
-    const bool rebooted = strcmp(contents_found->places[0].page.owner.boot, self->self.boot) != 0;
+    const bool rebooted = is_of_another_boot(self, &contents_found->places[0].page.owner);
     const uint64_t time = last_time(contents_found);
     int told = 0, damaged = 0;
     tuff_status status = TUFF_OK;

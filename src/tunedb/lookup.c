@@ -49,21 +49,35 @@ static bool is_current(const lookup *self, const tune_record *record)
            !tuff__record_is_seed(record);
 }
 
-/* Why the candidate must not run here; "" where it may. */
-static bool may_run(const lookup *self, const char *candidate, char *why)
+/* Whether a candidate was not rejected for a key in an environment; else `why` says for what. */
+static bool was_not_rejected(const lookup *self, hash128 environment, hash128 key, const char *candidate, char *why)
 {
     for (int i = 0; i < self->request->store_count; i++) {
-        const tune_record *bad = tuff__store_bad(self->request->stores[i], self->environment, self->key, candidate,
-                                                 self->request->generator);
+        const tune_record *bad =
+            tuff__store_bad(self->request->stores[i], environment, key, candidate, self->request->generator);
         if (tuff__record_bars(bad, self->request->generator)) {
             (void)snprintf(why, BARRED_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
             return false;
         }
     }
+    return true;
+}
+
+/* Why the candidate must not run here; "" where it may. */
+static bool may_run(const lookup *self, const char *candidate, char *why)
+{
+    if (!was_not_rejected(self, self->environment, self->key, candidate, why))
+        return false;
     if (!self->request->is_usable || self->request->is_usable(candidate, self->request->state))
         return true;
     (void)snprintf(why, BARRED_SIZE, "%.150s", tuff_error());
     return false;
+}
+
+/* Neither here nor where the record was made: what was found wrong there after it won is no better here. */
+static bool may_run_of(const lookup *self, const tune_record *record, const char *candidate, char *why)
+{
+    return may_run(self, candidate, why) && was_not_rejected(self, record->environment, record->key, candidate, why);
 }
 
 /* The record's winner, or the first of its runners-up that may run; NULL where none may, with the winner's reason. */
@@ -71,10 +85,10 @@ static const char *runnable(const lookup *self, const tune_record *record, char 
 {
     char later[BARRED_SIZE];
     why[0] = 0;
-    if (may_run(self, record->candidate, why))
+    if (may_run_of(self, record, record->candidate, why))
         return record->candidate;
     for (int i = 0; i < RUNNERS_UP; i++)
-        if (record->runners_up[i][0] && may_run(self, record->runners_up[i], later))
+        if (record->runners_up[i][0] && may_run_of(self, record, record->runners_up[i], later))
             return record->runners_up[i];
     return NULL;
 }

@@ -89,6 +89,12 @@ static void keep_few(tune_store *store, int *newest)
         report_worker_death(store, at);
 }
 
+/* Whether a later line does not replace an earlier one. Shards may have been left long before what the file has. */
+static bool gives_way(const tune_store *store, const tune_record *later, const tune_record *earlier)
+{
+    return tuff__record_is_foreign(later, earlier) || (store->is_reading_shard && later->time < earlier->time);
+}
+
 tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
 {
     if (!grow_index(store) || !GROW(store->records, store->count, store->capacity))
@@ -101,7 +107,7 @@ tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
         store->state_capacity = store->capacity;
     }
     int *newest = slot_of(store, record), *before = find_generator(store, newest, record);
-    const bool foreign = *before > 0 && tuff__record_is_foreign(record, &store->records[*before - 1]);
+    const bool foreign = *before > 0 && gives_way(store, record, &store->records[*before - 1]);
     record_state *state = &store->states[store->count];
     store->records[store->count++] = *record;
     *state = (record_state){.is_dead = foreign};
@@ -192,7 +198,10 @@ static tuff_status read_shard(const char *name, void *state)
     if (!tuff__store_is_shard(store, name) || !tuff__store_path_of(store, name, path))
         return TUFF_OK;
     store->counts.shards++;
-    return read_file(store, path);
+    store->is_reading_shard = true;
+    const tuff_status status = read_file(store, path);
+    store->is_reading_shard = false;
+    return status;
 }
 
 const char *tuff__store_file_name(const tune_store *store)

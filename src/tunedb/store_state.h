@@ -30,6 +30,7 @@ struct tune_store {
     text unknown; /* whole lines that say nothing to this version */
     store_counts counts;
     char trouble[512];
+    bool is_reading_shard;
     bool is_alone;   /* appends go to a shard of this process */
     bool has_warned; /* that nothing is kept */
 };

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -195,6 +196,11 @@ static void what_is_exported_can_be_imported(void **state)
     assert_int_equal(count_on_disk(NULL, -1), 1);
     assert_true(find_record(cache, TUFF_CACHE_WINNER, KEY(256), &record));
     assert_string_equal(record.source, "import");
+    tuff_cache_close(cache);
+    cache = open_cache("24.3");
+    assert_int_equal(tuff_cache_import(cache, all, false, NULL), TUFF_OK);
+    assert_true(find_record(cache, TUFF_CACHE_REJECTED, KEY(1024), &record));
+    assert_true(record.time + DAY < (uint64_t)time(NULL)); /* no strike of today */
     tuff_cache_close(cache);
     free(all);
     free(anonymous);

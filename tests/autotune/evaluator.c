@@ -14,6 +14,7 @@
 #include "device/state.h"
 #include "each_device.h"
 #include "autotune/plan_tasks.h"
+#include "autotune/session.h"
 #include "small_plans.h"
 
 /* What happens to the last result of a recording, of several in one kernel to the largest. */
@@ -30,6 +31,7 @@ static struct {
     uint64_t least, most;    /* bytes of the results it happens to; most 0: any */
     int64_t beside;          /* bytes from the result to where it happens */
     uint64_t slow_part;      /* nanoseconds that commands of so few groups as a part has seem to take; 0: their own */
+    int timeouts;            /* waits that exceed their time before one does not */
     int submissions, wholes; /* of recordings that dispatch; and those of all groups */
     uint64_t groups;         /* of the first of these */
 } play;
@@ -112,6 +114,14 @@ static tuff_status tell_times(driver_device *device, driver_recording *of_run, u
     return play.slow_part > 0 ? TUFF_OK : status;
 }
 
+static tuff_status wait_too_long(driver_device *device)
+{
+    if (play.timeouts == 0)
+        return real.wait(device);
+    play.timeouts--;
+    return tuff__fail(TUFF_E_TIMEOUT, "it takes longer than it may");
+}
+
 static void begin_play(tuff_device *device)
 {
     memset(&play, 0, sizeof play);
@@ -121,6 +131,7 @@ static void begin_play(tuff_device *device)
     played.recording_create = record_noting;
     played.submit = submit_playing;
     played.timestamps = tell_times;
+    played.wait = wait_too_long;
     device->driver = &played;
 }
 
@@ -451,6 +462,59 @@ static void a_part_of_the_groups_runs_first(void **state)
     for_each_api(run_a_part_first);
 }
 
+static const char *reason_of_default(const tuning_task *task)
+{
+    const tune_record *bad = tuff__store_bad(task->session->store, tuff__hash_text(task->session->environment_text),
+                                             task->hash, "", task->generator);
+    return bad == NULL ? "" : bad->reason;
+}
+
+/* A process that is stopped for a while, as by a terminal. */
+static void pause_within_a_run(tuff_device *device)
+{
+    stage on;
+    open_stage(device, make_map(device), "map", &on);
+    tuning_task *task = on.by.state;
+    expect_default(&on, EVALUATION_GOOD, NULL);
+    play.timeouts = 1;
+    expect_default(&on, EVALUATION_SLOW, "longer than it may");
+    assert_false(task->session->lost);
+    expect_default(&on, EVALUATION_GOOD, NULL);
+    play.timeouts = 100;
+    expect_default(&on, EVALUATION_HANG, NULL);
+    assert_true(task->session->lost);
+    play.timeouts = 0;
+    task->session->lost = false;
+    close_stage(&on);
+}
+
+static void what_ends_after_all_does_not_hang(void **state)
+{
+    (void)state;
+    for_each_api(pause_within_a_run);
+}
+
+/* A device that is reset while the default runs, by whomever. */
+static void lose_with_the_default(tuff_device *device)
+{
+    static const char *const reasons[] = {"suspected", "suspected twice", "crash"};
+    stage on;
+    open_stage(device, make_map(device), "map", &on);
+    tuning_task *task = on.by.state;
+    assert_string_equal(reason_of_default(task), "");
+    for (int i = 0; i < 3; i++) {
+        tuff__session_reject(task, &on.defaults.config, i == 1 ? EVALUATION_HANG : EVALUATION_LOST);
+        assert_string_equal(reason_of_default(task), reasons[i]);
+    }
+    close_stage(&on);
+}
+
+static void a_default_is_suspected_first(void **state)
+{
+    (void)state;
+    for_each_api(lose_with_the_default);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +528,8 @@ int main(void)
         cmocka_unit_test(candidates_are_held_against_the_default),
         cmocka_unit_test(winners_are_run_at_odd_extents),
         cmocka_unit_test(a_part_of_the_groups_runs_first),
+        cmocka_unit_test(what_ends_after_all_does_not_hang),
+        cmocka_unit_test(a_default_is_suspected_first),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

@@ -145,6 +145,7 @@ static void two_strikes_end_tuning(void **state)
     tune_store *store = open_device_store(device, environment);
     add_strike(store, environment, "matmul_register.rows=5", now - 100);
     add_strike(store, environment, "matmul_register.rows=6", now - 2 * 24 * 60 * 60);
+    add_strike(store, environment, "matmul_register.rows=7", now + 2 * 24 * 60 * 60);
     tuff__store_close(store);
     const tuff_compile_options shortly = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 300}};
     assert_true(run_product(device, &shortly, &out).measured > 0);

@@ -93,6 +93,26 @@ static void all_in_flight_are_told(void **state)
     assert_int_equal(count_files(), 0);
 }
 
+/* Whatever is in flight, in any place, or is entered by other threads until the process ends. */
+static void who_abandons_blames_nobody(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        journal *own;
+        check(tuff__journal_open(scratch_folder(), &own) == TUFF_OK);
+        for (int i = 0; i < JOURNAL_PLACES; i++)
+            check(tuff__journal_acquire_slot(own, i, JOURNAL_BESIDE, "d", "o", "c", true) == TUFF_OK);
+        tuff__journal_abandon(own);
+        check(tuff__journal_acquire_slot(own, 1, JOURNAL_BESIDE, "d", "o", "c", false) == TUFF_OK);
+        _exit(0);
+    }
+    ended(child);
+    assert_counts(recover(), 0, 0, 0, 0);
+    assert_int_equal(count_files(), 0);
+}
+
 static void too_long_texts_are_refused(void **state)
 {
     (void)state;
@@ -263,6 +283,11 @@ static void without_locks_the_number_and_start_tell(void **state)
     assert_counts(recover(), 0, 0, 1, 0);
     craft("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
+    /* It was booted at another time, which is no crash of a machine. */
+    strcpy(other.boot, "another");
+    craft("far.1.2", &other, true, JOURNAL_BENCH);
+    assert_counts(recover(), 1, 0, 0, 0);
+    assert_false(last.rebooted);
     other = here;
     strcpy(other.boot, "another");
     craft("before.1.2", &other, false, JOURNAL_BENCH);
@@ -279,6 +304,7 @@ int main(void)
         SCRATCH_TEST(the_next_process_learns_of_it),
         SCRATCH_TEST(a_process_that_ends_well_leaves_nothing),
         SCRATCH_TEST(all_in_flight_are_told),
+        SCRATCH_TEST(who_abandons_blames_nobody),
         SCRATCH_TEST(too_long_texts_are_refused),
         SCRATCH_TEST(no_kill_loses_a_strike),
         SCRATCH_TEST(a_child_does_not_keep_its_parent_alive),

@@ -196,6 +196,36 @@ static void what_may_not_run_is_passed_over(void **state)
     end(&now);
 }
 
+/* A winner that was rejected later where it was found: under another driver, or for other dims. */
+static void what_was_rejected_elsewhere_is_passed_over(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    char op[TUNE_KEY_SIZE];
+    tune_key near = fixture_product;
+    tune_environment older = fixture_board;
+    near.dims[1] = 4096;
+    (void)tuff__key_text(&near, op);
+    put_win(now.ours, &fixture_board, &near, ROWS(6));
+    put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(8)));
+    expect(&now, TIER_NEAREST, ROWS(6), "1024x4096x768");
+    put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
+    ask(&now);
+    assert_true(now.result.tier > TIER_NEAREST);
+    assert_non_null(strstr(now.result.why[TIER_NEAREST], "may not run: crash in first-run"));
+
+    snprintf(older.driver, sizeof older.driver, "AMD-APP 23.0");
+    (void)tuff__key_text(&fixture_product, op);
+    tune_record win = record_of(RECORD_WIN, &older, op, ROWS(7));
+    win.runners_up[0] = ROWS(5);
+    put(now.shipped, &older, win);
+    expect(&now, TIER_DRIVER, ROWS(7), "another driver");
+    put(now.ours, &older, record_of(RECORD_BAD, &older, op, ROWS(7)));
+    expect(&now, TIER_DRIVER, ROWS(5), "another driver");
+    end(&now);
+}
+
 /* What was rejected of other kernel texts, or is only suspected, bars nothing of today. */
 static void what_may_be_right_again_runs(void **state)
 {
@@ -529,6 +559,7 @@ int main(void)
         TEST(tiers_are_asked_in_order),
         TEST(the_default_is_always_there),
         TEST(what_may_not_run_is_passed_over),
+        TEST(what_was_rejected_elsewhere_is_passed_over),
         TEST(what_may_be_right_again_runs),
         TEST(shipped_winners_of_today_come_before_old_ones),
         TEST(runners_up_are_seeds),

@@ -434,6 +434,27 @@ static void a_held_lock_makes_a_shard(void **state)
     tuff__store_close(store);
 }
 
+/* By when it was written, not by where. */
+static void a_shard_replaces_nothing_newer(void **state)
+{
+    (void)state;
+    tune_record newer = win_of("k", "a=2", 20), older = win_of("k", "a=1", 20), newest = win_of("l", "a=3", 20);
+    tune_store *store = open_store(scratch_path("device.jsonl.host.1.2"));
+    older.time -= 10;
+    newest.time += 10;
+    add(store, older);
+    add(store, newest);
+    tuff__store_close(store);
+    store = open_store(scratch_path("device.jsonl"));
+    add(store, newer);
+    add(store, win_of("l", "a=4", 20));
+    tuff__store_close(store);
+    store = open_store(scratch_path("device.jsonl"));
+    assert_string_equal(win(store, "k"), "a=2");
+    assert_string_equal(win(store, "l"), "a=3");
+    tuff__store_close(store);
+}
+
 static bool drops_k1(const tune_record *record, void *state)
 {
     (void)state;
@@ -618,6 +639,7 @@ int main(void)
         TEST(processes_lose_nothing_to_compaction),
         TEST(killed_writers_lose_nothing),
         TEST(a_held_lock_makes_a_shard),
+        TEST(a_shard_replaces_nothing_newer),
         TEST(compaction_drops_what_it_is_told),
         TEST(stores_are_kept_small),
         TEST(strange_files_are_left_alone),

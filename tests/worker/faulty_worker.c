@@ -19,6 +19,7 @@
 #include "background_fixture.h"
 #include "base/thread.h"
 #include "each_device.h"
+#include "opencl_replaced.h"
 #include "worker/ipc.h"
 #include "tools/tune/verbs.h"
 #include "tunedb/folder.h"
@@ -131,6 +132,23 @@ static int play_worker(const char *fault)
     return 0;
 }
 
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+static cl_int CL_API_CALL never_return(cl_uint most, cl_platform_id *platforms, cl_uint *count)
+{
+    (void)most, (void)platforms, (void)count;
+    while (pause() != 0)
+        continue;
+    return CL_SUCCESS;
+}
+
+static void make_opening_hang(void)
+{
+    tuff__cl.GetPlatformIDs = never_return;
+}
+#else
+static void make_opening_hang(void) {}
+#endif
+
 int be_worker(void)
 {
     static int number;
@@ -148,6 +166,8 @@ int be_worker(void)
         for (;;)
             if (write(STDIN_FILENO, "what is this to mean?", 21) < 0)
                 return 1;
+    if (fault && strcmp(fault, "stuck") == 0)
+        make_opening_hang();
     number = !fault ? 0 : strcmp(fault, "crash") == 0 ? SIGKILL : strcmp(fault, "hang") == 0 ? SIGSTOP : 0;
     if (number != 0 && pthread_create(&thread, NULL, fall_ill, &number) == 0)
         (void)pthread_detach(thread);

@@ -16,6 +16,7 @@ int be_worker(void);
 /* An empty cache, this program as the worker, and what is the matter with it, so many times:
      crash, hang   the first candidate kills or stops it
      begin         its device's opening kills it
+     stuck         OpenCL does not return from it
      refuse        it has another device
      lost, nonsense   so it answers when it has measured
      other, silent, noisy   so it greets: of another build, not at all, with what is no message

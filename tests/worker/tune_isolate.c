@@ -168,6 +168,23 @@ static void without_a_worker_nothing_is_measured(void **state)
     for_api_in_turn(1, do_without);
 }
 
+static void a_driver_that_does_not_open_is_left(void **state)
+{
+    (void)state;
+    subject_plan self;
+    tuff_device *device = tuff_device_open("opencl");
+    if (device == NULL)
+        skip();
+    begin_with_worker("stuck", "0");
+    set_variable("TUFF_TUNE_WATCHDOG", "2");
+    const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 20000});
+    set_variable("TUFF_TUNE_WATCHDOG", NULL);
+    assert_int_equal(stats.measured, 0);
+    expect_heard("nothing is measured", 1);
+    run_and_end(&self);
+    tuff_device_close(device);
+}
+
 static bool stop_soon(void *user, const tuff_tune_progress *now)
 {
     (void)now;
@@ -201,6 +218,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(many_crashes_end_it),
         cmocka_unit_test(what_hangs_is_ended),
         cmocka_unit_test(without_a_worker_nothing_is_measured),
+        cmocka_unit_test(a_driver_that_does_not_open_is_left),
         cmocka_unit_test(it_can_be_stopped),
     };
     if (!find_own_program())

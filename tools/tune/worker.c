@@ -51,12 +51,12 @@ typedef struct serving {
     file_lock device_lock;
 } serving;
 
-/* A candidate that is under way when the program goes is not to blame. */
+/* Candidates that are under way when the program goes are not to blame. */
 static _Noreturn void leave_at_once(void)
 {
     journal *open = atomic_load(&shared.journal);
     if (open)
-        tuff__journal_leave(open);
+        tuff__journal_abandon(open);
     _exit(EXIT_DONE);
 }
 
@@ -271,8 +271,11 @@ static tuff_status begin(serving *self)
 {
     byte_reader from = tuff__ipc_reader(&self->in);
     TRY(tuff__worker_take_job(&from, &self->job));
-    TRY(open_device(self));
-    return find_keys(self);
+    /* A step as others are: a driver may not return from it. */
+    atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
+    const tuff_status status = open_device(self);
+    atomic_store(&tuff__tune_step_begin, 0);
+    return status == TUFF_OK ? find_keys(self) : status;
 }
 
 static int answer_begin(serving *self)

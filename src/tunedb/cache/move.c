@@ -1,5 +1,6 @@
 /* Export and import: the wanted records as one file for another machine, or as a manifest of pins; and back. */
 #include <string.h>
+#include <time.h>
 
 #include "base/file/file.h"
 #include "tunedb/cache/cache.h"
@@ -161,6 +162,14 @@ static bool is_newer_here(const tune_store *here, const tune_record *record)
            (tuff__record_is_seed(record) || known->time >= record->time || tuff__record_is_weaker(record, known));
 }
 
+/* What others died of bars here too, but is no strike of today that ends measuring here. */
+static uint64_t time_of_rejection(const tune_record *record)
+{
+    enum { DAY = 24 * 60 * 60 };
+    const uint64_t before = (uint64_t)time(NULL) - DAY - 1;
+    return record->time < before ? record->time : before;
+}
+
 static tuff_status import_record(importing *self, const arrival *where, const tune_record *record)
 {
     tune_record copy = *record;
@@ -169,6 +178,8 @@ static tuff_status import_record(importing *self, const arrival *where, const tu
         return TUFF_OK;
     if (record->kind == RECORD_WIN && !tuff__record_is_seed(record))
         copy.source = self->as_seed ? "seed" : "import";
+    if (record->kind == RECORD_BAD)
+        copy.time = time_of_rejection(record);
     TRY(tuff__cache_own_file(self->into, where->source, &to));
     if (is_newer_here(to->store, &copy)) {
         self->counts->skipped++;
