@@ -73,6 +73,7 @@ static int memory_fstat(int fd, struct stat *out)
     (void)fd;
     memset(out, 0, sizeof *out);
     out->st_size = (off_t)disk_size;
+    out->st_nlink = 1;
     return 0;
 }
 
