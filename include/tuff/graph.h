@@ -109,11 +109,12 @@ typedef enum tuff_precision {
     /* Mixed precision (Micikevicius et al. 2018): intermediates of dtype f32 are stored as f16, and f32 inputs, arrays
        and constants that a matmul reads get one f16 copy a run, so that matmuls and attention read 16 bits. What stays
        f32 in memory: inputs, outputs and arrays; what tuff_assign stores, and the gradients that it is computed from
-       elementwise; scalars, results of reductions and of scatters, and what is computed from them at their own shape
-       (losses, statistics of norms and of softmax); floats that are compared for equality, such as a maximum and what
-       it is of, and floats that are cast to integers. Stores round to nearest even; what is too large for f16 becomes
-       an infinity, and what is below 2^-24 may become 0: scale losses (tuff/train.h). Where a device cannot store 16
-       bits, values are rounded alike and stored with 32; the log (tuff_set_log) says so. The reference device ignores
+       elementwise; the optimizer's phase, and squares that are summed, where those of small gradients would become 0;
+       scalars, results of reductions and of scatters, and what is computed from them at their own shape (losses,
+       statistics of norms and of softmax); floats that are compared for equality, such as a maximum and what it is of,
+       and floats that are cast to integers. Stores round to nearest even; what is too large for f16 becomes an
+       infinity, and what is below 2^-24 may become 0: scale losses (tuff/train.h). Where a device cannot store 16 bits,
+       values are rounded alike and stored with 32; the log (tuff_set_log) says so. The reference device ignores
        precision. */
     TUFF_PRECISION_F16,
     TUFF_PRECISION_BF16 /* the same in bf16: the range of f32, 8 bits of significand */

@@ -210,6 +210,36 @@ static void what_an_array_keeps_is_the_same_in_copies(void **state)
     for_each_device(rounding_on);
 }
 
+/* As second moments of small gradients: the squares are below what f16 can say. */
+static void squares_on(tuff_device *device)
+{
+    const int axis = 1;
+    float sums[ROWS], x[ROWS * COLUMNS];
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = (float)(1 + i % 7) * 0x1p-15f;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *small = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, COLUMNS));
+    tuff_tensor *squares = tuff_add(tuff_mul(small, small), tuff_constant(graph, TUFF_F32, 0x1p-60));
+    tuff_output(graph, "y", tuff_sum(squares, &axis, 1, false));
+    tuff_plan *plan = compile(graph, TUFF_PRECISION_F16, TUFF_FUSE_NONE);
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "y", sums, sizeof sums), TUFF_OK);
+    for (int row = 0; row < ROWS; row++) {
+        double wanted = 0;
+        for (int i = 0; i < COLUMNS; i++)
+            wanted += (double)x[row * COLUMNS + i] * (double)x[row * COLUMNS + i] + 0x1p-60;
+        assert_true(fabs((double)sums[row] / wanted - 1) < 1e-5);
+    }
+    destroy_plan(plan, graph);
+}
+
+static void small_squares_are_summed(void **state)
+{
+    (void)state;
+    for_each_device(squares_on);
+}
+
 static void looked_up_on(tuff_device *device)
 {
     enum { TABLE = 40, FOUND = 24 };
@@ -249,6 +279,7 @@ int main(void)
         cmocka_unit_test(argmax_of_a_quotient_lies_inside),
         cmocka_unit_test(indices_keep_their_bits),
         cmocka_unit_test(what_an_array_keeps_is_the_same_in_copies),
+        cmocka_unit_test(small_squares_are_summed),
         cmocka_unit_test(computed_bools_are_looked_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,42 @@ static void find_precise(const choice *self)
     }
 }
 
+static bool is_constant(const node *at)
+{
+    while (tuff__op_is_view(at->op))
+        at = at->inputs[0]->node;
+    return at->op == OP_CONSTANT;
+}
+
+/* The operand beside a constant; NULL where neither is one. */
+static const node *beside_constant(const node *at)
+{
+    const node *x = at->inputs[0]->node, *y = at->inputs[1]->node;
+    return is_constant(y) ? x : is_constant(x) ? y : NULL;
+}
+
+/* Squares that sums add up, with a constant added or not, as norms and second moments have them: those of small
+   gradients would become 0. What they are of is not concerned. */
+static bool mark_square(const choice *self, const node *at, int depth)
+{
+    const bool moves = tuff__op_is_view(at->op) || at->op == OP_PAD, adds = at->op == OP_ADD || at->op == OP_MUL;
+    bool found = at->op == OP_MUL && at->inputs[0] == at->inputs[1];
+    if (!found && (moves || adds) && depth > 0) {
+        const node *next = moves ? at->inputs[0]->node : beside_constant(at);
+        found = next != NULL && mark_square(self, next, depth - 1);
+    }
+    self->precise[at->id] |= found;
+    return found;
+}
+
+static void find_squares(const choice *self)
+{
+    enum { DEPTH = 8 };
+    for (int i = 0; i < self->fusion->graph->node_count; ++i)
+        if (self->fusion->graph->nodes[i]->op == OP_SUM)
+            (void)mark_square(self, self->fusion->graph->nodes[i]->inputs[0]->node, DEPTH);
+}
+
 /* Whether the value's own kernel adds up in its memory: sums there stay f32. */
 static bool sums_in_memory(const choice *self, const node *at)
 {
@@ -139,6 +175,7 @@ tuff_status tuff__choose_storage(struct fusion *fusion)
         return TUFF_E_OOM_HOST;
     self.statistic = self.precise + count;
     find_precise(&self);
+    find_squares(&self);
     for (int i = 0; i < fusion->graph->node_count; ++i) {
         const node *at = fusion->graph->nodes[i];
         self.statistic[i] = is_statistic(&self, at);
