@@ -43,8 +43,8 @@ static bool is_other_unfused(const suite_case *one, int index)
     return one->dtype == TUFF_F32 && (!tuff__op_is_attention(one->op) || index == 1 || one->view != VIEW_NONE);
 }
 
-/* Whether a case is run: of a short run's, each op's first on every device, the others in turns, and of those of
-   attention, which compile longest, half. The reference device compiles no programs and leaves nothing out. */
+/* Whether a case is run: of a short run's, each op's first on every device, and half of the others, in turns. The
+   reference device compiles no programs and leaves nothing out. */
 static bool is_wanted_case(const tuff_device *device, const suite_case *one, int index, bool is_fused, bool is_first)
 {
     if (is_thorough() || tuff__device_is_reference(device))
@@ -54,10 +54,9 @@ static bool is_wanted_case(const tuff_device *device, const suite_case *one, int
     if (is_first)
         return true;
     const int number = index + (int)one->op + (int)one->dtype;
-    if (tuff__op_is_attention(one->op) &&
-        (is_shape_elsewhere(one->op, index) || drawn_turn("cases of attention", number, 2) != 0))
+    if (tuff__op_is_attention(one->op) && is_shape_elsewhere(one->op, index))
         return false;
-    return is_its_turn(device, number);
+    return drawn_turn("cases", number, 2) == 0 && is_its_turn(device, number);
 }
 
 /* Runs one op in all dtypes; the number of failed elements, each first one told. */
