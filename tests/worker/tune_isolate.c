@@ -65,7 +65,7 @@ static void measure_apart(tuff_device *device)
     begin_with_worker(NULL, "0");
     const int files = count_open_files();
     const tuff_tune_stats first =
-        compile(&self, device, (tuff_tune_options){.milliseconds = 20000, .progress = count_calls, .user = &calls});
+        compile(&self, device, (tuff_tune_options){.milliseconds = 60000, .progress = count_calls, .user = &calls});
     assert_true(first.measured == first.keys && first.keys > 1 && first.compiles > 0 && first.launches > 0);
     assert_true(calls > first.keys &&
                 first.hits[TUFF_TUNE_HIT_DEFAULT] + first.hits[TUFF_TUNE_HIT_PORTFOLIO] == first.keys);
