@@ -73,15 +73,8 @@ tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket)
 
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket)
 {
-    while (device->finished < ticket) {
-        const VkResult result = device->vk->vkGetFenceStatus(device->handle, oldest(device));
-        if (result == VK_ERROR_DEVICE_LOST)
-            (void)tuff__vulkan_note(device, result, "vkGetFenceStatus");
-        if (result != VK_SUCCESS)
-            break;
+    while (device->finished < ticket && device->vk->vkGetFenceStatus(device->handle, oldest(device)) == VK_SUCCESS)
         finish_oldest(device, false);
-        device->hung = false;
-    }
     return device->finished >= ticket;
 }
 

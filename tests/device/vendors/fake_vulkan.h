@@ -32,7 +32,6 @@ typedef struct fake_vulkan_device {
 /* What the loader was asked for, and how it is to go wrong. */
 typedef struct fake_vulkan_state {
     bool hangs;             /* fences are never signalled */
-    bool is_lost;           /* fences tell it */
     uint64_t budget, usage; /* of the device's own memory */
     uint64_t room;          /* bytes that vkAllocateMemory still has of it */
     uint32_t width;         /* that the last pipeline requires; 0: none */
