@@ -227,10 +227,12 @@ static void choose_tiles(const attention *job, backward *use)
     use->parts = tuff__divide_up(width, use->width);
 }
 
-/* Groups that share the blocks of keys of one group of heads: enough for all units, and none that takes very long. */
+/* Groups that share the blocks of keys of one group of heads: enough for all units, and none that takes very long, but
+   so few copies of dq that long sequences take memory in proportion to their length. */
 static int64_t choose_splits(const attention *job, const backward *use)
 {
-    enum { LONGEST = 1 << 14, LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32, MOST_COPIES = 1 << 26 };
+    enum { LONGEST = 1 << 14, LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32 };
+    enum { MOST_SPLITS = 32, MOST_COPIES = 1 << 26 };
     const tuff_device_info *info = job->list->policy.target.info;
     const int64_t units = info->compute_units > 0 ? info->compute_units : 16;
     const int64_t lanes = units * (info->vendor_id == INTEL ? LANES_OF_THREAD : LANES_OF_UNIT);
@@ -238,6 +240,7 @@ static int64_t choose_splits(const attention *job, const backward *use)
     const int64_t panels = tuff__divide_up(job->q.count, use->queries) * (job->q.heads / job->k.heads);
     const int64_t dq = job->batches * job->q.heads * job->q.count * job->q.width;
     int64_t splits = tuff__divide_up(groups, owned);
+    splits = splits < MOST_SPLITS ? splits : MOST_SPLITS;
     while (splits > 1 && splits * dq > MOST_COPIES)
         --splits;
     const int64_t least = tuff__divide_up(use->blocks * panels, LONGEST);
