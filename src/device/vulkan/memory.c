@@ -183,9 +183,11 @@ tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *
     return VULKAN(device->vk, vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
 }
 
+/* Whole atoms are flushed: what the host's caches had of the bytes around the range would undo the device's writes. */
 tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                               uint64_t size)
 {
+    TRY(tuff__vulkan_invalidate(device, buffer, offset, size));
     memcpy((char *)buffer->memory.mapped + offset, data, size);
     return tuff__vulkan_flush(device, buffer, offset, size);
 }

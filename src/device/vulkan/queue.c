@@ -10,10 +10,20 @@ static const VkPipelineStageFlags work_stages = VK_PIPELINE_STAGE_COMPUTE_SHADER
 tuff_status tuff__vulkan_note(driver_device *device, VkResult result, const char *function)
 {
     if (result == VK_ERROR_DEVICE_LOST) {
+        if (!device->lost)
+            device->lost_in = function;
         device->lost = true;
         device->finished = device->submitted;
     }
     return tuff__vulkan_check(result, function);
+}
+
+tuff_status tuff__vulkan_check_lost(const driver_device *device)
+{
+    if (!device->lost)
+        return TUFF_OK;
+    return FAIL(TUFF_E_DEVICE_LOST, "vulkan: %s was lost (%s)", device->physical.properties.properties.deviceName,
+                device->lost_in);
 }
 
 static VkFence oldest(const driver_device *device)
@@ -66,15 +76,21 @@ static tuff_status wait_within(driver_device *device, uint64_t ticket, uint64_t 
 
 tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket)
 {
-    if (device->lost)
-        return FAIL(TUFF_E_DEVICE_LOST, "vulkan: %s was lost", device->physical.properties.properties.deviceName);
+    TRY(tuff__vulkan_check_lost(device));
     return wait_within(device, ticket, device->wait_limit);
 }
 
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket)
 {
-    while (device->finished < ticket && device->vk->vkGetFenceStatus(device->handle, oldest(device)) == VK_SUCCESS)
+    while (device->finished < ticket) {
+        const VkResult result = device->vk->vkGetFenceStatus(device->handle, oldest(device));
+        if (result == VK_ERROR_DEVICE_LOST)
+            (void)tuff__vulkan_note(device, result, "vkGetFenceStatus");
+        if (result != VK_SUCCESS)
+            break;
         finish_oldest(device, false);
+        device->hung = false;
+    }
     return device->finished >= ticket;
 }
 
@@ -92,6 +108,7 @@ bool tuff__vulkan_settle(driver_device *device, uint64_t ticket)
 static tuff_status submit(driver_device *device, VkQueue queue, const VkSubmitInfo *info, VkFence fence)
 {
     const tuff_vulkan_handles *application = &device->application;
+    TRY(tuff__vulkan_check_lost(device));
     if (application->lock_queue)
         application->lock_queue(application->lock_user);
     const VkResult result = device->vk->vkQueueSubmit(queue, 1, info, fence);

@@ -156,8 +156,7 @@ tuff_status tuff__vulkan_staging_send(driver_device *device, driver_staging *sel
 tuff_status tuff__vulkan_staging_poll(driver_device *device, driver_staging *self, bool *done)
 {
     *done = tuff__vulkan_is_done(device, self->ticket);
-    if (device->lost)
-        return FAIL(TUFF_E_DEVICE_LOST, "vulkan: %s was lost", device->physical.properties.properties.deviceName);
+    TRY(tuff__vulkan_check_lost(device));
     if (*done && self->is_uploading) {
         TRY(tuff__vulkan_is_uploaded(device, self->uploaded, done));
         self->is_uploading = !*done;

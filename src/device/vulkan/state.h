@@ -112,6 +112,7 @@ struct driver_device {
     uint64_t wait_limit;   /* nanoseconds without progress until TUFF_E_TIMEOUT */
     int segment_size;      /* commands of a recording that are submitted together, at most */
     bool lost;
+    const char *lost_in; /* the function that told so first */
     _Atomic bool hung;  /* also read where programs are made, beside other calls */
     bool keeps_uploads; /* one did not end in time: the device is never destroyed */
     bool mapped;        /* buffers live where host and device both reach them */
@@ -212,6 +213,8 @@ void tuff__vulkan_estimate_units(tuff_device_info *info);
 /* queue.c */
 /* tuff__vulkan_check, which also notes what an answer of the driver means for the device as a whole. */
 tuff_status tuff__vulkan_note(driver_device *device, VkResult result, const char *function);
+/* TUFF_E_DEVICE_LOST where the device was lost. */
+tuff_status tuff__vulkan_check_lost(const driver_device *device);
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket);
 /* The same behind what signals one semaphore, and signalling another one; each may be NULL, as may the commands. */
 tuff_status tuff__vulkan_submit_between(driver_device *device, VkCommandBuffer commands, const vulkan_semaphore *wait,

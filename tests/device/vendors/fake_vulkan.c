@@ -184,9 +184,11 @@ static VKAPI_ATTR void VKAPI_CALL list_families(VkPhysicalDevice device, uint32_
 
 static VKAPI_ATTR void VKAPI_CALL tell_memory(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties *out)
 {
-    const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
-                                visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     const fake_vulkan_device *self = profile_of(device);
+    const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
+                                visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                          (self->is_incoherent ? VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+                                                               : VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
     *out = (VkPhysicalDeviceMemoryProperties){.memoryHeapCount = self->host_memory ? 2 : 1};
     out->memoryHeaps[0] = (VkMemoryHeap){self->memory, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
     out->memoryHeaps[1].size = self->host_memory;
@@ -425,6 +427,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL wait_for(VkDevice device, uint32_t count, 
 static VKAPI_ATTR VkResult VKAPI_CALL fence_status(VkDevice device, VkFence fence)
 {
     (void)device, (void)fence;
+    if (fake_vulkan.is_lost)
+        return VK_ERROR_DEVICE_LOST;
     return fake_vulkan.hangs ? VK_NOT_READY : VK_SUCCESS;
 }
 
@@ -446,6 +450,15 @@ static VKAPI_ATTR VkResult VKAPI_CALL reset_fences(VkDevice device, uint32_t cou
 static VKAPI_ATTR VkResult VKAPI_CALL flush(VkDevice device, uint32_t count, const VkMappedMemoryRange *ranges)
 {
     (void)device, (void)count, (void)ranges;
+    fake_vulkan.flushes++;
+    fake_vulkan.stale += !fake_vulkan.is_fresh;
+    fake_vulkan.is_fresh = false;
+    return VK_SUCCESS;
+}
+static VKAPI_ATTR VkResult VKAPI_CALL invalidate(VkDevice device, uint32_t count, const VkMappedMemoryRange *ranges)
+{
+    (void)device, (void)count, (void)ranges;
+    fake_vulkan.is_fresh = true;
     return VK_SUCCESS;
 }
 static VKAPI_ATTR void VKAPI_CALL update_sets(VkDevice device, uint32_t count, const VkWriteDescriptorSet *writes,
@@ -559,7 +572,7 @@ static const struct {
     ENTRY(vkBindBufferMemory, bind),
     ENTRY(vkMapMemory, map),
     ENTRY(vkFlushMappedMemoryRanges, flush),
-    ENTRY(vkInvalidateMappedMemoryRanges, flush),
+    ENTRY(vkInvalidateMappedMemoryRanges, invalidate),
     ENTRY(vkCreateShaderModule, create_module),
     ENTRY(vkDestroyShaderModule, destroy_ShaderModule),
     ENTRY(vkCreateComputePipelines, create_pipelines),

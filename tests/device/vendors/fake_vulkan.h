@@ -19,6 +19,7 @@ typedef struct fake_vulkan_device {
     uint64_t memory, host_memory; /* bytes of heaps; host_memory 0: there is one heap for both */
     uint64_t largest;             /* of a buffer's range that kernels see; 0: 4 GiB - 1 */
     bool maps_all;                /* the host reaches the device's own memory */
+    bool is_incoherent;           /* through caches that have to be told */
     bool has_budget;
     uint32_t width, least_width, most_width; /* of subgroups; the latter two 0: none can be required */
     uint32_t bindings;                       /* storage buffers of a kernel; 0: very many */
@@ -32,12 +33,15 @@ typedef struct fake_vulkan_device {
 /* What the loader was asked for, and how it is to go wrong. */
 typedef struct fake_vulkan_state {
     bool hangs;             /* fences are never signalled */
+    bool is_lost;           /* fences tell it */
     uint64_t budget, usage; /* of the device's own memory */
     uint64_t room;          /* bytes that vkAllocateMemory still has of it */
     uint32_t width;         /* that the last pipeline requires; 0: none */
     uint32_t type;          /* of the last allocation */
     int destroyed;          /* objects */
     int copies;             /* vkCmdCopyBuffer */
+    bool is_fresh;          /* the caches were invalidated, and not flushed since */
+    int flushes, stale;     /* all, and those without that */
     int shared, aliased;    /* variables of the last module that share a binding; those declared to be aliased */
     uint32_t modes[8];      /* execution modes of the last shader module, 0 behind them */
 } fake_vulkan_state;

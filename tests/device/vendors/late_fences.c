@@ -1,0 +1,70 @@
+/* Fences that are asked, not waited for, tell what waits are told: that a device is lost, and that it goes on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+
+#if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
+#include "device/state.h"
+#include "device/vulkan/state.h"
+#include "fake_vulkan.h"
+
+static const fake_vulkan_device devices[] = {{.name = "Intel(R) Iris(R) Xe Graphics (TGL GT2)",
+                                              .driver = "Intel open-source Mesa driver",
+                                              .vendor = 0x8086,
+                                              .id = 0x9a49,
+                                              .type = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+                                              .memory = (uint64_t)1 << 30,
+                                              .maps_all = true,
+                                              .width = 32,
+                                              .least_width = 8,
+                                              .most_width = 32}};
+
+static void fences_tell_what_became_of_the_device(void **state)
+{
+    (void)state;
+    storage *memory;
+    recording *recorded;
+    command fill = {.kind = COMMAND_FILL_ZERO, .binding_count = 1};
+    tuff_device *device = tuff_device_open("vulkan:0");
+    if (!device)
+        fail_msg("%s", tuff_error());
+    driver_device *handle = device->handle;
+    tuff__device_set_timeout(device, 10000000);
+    assert_int_equal(tuff__storage_create(device, 4096, false, &memory), TUFF_OK);
+    fill.bindings[0] = (buffer_binding){tuff__storage_buffer(memory), 0, 4096, true};
+    assert_int_equal(tuff__recording_create(device, &fill, 1, false, false, &recorded), TUFF_OK);
+    fake_vulkan.hangs = true;
+    assert_int_equal(tuff__submit(device, recorded), TUFF_OK);
+    assert_int_equal(tuff__wait(device), TUFF_E_TIMEOUT);
+    assert_false(tuff__vulkan_is_done(handle, handle->submitted));
+    assert_true(handle->hung);
+    fake_vulkan.hangs = false;
+    assert_true(tuff__vulkan_is_done(handle, handle->submitted));
+    assert_false(handle->hung);
+    assert_int_equal(tuff__submit(device, recorded), TUFF_OK);
+    fake_vulkan.is_lost = true;
+    (void)tuff__vulkan_is_done(handle, handle->submitted);
+    assert_true(handle->lost);
+    tuff__recording_destroy(device, recorded);
+    tuff__storage_release(memory);
+    tuff_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fences_tell_what_became_of_the_device)};
+    install_fake_vulkan(devices, 1);
+    fake_vulkan.room = UINT64_MAX;
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
+#else
+int main(void)
+{
+    return 77;
+}
+#endif
