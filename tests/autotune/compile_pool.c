@@ -83,7 +83,7 @@ static void every_program_is_found(void **state)
     (void)state;
     use_folder("found");
     tuff__compile_pool_threads = THREADS;
-    for_each_api(look_for_programs);
+    for_api_in_turn(0, look_for_programs);
 }
 
 /* What is expected and never asked for is waited for at most while it is in the compiler. */
@@ -119,7 +119,7 @@ static void what_is_expected_may_not_come(void **state)
     (void)state;
     use_folder("dropped");
     tuff__compile_pool_threads = THREADS;
-    for_each_api(drop_at_once);
+    for_api_in_turn(1, drop_at_once);
 }
 
 static bool count_down(void *user, const tuff_tune_progress *now)
@@ -163,7 +163,7 @@ static void tune_with_threads(tuff_device *device)
 static void winners_are_right(void **state)
 {
     (void)state;
-    for_each_api(tune_with_threads);
+    for_api_in_turn(1, tune_with_threads);
 }
 
 enum { REQUESTS = 12, SHARERS = 4 };

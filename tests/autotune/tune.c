@@ -119,7 +119,7 @@ static void learn_and_remember(tuff_device *device)
 static void tuning_is_remembered(void **state)
 {
     (void)state;
-    for_each_api(learn_and_remember);
+    for_api_in_turn(1, learn_and_remember);
 }
 
 typedef struct watcher {
@@ -203,7 +203,7 @@ static void stop_anywhere(tuff_device *device)
 static void whoever_stops_loses_nothing(void **state)
 {
     (void)state;
-    for_each_api(stop_anywhere);
+    for_api_in_turn(0, stop_anywhere);
 }
 
 static void stop_early(tuff_device *device)
@@ -336,7 +336,7 @@ static void obey_pin(tuff_device *device)
 static void a_pin_is_obeyed(void **state)
 {
     (void)state;
-    for_each_api(obey_pin);
+    for_api_in_turn(3, obey_pin);
 }
 
 /* How many keys are known after tuning with so much memory; how many candidates found none. */
@@ -381,7 +381,7 @@ static void share_memory(tuff_device *device)
 static void keys_take_turns_where_memory_is_short(void **state)
 {
     (void)state;
-    for_each_api(share_memory);
+    for_api_in_turn(2, share_memory);
 }
 
 static void modes_are_checked(void **state)

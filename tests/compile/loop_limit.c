@@ -438,7 +438,7 @@ static void refuse_long_loops(tuff_device *device)
 static void refuses_what_is_longer(void **state)
 {
     (void)state;
-    for_each_api(refuse_long_loops);
+    for_api_in_turn(0, refuse_long_loops);
 }
 
 int main(void)

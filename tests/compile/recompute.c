@@ -291,7 +291,7 @@ static void halve_memory(tuff_device *device)
 static void a_segment_a_layer_halves_memory(void **state)
 {
     (void)state;
-    for_each_api(halve_memory);
+    for_api_in_turn(0, halve_memory);
 }
 
 int main(void)

@@ -129,6 +129,8 @@ static void try_models(tuff_device *device)
 {
     const model_config small = {.layers = 2, .heads = 2, .width = 32, .context = 16, .vocabulary = 64};
     for (int i = 0; i < 4; i++) {
+        if (!is_turn_of_api(device, i))
+            continue;
         const tuff_compile_options options = {.memory_budget = i > 1 ? 200000 : 0,
                                               .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
         known_plans plans = {0};

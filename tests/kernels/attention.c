@@ -326,6 +326,8 @@ static uint64_t scratch_of(tuff_device *device, int64_t length, bool everything)
 /* All of it, packed keys and copies of gradients included, against inputs, result and log-sum-exp. */
 static void check_memory(tuff_device *device)
 {
+    if (!is_its_turn(device, 0))
+        return;
     /* Drivers that end loops early have no kernels for more. */
     const int64_t length = tuff__device_info(device)->loop_limit > 0 ? 2048 : 8192;
     const uint64_t tensors = 4 * (uint64_t)length * 64 * 4, lse = (uint64_t)length * 4;

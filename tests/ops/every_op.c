@@ -43,7 +43,7 @@ static bool is_other_unfused(const suite_case *one, int index)
     return one->dtype == TUFF_F32 && (!tuff__op_is_attention(one->op) || index == 1 || one->view != VIEW_NONE);
 }
 
-/* Whether a case is run: of a short run's, each op's first on every device, and half of the others, in turns. The
+/* Whether a case is run: of a short run's, each op's first on every device, and a third of the others, in turns. The
    reference device compiles no programs and leaves nothing out. */
 static bool is_wanted_case(const tuff_device *device, const suite_case *one, int index, bool is_fused, bool is_first)
 {
@@ -56,7 +56,7 @@ static bool is_wanted_case(const tuff_device *device, const suite_case *one, int
     const int number = index + (int)one->op + (int)one->dtype;
     if (tuff__op_is_attention(one->op) && is_shape_elsewhere(one->op, index))
         return false;
-    return drawn_turn("cases", number, 2) == 0 && is_its_turn(device, number);
+    return drawn_turn("cases", number, 3) == 0 && is_its_turn(device, number);
 }
 
 /* Runs one op in all dtypes; the number of failed elements, each first one told. */

@@ -184,7 +184,7 @@ static void keep_while_under_way(tuff_device *device)
 static void runs_under_way_are_left_alone(void **state)
 {
     (void)state;
-    for_each_api(keep_while_under_way);
+    for_api_in_turn(3, keep_while_under_way);
 }
 
 static void run_for(subject_plan *self, int *count, uint64_t nanoseconds)
@@ -225,7 +225,7 @@ static void yield(tuff_device *device)
 static void busy_programs_are_left_alone(void **state)
 {
     (void)state;
-    for_each_api(yield);
+    for_api_in_turn(4, yield);
 }
 
 /* Of a program that pauses for long enough, but not for long: before a step begins, those before it were a twentieth of
@@ -257,7 +257,7 @@ static void keep_to_a_share(tuff_device *device)
 static void at_work_it_takes_a_share(void **state)
 {
     (void)state;
-    for_each_api(keep_to_a_share);
+    for_api_in_turn(5, keep_to_a_share);
 }
 
 static void be_locked_out(tuff_device *device)
@@ -283,7 +283,7 @@ static void be_locked_out(tuff_device *device)
 static void locks_of_others_are_respected(void **state)
 {
     (void)state;
-    for_each_api(be_locked_out);
+    for_api_in_turn(6, be_locked_out);
 }
 
 /* At any moment: before the thread looked, while it does, between candidates, while one is compiled or runs. */
@@ -309,7 +309,7 @@ static void end_early(tuff_device *device)
 static void a_plan_may_end_at_any_time(void **state)
 {
     (void)state;
-    for_each_api(end_early);
+    for_api_in_turn(7, end_early);
 }
 
 /* Two plans of one process, and one compiled in the meantime. */
@@ -336,7 +336,7 @@ static void share_a_device(tuff_device *device)
 static void several_plans_share_a_device(void **state)
 {
     (void)state;
-    for_each_api(share_a_device);
+    for_api_in_turn(8, share_a_device);
 }
 
 typedef struct listener {
@@ -374,7 +374,7 @@ static void stop_by_callback(tuff_device *device)
 static void the_callback_may_stop_it(void **state)
 {
     (void)state;
-    for_each_api(stop_by_callback);
+    for_api_in_turn(9, stop_by_callback);
 }
 
 static void expect_refused(tuff_device *device, tuff_tune_options tuning)
@@ -477,7 +477,7 @@ static void exit_early(tuff_device *device)
 static void a_process_may_end_at_any_time(void **state)
 {
     (void)state;
-    for_each_api(exit_early);
+    for_api_in_turn(11, exit_early);
 }
 
 /* What the library warns of is part of what a failure here is about. */
