@@ -99,3 +99,4 @@ endforeach()
 # The rules of the sources, as tests.
 add_test(NAME check-budgets COMMAND ${PROJECT_SOURCE_DIR}/tools/check-budgets)
 add_test(NAME check-layers COMMAND ${PROJECT_SOURCE_DIR}/tools/check-layers --objects ${PROJECT_BINARY_DIR})
+add_test(NAME check-mutants COMMAND ${PROJECT_SOURCE_DIR}/tools/mutants --list)
