@@ -82,7 +82,9 @@ typedef struct tuff_attention_options {
    query that sees no key, or whose scores are all -inf, gives zeros. The scores are never in memory as a whole: memory
    grows with Tq and Tk, not with their product, apart from a bias and its gradient. (On CPUs with Vulkan, scores of up
    to 64 MiB are kept, which is faster there.) Dropout draws the same numbers as tuff_dropout of a [B,H,Tq,Tk] tensor.
-   Gradients exist for q, k, v and bias; gradients of these gradients do not. options may be NULL: the defaults, 0. */
+   Gradients exist for q, k, v and bias; gradients of these gradients do not. They are computed from a log-sum-exp of
+   f32: where all scores of a query lie near -10^5, say, its gradients are inexact by a hundredth. A bias hides keys as
+   -inf, not as a large number, from queries whose gradients count. options may be NULL: the defaults, 0. */
 TUFF_API tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                      const tuff_attention_options *options);
 

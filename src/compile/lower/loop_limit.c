@@ -199,7 +199,10 @@ double tuff__loops_attention_local(const launch *kernel)
     const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
     const double queries = loop(divide_up(depth * block / (VECTOR_LANES * VECTOR_LANES), kernel->local_size), 0);
     const double scores = loop(pieces, loop(depth / UNROLLED, 0) + (defined(kernel, "Q_KEPT") ? 0 : queries));
-    return pieces * queries + loop(panels, scores + loop(quotient(keys, value_keys), loop(value_keys / UNROLLED, 0)));
+    const double lanes = VECTOR_LANES * kernel->local_size / block; /* of a row */
+    const double parts = lanes > VECTOR_LANES ? loop(lanes / VECTOR_LANES, 0) : 0;
+    const double values = loop(quotient(keys, value_keys), loop(value_keys / UNROLLED, 0));
+    return pieces * queries + loop(panels, scores + parts + values) + parts;
 }
 
 double tuff__loops_attention_backward_local(const launch *kernel)
@@ -218,9 +221,12 @@ double tuff__loops_attention_backward_local(const launch *kernel)
     const double visits = db ? visits_of(kernel, DB_BATCHES, parameter(kernel, BATCHES))
                              : parameter(kernel, 2) / greater(parameter(kernel, 3), 1);
     const double blocks = db ? 1 : divide_up(parameter(kernel, 6), greater(parameter(kernel, SPLITS), 1));
-    const double rows_at_once = quotient(keys, VECTOR_LANES * greater(defined(kernel, "GRADIENT_VECTORS"), 1));
+    const double vectors = VECTOR_LANES * greater(defined(kernel, "GRADIENT_VECTORS"), 1);
+    const double rows_at_once = quotient(keys, vectors);
     const double clear = dq ? loop(visits, loop(divide_up(queries, greater(rows_at_once, 1)), 0)) : 0;
-    return loop(blocks, loop(visits, loop(divide_up(seen, rows) + 1, panel))) + clear + loop(keys, 0);
+    const double slices = defined(kernel, "SLICED") != 0 ? greater(parameter(kernel, SLICES), 1) : 1;
+    const double moved = (2 + slices) * loop(vectors, 0); /* keys, and gradients when they are stored */
+    return loop(blocks, moved + loop(visits, loop(divide_up(seen, rows) + 1, panel))) + clear + loop(keys, 0);
 }
 
 double tuff__loops_none(const launch *kernel)

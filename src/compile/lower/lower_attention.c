@@ -261,9 +261,20 @@ int64_t tuff__attention_float(double value)
     return bits;
 }
 
+static int64_t clamp(int64_t x, int64_t least, int64_t most)
+{
+    return x < least ? least : x > most ? most : x;
+}
+
+attention_band tuff__attention_band(const attention *job)
+{
+    const int64_t *start = job->task->core->attributes.start, queries = job->q.count, keys = job->k.count;
+    return (attention_band){clamp(start[0], -queries, keys), clamp(start[1], -queries, keys)};
+}
+
 double tuff__attention_pairs(const attention *job)
 {
-    const int64_t first = job->task->core->attributes.start[0], last = job->task->core->attributes.start[1];
+    const int64_t first = tuff__attention_band(job).first, last = tuff__attention_band(job).last;
     double count = 0;
     for (int64_t i = 0; i < job->q.count; ++i) {
         const int64_t from = i + first < 0 ? 0 : i + first,
@@ -295,7 +306,8 @@ static tile choose_tile(const attention *job)
 static tuff_status lower_forward(const attention *job)
 {
     launch_list *list = job->list;
-    const op_attributes *band = &job->task->core->attributes;
+    const op_attributes *attributes = &job->task->core->attributes;
+    const attention_band band = tuff__attention_band(job);
     const int result = tuff__attention_root(job->task, OP_ATTENTION);
     const tile use = choose_tile(job);
     const int64_t panel = use.panel * job->vec, blocks = tuff__divide_up(job->q.count, use.block);
@@ -303,7 +315,7 @@ static tuff_status lower_forward(const attention *job)
     int packed, lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
     TRY(tuff__check_accumulators(list, job->vec, use.rows * (use.panel > use.columns ? use.panel : use.columns)));
     TRY(pack(job, &job->k, panel, &packed));
-    const bool softmax = (band->options & ATTENTION_NO_SOFTMAX) == 0;
+    const bool softmax = (attributes->options & ATTENTION_NO_SOFTMAX) == 0;
     if (lse < 0 && softmax)
         lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
     launch *made = lse < 0 && softmax ? NULL : tuff__launch_add(list, "attention_register", WALK_MATMUL, job->index);
@@ -313,7 +325,7 @@ static tuff_status lower_forward(const attention *job)
     tuff__attention_parameters(made,
                                (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
                                            job->v.width, blocks, tuff__divide_up(job->k.count, panel), items,
-                                           band->start[0], band->start[1], tuff__attention_float(band->value)},
+                                           band.first, band.last, tuff__attention_float(attributes->value)},
                                12);
     tuff__attention_rows(list, made, &job->q, "Q", false, &defines);
     tuff__attention_rows(list, made, &job->v, "V", false, &defines);
@@ -374,7 +386,8 @@ static void add_backward_buffers(const attention *job, launch *made, const backw
 
 static tuff_status launch_backward(const attention *job, const backward *use)
 {
-    const op_attributes *band = &job->task->core->attributes;
+    const op_attributes *attributes = &job->task->core->attributes;
+    const attention_band band = tuff__attention_band(job);
     const int64_t items = use->owners * use->key_parts * use->query_parts;
     launch *made = tuff__launch_add(job->list, "attention_backward_register", WALK_MATMUL, job->index);
     if (made == NULL)
@@ -383,8 +396,8 @@ static tuff_status launch_backward(const attention *job, const backward *use)
     tuff__attention_parameters(made,
                                (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
                                            job->v.width, panels_of(job, use), use->key_parts, use->panels_each,
-                                           use->query_parts, use->rows_each, items, job->batches, band->start[0],
-                                           band->start[1], tuff__attention_float(band->value)},
+                                           use->query_parts, use->rows_each, items, job->batches, band.first, band.last,
+                                           tuff__attention_float(attributes->value)},
                                16);
     add_backward_buffers(job, made, use, &defines);
     const int most = tuff__tuned(&job->list->policy, TUNABLE_attention_register_tile_columns);

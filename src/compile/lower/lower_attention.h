@@ -44,6 +44,13 @@ void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int6
 void tuff__attention_result(const attention *job, launch *to, int id, const char *letter, text *defines);
 /* The gradient of the bias, likewise, and the extents of its first three axes. */
 void tuff__attention_bias_result(const attention *job, launch *to, int id, text *defines);
+/* Keys that a query sees, as distances from its own position, within those that there are: kernels compute with 32
+   bits. */
+typedef struct attention_band {
+    int64_t first, last;
+} attention_band;
+
+attention_band tuff__attention_band(const attention *job);
 /* Multiply-adds of one product over the pairs of queries and keys that the band lets through. */
 double tuff__attention_pairs(const attention *job);
 /* The launches of devices with local memory. */

@@ -9,10 +9,11 @@ enum { LANE_ROWS = 4, LANES = 4 }; /* of a lane's part of a block: rows, and col
 static void add_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
                          text *defines)
 {
-    const op_attributes *band = &job->task->core->attributes;
-    const int64_t parameters[] = {job->q.count, job->k.count,   job->q.heads,   job->k.heads,
-                                  job->q.width, job->v.width,   blocks,         parts,
-                                  items,        band->start[0], band->start[1], tuff__attention_float(band->value)};
+    const op_attributes *attributes = &job->task->core->attributes;
+    const attention_band band = tuff__attention_band(job);
+    const int64_t parameters[] = {job->q.count, job->k.count, job->q.heads, job->k.heads,
+                                  job->q.width, job->v.width, blocks,       parts,
+                                  items,        band.first,   band.last,    tuff__attention_float(attributes->value)};
     tuff__attention_parameters(made, parameters, sizeof parameters / sizeof *parameters);
     tuff__attention_rows(job->list, made, &job->q, "Q", false, defines);
     tuff__attention_rows(job->list, made, &job->k, "K", false, defines);
@@ -66,7 +67,8 @@ static void set_block(const attention *job, int64_t block, forward *use)
     const launch_list *list = job->list;
     use->block = block;
     use->lanes = tuff__tuned(&list->policy, TUNABLE_attention_local_lanes);
-    while (row_lanes(use) > MAX_ROW_LANES)
+    while (row_lanes(use) > MAX_ROW_LANES ||
+           (use->lanes > list->policy.target.info->max_group_size && row_lanes(use) > 1))
         use->lanes /= 2;
     while (row_lanes(use) < 1)
         use->lanes *= 2;
@@ -227,8 +229,8 @@ static void choose_tiles(const attention *job, backward *use)
     use->parts = tuff__divide_up(width, use->width);
 }
 
-/* Groups that share the blocks of keys of one group of heads: enough for all units, and none that takes very long, but
-   so few copies of dq that long sequences take memory in proportion to their length. */
+/* Groups that share the blocks of keys of one group of heads: enough for all units, and none that takes very long; but
+   so few copies of dq that long sequences take memory in proportion to their length, and no more of it than a limit. */
 static int64_t choose_splits(const attention *job, const backward *use)
 {
     enum { LONGEST = 1 << 14, LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32 };
@@ -243,8 +245,10 @@ static int64_t choose_splits(const attention *job, const backward *use)
     splits = splits < MOST_SPLITS ? splits : MOST_SPLITS;
     while (splits > 1 && splits * dq > MOST_COPIES)
         --splits;
-    const int64_t least = tuff__divide_up(use->blocks * panels, LONGEST);
-    splits = splits > least ? splits : least;
+    const int64_t wanted = tuff__divide_up(use->blocks * panels, LONGEST);
+    const int64_t least = wanted < MOST_SPLITS ? wanted : MOST_SPLITS;
+    if (splits < least && least * dq <= MOST_COPIES)
+        splits = least;
     return splits < use->blocks ? splits : use->blocks;
 }
 
