@@ -50,6 +50,13 @@ static tuff_status check_numbers(const tuff_optimizer_options *o)
     return TUFF_OK;
 }
 
+/* Whether total_steps matters. */
+static bool has_end(const tuff_optimizer_options *o)
+{
+    return o->schedule == TUFF_SCHEDULE_LINEAR || o->schedule == TUFF_SCHEDULE_COSINE ||
+           o->schedule == TUFF_SCHEDULE_ONE_CYCLE;
+}
+
 /* Steps are counted in i32 and enter the schedule as f32, which holds whole numbers to 2^24. */
 static tuff_status check_schedule(const tuff_optimizer_options *o)
 {
@@ -63,10 +70,9 @@ static tuff_status check_schedule(const tuff_optimizer_options *o)
                     (long long)o->steps_per_epoch, (long long)limit);
     if ((int)schedule < 0 || schedule > TUFF_SCHEDULE_PROGRAM)
         return FAIL(TUFF_E_USAGE, "optimizer: there is no schedule %d", (int)schedule);
-    if ((schedule == TUFF_SCHEDULE_LINEAR || schedule == TUFF_SCHEDULE_COSINE || schedule == TUFF_SCHEDULE_ONE_CYCLE) &&
-        o->total_steps == 0)
+    if (has_end(o) && o->total_steps == 0)
         return FAIL(TUFF_E_USAGE, "optimizer: the schedule needs total_steps");
-    if (o->total_steps > 0 && o->warmup_steps >= o->total_steps)
+    if (has_end(o) && o->warmup_steps >= o->total_steps)
         return FAIL(TUFF_E_USAGE, "optimizer: %lld steps of warm-up leave none of %lld", (long long)o->warmup_steps,
                     (long long)o->total_steps);
     if (!(o->final_fraction >= 0 && o->final_fraction <= 1))

@@ -27,6 +27,8 @@ expect 2 "adamw|sgd|adam|lion|adafactor|muon" train reference --steps 2 --optimi
 expect 2 "--momentum 0: muon needs" train reference --steps 2 --optimizer muon --momentum 0
 expect 1 "no name matches \"nobody\"" train reference --steps 2 --group nobody:frozen
 expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup 5
+expect 0 "done after step 4" train reference --steps 4 --schedule constant --warmup 5
+
 
 for optimizer in adamw sgd adam lion adafactor muon; do
     expect 0 "done after step 3" train reference --steps 3 --optimizer $optimizer --weight-decay 0.01

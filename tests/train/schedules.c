@@ -62,6 +62,7 @@ static void check_all(tuff_device *device)
     const tuff_optimizer_options all[] = {
         {.learning_rate = 0.1},
         {.learning_rate = 0.1, .schedule = TUFF_SCHEDULE_CONSTANT, .warmup_steps = 4, .total_steps = 9},
+        {.learning_rate = 0.1, .schedule = TUFF_SCHEDULE_CONSTANT, .warmup_steps = 5, .total_steps = 4},
         {.learning_rate = 0.1, .schedule = TUFF_SCHEDULE_LINEAR, .total_steps = 11, .final_fraction = 0.2},
         {.learning_rate = 0.1, .schedule = TUFF_SCHEDULE_LINEAR, .warmup_steps = 3, .total_steps = 12},
         {.learning_rate = 0.1, .schedule = TUFF_SCHEDULE_COSINE, .warmup_steps = 3, .total_steps = 12},
@@ -111,14 +112,25 @@ static void check_program(tuff_device *device)
 
 static void check_refusals(tuff_device *device)
 {
-    const tuff_optimizer_options wrong[] = {{.schedule = TUFF_SCHEDULE_LINEAR},
-                                            {.schedule = TUFF_SCHEDULE_COSINE},
-                                            {.schedule = TUFF_SCHEDULE_ONE_CYCLE},
-                                            {.schedule = (tuff_schedule)9},
-                                            {.steps_per_epoch = -1}};
+    const tuff_optimizer_options wrong[] = {
+        {.schedule = TUFF_SCHEDULE_LINEAR},
+        {.schedule = TUFF_SCHEDULE_COSINE},
+        {.schedule = TUFF_SCHEDULE_ONE_CYCLE},
+        {.schedule = (tuff_schedule)9},
+        {.steps_per_epoch = -1},
+        {.warmup_steps = 4, .total_steps = 4}};
+    /* As many batches as are counted, and schedules that have no end to reach. */
+    const tuff_optimizer_options right[] = {
+        {.schedule = TUFF_SCHEDULE_CONSTANT, .warmup_steps = 5, .total_steps = 4},
+        {.schedule = TUFF_SCHEDULE_PROGRAM, .warmup_steps = 5, .total_steps = 4}};
     tuff_parameters *parameters = tuff_parameters_create(device, &spec, 1);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_null(tuff_optimizer_create(parameters, &wrong[i]));
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        tuff_optimizer *made = tuff_optimizer_create(parameters, &right[i]);
+        assert_non_null(made);
+        tuff_optimizer_destroy(made);
+    }
     tuff_parameters_destroy(parameters);
 }
 
