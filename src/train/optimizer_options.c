@@ -57,6 +57,18 @@ static bool has_end(const tuff_optimizer_options *o)
            o->schedule == TUFF_SCHEDULE_ONE_CYCLE;
 }
 
+/* The counter of batches is an i32 as well. In double: the three factors may be more than 63 bits. */
+static tuff_status check_batches(const tuff_optimizer_options *o)
+{
+    const double epoch = o->steps_per_epoch > 0 ? (double)o->steps_per_epoch : 1,
+                 parts = o->accumulate > 1 ? (double)o->accumulate : 1,
+                 batches = (double)o->total_steps * epoch * parts;
+    if (has_end(o) && batches > (double)INT32_MAX)
+        return FAIL(TUFF_E_LIMIT, "optimizer: %.0f steps of %.0f batches each are %.0f batches, at most %" PRId32,
+                    (double)o->total_steps * epoch, parts, batches, INT32_MAX);
+    return TUFF_OK;
+}
+
 /* Steps are counted in i32 and enter the schedule as f32, which holds whole numbers to 2^24. */
 static tuff_status check_schedule(const tuff_optimizer_options *o)
 {
@@ -77,7 +89,7 @@ static tuff_status check_schedule(const tuff_optimizer_options *o)
                     (long long)o->total_steps);
     if (!(o->final_fraction >= 0 && o->final_fraction <= 1))
         return FAIL(TUFF_E_USAGE, "optimizer: the final fraction %g must lie between 0 and 1", o->final_fraction);
-    return TUFF_OK;
+    return check_batches(o);
 }
 
 static tuff_status check_loss_scaling(const tuff_loss_scaling *o)

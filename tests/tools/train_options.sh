@@ -28,6 +28,7 @@ expect 2 "--momentum 0: muon needs" train reference --steps 2 --optimizer muon -
 expect 1 "no name matches \"nobody\"" train reference --steps 2 --group nobody:frozen
 expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup 5
 expect 0 "done after step 4" train reference --steps 4 --schedule constant --warmup 5
+expect 1 "are 2147483648 batches, at most 2147483647" train reference --steps 16777216 --accumulate 128
 
 
 for optimizer in adamw sgd adam lion adafactor muon; do

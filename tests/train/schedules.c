@@ -118,9 +118,13 @@ static void check_refusals(tuff_device *device)
         {.schedule = TUFF_SCHEDULE_ONE_CYCLE},
         {.schedule = (tuff_schedule)9},
         {.steps_per_epoch = -1},
-        {.warmup_steps = 4, .total_steps = 4}};
+        {.warmup_steps = 4, .total_steps = 4},
+        {.total_steps = 1 << 24, .accumulate = 128},
+        {.total_steps = 1 << 11, .accumulate = 1 << 10, .steps_per_epoch = 1 << 10}};
     /* As many batches as are counted, and schedules that have no end to reach. */
     const tuff_optimizer_options right[] = {
+        {.total_steps = 1 << 24, .accumulate = 127},
+        {.schedule = TUFF_SCHEDULE_CONSTANT, .total_steps = 1 << 24, .accumulate = 128},
         {.schedule = TUFF_SCHEDULE_CONSTANT, .warmup_steps = 5, .total_steps = 4},
         {.schedule = TUFF_SCHEDULE_PROGRAM, .warmup_steps = 5, .total_steps = 4}};
     tuff_parameters *parameters = tuff_parameters_create(device, &spec, 1);
