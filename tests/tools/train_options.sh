@@ -30,6 +30,14 @@ expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup
 expect 0 "done after step 4" train reference --steps 4 --schedule constant --warmup 5
 expect 1 "are 2147483648 batches, at most 2147483647" train reference --steps 16777216 --accumulate 128
 
+# What is held out: a number is a fraction, and a file of such a name has a folder before it.
+for wrong in 1.5 0 10%; do
+    expect 1 "a fraction lies between 0 and 1, as 0.1; a file of that name is ./$wrong" train reference --steps 2 \
+        --validate $wrong
+done
+expect 2 "--validate is empty" train reference --steps 2 --validate ""
+cp text 1.5
+expect 0 "best validation loss" train reference --steps 2 --validate ./1.5
 
 for optimizer in adamw sgd adam lion adafactor muon; do
     expect 0 "done after step 3" train reference --steps 3 --optimizer $optimizer --weight-decay 0.01

@@ -165,6 +165,9 @@ static void say_changed(const char *option, bool given, double asked, double kep
 static cli_end note_validation(const cli_verb *verb, const given_settings *given, run_settings *settings)
 {
     const size_t length = given->validate ? strlen(given->validate) : 0;
+    if (given->validate && length == 0) /* which the settings have where there is no validation */
+        return end_with(
+            cli_fail(verb, EXIT_WRONG_USE, "--validate is empty: it takes a file, or a fraction of the text"));
     if (length >= sizeof settings->validate)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: the path is too long"));
     if (given->validate && settings->validate[0] && strcmp(settings->validate, given->validate) != 0) {

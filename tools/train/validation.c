@@ -22,22 +22,32 @@ static tuff_status fill(void *user, tuff_sample *sample)
     return TUFF_OK;
 }
 
-/* "0.1" and the like; a file of such a name is "./0.1". */
-static bool is_fraction(const char *from, double *fraction)
+/* "0.1" and the like, "10%" as well, so that it is not taken for a file; one of such a name is "./0.1". */
+static bool is_number(const char *from, double *number)
 {
     char *end;
-    *fraction = strtod(from, &end);
-    return end != from && *end == 0 && *fraction > 0 && *fraction < 1;
+    *number = strtod(from, &end);
+    return end != from && (*end == 0 || strcmp(end, "%") == 0);
+}
+
+static bool is_fraction(const char *from, double number)
+{
+    return number > 0 && number < 1 && !strchr(from, '%');
 }
 
 tuff_status validation_split(validation *self, const char *from, corpus *training, corpus *held_out, int64_t window)
 {
     double fraction;
-    if (!is_fraction(from, &fraction)) {
+    if (!*from)
+        return FAIL(TUFF_E_USAGE, "--validate is empty: it takes a file, or a fraction of the text");
+    if (!is_number(from, &fraction)) {
         TRY(corpus_read(&(cli_texts){.items = &from, .count = 1}, 2, &self->text));
         *held_out = self->text;
         return TUFF_OK;
     }
+    if (!is_fraction(from, fraction))
+        return FAIL(TUFF_E_USAGE, "--validate %s: a fraction lies between 0 and 1, as 0.1; a file of that name is ./%s",
+                    from, from);
     const size_t size = (size_t)ceil(fraction * (double)training->size);
     if (size < 2 || training->size - size < (size_t)window)
         return FAIL(TUFF_E_USAGE, "--validate %s: %zu of %zu bytes leave %zu to train on, and a window takes %lld",
