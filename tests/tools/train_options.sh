@@ -30,6 +30,9 @@ expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup
 expect 0 "done after step 4" train reference --steps 4 --schedule constant --warmup 5
 expect 1 "are 2147483648 batches, at most 2147483647" train reference --steps 16777216 --accumulate 128
 
+# Of one_cycle a warm-up of 0 is not none, and the help says so.
+expect 0 "0: none, of one_cycle 30 % of all" "$tuff" train --help
+
 # What is held out: a number is a fraction, and a file of such a name has a folder before it.
 for wrong in 1.5 0 10%; do
     expect 1 "a fraction lies between 0 and 1, as 0.1; a file of that name is ./$wrong" train reference --steps 2 \

@@ -46,8 +46,14 @@ optimizer_flags optimizer_flags_default(void);
          0,                                                                                                           \
          0,                                                                                                           \
          &(given)->schedule},                                                                                         \
-        {"--warmup", CLI_WHOLE, &(flags)->warmup, "N", "steps in which the rate rises; default a tenth, at most 100", \
-         0,          1 << 24,   &(given)->warmup},                                                                    \
+        {"--warmup",                                                                                                  \
+         CLI_WHOLE,                                                                                                   \
+         &(flags)->warmup,                                                                                            \
+         "N",                                                                                                         \
+         "steps in which the rate rises; 0: none, of one_cycle 30 % of all; default a tenth, at most 100",            \
+         0,                                                                                                           \
+         1 << 24,                                                                                                     \
+         &(given)->warmup},                                                                                           \
         {"--final-rate",                                                                                              \
          CLI_NUMBER,                                                                                                  \
          &(flags)->final_fraction,                                                                                    \
