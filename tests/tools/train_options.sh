@@ -30,6 +30,24 @@ expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup
 expect 0 "done after step 4" train reference --steps 4 --schedule constant --warmup 5
 expect 1 "are 2147483648 batches, at most 2147483647" train reference --steps 16777216 --accumulate 128
 
+# What would be ignored is refused.
+for optimizer in adamw adam lion adafactor; do
+    expect 2 "--momentum is of --optimizer sgd and muon" train reference --steps 2 --optimizer $optimizer --momentum 0.9
+done
+expect 0 "done after step 2" train reference --steps 2 --optimizer sgd --momentum 0
+expect 2 "elementwise is of --optimizer muon" train reference --steps 2 --group wte:elementwise
+expect 2 "--final-rate: with --schedule constant" train reference --steps 2 --schedule constant --final-rate 0.5
+expect 2 "--key-value-heads is of --form llama" train reference --steps 2 --key-value-heads 1
+expect 2 "--hidden is of --form llama" train reference --steps 2 --hidden 32 --form gpt
+expect 2 "--workers: with --resident" train reference --steps 2 --workers 2 --resident
+expect 2 "--upload: with --resident" train reference --steps 2 --resident --upload auto
+: >existing
+ln existing linked
+expect 2 "--log and --csv are one file" train reference --steps 2 --log same --csv same
+expect 2 "--csv and --tensorboard are one file" train reference --steps 2 --csv same --tensorboard same
+expect 2 "--log and --csv are one file" train reference --steps 2 --log existing --csv ./linked
+expect 0 "done after step 2" train reference --steps 2 --log /dev/null --csv /dev/null
+
 # Of one_cycle a warm-up of 0 is not none, and the help says so.
 expect 0 "0: none, of one_cycle 30 % of all" "$tuff" train --help
 

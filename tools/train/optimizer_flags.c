@@ -89,6 +89,11 @@ static cli_end wrong(const cli_verb *verb, const char *what, const char *text)
     return (cli_end){.now = true, .code = cli_fail(verb, EXIT_WRONG_USE, "%s: \"%s\" means nothing", what, text)};
 }
 
+static cli_end wrong_use(const cli_verb *verb, const char *message)
+{
+    return (cli_end){.now = true, .code = cli_fail(verb, EXIT_WRONG_USE, "%s", message)};
+}
+
 cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags)
 {
     if (given->loss_scale) {
@@ -159,10 +164,18 @@ void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *
 
 cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags)
 {
-    if (!given->momentum || flags->momentum != 0 || flags->kind != TUFF_MUON)
-        return (cli_end){0};
-    return (cli_end){.now = true,
-                     .code = cli_fail(verb, EXIT_WRONG_USE, "--momentum 0: muon needs one above 0; default 0.95")};
+    optimizer_setup setup;
+    optimizer_setup_make(flags, 1, 1, &setup);
+    if (given->momentum && flags->kind != TUFF_SGD && flags->kind != TUFF_MUON)
+        return wrong_use(verb, "--momentum is of --optimizer sgd and muon alone");
+    if (given->momentum && flags->momentum == 0 && flags->kind == TUFF_MUON)
+        return wrong_use(verb, "--momentum 0: muon needs one above 0; default 0.95");
+    if (given->final_fraction && setup.options.schedule == TUFF_SCHEDULE_CONSTANT)
+        return wrong_use(verb, "--final-rate: with --schedule constant the rate does not fall");
+    for (int i = 1; i <= setup.pattern_count && given->groups.count > 0; i++)
+        if (setup.groups[i].elementwise && flags->kind != TUFF_MUON)
+            return wrong_use(verb, "--group: elementwise is of --optimizer muon alone");
+    return (cli_end){0};
 }
 
 void optimizer_given_free(optimizer_given *given)

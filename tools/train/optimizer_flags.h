@@ -91,8 +91,8 @@ optimizer_flags optimizer_flags_default(void);
 cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags);
 /* What was not given is as in `kept`; says on the error stream what differs from it. */
 void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags);
-/* Fails where a number that was given stands for the default with this kind of optimizer: to be called behind the
-   merge. */
+/* Fails where a number that was given stands for the default with this kind of optimizer or this schedule, or means
+   nothing with it: to be called behind the merge. */
 cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags);
 void optimizer_given_free(optimizer_given *given);
 

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tools/verbs.h"
 
@@ -23,7 +24,7 @@ static const run_settings defaults = {
 /* Which of the settings the command line gave. */
 typedef struct given_settings {
     bool form, layers, heads, key_value_heads, width, hidden, context, steps, batch, seed, learning_rate, resident;
-    bool validate_every, patience, precision;
+    bool validate_every, patience, precision, workers, upload;
     const char *validate; /* NULL: not given */
     optimizer_given optimizer;
 } given_settings;
@@ -45,12 +46,12 @@ typedef struct given_settings {
      0, 0, NULL}, \
     {"--log-every", CLI_WHOLE, &(self)->log_every, "N", "steps between lines; 0: about one line per second", 0, \
      1 << 24, NULL}
-#define LOADING_OPTIONS(self) \
+#define LOADING_OPTIONS(self, given) \
     {"--workers", CLI_WHOLE, &(self)->workers, "N", "threads that prepare batches; their number changes no result", 1, \
-     256, NULL}, \
+     256, &(given)->workers}, \
     {"--upload", CLI_CHOICE, &(self)->upload, "auto|in-order|ahead", \
      "when batches go to the device: ahead is beside earlier steps, on a queue of its own; changes no result", 0, 0, \
-     NULL}
+     &(given)->upload}
 #define KEEPING_OPTIONS(self, settings, given) \
     {"--save", CLI_TEXT, &(self)->save, "FILE", \
      "write a checkpoint at the end and on Ctrl-C; the previous one becomes FILE.prev", 0, 0, NULL}, \
@@ -94,7 +95,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--batch", CLI_WHOLE, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
          "the peak; warm-up, then cosine decay to a tenth", 1e-12, 100, &given->learning_rate},
-        LOADING_OPTIONS(self),
+        LOADING_OPTIONS(self, given),
         {"--resident", CLI_SWITCH, &settings->resident, NULL,
          "keep the text in device memory and draw windows there: other windows than without", 0, 0, &given->resident},
         OPTIMIZER_OPTIONS(&settings->optimizer, &given->optimizer),
@@ -185,6 +186,49 @@ static cli_end note_validation(const cli_verb *verb, const given_settings *given
     return (cli_end){0};
 }
 
+/* Two files that would be written over each other: devices and pipes may be the same. */
+static bool is_one_file(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    if (!a || !b)
+        return false;
+    if (stat(a, &of_a) != 0 || stat(b, &of_b) != 0)
+        return strcmp(a, b) == 0;
+    return S_ISREG(of_a.st_mode) && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+}
+
+static cli_end check_files(const cli_verb *verb, const train_options *self)
+{
+    const struct {
+        const char *option, *path;
+    } files[] = {{"--log", self->log}, {"--csv", self->csv}, {"--tensorboard", self->tensorboard}};
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < i; j++)
+            if (is_one_file(files[i].path, files[j].path))
+                return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s and %s are one file, %s", files[j].option,
+                                         files[i].option, files[i].path));
+    return (cli_end){0};
+}
+
+/* Options that would be ignored, with what makes them so. */
+static cli_end check_ignored(const cli_verb *verb, const given_settings *given, const train_options *self, int form)
+{
+    const bool is_gpt = form == MODEL_GPT, resident = self->settings.resident;
+    const struct {
+        bool ignored;
+        const char *message;
+    } all[] = {
+        {is_gpt && given->key_value_heads, "--key-value-heads is of --form llama alone"},
+        {is_gpt && given->hidden, "--hidden is of --form llama alone"},
+        {resident && given->workers, "--workers: with --resident no threads prepare batches"},
+        {resident && given->upload, "--upload: with --resident no batches go to the device"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].ignored)
+            return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", all[i].message));
+    return (cli_end){0};
+}
+
 /* Settings that the command line did not give are the checkpoint's. */
 static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *given, train_options *self)
 {
@@ -232,13 +276,16 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with"));
     if (out->keep > 0 && !out->save)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--keep needs --save FILE"));
-    if (out->resume)
+    end = check_files(verb, out);
+    if (!end.now && out->resume)
         end = merge_checkpoint(verb, given, out);
     if (!end.now)
         end = optimizer_flags_check_kind(verb, &given->optimizer, &out->settings.optimizer);
     if (!end.now)
         end = note_validation(verb, given, &out->settings);
     const int form = out->resume ? (int)out->settings.model.form : out->form;
+    if (!end.now)
+        end = check_ignored(verb, given, out, form);
     if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
     return end;
