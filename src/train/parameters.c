@@ -146,7 +146,7 @@ static bool matches_part(const char *part, const char *end, const char *name)
     return part == end;
 }
 
-static bool matches(const char *pattern, const char *name)
+bool tuff__name_matches(const char *pattern, const char *name)
 {
     for (const char *part = pattern;; part++) {
         const char *end = part + strcspn(part, ",");
@@ -167,7 +167,7 @@ static tuff_status choose_groups(tuff_parameters *self, const char *const *patte
     for (int group = pattern_count; group > 0; group--) { /* the first that matches has the last word */
         bool any = false;
         for (int i = 0; i < self->count && patterns[group - 1]; i++)
-            if (matches(patterns[group - 1], self->items[i].name)) {
+            if (tuff__name_matches(patterns[group - 1], self->items[i].name)) {
                 self->items[i].group = group;
                 any = true;
             }

@@ -49,6 +49,9 @@ struct tuff_parameters {
 tuff_parameters *tuff__parameters_create(tuff_device *device, const tuff_parameter_spec *specs, int count,
                                          const char *const *patterns, int pattern_count, int64_t limit);
 
+/* Whether a name is one of a group's pattern. */
+bool tuff__name_matches(const char *pattern, const char *name);
+
 /* A set of the same parameters in the same groups, all elements zero. NULL on failure. */
 tuff_parameters *tuff__parameters_like(const tuff_parameters *of);
 

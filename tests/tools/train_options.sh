@@ -18,7 +18,7 @@ while [ $i -lt 40 ]; do
 done >text
 
 for wrong in "--loss-scale much" "--loss-scale -1" "--group *.bias" "--group *.bias:slow" "--group *.bias:rate=" \
-    "--group :frozen" "--group *.bias:rate=1;wte:frozen"; do
+    "--group :frozen" "--group *.bias:" "--group *.bias:," "--group *.bias:rate=1;wte:frozen"; do
     set -f
     expect 2 "means nothing" train reference --steps 2 $wrong
     set +f
@@ -29,6 +29,14 @@ expect 1 "no name matches \"nobody\"" train reference --steps 2 --group nobody:f
 expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup 5
 expect 0 "done after step 4" train reference --steps 4 --schedule constant --warmup 5
 expect 1 "are 2147483648 batches, at most 2147483647" train reference --steps 16777216 --accumulate 128
+
+# Decay is of matrices: a group that has none takes no decay but 0.
+expect 2 "means nothing" train reference --steps 2 --group ""
+expect 2 "--group *.bias,*.gain: decay=0.5 does nothing" train reference --steps 2 --group '*.bias,*.gain:decay=0.5'
+expect 2 "--group wte,*.bias: decay=0.5 does nothing" train reference --steps 2 --group 'w*:rate=0.5' \
+    --group 'wte,*.bias:decay=0.5'
+expect 0 "done after step 2" train reference --steps 2 --group '*.bias:decay=0' --group 'wte,*.gain:decay=0.5'
+expect 0 "decay=R (of matrices)" "$tuff" train --help
 
 # What would be ignored is refused.
 for optimizer in adamw adam lion adafactor; do
@@ -71,8 +79,8 @@ expect 0 "loss scale is 65536" train reference --steps 3 --loss-scale auto --sch
 everything() {
     device=$1
     set -- --steps 6 --optimizer muon --accumulate 2 --ema 0.9 --loss-scale auto --schedule one_cycle --warmup 2 \
-        --final-rate 0.05 --clip 0.5 --clip-value 0.05 --weight-decay 0.05 --group '*.bias,*.gain:rate=0.5,decay=0.01' \
-        --group 'wte,wpe:elementwise,clip=1' --precision f16 --validate 0.2 --validate-every 2
+        --final-rate 0.05 --clip 0.5 --clip-value 0.05 --weight-decay 0.05 --group '*.bias,*.gain:rate=0.5,decay=0' \
+        --group 'wte,wpe:elementwise,clip=1,decay=0.01' --precision f16 --validate 0.2 --validate-every 2
     expect 0 "done after step 6" train "$device" "$@" --save whole.safetensors
     expect 0 "stopped after step 2" train "$device" "$@" --stop-after 2 --save half.safetensors
     expect 0 "going on after step 2" "$tuff" train --data text --device "$device" --resume half.safetensors \

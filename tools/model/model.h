@@ -32,6 +32,8 @@ tuff_status model_create(tuff_device *device, const model_config *config, langua
 /* With groups of parameters, as of tuff_parameters_create_grouped. */
 tuff_status model_create_grouped(tuff_device *device, const model_config *config, const char *const *patterns,
                                  int pattern_count, language_model *out);
+/* Whether group i of these patterns (1: the first) has parameters, and none of rank 2 or more. */
+bool model_group_is_vectors(const model_config *config, const char *const *patterns, int group);
 void model_destroy(language_model *self);
 
 /* Writes the initial weights: normal with deviation 0.02, less for the projections that end in the residual stream,

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "tools/model/model.h"
 #include "tools/model/random.h"
+#include "train/train.h"
 
 #define NAME_SIZE 64
 #define EXTENT_LIMIT (1 << 20)
@@ -205,6 +206,32 @@ tuff_status model_create_grouped(tuff_device *device, const model_config *config
 tuff_status model_create(tuff_device *device, const model_config *config, language_model *out)
 {
     return model_create_grouped(device, config, NULL, 0, out);
+}
+
+typedef struct group_search {
+    const char *const *patterns;
+    int group;
+    int vectors, matrices; /* found in it */
+} group_search;
+
+/* A parameter is of the first pattern that has its name. */
+static tuff_status search_group(void *user, const model_config *config, const parameter_row *row, const char *name)
+{
+    group_search *search = user;
+    int group = 1;
+    (void)config;
+    while (group <= search->group && !tuff__name_matches(search->patterns[group - 1], name))
+        group++;
+    if (group == search->group)
+        ++*(row->columns == NONE ? &search->vectors : &search->matrices);
+    return TUFF_OK;
+}
+
+bool model_group_is_vectors(const model_config *config, const char *const *patterns, int group)
+{
+    group_search search = {.patterns = patterns, .group = group};
+    visit_all(config, search_group, &search);
+    return search.vectors > 0 && search.matrices == 0;
 }
 
 void model_destroy(language_model *self)

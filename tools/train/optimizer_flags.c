@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/model/model.h"
-
 enum { BY_DEFAULT = -1 };
 
 optimizer_flags optimizer_flags_default(void)
@@ -61,7 +59,7 @@ static bool read_groups(char *text, const char **patterns, tuff_parameter_group 
     *count = 0;
     while (*text) {
         char *end = text + strcspn(text, ";"), *settings = strchr(text, ':');
-        if (*count == TUFF_MAX_GROUPS - 1 || !settings || settings >= end || settings == text)
+        if (*count == TUFF_MAX_GROUPS - 1 || !settings || settings + 1 >= end || settings == text)
             return false;
         const bool more = *end != 0;
         *end = *settings = 0;
@@ -106,7 +104,7 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
         const char *text = given->groups.items[i];
         const int written = snprintf(flags->groups + length, sizeof flags->groups - length, "%s%s", i ? ";" : "", text);
         length += (size_t)written;
-        if (length >= sizeof flags->groups || strchr(text, ';') || !groups_make_sense(text))
+        if (length >= sizeof flags->groups || strchr(text, ';') || !*text || !groups_make_sense(text))
             return wrong(verb, "--group", text);
     }
     return groups_make_sense(flags->groups) ? (cli_end){0} : wrong(verb, "--group", flags->groups);
@@ -175,6 +173,22 @@ cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *
     for (int i = 1; i <= setup.pattern_count && given->groups.count > 0; i++)
         if (setup.groups[i].elementwise && flags->kind != TUFF_MUON)
             return wrong_use(verb, "--group: elementwise is of --optimizer muon alone");
+    return (cli_end){0};
+}
+
+cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags,
+                                     const model_config *model)
+{
+    optimizer_setup setup;
+    optimizer_setup_make(flags, 1, 1, &setup);
+    for (int i = 1; i <= setup.pattern_count && given->groups.count > 0; i++) {
+        if (setup.groups[i].weight_decay <= 0 || !model_group_is_vectors(model, setup.patterns, i))
+            continue;
+        const int code = cli_fail(verb, EXIT_WRONG_USE,
+                                  "--group %s: decay=%g does nothing: it is of matrices, and the group has none",
+                                  setup.patterns[i - 1], setup.groups[i].weight_decay);
+        return (cli_end){.now = true, .code = code};
+    }
     return (cli_end){0};
 }
 

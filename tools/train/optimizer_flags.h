@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "tools/cli/cli.h"
+#include "tools/model/model.h"
 
 /* Of every number 0 is the default, which a kind of optimizer may have of its own. */
 typedef struct optimizer_flags {
@@ -82,8 +83,9 @@ optimizer_flags optimizer_flags_default(void);
          NULL},                                                                                                       \
     {                                                                                                                 \
         "--group", CLI_TEXTS, &(given)->groups, "NAMES:SETTINGS",                                                     \
-            "treat parameters otherwise, as in '*.bias,*.gain:rate=0.5,decay=0'; settings are rate=FACTOR, decay=R, " \
-            "clip=NORM, frozen, elementwise; may be given several times",                                             \
+            "treat parameters otherwise, as in '*.bias,*.gain:rate=0.5' or 'wte,wpe:decay=0'; settings are "          \
+            "rate=FACTOR, "                                                                                           \
+            "decay=R (of matrices), clip=NORM, frozen, elementwise (muon); may be given several times",               \
             0, 0, NULL                                                                                                \
     }
 
@@ -94,6 +96,9 @@ void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *
 /* Fails where a number that was given stands for the default with this kind of optimizer or this schedule, or means
    nothing with it: to be called behind the merge. */
 cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags);
+/* Fails where a group that was given has a decay and nothing that decays. Groups of a checkpoint are as they are. */
+cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags,
+                                     const model_config *model);
 void optimizer_given_free(optimizer_given *given);
 
 /* As a JSON object: a new reference; NULL where memory ran out. */

@@ -288,7 +288,9 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
         end = check_ignored(verb, given, out, form);
     if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
-    return end;
+    return end.now
+               ? end
+               : optimizer_flags_check_groups(verb, &given->optimizer, &out->settings.optimizer, &out->settings.model);
 }
 
 cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out)
