@@ -102,6 +102,26 @@ static void check_positions(tuff_device *device)
     trainer_drop(&self);
 }
 
+/* Each slab is looked through. */
+static void check_slabs(tuff_device *device)
+{
+    const tuff_optimizer_options options = {.kind = TUFF_SGD, .loss_scaling = &(tuff_loss_scaling){0}};
+    const tuff_parameter_spec each[] = {
+        {"first", TUFF_SHAPE(700)}, {"second", TUFF_SHAPE(800)}, {"third", TUFF_SHAPE(900)}};
+    trainer self = trainer_make(device, each, 3, &(trainer_options){.optimizer = &options, .slab_limit = 1024});
+    assert_int_equal(self.parameters->slab_count, 3);
+    for (int i = 0; i < 3; i++) {
+        float gradient[900] = {[699] = INFINITY};
+        trainer_write_gradients(&self, 0);
+        assert_int_equal(tuff_plan_write(self.plan, each[i].name, gradient,
+                                         (size_t)tuff_shape_count(each[i].shape) * sizeof *gradient),
+                         TUFF_OK);
+        assert_int_equal(tuff_plan_run(self.plan), TUFF_OK);
+        assert_int_equal(trainer_int(&self, "skipped"), i + 1);
+    }
+    trainer_drop(&self);
+}
+
 /* Every rule keeps its state in its own way. */
 static void check_rules(tuff_device *device)
 {
@@ -252,6 +272,12 @@ static void one_number_that_is_none_skips_the_step_wherever_it_is(void **state)
     for_each_device(check_positions);
 }
 
+static void one_number_that_is_none_skips_the_step_in_whichever_slab(void **state)
+{
+    (void)state;
+    for_each_device(check_slabs);
+}
+
 static void a_skipped_step_leaves_the_state_of_every_rule_alone(void **state)
 {
     (void)state;
@@ -298,6 +324,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_number_that_is_none_skips_the_step_wherever_it_is),
+        cmocka_unit_test(one_number_that_is_none_skips_the_step_in_whichever_slab),
         cmocka_unit_test(a_skipped_step_leaves_the_state_of_every_rule_alone),
         cmocka_unit_test(scaling_changes_a_good_step_by_rounding_only),
         cmocka_unit_test(the_scale_grows_after_2000_good_steps_within_its_bounds),
