@@ -137,9 +137,9 @@ TUFF_API tuff_status tuff_opencl_enqueue_signal(tuff_device *device, void **even
 
 /* An array on a buffer of the application (a cl_mem of the device's context), from byte offset on, a multiple of the
    dtype's size. The buffer is retained until the array and its views are destroyed. Import it once at a time, and make
-   views (tuff_array_view) for its parts: arrays of two imports count as arrays that share no element. NULL on failure: TUFF_E_UNSUPPORTED
-   where the device is not an OpenCL device, TUFF_E_USAGE where the buffer belongs to another context, is too small, or
-   cannot be read and written by host and kernels. */
+   views (tuff_array_view) for its parts: arrays of two imports count as arrays that share no element. NULL on failure:
+   TUFF_E_UNSUPPORTED where the device is not an OpenCL device, TUFF_E_USAGE where the buffer belongs to another
+   context, is too small, or cannot be read and written by host and kernels. */
 TUFF_API tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype,
                                        tuff_shape shape);
 
