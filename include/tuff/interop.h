@@ -35,9 +35,10 @@ typedef struct tuff_vulkan_handles {
     const char *const *extensions;
     const void *features;
     /* Vulkan leaves the locking of a queue to its users. These are called around each of tuff's vkQueueSubmit to queue,
-       from the thread that called tuff, with lock_user: the program's other threads may submit to it at any other time.
-       Never call tuff from them, nor with that lock held: tuff may wait for it under a lock of its own. NULL, both:
-       nobody else submits while a call of tuff's with this device is under way. */
+       from the thread that called tuff or one of tuff's own, with lock_user: the program's other threads may submit to
+       it at any other time. Never call tuff from them, nor with that lock held: tuff may wait for it under a lock of its
+       own. NULL, both: nobody else submits while a call of tuff's with this device is under way, nor while a checkpoint
+       writer saves, a loader with workers uploads ahead, or a plan is tuned in the background: these have threads. */
     void (*lock_queue)(void *user);
     void (*unlock_queue)(void *user);
     void *lock_user;
@@ -57,7 +58,8 @@ TUFF_API tuff_device *tuff_device_wrap_vulkan(const tuff_vulkan_handles *handles
 /* Writes the device's Vulkan objects to handles: of a wrapped device those that it was made of, without features and
    extensions. Those of a device that tuff opened are borrowed: valid until it is closed (instance and get_instance_proc
    until the process ends), and the application must not destroy them. While the application submits to this queue, no
-   other thread may call tuff with such a device. TUFF_E_UNSUPPORTED where the device is not a Vulkan device. */
+   other thread may call tuff with such a device, nor may one of tuff's own be at work with it: a checkpoint writer's, a
+   loader's that uploads ahead, background tuning's. TUFF_E_UNSUPPORTED where the device is not a Vulkan device. */
 TUFF_API tuff_status tuff_device_unwrap_vulkan(tuff_device *device, tuff_vulkan_handles *handles);
 /* One line of text: the Vulkan version, features and extensions that tuff uses. Static storage. */
 TUFF_API const char *tuff_vulkan_requirements(void);
@@ -92,7 +94,8 @@ typedef struct tuff_vulkan_buffer {
    same time. Plans and copies work on the buffer itself; tuff_array_read and tuff_array_write go through staging
    memory. Buffer and memory belong to the application and must outlive the array, its views, and the plans that use
    them. tuff_array_destroy waits until no work of tuff's uses the buffer, so that the application may destroy it then.
-   A buffer of VK_SHARING_MODE_EXCLUSIVE must be owned by the family of the device's queue.
+   A buffer of VK_SHARING_MODE_EXCLUSIVE must be owned by the family of the device's queue. Import a buffer once at a
+   time, and make views (tuff_array_view) for its parts: arrays of two imports count as arrays that share no element.
    NULL on failure: TUFF_E_USAGE where an argument is NULL or 0, the usage lacks a flag, the size is more than the
    buffer can have or the array does not lie within it; TUFF_E_DTYPE, TUFF_E_SHAPE; TUFF_E_UNSUPPORTED where the device
    is not a Vulkan device. */
@@ -133,9 +136,10 @@ TUFF_API tuff_status tuff_opencl_enqueue_wait(tuff_device *device, void *event);
 TUFF_API tuff_status tuff_opencl_enqueue_signal(tuff_device *device, void **event);
 
 /* An array on a buffer of the application (a cl_mem of the device's context), from byte offset on, a multiple of the
-   dtype's size. The buffer is retained until the array and its views are destroyed. NULL on failure: TUFF_E_UNSUPPORTED
-   where the device is not an OpenCL device, TUFF_E_USAGE where the buffer belongs to another context, is too small, or
-   cannot be read and written by host and kernels. */
+   dtype's size. The buffer is retained until the array and its views are destroyed. Import it once at a time, and make
+   views (tuff_array_view) for its parts: arrays of two imports count as arrays that share no element. NULL on failure:
+   TUFF_E_UNSUPPORTED where the device is not an OpenCL device, TUFF_E_USAGE where the buffer belongs to another
+   context, is too small, or cannot be read and written by host and kernels. */
 TUFF_API tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype,
                                        tuff_shape shape);
 

@@ -115,6 +115,12 @@ static tuff_status fill_batch(const tuff_loader *self, const loader_slot *slot, 
     return self->options.batch(self->options.user, &room);
 }
 
+/* Whether anybody will see what is made: a position that is asked for takes the place of what was under way. */
+static bool is_wanted(const tuff_loader *self)
+{
+    return !self->is_stopping && !self->is_paused;
+}
+
 /* *failed: the sample at which it ended, where it did. */
 static tuff_status fill_unit(const tuff_loader *self, const unit *work, int64_t *failed, char *message)
 {
@@ -124,16 +130,11 @@ static tuff_status fill_unit(const tuff_loader *self, const unit *work, int64_t 
     *failed = work->first;
     if (self->options.batch)
         return fill_batch(self, slot, message);
-    for (int64_t i = work->first; i < work->first + work->count && !self->is_stopping; i++) {
+    for (int64_t i = work->first; i < work->first + work->count && is_wanted(self); i++) {
         *failed = i;
         TRY(fill_sample(self, slot, i, message));
     }
     return TUFF_OK;
-}
-
-static bool is_wanted(const tuff_loader *self)
-{
-    return !self->is_stopping && !self->is_paused;
 }
 
 /* Until the device has taken up what the slot's staging memory held before, or nobody wants the batch any more. */
@@ -178,7 +179,7 @@ static void end_unit(tuff_loader *self, const unit *work, tuff_status status, in
     slot->samples_done += work->count;
     if (slot->samples_done < slot->count)
         return;
-    if (slot->status == TUFF_OK) {
+    if (slot->status == TUFF_OK && is_wanted(self)) {
         tuff__unlock(&self->lock);
         const tuff_status finished = finish_batch(self, slot);
         if (finished != TUFF_OK)

@@ -85,11 +85,12 @@ static tuff_status create_from_disk(const making *self, program *shared)
     tuff__free(cached.data);
     tuff__free(made.data);
     shared->is_from_disk = status == TUFF_OK;
-    if (status == TUFF_OK)
-        return TUFF_OK;
+    /* What says nothing of the bytes leaves them where they are. */
+    if (status == TUFF_OK || status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE || status == TUFF_E_DEVICE_LOST)
+        return status;
     tuff__log(TUFF_LOG_WARNING, "kernel %s: the cached program is dropped: %s", self->request->name, tuff_error());
     tuff__cache_drop(entry);
-    return status == TUFF_E_DEVICE_LOST ? status : TUFF_E_COMPILE;
+    return TUFF_E_COMPILE;
 }
 
 static bool are_bytes_costly(tuff_device *device)

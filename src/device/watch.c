@@ -172,6 +172,12 @@ static void keep_recording(driver_device *handle, driver_recording *recorded)
     keep(recorded);
 }
 
+static void keep_staging(driver_device *handle, driver_staging *staged)
+{
+    (void)handle;
+    keep(staged);
+}
+
 static tuff_status wait_for_nothing(driver_device *handle)
 {
     (void)handle;
@@ -218,6 +224,7 @@ static void give_up(tuff_device *device)
     device->posing.program_bytes = NULL;
     device->posing.buffer_destroy = keep_buffer;
     device->posing.recording_destroy = keep_recording;
+    device->posing.staging_destroy = keep_staging;
     device->posing.wait = wait_for_nothing;
     device->posing.close = close_nothing;
     device->driver = &device->posing;

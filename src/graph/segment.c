@@ -269,7 +269,10 @@ bool tuff__as_recomputed(recomputation *self, const node *n, node *out)
     }
     for (int i = 0; i < n->input_count && graph->status == TUFF_OK; i++)
         out->inputs[i] = value_in(self, index, n->inputs[i]);
+    /* A maximum is compared with its operand's copy: even a segment's result is found again from that. */
+    node *own = n->outputs[0].node;
+    const bool compared = n->op == OP_REDUCE_MAX && is_member(self, index, own) && !self->fixed[own->id];
     if (graph->status == TUFF_OK)
-        out->outputs = value_in(self, index, &n->outputs[0]);
+        out->outputs = compared ? copy_of(self, index, own) : value_in(self, index, &n->outputs[0]);
     return graph->status == TUFF_OK;
 }

@@ -237,17 +237,27 @@ static const char *average_name(const tuff_file *file, const char *name, char *r
     return *found ? room : name;
 }
 
+/* Before the first step the averages are zeros, and the parameters their own. */
+static bool has_stepped(const tuff_file *file)
+{
+    tuff_file_tensor tensor;
+    int32_t steps = 1;
+    if (tuff_file_find(file, COUNTER_NAME, &tensor) == TUFF_OK && tensor.size == sizeof steps)
+        memcpy(&steps, tensor.data, sizeof steps);
+    return steps > 0;
+}
+
 /* The list is of parameters alone. */
 static tuff_status read_averages(state_list *self, const char *path, const tuff_file *file)
 {
     char room[TENSOR_NAME_MAX];
-    bool any = false;
+    bool any = false, has_begun = has_stepped(file);
     for (int i = 0; i < self->tensor_count; i++) {
         const state_tensor *into = &self->tensors[i];
         tuff_file_tensor tensor;
         bool found;
         const char *name = average_name(file, into->name, room, &found);
-        TRY(find_tensor(path, file, name, into->dtype, into->shape, &tensor));
+        TRY(find_tensor(path, file, has_begun ? name : into->name, into->dtype, into->shape, &tensor));
         if (tensor.size > 0)
             memcpy(into->data, tensor.data, (size_t)tensor.size);
         any = any || found;
@@ -256,12 +266,20 @@ static tuff_status read_averages(state_list *self, const char *path, const tuff_
                : FAIL(TUFF_E_FORMAT, "%s: holds no averages of its parameters: it was trained without any", path);
 }
 
+/* Batches that no file counts were steps each. */
+static const char *stored_name(const tuff_file *file, const char *name)
+{
+    tuff_file_tensor tensor;
+    const bool lacks = strcmp(name, BATCHES_NAME) == 0 && tuff_file_find(file, name, &tensor) != TUFF_OK;
+    return lacks ? COUNTER_NAME : name;
+}
+
 static tuff_status read_file(state_list *self, const char *path, const tuff_file *file)
 {
     tuff_file_tensor tensor;
     for (int i = 0; i < self->tensor_count; i++) {
         const state_tensor *into = &self->tensors[i];
-        TRY(find_tensor(path, file, into->name, into->dtype, into->shape, &tensor));
+        TRY(find_tensor(path, file, stored_name(file, into->name), into->dtype, into->shape, &tensor));
         if (tensor.size > 0)
             memcpy(into->data, tensor.data, (size_t)tensor.size);
         int32_t counter = 0;

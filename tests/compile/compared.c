@@ -96,6 +96,102 @@ static void extrema_of_quotients_have_gradients(void **state)
     for_each_device(quotients_on);
 }
 
+/* The gradient of h's maxima, between which and themselves there is much else in memory; false where that is more than
+   the budget. */
+static bool run_within(tuff_device *device, uint64_t budget, float *dx, tuff_plan_info *info)
+{
+    enum { LAYERS = 3, INNER = 128 };
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, COLUMNS)), *gradient;
+    tuff_tensor *h = tuff_div(x, tuff_input(graph, "s", TUFF_F32, TUFF_SHAPE(ROWS, 1)));
+    tuff_tensor *y =
+        tuff_matmul(tuff_reduce_max(h, (int[]){1}, 1, true), tuff_input(graph, "v", TUFF_F32, TUFF_SHAPE(1, INNER)));
+    tuff_tensor *square = tuff_input(graph, "square", TUFF_F32, TUFF_SHAPE(INNER, INNER));
+    for (int i = 0; i < LAYERS; i++)
+        y = tuff_tanh(tuff_matmul(y, square));
+    tuff_tensor *loss = tuff_sum(y, (int[]){0, 1}, 2, false);
+    assert_int_equal(tuff_gradients(loss, &x, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "dx", gradient);
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.memory_budget = budget});
+    if (!plan) {
+        assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
+        tuff_graph_destroy(graph);
+        return false;
+    }
+    assert_int_equal(tuff_plan_describe(plan, info), TUFF_OK);
+    static float squares[INNER * INNER];
+    for (int i = 0; i < INNER * INNER; i++)
+        squares[i] = 1.0f / INNER;
+    assert_int_equal(tuff_plan_write(plan, "x", matrix, sizeof matrix), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "s", divisors, sizeof divisors), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "v", squares, INNER * sizeof *squares), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "square", squares, sizeof squares), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "dx", dx, ROWS * COLUMNS * sizeof *dx), TUFF_OK);
+    destroy_plan(plan, graph);
+    return true;
+}
+
+/* With as little memory as the plan can do with, much is computed again; what is compared is not. */
+static void budgets_on(tuff_device *device)
+{
+    static float whole[ROWS * COLUMNS], dx[ROWS * COLUMNS];
+    tuff_plan_info info, least;
+    uint64_t percent = 100;
+    fill();
+    assert_true(run_within(device, 0, whole, &info));
+    for (int row = 0; row < ROWS; row++) {
+        double share = 0;
+        for (int i = 0; i < COLUMNS; i++)
+            share += (double)whole[row * COLUMNS + i] * divisors[row];
+        assert_true(fabs(share - 1) < 0.2);
+    }
+    while (percent > 10 && run_within(device, info.memory_peak * percent / 100, dx, &least)) {
+        for (int i = 0; i < ROWS * COLUMNS; i++)
+            assert_true(fabsf(dx[i] - whole[i]) <= 1e-5f);
+        percent -= 3;
+    }
+    print_message("    %d tasks, within a memory of %d %% %d\n", info.task_count, (int)percent + 3, least.task_count);
+}
+
+static void what_is_compared_is_not_recomputed(void **state)
+{
+    (void)state;
+    for_each_device(budgets_on);
+}
+
+/* The maximum is a segment's result itself. */
+static void segments_on(tuff_device *device)
+{
+    static float dx[ROWS * COLUMNS];
+    fill();
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, COLUMNS)), *gradient;
+    tuff_tensor *inputs[2] = {x, tuff_input(graph, "s", TUFF_F32, TUFF_SHAPE(ROWS, 1))};
+    tuff_tensor *m = tuff_reduce_max(tuff_div(x, inputs[1]), (int[]){1}, 1, true);
+    tuff_tensor *loss = tuff_sum(tuff_recompute(m, inputs, 2), (int[]){0, 1}, 2, false);
+    assert_int_equal(tuff_gradients(loss, &x, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "dx", gradient);
+    tuff_plan *plan = compile(graph, TUFF_PRECISION_F32, TUFF_FUSE_ALL);
+    assert_int_equal(tuff_plan_write(plan, "x", matrix, sizeof matrix), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "s", divisors, sizeof divisors), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "dx", dx, sizeof dx), TUFF_OK);
+    for (int row = 0; row < ROWS; row++) {
+        double share = 0;
+        for (int i = 0; i < COLUMNS; i++)
+            share += (double)dx[row * COLUMNS + i] * divisors[row];
+        assert_true(fabs(share - 1) < 0.01);
+    }
+    destroy_plan(plan, graph);
+}
+
+static void maxima_of_segments_have_gradients(void **state)
+{
+    (void)state;
+    for_each_device(segments_on);
+}
+
 static void dropped_on(tuff_device *device)
 {
     static float kept[ROWS];
@@ -275,6 +371,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extrema_of_quotients_have_gradients),
+        cmocka_unit_test(what_is_compared_is_not_recomputed),
+        cmocka_unit_test(maxima_of_segments_have_gradients),
         cmocka_unit_test(maxima_of_narrow_values_have_gradients),
         cmocka_unit_test(argmax_of_a_quotient_lies_inside),
         cmocka_unit_test(indices_keep_their_bits),

@@ -468,6 +468,32 @@ static void packed_for_two(tuff_graph *graph, const void *context)
     }
 }
 
+/* More parts within parts than one kernel can bind. */
+static void appended_rows(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int axis = 0;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(1, 5)), *all = tuff_abs(x);
+    for (int i = 0; i < 40; i++)
+        all =
+            tuff_concat((tuff_tensor *[]){all, i % 3 == 0 ? tuff_neg(x) : float_input(graph, TUFF_SHAPE(1, 5))}, 2, 0);
+    add_output(graph, all);
+    add_output(graph, tuff_mean(all, &axis, 1, false));
+}
+
+/* Each part leads to two others below it. */
+static void turned_round(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *y = float_input(graph, TUFF_SHAPE(7));
+    for (int i = 0; i < 24; i++) {
+        tuff_tensor *parts[] = {tuff_slice(y, (int64_t[]){1}, (int64_t[]){7}, NULL),
+                                tuff_neg(tuff_slice(y, (int64_t[]){0}, (int64_t[]){1}, NULL))};
+        y = tuff_concat(parts, 2, 0);
+    }
+    add_output(graph, y);
+}
+
 const hard_graph hard_graphs[] = {
     {"residual and norm", residual_and_norm, true},
     {"softmax backward", softmax_backward, false},
@@ -500,6 +526,8 @@ const hard_graph hard_graphs[] = {
     {"false neighbours", false_neighbours, false},
     {"a vector of its neighbour", a_vector_of_its_neighbour, false},
     {"packed for two", packed_for_two, false},
+    {"appended rows", appended_rows, true},
+    {"turned round", turned_round, false},
 };
 const int hard_graph_count = (int)(sizeof hard_graphs / sizeof hard_graphs[0]);
 

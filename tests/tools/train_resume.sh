@@ -27,6 +27,9 @@ expect 0 "stopped after step 4" train --steps 8 --accumulate 2 --stop-after 4 --
 expect 0 "going on after step 4" resume four --accumulate 4 --stop-after 6 --save six
 expect 0 "going on after step 6" resume six --save eight
 expect 0 "done after step 8" resume six --save eight
+expect 0 "stopped after step 4" train --steps 8 --stop-after 4 --save single
+expect 0 "going on after step 4" resume single --accumulate 2 --stop-after 6 --save double
+expect 0 "going on after step 6" resume double --accumulate 1 --save single
 
 # validated OPTIONS...: a run with validations after steps 4, 8 and 12, of which each has the best loss so far.
 validated() {
@@ -92,5 +95,23 @@ expect 0 "stopped after step 2" train --steps 8 --stop-after 2 --save tried
 mine" ] || fail "--save removes a file of somebody else: $(ls tried*)"
 mkdir named.best
 expect 1 "named has step 4, but not all of its other names are made: " validated --stop-after 5 --save named
+grep -q "named has step 5, but not" out || fail "step 5 is not saved: $(cat out)"
+rmdir named.best
+expect 0 "going on after step 5" resume named --stop-after 8 --save named
+[ -f named.best ] || fail "the next best weights are not saved"
+
+# Losses of another text, or of one that has changed, are no measure; neither is what the checkpoint was trained on.
+cp text changing
+expect 0 "stopped after step 4" train --steps 12 --validate changing --validate-every 2 --stop-after 4 --save changed
+expect 0 "going on after step 4" resume changed --stop-after 6 --validate-every 1
+grep -q "changing is not the text" out && fail "the same text counts as another"
+grep -q -e "--validate-every 1 instead of the checkpoint's 2" out || fail "nothing is said of --validate-every"
+cat strange >>changing
+expect 0 "changing is not the text that the checkpoint was validated with" resume changed --stop-after 6
+expect 0 "what is held out of its text was trained on before" resume single --steps 9 --validate 0.2
+
+# Numbers that are not finite end a run where they would be saved, whether or not a line is due.
+expect 1 "the loss is not finite" train --steps 400 --optimizer sgd --learning-rate 100 --log-every 1000 --save-every 5 --save broken
+grep -q "the training goes on" out && fail "training goes on with numbers that are not finite"
 
 [ "$failures" -eq 0 ]

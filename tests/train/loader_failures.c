@@ -422,6 +422,38 @@ static void runs_out_of_memory(void **state)
     assert_true(fail_each_request(load_some, NULL) >= 8);
 }
 
+static tuff_status take_time(void *user, tuff_sample *sample)
+{
+    (void)user;
+    memcpy(sample->data[0], &(int32_t){(int32_t)sample->index}, sizeof(int32_t));
+    tuff__sleep(20000000);
+    return TUFF_OK;
+}
+
+/* A batch takes longer than anybody waits for a source, of which each call is quick: whoever seeks waits for a call. */
+static void seeks_amid_a_slow_batch(void **state)
+{
+    (void)state;
+    const tuff_loader_options options = {.fields = &one_number,
+                                         .field_count = 1,
+                                         .batch_size = 100,
+                                         .sample_count = 200,
+                                         .workers = 1,
+                                         .ring = 2,
+                                         .timeout = 1,
+                                         .sample = take_time};
+    tuff_batch batch;
+    tuff_loader *loader = tuff_loader_create(NULL, &options);
+    assert_non_null(loader);
+    tuff__sleep(60000000);
+    assert_int_equal(tuff_loader_seek(loader, (tuff_loader_position){.batch = 1}), TUFF_OK);
+    assert_int_equal(tuff_loader_next(loader, NULL, &batch), TUFF_OK);
+    assert_int_equal(batch.count, 100);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(((const int32_t *)batch.data[0])[i], 100 + i);
+    assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +462,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(survives_a_file_that_shrinks, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test_setup_teardown(tells_of_bad_files, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test(checks_rows),
+        cmocka_unit_test(seeks_amid_a_slow_batch),
         cmocka_unit_test(refuses_nonsense),
         cmocka_unit_test(runs_out_of_memory),
         /* The last one: nobody knows when its threads have freed their memory. */

@@ -163,7 +163,8 @@ static void say_changed(const char *option, bool given, double asked, double kep
                 asked, kept);
 }
 
-static cli_end note_validation(const cli_verb *verb, const given_settings *given, run_settings *settings)
+/* resumed: the settings are a checkpoint's. */
+static cli_end note_validation(const cli_verb *verb, const given_settings *given, bool resumed, run_settings *settings)
 {
     const size_t length = given->validate ? strlen(given->validate) : 0;
     if (given->validate && length == 0) /* which the settings have where there is no validation */
@@ -171,10 +172,16 @@ static cli_end note_validation(const cli_verb *verb, const given_settings *given
             cli_fail(verb, EXIT_WRONG_USE, "--validate is empty: it takes a file, or a fraction of the text"));
     if (length >= sizeof settings->validate)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: the path is too long"));
-    if (given->validate && settings->validate[0] && strcmp(settings->validate, given->validate) != 0) {
-        fprintf(stderr, "--validate %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n",
-                given->validate, settings->validate);
+    if (given->validate && resumed && strcmp(settings->validate, given->validate) != 0) {
+        if (settings->validate[0])
+            fprintf(stderr, "--validate %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n",
+                    given->validate, settings->validate);
+        else
+            fprintf(stderr,
+                    "--validate %s, and the checkpoint has none: what is held out of its text was trained on before\n",
+                    given->validate);
         run_state_forget_best(&settings->state);
+        settings->held_out_hash = 0;
     }
     if (given->validate)
         memcpy(settings->validate, given->validate, length + 1);
@@ -245,6 +252,11 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     if (given->precision && asked->precision != kept.precision)
         fprintf(stderr, "--precision %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n",
                 run_precision_name(asked->precision), run_precision_name(kept.precision));
+    if (kept.validate[0]) {
+        say_changed("--validate-every", given->validate_every, (double)asked->validate_every,
+                    (double)kept.validate_every);
+        say_changed("--patience", given->patience, (double)asked->patience, (double)kept.patience);
+    }
     say_changed("--resident", given->resident, 1, (double)kept.resident);
     kept.resident = given->resident || kept.resident;
     kept.precision = given->precision ? asked->precision : kept.precision;
@@ -282,7 +294,7 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (!end.now)
         end = optimizer_flags_check_kind(verb, &given->optimizer, &out->settings.optimizer);
     if (!end.now)
-        end = note_validation(verb, given, &out->settings);
+        end = note_validation(verb, given, out->resume != NULL, &out->settings);
     const int form = out->resume ? (int)out->settings.model.form : out->form;
     if (!end.now)
         end = check_ignored(verb, given, out, form);

@@ -61,12 +61,18 @@ static bool read_text(const json_t *object, const char *name, char *out, size_t 
     return length >= 0 && (size_t)length < size;
 }
 
+static uint64_t read_hash(const json_t *object, const char *name)
+{
+    const char *hash = json_string_value(json_object_get(object, name));
+    return hash ? strtoull(hash, NULL, 16) : 0;
+}
+
 static tuff_status read_training(const char *path, const json_t *object, run_settings *out)
 {
-    const char *hash = json_string_value(json_object_get(object, "text_hash"));
     const json_t *rate = json_object_get(object, "learning_rate");
     out->learning_rate = json_is_number(rate) ? json_number_value(rate) : 0;
-    out->text_hash = hash ? strtoull(hash, NULL, 16) : 0;
+    out->text_hash = read_hash(object, "text_hash");
+    out->held_out_hash = read_hash(object, "held_out_hash");
     out->resident = json_is_true(json_object_get(object, "resident"));
     if (!read_whole(object, "steps", 1, 1 << 24, &out->steps) ||
         !read_whole(object, "batch", 1, 1 << 20, &out->batch) ||
@@ -136,13 +142,19 @@ static char *print(json_t *object)
     return printed;
 }
 
+static json_t *hash_text(uint64_t hash)
+{
+    char digits[17];
+    snprintf(digits, sizeof digits, "%016" PRIx64, hash);
+    return json_string(digits);
+}
+
 static char *training_text(const run_settings *settings)
 {
-    char hash[17];
-    snprintf(hash, sizeof hash, "%016" PRIx64, settings->text_hash);
-    json_t *object = json_pack("{s:I,s:I,s:I,s:f,s:s,s:b}", "steps", (json_int_t)settings->steps, "batch",
+    json_t *object = json_pack("{s:I,s:I,s:I,s:f,s:o,s:b}", "steps", (json_int_t)settings->steps, "batch",
                                (json_int_t)settings->batch, "seed", (json_int_t)settings->seed, "learning_rate",
-                               settings->learning_rate, "text_hash", hash, "resident", (int)settings->resident);
+                               settings->learning_rate, "text_hash", hash_text(settings->text_hash), "resident",
+                               (int)settings->resident);
     if (object && settings->precision != TUFF_PRECISION_F32)
         (void)json_object_set_new(object, "precision", json_string(precisions[settings->precision]));
     if (object)
@@ -151,6 +163,8 @@ static char *training_text(const run_settings *settings)
         (void)json_object_set_new(object, "validate", json_string(settings->validate));
         (void)json_object_set_new(object, "validate_every", json_integer(settings->validate_every));
         (void)json_object_set_new(object, "patience", json_integer(settings->patience));
+        if (settings->held_out_hash != 0)
+            (void)json_object_set_new(object, "held_out_hash", hash_text(settings->held_out_hash));
     }
     return print(object);
 }

@@ -103,20 +103,14 @@ tuff_status saving_open(saving *self, const char *path, int64_t keep, bool besid
     return self->writer || tuff_last_status() == TUFF_E_OOM_DEVICE ? TUFF_OK : tuff_last_status();
 }
 
-static tuff_status save(saving *self, const run_metadata *metadata, int64_t step, bool is_best, tuff_parameters *best)
+static tuff_status save(const saving *self, const run_metadata *metadata, int64_t step, bool is_best)
 {
-    char best_path[1024];
     const tuff_checkpoint_options options = {.keys = metadata->keys,
                                              .texts = (const char *const *)metadata->texts,
                                              .metadata_count = RUN_METADATA_COUNT,
                                              .step = step,
                                              .keep = (int)self->keep,
                                              .best = is_best};
-    if (self->lacks_best && !is_best && best) {
-        TRY(make_name(best_path, sizeof best_path, "%s.best", self->path));
-        TRY(tuff_checkpoint_save(best_path, best, NULL, options.keys, options.texts, options.metadata_count));
-        self->lacks_best = false;
-    }
     if (self->writer)
         return tuff_checkpoint_writer_save(self->writer, self->path, &options);
     return tuff_checkpoint_save_as(self->path, self->model->parameters, self->optimizer, &options);
@@ -127,22 +121,6 @@ static tuff_status note_failure(saving *self, int64_t step, bool is_best, tuff_s
     self->failed = step;
     self->lacks_best = self->lacks_best || is_best;
     return status;
-}
-
-tuff_status saving_begin(saving *self, const run_settings *settings, int64_t step, bool is_best, tuff_parameters *best)
-{
-    run_metadata metadata;
-    if (self->saved == step && !is_best)
-        return TUFF_OK;
-    tuff_status status = run_settings_metadata(settings, &metadata);
-    if (status == TUFF_OK)
-        status = save(self, &metadata, step, is_best, best);
-    run_metadata_free(&metadata);
-    if (status != TUFF_OK)
-        return note_failure(self, step, is_best, status);
-    self->begun = step;
-    self->is_best = is_best;
-    return TUFF_OK;
 }
 
 tuff_status saving_wait(saving *self)
@@ -157,6 +135,37 @@ tuff_status saving_wait(saving *self)
         self->lacks_best = self->lacks_best && !self->is_best;
     }
     return TUFF_OK;
+}
+
+/* The weights of an earlier step, which were not written then. The checkpoint itself comes first: it is not lost where
+   these cannot be written again. */
+static tuff_status save_lacking_best(saving *self, const run_metadata *metadata, tuff_parameters *best)
+{
+    char path[1024];
+    TRY(saving_wait(self));
+    TRY(make_name(path, sizeof path, "%s.best", self->path));
+    TRY(tuff_checkpoint_save(path, best, NULL, metadata->keys, (const char *const *)metadata->texts,
+                             RUN_METADATA_COUNT));
+    self->lacks_best = false;
+    return TUFF_OK;
+}
+
+tuff_status saving_begin(saving *self, const run_settings *settings, int64_t step, bool is_best, tuff_parameters *best)
+{
+    run_metadata metadata;
+    if (self->saved == step && !is_best)
+        return TUFF_OK;
+    tuff_status status = run_settings_metadata(settings, &metadata);
+    if (status == TUFF_OK)
+        status = save(self, &metadata, step, is_best);
+    if (status == TUFF_OK) {
+        self->begun = step;
+        self->is_best = is_best;
+        if (self->lacks_best && !is_best && best)
+            status = save_lacking_best(self, &metadata, best);
+    }
+    run_metadata_free(&metadata);
+    return status == TUFF_OK ? TUFF_OK : note_failure(self, step, is_best, status);
 }
 
 void saving_close(saving *self)

@@ -151,8 +151,8 @@ static int make_plan(training *self)
     self->model.recompute = self->options.recompute;
     self->graph = make_graph(self);
     self->plan = self->graph ? tuff_compile(self->graph, &options) : NULL;
-    if (!self->plan || make_update(self, &options) != EXIT_DONE) {
-        const int code = cli_fail_library(&verb_train, "compiling the model");
+    const int code = self->plan ? make_update(self, &options) : cli_fail_library(&verb_train, "compiling the model");
+    if (code != EXIT_DONE) {
         (void)tuning_end(&self->options.tune, NULL);
         return code;
     }
@@ -175,7 +175,13 @@ static int read_text(training *self)
     if (settings->validate[0] && validation_split(&self->validation, settings->validate, &self->text, &self->held_out,
                                                   settings->model.context + 1) != TUFF_OK)
         return cli_fail(&verb_train, EXIT_FAILED, "%s", tuff_error());
-    if (is_other && !self->validation.text.bytes) /* what is held out is a part of it */
+    const uint64_t before = settings->held_out_hash;
+    settings->held_out_hash = self->validation.text.bytes ? self->validation.text.hash : 0;
+    const bool validates_other = before != 0 && before != settings->held_out_hash;
+    if (validates_other)
+        fprintf(stderr, "%s is not the text that the checkpoint was validated with\n", settings->validate);
+    /* What is held out of the text is a part of it. */
+    if (validates_other || (is_other && !self->validation.text.bytes))
         run_state_forget_best(&settings->state);
     return EXIT_DONE;
 }
@@ -245,15 +251,18 @@ static int say_not_saved(training *self)
                     self->saving.failed, why, self->options.save);
 }
 
-/* Looks at the loss first: a checkpoint whose numbers are not finite is worth nothing. */
+/* To be called before a save: a checkpoint whose numbers are not finite is worth nothing. */
+static int report_once(training *self)
+{
+    return self->progress.line_step == self->done ? EXIT_DONE : report(self);
+}
+
 static int save(training *self, bool is_best)
 {
     run_state *state = &self->options.settings.state;
+    int code = EXIT_DONE;
     if (self->saving.begun == self->done && !is_best)
         return EXIT_DONE;
-    int code = self->progress.line_step == self->done ? EXIT_DONE : report(self);
-    if (code != EXIT_DONE)
-        return code;
     if (saving_wait(&self->saving) != TUFF_OK)
         code = say_not_saved(self);
     state->step = self->done;
@@ -264,10 +273,15 @@ static int save(training *self, bool is_best)
     return code;
 }
 
+/* Fails where this step is not saved; an earlier one that could not be is told. */
 static int save_last(training *self)
 {
-    const int code = save(self, false);
-    return saving_wait(&self->saving) == TUFF_OK ? code : say_not_saved(self);
+    if (report_once(self) != EXIT_DONE)
+        return EXIT_FAILED;
+    (void)save(self, false);
+    if (saving_wait(&self->saving) != TUFF_OK)
+        (void)say_not_saved(self);
+    return self->saving.saved == self->done && self->saving.failed != self->done ? EXIT_DONE : EXIT_FAILED;
 }
 
 static int validate(training *self, bool *is_best)
@@ -310,7 +324,12 @@ static int loop(training *self)
         if (code != EXIT_DONE)
             return code;
         const bool is_due = every > 0 && self->done % every == 0 && self->done < self->last;
-        if (self->options.save && (is_due || is_best) && save(self, is_best) != EXIT_DONE)
+        if (!self->options.save || (!is_due && !is_best))
+            continue;
+        code = report_once(self);
+        if (code != EXIT_DONE)
+            return code;
+        if (save(self, is_best) != EXIT_DONE)
             fputs("the training goes on\n", stderr);
     }
     return EXIT_DONE;
@@ -441,6 +460,8 @@ static int run(training *self)
     progress_end(&self->progress);
     if (code == EXIT_DONE && self->options.save)
         code = save_last(self);
+    else if (self->options.save && saving_wait(&self->saving) != TUFF_OK)
+        (void)say_not_saved(self);
     if (code == EXIT_DONE && self->validation.plan && validation_restore(&self->validation) != TUFF_OK)
         code = cli_fail_library(&verb_train, "the best weights");
     if (code == EXIT_DONE && self->options.tune.background && !tuning_end(&self->options.tune, self->plan))

@@ -329,6 +329,9 @@ static int build_pad(builder *self, const node *pad, const path *along, int guar
 
 static int build_concat(builder *self, const node *concat, const path *along, int guard)
 {
+    /* Each part is another way to see what is below it: chains of concats see the first ones exponentially often. */
+    if (self->seen_count >= MAX_SEEN && !self->fusion->facts[concat->id].materialized)
+        return give_up(self, concat);
     const int axis = concat->attributes.axis;
     int result = NO_VALUE;
     int64_t end = concat->outputs[0].shape.extent[axis];

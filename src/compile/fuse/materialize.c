@@ -160,12 +160,15 @@ static const node *behind_views(const struct fusion *fusion, const node *at)
     return at;
 }
 
-/* Gives memory to the longest of a node's inlined inputs until its chain is short. */
+/* Gives memory to the longest of a node's inlined inputs until its chain is short. A concat reads one part at a time,
+   and only what a kernel can bind limits it. */
 static void limit_chain(struct fusion *fusion, const node *at)
 {
+    enum { CONCAT_LEAVES = MAX_CHAIN_BUFFERS / 2 };
+    const int leaves = at->op == OP_CONCAT ? CONCAT_LEAVES : CHAIN_LEAVES;
     for (;;) {
         const chain_size whole = chain_size_of(fusion, at);
-        if (whole.ops <= CHAIN_OPS && whole.leaves <= CHAIN_LEAVES)
+        if (whole.ops <= CHAIN_OPS && whole.leaves <= leaves)
             return;
         const node *longest = NULL;
         int most = 0;
@@ -326,7 +329,7 @@ static void choose(struct fusion *fusion, const node *at)
     need_operands(fusion, at);
     if (at->op == OP_CONCAT)
         tuff__place_parts(fusion, at);
-    else if (!is_view)
+    if (!is_view && facts->first_part == NULL)
         limit_chain(fusion, at);
     if (at->op == OP_EXPAND || at->op == OP_PAD)
         keep_repeated(fusion, at);

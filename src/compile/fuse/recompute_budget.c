@@ -132,11 +132,13 @@ static void finish(rewrite *self)
     tuff__free(self->order);
 }
 
-/* Bytes of a temporary that could be recomputed; 0 for nodes that stay in memory in any case. */
+/* Bytes of a temporary that could be recomputed; 0 for nodes that stay in memory in any case: what is compared for
+   equality is computed once. */
 static int64_t idle_size(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
-    const bool temporary = facts->materialized && !facts->kept && facts->placed == NULL && facts->task >= 0;
+    const bool temporary =
+        facts->materialized && !facts->kept && !facts->compared && facts->placed == NULL && facts->task >= 0;
     return temporary && at->op != OP_ATTENTION_LSE ? bytes_of(at) : 0;
 }
 

@@ -123,8 +123,8 @@ static tuff_dtype wanted_dtype(const choice *self, const node *at)
         return TUFF_F32;
     if (dtype != TUFF_F32)
         return fits_own_dtype(self, at) ? dtype : TUFF_F32;
-    const bool keeps = facts->kept || facts->compared || at->outputs[0].shape.rank == 0 || self->precise[at->id] ||
-                       self->statistic[at->id];
+    const bool keeps = facts->kept || facts->compared || at->phase == TUFF_PHASE_OPTIMIZER ||
+                       at->outputs[0].shape.rank == 0 || self->precise[at->id] || self->statistic[at->id];
     return keeps ? TUFF_F32 : self->precision;
 }
 

@@ -336,7 +336,7 @@ tuff_status tuff__lower_scatter(launch_list *list, int index)
     TRY(ordered_operand(list, index, &scatter, 0, &x));
     if (!keeps_order(list, &scatter))
         result = tuff__buffer_add(list, list->buffers[at->id].dtype, tuff_shape_count(at->outputs[0].shape));
-    const int64_t counts = MAX_BLOCKS * part.keys, most = part.keys < 1 ? 1 : part.keys;
+    const int64_t counts = block_count(part.items) * part.keys, most = part.keys < 1 ? 1 : part.keys;
     scratch use = {.list = tuff__buffer_add(list, TUFF_I32, scatter.list_size),
                    .counts = tuff__buffer_add(list, TUFF_I32, counts)};
     use.totals = tuff__buffer_add(list, TUFF_I32, part.keys);

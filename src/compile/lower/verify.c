@@ -88,7 +88,8 @@ static tuff_status check_place(const verifier *self, int index, int id)
 static bool keeps_bits(const verifier *self, const node *at)
 {
     const op_pattern pattern = tuff__op_info(at->op)->pattern;
-    bool keeps = at->outputs[0].shape.rank == 0 || pattern == PATTERN_REDUCTION || pattern == PATTERN_SCAN ||
+    bool keeps = at->phase == TUFF_PHASE_OPTIMIZER || self->list->fusion->facts[at->id].compared ||
+                 at->outputs[0].shape.rank == 0 || pattern == PATTERN_REDUCTION || pattern == PATTERN_SCAN ||
                  pattern == PATTERN_SCATTER || at->op == OP_ATTENTION_LSE;
     for (int i = 0; i < self->graph->output_count; ++i)
         keeps |= self->graph->outputs[i].tensor->node == at;

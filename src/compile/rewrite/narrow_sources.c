@@ -60,12 +60,18 @@ static int by_place(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* Optimizers compute with all bits. */
+static bool reads_narrow(const node *at)
+{
+    return at->op == OP_MATMUL && at->phase != TUFF_PHASE_OPTIMIZER;
+}
+
 static void find_sources(narrowing *self)
 {
     for (int i = 0; i < self->original_count; ++i)
         self->group_of[i] = -1;
     for (int i = 0; i < self->original_count; ++i)
-        for (int k = 0; k < 2 && self->graph->nodes[i]->op == OP_MATMUL; ++k) {
+        for (int k = 0; k < 2 && reads_narrow(self->graph->nodes[i]); ++k) {
             const node *source = source_of(self->graph->nodes[i]->inputs[k]);
             if (source == NULL || self->group_of[source->id] >= 0)
                 continue;
@@ -221,7 +227,7 @@ static tuff_status narrow(narrowing *self)
     find_sources(self);
     find_groups(self);
     for (int i = 0; i < self->original_count; ++i)
-        if (self->graph->nodes[i]->op == OP_MATMUL)
+        if (reads_narrow(self->graph->nodes[i]))
             TRY(narrow_matmul(self, self->graph->nodes[i]));
     (void)tuff_graph_phase(self->graph, TUFF_PHASE_FORWARD);
     return sort(self);

@@ -52,7 +52,7 @@ static tuff_tensor *cut_axis(tuff_graph *graph, tuff_tensor *x, int axis, int64_
 /* The most terms up to limit that divide extent, or limit where only few would. */
 static int64_t terms_of_piece(int64_t extent, int64_t limit)
 {
-    for (int64_t terms = limit; terms >= limit / 8; --terms)
+    for (int64_t terms = limit; terms >= limit / 8 && terms > 1; --terms)
         if (extent % terms == 0)
             return terms;
     return limit;

@@ -97,10 +97,10 @@ tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uin
                                uint64_t size)
 {
     /* Small writes to a buffer in use queue up; large ones would fill the ring and wait anyway. What an application
-       does with its buffer is known to be done only where the queue is empty. */
-    const uint64_t last_use = buffer->is_shared ? device->submitted : buffer->last_use;
+       does with its buffer only the queue knows, which has that work in the order of submission. */
+    const uint64_t last_use = buffer->last_use;
     bool idle = tuff__vulkan_is_done(device, last_use);
-    if (buffer->memory.mapped && (idle || size > STAGING_SLOT_SIZE)) {
+    if (buffer->memory.mapped && !buffer->is_shared && (idle || size > STAGING_SLOT_SIZE)) {
         TRY(tuff__vulkan_wait_until(device, last_use));
         return tuff__vulkan_poke(device, buffer, offset, data, size);
     }
@@ -156,7 +156,7 @@ static tuff_status get(driver_device *device, download *range)
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
 {
     TRY(tuff__vulkan_wait_until(device, device->submitted));
-    if (buffer->memory.mapped && !device->reads_copies)
+    if (buffer->memory.mapped && !buffer->is_shared && !device->reads_copies)
         return tuff__vulkan_peek(device, buffer, offset, data, size);
     download range = {.buffer = buffer, .offset = offset, .size = size, .data = data};
     /* Half of the ring is under way while the other half is emptied. */

@@ -194,6 +194,14 @@ static void write_behind_application(application *app)
     assert_int_equal(tuff_array_read(array, words, sizeof words), TUFF_OK);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_int_equal(words[i], i >= 10 && i < 14 ? i - 9 : 5);
+    /* Their queue is one: the order of submission is enough. */
+    submit_work(app, &(application_work){
+                         .to = &lent, .word = 6, .wait = line, .wait_value = 3, .signal = line, .signal_value = 4});
+    assert_int_equal(tuff_array_write(part, four, sizeof four), TUFF_OK);
+    signal_from_host(app, line, 3);
+    assert_int_equal(tuff_array_read(array, words, sizeof words), TUFF_OK);
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_int_equal(words[i], i >= 10 && i < 14 ? i - 9 : 6);
     tuff_array_destroy(array);
     tuff_array_destroy(part);
     tuff_device_close(device);
