@@ -169,6 +169,16 @@ static void check_other_parts(tuff_device *device)
     trainer_drop(&other);
 }
 
+/* Arrays of parameter i. */
+static void expect_same(tuff_array *got, tuff_array *wanted, int i)
+{
+    float expected[31 * 43], read[31 * 43];
+    const size_t size = (size_t)tuff_shape_count(specs[i].shape) * sizeof(float);
+    assert_int_equal(tuff_array_read(wanted, expected, size), TUFF_OK);
+    assert_int_equal(tuff_array_read(got, read, size), TUFF_OK);
+    assert_memory_equal(read, expected, size);
+}
+
 /* Averages come back as the parameters; what is frozen has none and is itself. */
 static void check_averages_load(tuff_device *device)
 {
@@ -184,27 +194,17 @@ static void check_averages_load(tuff_device *device)
     /* Of no step there is no average: the parameters stand in for them. */
     assert_int_equal(tuff_checkpoint_save(path, averaged.parameters, averaged.optimizer, NULL, NULL, 0), TUFF_OK);
     assert_int_equal(tuff_checkpoint_load_average(path, loaded), TUFF_OK);
-    for (int i = 0; i < SPEC_COUNT; i++) {
-        float own[31 * 43], read[31 * 43];
-        const size_t size = (size_t)tuff_shape_count(specs[i].shape) * sizeof(float);
-        assert_int_equal(tuff_array_read(tuff_parameters_at(averaged.parameters, i, NULL), own, size), TUFF_OK);
-        assert_int_equal(tuff_array_read(tuff_parameters_at(loaded, i, NULL), read, size), TUFF_OK);
-        assert_memory_equal(read, own, size);
-    }
+    for (int i = 0; i < SPEC_COUNT; i++)
+        expect_same(tuff_parameters_at(loaded, i, NULL), tuff_parameters_at(averaged.parameters, i, NULL), i);
     trainer_step(&averaged, 0);
     trainer_step(&averaged, 1);
     assert_int_equal(tuff_checkpoint_save(path, averaged.parameters, averaged.optimizer, NULL, NULL, 0), TUFF_OK);
     assert_int_equal(tuff_checkpoint_load_average(path, loaded), TUFF_OK);
     for (int i = 0; i < SPEC_COUNT; i++) {
-        float expected[31 * 43], read[31 * 43];
-        const size_t size = (size_t)tuff_shape_count(specs[i].shape) * sizeof(float);
         tuff_array *average = tuff_optimizer_average(averaged.optimizer, i);
         assert_true((average == NULL) == (i == 0));
-        assert_int_equal(
-            tuff_array_read(average ? average : tuff_parameters_at(averaged.parameters, i, NULL), expected, size),
-            TUFF_OK);
-        assert_int_equal(tuff_array_read(tuff_parameters_at(loaded, i, NULL), read, size), TUFF_OK);
-        assert_memory_equal(read, expected, size);
+        expect_same(tuff_parameters_at(loaded, i, NULL),
+                    average ? average : tuff_parameters_at(averaged.parameters, i, NULL), i);
     }
     assert_int_equal(tuff_checkpoint_save(path, averaged.parameters, NULL, NULL, NULL, 0), TUFF_OK);
     const uint64_t version = tuff_array_version(tuff_parameters_at(loaded, 0, NULL));

@@ -230,7 +230,7 @@ static void check_checkpoint(tuff_device *device)
     assert_true(trainer_float(&rest, "scale") == 64); /* halved twice, doubled twice */
     assert_int_equal(tuff_checkpoint_save(path, plain.parameters, plain.optimizer, NULL, NULL, 0), TUFF_OK);
     assert_int_equal(tuff_checkpoint_load(path, rest.parameters, rest.optimizer), TUFF_E_FORMAT);
-    assert_non_null(strstr(tuff_error(), "has no tensor \"optimizer.loss_scale"));
+    assert_non_null(strstr(tuff_error(), "has no tensor \"optimizer.loss_scale\""));
     assert_true(trainer_same_bits(&whole, &rest, false));
     trainer_drop(&whole);
     trainer_drop(&rest);

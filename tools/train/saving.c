@@ -93,7 +93,8 @@ static tuff_status find_lacking_best(saving *self, const run_state *state)
 tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, const run_state *state,
                         language_model *model, tuff_optimizer *optimizer)
 {
-    *self = (saving){.path = path, .keep = keep, .model = model, .optimizer = optimizer, .saved = -1, .begun = -1};
+    *self = (saving){
+        .path = path, .keep = keep, .model = model, .optimizer = optimizer, .saved = -1, .begun = -1, .failed = -1};
     if (!path)
         return TUFF_OK;
     TRY(find_lacking_best(self, state));

@@ -276,11 +276,13 @@ static int save(training *self, bool is_best)
 /* Fails where this step is not saved; an earlier one that could not be is told. */
 static int save_last(training *self)
 {
-    if (report_once(self) != EXIT_DONE)
-        return EXIT_FAILED;
-    (void)save(self, false);
+    const int code = report_once(self);
+    if (code == EXIT_DONE)
+        (void)save(self, false);
     if (saving_wait(&self->saving) != TUFF_OK)
         (void)say_not_saved(self);
+    if (code != EXIT_DONE)
+        return code;
     return self->saving.saved == self->done && self->saving.failed != self->done ? EXIT_DONE : EXIT_FAILED;
 }
 

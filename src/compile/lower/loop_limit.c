@@ -224,7 +224,7 @@ double tuff__loops_attention_backward_local(const launch *kernel)
     const double vectors = VECTOR_LANES * greater(defined(kernel, "GRADIENT_VECTORS"), 1);
     const double rows_at_once = quotient(keys, vectors);
     const double clear = dq ? loop(visits, loop(divide_up(queries, greater(rows_at_once, 1)), 0)) : 0;
-    const double slices = defined(kernel, "SLICED") != 0 ? greater(parameter(kernel, SLICES), 1) : 1;
+    const double slices = stores(kernel, "SLICED") ? greater(parameter(kernel, SLICES), 1) : 1;
     const double moved = (2 + slices) * loop(vectors, 0); /* keys, and gradients when they are stored */
     return loop(blocks, moved + loop(visits, loop(divide_up(seen, rows) + 1, panel))) + clear + loop(keys, 0);
 }

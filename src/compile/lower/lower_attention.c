@@ -274,11 +274,11 @@ attention_band tuff__attention_band(const attention *job)
 
 double tuff__attention_pairs(const attention *job)
 {
-    const int64_t first = tuff__attention_band(job).first, last = tuff__attention_band(job).last;
+    const attention_band band = tuff__attention_band(job);
     double count = 0;
     for (int64_t i = 0; i < job->q.count; ++i) {
-        const int64_t from = i + first < 0 ? 0 : i + first,
-                      end = i + last + 1 > job->k.count ? job->k.count : i + last + 1;
+        const int64_t from = i + band.first < 0 ? 0 : i + band.first,
+                      end = i + band.last + 1 > job->k.count ? job->k.count : i + band.last + 1;
         count += end > from ? (double)(end - from) : 0;
     }
     return count * (double)(job->batches * job->q.heads);

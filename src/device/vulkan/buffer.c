@@ -93,15 +93,19 @@ static tuff_status upload_piece(driver_device *device, driver_buffer *buffer, ui
     return TUFF_OK;
 }
 
+/* Whether the host reads and writes the memory itself. What an application does with its buffer only the queue knows,
+   which has that work in the order of submission. */
+static bool is_direct(const driver_buffer *buffer)
+{
+    return buffer->memory.mapped && !buffer->is_shared;
+}
+
 tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                uint64_t size)
 {
-    /* Small writes to a buffer in use queue up; large ones would fill the ring and wait anyway. What an application
-       does with its buffer only the queue knows, which has that work in the order of submission. */
-    const uint64_t last_use = buffer->last_use;
-    bool idle = tuff__vulkan_is_done(device, last_use);
-    if (buffer->memory.mapped && !buffer->is_shared && (idle || size > STAGING_SLOT_SIZE)) {
-        TRY(tuff__vulkan_wait_until(device, last_use));
+    /* Small writes to a buffer in use queue up; large ones would fill the ring and wait anyway. */
+    if (is_direct(buffer) && (tuff__vulkan_is_done(device, buffer->last_use) || size > STAGING_SLOT_SIZE)) {
+        TRY(tuff__vulkan_wait_until(device, buffer->last_use));
         return tuff__vulkan_poke(device, buffer, offset, data, size);
     }
     for (uint64_t done = 0; done < size; done += STAGING_SLOT_SIZE) {
@@ -156,7 +160,7 @@ static tuff_status get(driver_device *device, download *range)
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
 {
     TRY(tuff__vulkan_wait_until(device, device->submitted));
-    if (buffer->memory.mapped && !buffer->is_shared && !device->reads_copies)
+    if (is_direct(buffer) && !device->reads_copies)
         return tuff__vulkan_peek(device, buffer, offset, data, size);
     download range = {.buffer = buffer, .offset = offset, .size = size, .data = data};
     /* Half of the ring is under way while the other half is emptied. */
