@@ -8,6 +8,8 @@
 #define results ((__local float *)tiles)
 #define RESULT_VECTOR(at) (*(__local const float4 *)(results + (at)))
 #define RESULT_ELEMENT(at) results[at]
+// SCALE_BLOCK multiplies the rows of sums by `factors` of the body's, of which each row has one from place `at` on.
+#define FACTOR_PITCH 1
 #define UNITS_SUBGROUP (lane / MATRIX_LANES)
 #define UNITS_LANE (lane % MATRIX_LANES)
 

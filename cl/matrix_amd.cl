@@ -45,6 +45,13 @@
     STORE_FOUR((sum).s4567, at, pitch, 8);                                                                            \
     STORE_FOUR((sum).s89ab, at, pitch, 16);                                                                           \
     STORE_FOUR((sum).scdef, at, pitch, 24)
+#define FOUR_FACTORS(at) ((float4)(factors[at], factors[(at) + 1], factors[(at) + 2], factors[(at) + 3]))
+#define SCALE_BLOCK(sum, at) SCALE_LANE(sum, (at) + UNIT_LANE / 32 * 4)
+#define SCALE_LANE(sum, at)                                                                                           \
+    (sum).s0123 *= FOUR_FACTORS(at);                                                                                  \
+    (sum).s4567 *= FOUR_FACTORS((at) + 8);                                                                            \
+    (sum).s89ab *= FOUR_FACTORS((at) + 16);                                                                           \
+    (sum).scdef *= FOUR_FACTORS((at) + 24)
 #else
 #ifdef __GFX12__
 // A lane has eight terms of a line, the other half of the lanes those behind; its sums are of neighbouring rows.
@@ -94,6 +101,18 @@
     STORE_SUM(sum, at, pitch, 5);                                                                                     \
     STORE_SUM(sum, at, pitch, 6);                                                                                     \
     STORE_SUM(sum, at, pitch, 7)
+#define SCALE_SUM(sum, at, z) (sum).s##z *= factors[(at) + SUM_ROW(z, UNIT_LANE / 16)]
+#define SCALE_BLOCK(sum, at)                                                                                          \
+    SCALE_SUM(sum, at, 0);                                                                                            \
+    SCALE_SUM(sum, at, 1);                                                                                            \
+    SCALE_SUM(sum, at, 2);                                                                                            \
+    SCALE_SUM(sum, at, 3);                                                                                            \
+    SCALE_SUM(sum, at, 4);                                                                                            \
+    SCALE_SUM(sum, at, 5);                                                                                            \
+    SCALE_SUM(sum, at, 6);                                                                                            \
+    SCALE_SUM(sum, at, 7)
 #endif
 #define RIGHT_AT(column) LEFT_AT(column)
 #define LOAD_RIGHT(to, tile, at, columns, step) LOAD_LEFT(to, tile, at, columns, step)
+#define LOAD_RIGHT_LINES LOAD_RIGHT
+#define LOAD_RIGHT_TERMS LOAD_RIGHT

@@ -61,6 +61,8 @@ ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __loc
 #define LOAD_LEFT(to, tile, at, rows, step) to = READ_WORDS((tile) + (at) + K_PLACE(rows, (step) / 8, 0))
 #endif
 #define LOAD_RIGHT(to, tile, at, columns, step) to = READ_WORDS((tile) + (at) + P_PLACE(columns, step, 0))
+#define LOAD_RIGHT_LINES LOAD_RIGHT
+#define LOAD_RIGHT_TERMS LOAD_RIGHT
 #if A_LAYOUT == PAIRS
 #define LEFT_AT(row) (P_PLACE(row, 0, 0) + UNIT_LANE * 32)
 #else
@@ -77,3 +79,6 @@ ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __loc
     results[(at) + UNIT_LANE + 5 * (pitch)] = (sum).s5;                                                               \
     results[(at) + UNIT_LANE + 6 * (pitch)] = (sum).s6;                                                               \
     results[(at) + UNIT_LANE + 7 * (pitch)] = (sum).s7
+#define SCALE_BLOCK(sum, at)                                                                                          \
+    sum *= (float8)(factors[at], factors[(at) + 1], factors[(at) + 2], factors[(at) + 3], factors[(at) + 4],          \
+                    factors[(at) + 5], factors[(at) + 6], factors[(at) + 7])

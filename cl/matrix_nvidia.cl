@@ -58,15 +58,17 @@ typedef struct sums8 {
              (tile) + L_PLACE((step) + UNIT_LANE % 8 + UNIT_LANE / 16 * 8, ((at) + (rows)) / 8 + UNIT_LANE / 8 % 2,   \
                               BLOCK_ROWS))
 #endif
-#if B_K_CONTIGUOUS
-#define LOAD_RIGHT(to, tile, at, columns, step)                                                                       \
+#define LOAD_RIGHT_LINES(to, tile, at, columns, step)                                                                  \
     LDMATRIX("", (to).x,                                                                                              \
              (tile) + K_PLACE((at) + (columns) + UNIT_LANE % 8 + UNIT_LANE / 16 * 8,                                  \
                               (step) / 8 + UNIT_LANE / 8 % 2, BLOCK_COLUMNS))
-#else
-#define LOAD_RIGHT(to, tile, at, columns, step)                                                                       \
+#define LOAD_RIGHT_TERMS(to, tile, at, columns, step)                                                                  \
     LDMATRIX(".trans", (to).x,                                                                                        \
              (tile) + L_PLACE((step) + UNIT_LANE % 16, ((at) + (columns)) / 8 + UNIT_LANE / 16, BLOCK_COLUMNS))
+#if B_K_CONTIGUOUS
+#define LOAD_RIGHT LOAD_RIGHT_LINES
+#else
+#define LOAD_RIGHT LOAD_RIGHT_TERMS
 #endif
 #define MULTIPLY_ADD(sum, left, right)                                                                                \
     MMA((sum).x, (left).x, (right).x);                                                                                \
@@ -74,3 +76,6 @@ typedef struct sums8 {
 #define STORE_BLOCK(sum, at, pitch)                                                                                   \
     UNROLL for (int z = 0; z < 8; z++)                                                                                \
         results[(at) + (UNIT_LANE / 4 + z % 4 / 2 * 8) * (pitch) + UNIT_LANE % 4 * 2 + z % 2 + z / 4 * 8] = (sum).x[z]
+#define SCALE_BLOCK(sum, at)                                                                                           \
+    UNROLL for (int z = 0; z < 8; z++)                                                                                \
+        (sum).x[z] *= factors[(at) + UNIT_LANE / 4 + z % 4 / 2 * 8]

@@ -50,6 +50,8 @@ uvec4 part_of_floats(vec4 x, vec4 y)
                 in_columns ? gl_CooperativeMatrixLayoutColumnMajor : gl_CooperativeMatrixLayoutRowMajor)
 #define STORE_BLOCK(sum, at, pitch)                                                                                   \
     coopMatStore(sum, tiles, uint(at) / 4u, uint(pitch) / 4u, gl_CooperativeMatrixLayoutRowMajor)
+#define LOAD_FACTORS(to, at)                                                                                          \
+    coopMatLoad(to, factors, at, uint(FACTOR_PITCH), gl_CooperativeMatrixLayoutRowMajor)
 #define MULTIPLY_ADD(sum, left, right) sum = coopMatMulAdd(left, right, sum)
 #else
 #define LEFT_BLOCK fcoopmatNV<16, gl_ScopeSubgroup, MATRIX_M, MATRIX_K>
@@ -57,6 +59,7 @@ uvec4 part_of_floats(vec4 x, vec4 y)
 #define SUM_BLOCK fcoopmatNV<32, gl_ScopeSubgroup, MATRIX_M, MATRIX_N>
 #define LOAD_BLOCK(to, place, pitch, in_columns) coopMatLoadNV(to, tiles, uint(place), uint(pitch), in_columns)
 #define STORE_BLOCK(sum, at, pitch) coopMatStoreNV(sum, tiles, uint(at) / 4u, uint(pitch) / 4u, false)
+#define LOAD_FACTORS(to, at) coopMatLoadNV(to, factors, at, uint(FACTOR_PITCH), false)
 #define MULTIPLY_ADD(sum, left, right) sum = coopMatMulAddNV(left, right, sum)
 #endif
 #define CLEAR_BLOCK(sum) sum = SUM_BLOCK(0.0)
@@ -69,12 +72,24 @@ uvec4 part_of_floats(vec4 x, vec4 y)
 #define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
     LOAD_BLOCK(to, (tile) + (at) + L_PLACE(step, (rows) / 8, BLOCK_ROWS), BLOCK_ROWS / 8 + 1, true)
 #endif
+#define LOAD_RIGHT_LINES(to, tile, at, columns, step)                                                                 \
+    LOAD_BLOCK(to, (tile) + (at) + K_PLACE(columns, (step) / 8, BLOCK_COLUMNS), CHUNKS + 1, true)
+#define LOAD_RIGHT_TERMS(to, tile, at, columns, step)                                                                 \
+    LOAD_BLOCK(to, (tile) + (at) + L_PLACE(step, (columns) / 8, BLOCK_COLUMNS), BLOCK_COLUMNS / 8 + 1, false)
 #if B_K_CONTIGUOUS
 #define RIGHT_AT(column) K_PLACE(column, 0, BLOCK_COLUMNS)
-#define LOAD_RIGHT(to, tile, at, columns, step)                                                                       \
-    LOAD_BLOCK(to, (tile) + (at) + K_PLACE(columns, (step) / 8, BLOCK_COLUMNS), CHUNKS + 1, true)
+#define LOAD_RIGHT LOAD_RIGHT_LINES
 #else
 #define RIGHT_AT(column) ((column) / 8)
-#define LOAD_RIGHT(to, tile, at, columns, step)                                                                       \
-    LOAD_BLOCK(to, (tile) + (at) + L_PLACE(step, (columns) / 8, BLOCK_COLUMNS), BLOCK_COLUMNS / 8 + 1, false)
+#define LOAD_RIGHT LOAD_RIGHT_TERMS
 #endif
+// Multiplies the rows of sums by `factors` of the body's: each row has as many equal ones as a block has columns, since
+// only a load says which of a block's sums a lane has.
+#define FACTOR_PITCH MATRIX_N
+#define SCALE_BLOCK(sum, at)                                                                                          \
+    {                                                                                                                 \
+        SUM_BLOCK by;                                                                                                 \
+        LOAD_FACTORS(by, uint((at) * FACTOR_PITCH));                                                                  \
+        for (int z = 0; z < sum.length(); z++)                                                                        \
+            sum[z] = sum[z] * by[z];                                                                                  \
+    }

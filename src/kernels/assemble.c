@@ -334,10 +334,11 @@ static tuff_status add_matrix_units(const assembly_request *request, text *out)
         NULL, "matrix.glsl", "matrix.glsl", "matrix_nvidia.cl", "matrix_amd.cl", "matrix_amd.cl", "matrix_intel.cl"};
     const char *file = request->cooperative < sizeof files / sizeof *files ? files[request->cooperative] : NULL;
     const char *common = request->glsl ? "" : tuff__kernel_text("matrix.cl"),
+               *tiles = request->glsl ? "" : tuff__kernel_text("matrix_tiles.cl"),
                *units = file ? tuff__kernel_text(file) : NULL;
-    if (common == NULL || units == NULL || request->glsl != (request->cooperative <= TUFF_MATRIX_KHR))
+    if (common == NULL || tiles == NULL || units == NULL || request->glsl != (request->cooperative <= TUFF_MATRIX_KHR))
         return FAIL(TUFF_E_UNSUPPORTED, "kernels: there is no text for matrix units of form %u", request->cooperative);
-    tuff__text_add(out, "%s%s", common, units);
+    tuff__text_add(out, "%s%s%s", common, units, tiles);
     return TUFF_OK;
 }
 
