@@ -277,6 +277,9 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
                            .mode = options->fuse,
                            .family = options->family,
                            .precision = options->precision,
+                           .matmul_precision = tuff__device_target(graph->device).has_subgroup_matrices
+                                                   ? options->matmul_precision
+                                                   : TUFF_PRECISION_F32,
                            .by_library = options->matmul_library != TUFF_MATMUL_OWN,
                            .buffer_limit = buffer_limit,
                            .passes = passes};
