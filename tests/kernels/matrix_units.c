@@ -193,7 +193,10 @@ static const char glsl[] =
     "#define EACH_SUM for (uint j = 0u, e = SUBGROUP_LANE; e < uint(E_SUMS); j++, e += uint(MATRIX_LANES))\n"
     "#define STORE_BLOCK(sum, at, pitch) EACH_SUM tiles[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) / 4u]"
     "[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) % 4u] = floatBitsToUint(sum.x[j])\n"
-    "#define CLEAR_BLOCK(sum) EACH_SUM sum.x[j] = 0.0\n"
+    "#define CLEAR_BLOCK(sum) EACH_SUM sum.x[j] = 0.0\n#undef SCALE_BLOCK\n"
+    "#define SCALE_BLOCK(sum, at) EACH_SUM sum.x[j] *= factors[(uint(at) + e / MATRIX_N) * FACTOR_PITCH]\n"
+    "#undef SUBGROUP_LANE\n#undef SUBGROUP_INDEX\n#define SUBGROUP_LANE (LANE % uint(MATRIX_LANES))\n"
+    "#define SUBGROUP_INDEX (LANE / uint(MATRIX_LANES))\n"
     "float factor_at(factor f, uint row, uint column)\n{\n"
     "    uint i = f.turned ? row : column, at = f.place + (f.turned ? column : row) * f.pitch + i / 8u;\n"
     "    vec2 two = unpackHalf2x16(tiles[at][i / 2u % 4u]);\n    return i % 2u == 0u ? two.x : two.y;\n}\n"
@@ -289,7 +292,7 @@ static tuff_status create_emulated(driver_device *device, const program_request 
     if (lies)
         emulation = replaced(emulation, emulated_units->lie[0], emulated_units->lie[1]);
     changed.text = emulation;
-    changed.subgroup_size = emulated_units->instructions ? 0 : request->subgroup_size;
+    changed.subgroup_size = 0;
     changed.many_registers = false;
     emulated++;
     const tuff_status status = real_driver->program_create(device, &changed, (blob){0}, made, out);
@@ -338,14 +341,19 @@ static tuff_tensor *operand(tuff_graph *graph, const char *name, tuff_dtype dtyp
     return turned ? tuff_permute(at, (int[]){0, 2, 1}) : at;
 }
 
-/* Whether the plan's matmul is on matrix units. */
-static bool uses_units(const tuff_plan *plan)
+/* Whether the plan has a kernel of this body, on matrix units. */
+static bool uses_body(const tuff_plan *plan, const char *body)
 {
     const launch_list *list = &plan->executable.launches;
     bool found = false;
     for (int i = 0; i < list->launch_count; i++)
-        found |= strcmp(list->launches[i].body, "matmul_cooperative") == 0;
+        found |= strcmp(list->launches[i].body, body) == 0;
     return found;
+}
+
+static bool uses_units(const tuff_plan *plan)
+{
+    return uses_body(plan, "matmul_cooperative");
 }
 
 /* Operands that are loaded in parts begin with one. */
@@ -528,6 +536,120 @@ static void try_allowed(tuff_device *device)
     }
 }
 
+/* One attention; its gradients are computed from the log-sum-exp of the forward pass. */
+typedef struct attention_case {
+    const char *name;
+    int64_t batch, queries, keys, heads, groups, key_width, value_width;
+    bool causal;
+    int64_t window, bias; /* rows of the bias, 1 or the queries; 0: none */
+    double dropout, scale;
+    tuff_dtype dtype;
+    tuff_precision factors; /* f32 operands that may be rounded */
+} attention_case;
+
+/* Extents of 1, primes, and around blocks and panels; parts of 16 bytes and single elements; scores that grow from panel
+   to panel, so that results are rescaled. */
+static const attention_case attentions[] = {
+    {"causal, 70, heads of 16", 2, 70, 70, 2, 2, 16, 16, .causal = true, .dtype = TUFF_F16},
+    {"all keys, shared heads, widths that differ", 1, 33, 131, 4, 2, 24, 40, .dtype = TUFF_F16},
+    {"odd widths, window", 1, 67, 67, 2, 1, 5, 3, .causal = true, .window = 17, .dtype = TUFF_F16},
+    {"one query", 1, 1, 45, 2, 2, 8, 8, .dtype = TUFF_F16},
+    {"one key", 1, 17, 1, 1, 1, 32, 20, .dtype = TUFF_F16},
+    {"a bias for each score, large scores", 1, 40, 67, 2, 1, 16, 24, .bias = 40, .scale = 6, .dtype = TUFF_F16},
+    {"a bias of keys, dropout", 2, 35, 128, 2, 2, 16, 16, .bias = 1, .dropout = 0.3, .dtype = TUFF_F16},
+    {"wide heads", 1, 18, 40, 1, 1, 128, 136, .causal = true, .dtype = TUFF_F16},
+    {"bf16", 1, 64, 128, 2, 2, 64, 64, .causal = true, .scale = 3, .dtype = TUFF_BF16},
+    {"rounded as they are loaded", 1, 37, 64, 2, 1, 24, 16, .dtype = TUFF_F32, .factors = TUFF_PRECISION_F16},
+};
+enum { ATTENTIONS = sizeof attentions / sizeof *attentions, RESULTS = 4 };
+static const char *const result_names[RESULTS] = {"out", "dq", "dk", "dv"};
+
+static tuff_tensor *row_operand(tuff_graph *graph, const char *name, tuff_dtype dtype, tuff_shape shape)
+{
+    tuff_tensor *at = tuff_input(graph, name, dtype, shape);
+    return dtype == TUFF_F32 ? at : tuff_cast(at, TUFF_F32);
+}
+
+static tuff_graph *build_attention(tuff_device *device, const attention_case *one)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *x[] = {
+        row_operand(graph, "q", one->dtype, TUFF_SHAPE(one->batch, one->queries, one->heads, one->key_width)),
+        row_operand(graph, "k", one->dtype, TUFF_SHAPE(one->batch, one->keys, one->groups, one->key_width)),
+        row_operand(graph, "v", one->dtype, TUFF_SHAPE(one->batch, one->keys, one->groups, one->value_width))};
+    tuff_tensor *bias =
+        one->bias ? tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(one->batch, 1, one->bias, one->keys)) : NULL;
+    tuff_tensor *out = tuff_attention(x[0], x[1], x[2],
+                                      &(tuff_attention_options){.causal = one->causal,
+                                                                .window = one->window,
+                                                                .bias = bias,
+                                                                .dropout = one->dropout,
+                                                                .scale = one->scale});
+    const tuff_shape shape = TUFF_SHAPE(one->batch, one->queries, one->heads, one->value_width);
+    tuff_tensor *product = tuff_mul(out, tuff_input(graph, "weights", TUFF_F32, shape));
+    tuff_tensor *loss = tuff_reduce_sum(product, (int[]){0, 1, 2, 3}, 4, false), *gradients[3];
+    assert_int_equal(tuff_gradients(loss, x, 3, gradients), TUFF_OK);
+    tuff_output(graph, "out", out);
+    for (int i = 1; i < RESULTS; i++)
+        tuff_output(graph, result_names[i], gradients[i - 1]);
+    return graph;
+}
+
+/* All results one behind the other: of kernels for CPUs, which round nothing, or on the units. The caller frees. */
+static float *run_attention(tuff_device *device, const attention_case *one, tuff_family family, int64_t counts[RESULTS])
+{
+    static const char *const inputs[] = {"q", "k", "v", "weights", "bias"};
+    const int64_t q = one->batch * one->queries * one->heads, k = one->batch * one->keys * one->groups;
+    const int64_t sizes[] = {q * one->key_width, k * one->key_width, k * one->value_width, q * one->value_width,
+                             one->batch * one->bias * one->keys};
+    const tuff_dtype dtypes[] = {one->dtype, one->dtype, one->dtype, TUFF_F32, TUFF_F32};
+    const int64_t results[RESULTS] = {sizes[3], sizes[0], sizes[1], sizes[2]};
+    tuff_graph *graph = build_attention(device, one);
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.family = family, .matmul_precision = one->factors});
+    if (!plan)
+        fail_msg("%s, %s: %s", emulated_units->name, one->name, tuff_error());
+    if (family == TUFF_FAMILY_COOPERATIVE && !uses_body(plan, "attention_cooperative"))
+        fail_msg("%s: %s is not on matrix units", emulated_units->name, one->name);
+    state = 7;
+    for (int i = 0; i < 4 + (one->bias > 0); i++) {
+        double *numbers = random_numbers(sizes[i]);
+        write_numbers(plan, inputs[i], dtypes[i], numbers, sizes[i]);
+        free(numbers);
+    }
+    float *all = malloc((size_t)(2 * (sizes[0] + sizes[1] + sizes[2] + sizes[3])) * sizeof *all), *at = all;
+    assert_non_null(all);
+    if (tuff_plan_run(plan) != TUFF_OK)
+        fail_msg("%s, %s: %s", emulated_units->name, one->name, tuff_error());
+    for (int i = 0; i < RESULTS; at += counts[i], i++) {
+        counts[i] = results[i];
+        assert_int_equal(tuff_plan_read(plan, result_names[i], at, (size_t)counts[i] * sizeof *at), TUFF_OK);
+    }
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    return all;
+}
+
+/* Weights are rounded to 16 bits, and so is nothing else: the gradients are those of the exact weights. Operands are
+   at most 2, so that results are within a rounding's share of that. */
+static void try_attention(tuff_device *device, const attention_case *one)
+{
+    int64_t counts[RESULTS];
+    const double unit = one->dtype == TUFF_BF16 ? 0x1p-9 : 0x1p-11;
+    float *wanted = run_attention(device, one, TUFF_FAMILY_REGISTER, counts),
+          *got = run_attention(device, one, TUFF_FAMILY_COOPERATIVE, counts);
+    int64_t at = 0;
+    for (int i = 0; i < RESULTS; i++)
+        for (int64_t k = 0; k < counts[i]; k++, at++) {
+            const double bound = i == 0 ? 3 * unit / (1 - one->dropout) : 2e-5 * (4 + fabs((double)wanted[at]));
+            if (!(fabs((double)got[at] - (double)wanted[at]) <= bound))
+                fail_msg("%s, %s: element %lld of %s is %.9g, not %.9g", emulated_units->name, one->name, (long long)k,
+                         result_names[i], (double)got[at], (double)wanted[at]);
+        }
+    free(wanted);
+    free(got);
+}
+
 /* A device that is like itself but for its matrix units; one case, or all in a thorough run. */
 static void try_units(tuff_device *device, const units *one, int only)
 {
@@ -553,6 +675,10 @@ static void try_units(tuff_device *device, const units *one, int only)
     }
     try_assigned(device);
     try_allowed(device);
+    device->info.matrix_lanes = one->lanes > 0 ? one->lanes : 32;
+    for (int i = 0; i < ATTENTIONS; i++)
+        if ((attentions[i].dtype != TUFF_BF16 || device->info.matrix_bf16) && (is_thorough() || i == only % ATTENTIONS))
+            try_attention(device, &attentions[i]);
     assert_true(emulated > 0 || !is_thorough());
     device->driver = before;
     device->info = info;

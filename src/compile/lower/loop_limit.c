@@ -229,6 +229,21 @@ double tuff__loops_attention_backward_local(const launch *kernel)
     return loop(blocks, moved + loop(visits, loop(divide_up(seen, rows) + 1, panel))) + clear + loop(keys, 0);
 }
 
+/* The queries, and for each panel the steps of both products; what a lane has of the rest is written out. */
+double tuff__loops_attention_cooperative(const launch *kernel)
+{
+    enum { FIRST = 9, LAST = 10, PART = 8 };
+    const double keys = greater(defined(kernel, "KEYS"), 1), depth = defined(kernel, "DEPTH");
+    const double lanes = greater(defined(kernel, "MATRIX_LANES"), 1), terms = greater(defined(kernel, "MATRIX_K"), 1);
+    const double own = defined(kernel, "TILE_ROWS") * defined(kernel, "MATRIX_M");
+    const double block = own * quotient(kernel->local_size, lanes);
+    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
+    const double stored = divide_up(own * defined(kernel, "MATRIX_N") / VECTOR_LANES, lanes);
+    return loop(divide_up(block * depth / PART, kernel->local_size), 0) +
+           loop(panels, loop(defined(kernel, "KEY_STEPS"), 0) + loop(quotient(keys, terms), 0)) +
+           loop(defined(kernel, "VALUE_BLOCKS"), loop(stored, 0));
+}
+
 double tuff__loops_none(const launch *kernel)
 {
     (void)kernel;

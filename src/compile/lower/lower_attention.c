@@ -87,12 +87,13 @@ void tuff__attention_parameters(launch *kernel, const int64_t *values, int count
         add_parameter(kernel, values[i], -1);
 }
 
-/* Whether every vector of a tensor starts at a multiple of four elements; buffers of ours do. */
-static bool is_aligned(const launch_list *list, const attention_rows *rows)
+/* Whether all rows of a tensor start at a multiple of so many elements; buffers of ours do. */
+static bool is_aligned(const launch_list *list, const attention_rows *rows, int64_t multiple)
 {
     const memory_buffer *memory = &list->buffers[rows->id];
     const int64_t start = rows->offset + (int64_t)(memory->offset / tuff_dtype_size(memory->dtype)) + memory->parent_at;
-    return start % 4 == 0 && rows->batch % 4 == 0 && rows->row % 4 == 0 && rows->head % 4 == 0;
+    return start % multiple == 0 && rows->batch % multiple == 0 && rows->row % multiple == 0 &&
+           rows->head % multiple == 0;
 }
 
 /* What is stored of x: rounded where the device cannot store as few bits as the plan asks for. */
@@ -110,7 +111,7 @@ void tuff__attention_rows(const launch_list *list, launch *kernel, const attenti
 {
     const int buffer = use_buffer(list, kernel, operand->id, true, written);
     const char *dtype = tuff_dtype_name(list->buffers[operand->id].dtype);
-    const char *form = is_aligned(list, operand) ? "V" : "U";
+    const char *form = is_aligned(list, operand, 4) ? "V" : "U";
     add_parameter(kernel, operand->offset, buffer);
     tuff__attention_parameters(kernel, (int64_t[]){operand->batch, operand->row, operand->head}, 3);
     tuff__text_add(defines, "#define LOAD_%s(i) LOAD_%s(b%d, i)\n#define LOADV_%s(i) LOAD%s_%s(b%d, i)\n", letter,
@@ -122,6 +123,19 @@ void tuff__attention_rows(const launch_list *list, launch *kernel, const attenti
     tuff__text_add(defines,
                    "#define STORE_%s(i, x) STORE_%s(b%d, i, %s)\n#define STOREV_%s(i, x) STORE%s_%s(b%d, i, %s)\n",
                    letter, dtype, buffer, scalar, letter, form, dtype, buffer, vector);
+}
+
+void tuff__attention_parts(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
+                           text *defines)
+{
+    enum { PART = 8 };
+    const int buffer = use_buffer(list, kernel, operand->id, true, false);
+    const int bits = tuff_dtype_size(list->buffers[operand->id].dtype) == 2 ? 16 : 32;
+    tuff__text_add(defines,
+                   "#define LOAD_PART_%s(at, ahead) LOAD_PART_%d(b%d, at, ahead)\n#define LOAD_BITS_%s(i) "
+                   "LOAD_BITS_%d(b%d, i)\n#define AT_%s(i) AT_%d(i)\n#define %s_PARTS %d\n",
+                   letter, bits, buffer, letter, bits, buffer, letter, bits, letter,
+                   operand->width % PART == 0 && is_aligned(list, operand, PART));
 }
 
 void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
@@ -282,6 +296,20 @@ double tuff__attention_pairs(const attention *job)
         count += end > from ? (double)(end - from) : 0;
     }
     return count * (double)(job->batches * job->q.heads);
+}
+
+void tuff__attention_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
+                              text *defines)
+{
+    const op_attributes *attributes = &job->task->core->attributes;
+    const attention_band band = tuff__attention_band(job);
+    const int64_t parameters[] = {job->q.count, job->k.count, job->q.heads, job->k.heads,
+                                  job->q.width, job->v.width, blocks,       parts,
+                                  items,        band.first,   band.last,    tuff__attention_float(attributes->value)};
+    tuff__attention_parameters(made, parameters, sizeof parameters / sizeof *parameters);
+    tuff__attention_rows(job->list, made, &job->q, "Q", false, defines);
+    tuff__attention_rows(job->list, made, &job->k, "K", false, defines);
+    tuff__attention_rows(job->list, made, &job->v, "V", false, defines);
 }
 
 /* The tile of the forward pass. */
@@ -534,6 +562,8 @@ tuff_status tuff__lower_attention(launch_list *list, int index)
     const bool forward = core->op == OP_ATTENTION || core->op == OP_ATTENTION_LSE;
     if (!forward)
         find_upstream(&job);
+    if (core->op == OP_ATTENTION && tuff__attention_suits_units(&job))
+        return tuff__lower_attention_cooperative(&job);
     if (!tuff__uses_registers(&list->policy))
         return tuff__lower_attention_local(&job);
     for (int i = 0; i < task->root_count; ++i)

@@ -37,6 +37,10 @@ void tuff__attention_rows(const launch_list *list, launch *kernel, const attenti
 /* Like tuff__attention_rows for a tensor that is only read; an id of -1: the parameters alone. */
 void tuff__attention_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
                              text *defines);
+/* Of an operand that tuff__attention_rows added: the macros that load parts of 16 bytes of eight 16-bit factors, and the
+   bits of one, and whether all of it may be loaded in parts. */
+void tuff__attention_parts(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
+                           text *defines);
 /* A contiguous buffer of lines of that width: one parameter. An id of -1: the parameter alone. */
 void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
                            bool written, text *defines);
@@ -53,6 +57,13 @@ typedef struct attention_band {
 attention_band tuff__attention_band(const attention *job);
 /* Multiply-adds of one product over the pairs of queries and keys that the band lets through. */
 double tuff__attention_pairs(const attention *job);
+/* What bodies of groups begin with: extents, the band, queries, keys and values. */
+void tuff__attention_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
+                              text *defines);
+/* On matrix units: whether the device has proved them, operands have 16 bits or may be rounded to them, and there are
+   blocks enough; the launch of the forward pass. */
+bool tuff__attention_suits_units(const attention *job);
+tuff_status tuff__lower_attention_cooperative(const attention *job);
 /* The launches of devices with local memory. */
 tuff_status tuff__lower_attention_local(const attention *job);
 

@@ -5,21 +5,6 @@
 
 enum { LANE_ROWS = 4, LANES = 4 }; /* of a lane's part of a block: rows, and columns or keys of a vector */
 
-/* What both bodies begin with: extents, the band, queries, keys and values. */
-static void add_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
-                         text *defines)
-{
-    const op_attributes *attributes = &job->task->core->attributes;
-    const attention_band band = tuff__attention_band(job);
-    const int64_t parameters[] = {job->q.count, job->k.count, job->q.heads, job->k.heads,
-                                  job->q.width, job->v.width, blocks,       parts,
-                                  items,        band.first,   band.last,    tuff__attention_float(attributes->value)};
-    tuff__attention_parameters(made, parameters, sizeof parameters / sizeof *parameters);
-    tuff__attention_rows(job->list, made, &job->q, "Q", false, defines);
-    tuff__attention_rows(job->list, made, &job->k, "K", false, defines);
-    tuff__attention_rows(job->list, made, &job->v, "V", false, defines);
-}
-
 /* The forward pass: a group's queries and panels of keys, and the pieces that local memory takes at a time. */
 typedef struct forward {
     int64_t block, keys, lanes, columns; /* columns: vectors of each lane */
@@ -166,7 +151,7 @@ static tuff_status lower_forward(const attention *job)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    add_operands(job, made, blocks, parts, items, &defines);
+    tuff__attention_operands(job, made, blocks, parts, items, &defines);
     tuff__attention_result(job, made, result, "R", &defines);
     tuff__attention_whole(list, made, lse, 1, "L", true, &defines);
     tuff__attention_options(job, made, &defines);
@@ -313,7 +298,7 @@ static tuff_status launch_backward(const attention *job, const backward *use, bo
     if (join)
         operands.q = (attention_rows){.id = copies.id, .batch = copies.batch, .row = copies.row, .head = copies.head,
                                       .count = job->q.count, .heads = job->q.heads, .width = job->q.width};
-    add_operands(&operands, made, use->blocks, key_parts, items, &defines);
+    tuff__attention_operands(&operands, made, use->blocks, key_parts, items, &defines);
     tuff__attention_rows(list, made, &job->upstream, "G", false, &defines);
     tuff__attention_operand(job, made, &job->lse, "L", &defines);
     tuff__attention_operand(job, made, &job->sums, "S", &defines);

@@ -49,8 +49,10 @@ static operand_form form_of(const launch_list *list, const fused_chain *chain, i
     return form;
 }
 
-static tuff_dtype dtype_of(tuff_precision precision)
+tuff_dtype tuff__factor_precision(const struct fusion *fusion)
 {
+    const tuff_precision precision =
+        fusion->precision != TUFF_PRECISION_F32 ? fusion->precision : fusion->matmul_precision;
     return precision == TUFF_PRECISION_F16 ? TUFF_F16 : precision == TUFF_PRECISION_BF16 ? TUFF_BF16 : TUFF_F32;
 }
 
@@ -61,8 +63,7 @@ static tuff_dtype factor_dtype(const launch_list *list, const fused_chain *chain
     const tuff_dtype x = chain->buffers[chain->operand_buffers[0]].dtype,
                      y = chain->buffers[chain->operand_buffers[1]].dtype;
     const bool x_narrow = x == TUFF_F16 || x == TUFF_BF16, y_narrow = y == TUFF_F16 || y == TUFF_BF16;
-    const tuff_dtype precision = dtype_of(
-        list->fusion->precision != TUFF_PRECISION_F32 ? list->fusion->precision : list->fusion->matmul_precision);
+    const tuff_dtype precision = tuff__factor_precision(list->fusion);
     if (x_narrow && (x == y || (y == TUFF_F32 && precision == x)))
         return x;
     return x == TUFF_F32 && ((y_narrow && precision == y) || y == TUFF_F32) ? precision : TUFF_F32;

@@ -1,0 +1,196 @@
+/* The launch of attention's forward pass on matrix units: for devices whose self-test multiplied a block right. */
+#include "base/checked.h"
+#include "compile/lower/lower_attention.h"
+#include "compile/lower/lower_matmul.h"
+
+enum { PART = 8, FEWEST = 16, MAX_DEPTH = 256, MAX_WIDTH = 128 };
+
+/* A group's work, as attention_cooperative.k says. */
+typedef struct units {
+    int shape[3], lanes;
+    bool is_padded; /* as the text of the units lays out tiles */
+    tuff_dtype dtype;
+    int subgroups, rows, keys; /* rows: blocks of queries of a subgroup */
+    int depth, width;
+} units;
+
+static int own_rows(const units *use)
+{
+    return use->rows * use->shape[0];
+}
+
+static int block_of(const units *use)
+{
+    return use->subgroups * own_rows(use);
+}
+
+/* Of a tile of lines of 16-bit terms, at most. */
+static int64_t tile_bytes(const units *use, int64_t lines, int64_t terms)
+{
+    return lines * (2 * terms + (use->is_padded ? 2 * PART : 0));
+}
+
+static int64_t query_bytes(const units *use)
+{
+    return tile_bytes(use, block_of(use), use->depth);
+}
+
+/* Keys and values take turns; values lie as they are in memory, or turned. */
+static int64_t shared_bytes(const units *use)
+{
+    const int64_t keys = tile_bytes(use, use->keys, use->depth), values = tile_bytes(use, use->keys, use->width),
+                  turned = tile_bytes(use, use->width, use->keys);
+    const int64_t larger = values > turned ? values : turned;
+    return keys > larger ? keys : larger;
+}
+
+/* With scores, what lanes of a row exchange, and factors, of which Vulkan has one for each column of a block. */
+static int64_t local_bytes(const units *use, uint32_t form)
+{
+    const int64_t block = block_of(use), lanes = (int64_t)use->subgroups * use->lanes;
+    const int64_t factors = block * (form <= TUFF_MATRIX_KHR ? use->shape[1] : 1);
+    return query_bytes(use) + shared_bytes(use) + 4 * (block * (use->keys + 4) + lanes + factors + 2);
+}
+
+/* Whether a lane has whole parts of a row's keys, few enough of them, and of those on their way. */
+static bool deals_out(const units *use)
+{
+    enum { MAX_KEYS = 64, MAX_PARTS = 8 };
+    const int lanes = own_rows(use) > 0 ? use->lanes / own_rows(use) : 0; /* of a row */
+    const int64_t all = (int64_t)use->subgroups * use->lanes, widest = use->depth > use->width ? use->depth : use->width;
+    return lanes > 0 && use->lanes % own_rows(use) == 0 && use->keys % (lanes * PART) == 0 &&
+           use->keys / lanes <= MAX_KEYS && use->keys % use->shape[1] == 0 && use->keys % use->shape[2] == 0 &&
+           use->keys * widest / PART <= MAX_PARTS * all;
+}
+
+static bool fits(const attention *job, const units *use)
+{
+    const tuff_device_info *info = job->list->policy.target.info;
+    return deals_out(use) && local_bytes(use, info->cooperative_matrix) <= (int64_t)info->local_memory_size &&
+           use->subgroups * use->lanes <= (int)info->max_group_size;
+}
+
+/* What f16 or bf16 all factors have, or may be rounded to; f32 where they differ or may not. */
+static tuff_dtype factor_dtype(const attention *job)
+{
+    const int ids[] = {job->q.id, job->k.id, job->v.id};
+    const tuff_dtype allowed = tuff__factor_precision(job->list->fusion);
+    tuff_dtype found = TUFF_F32;
+    bool rounds = false;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; ++i) {
+        const tuff_dtype one = job->list->buffers[ids[i]].dtype;
+        rounds |= one == TUFF_F32;
+        if (one != TUFF_F32 && ((one != TUFF_F16 && one != TUFF_BF16) || (found != TUFF_F32 && found != one)))
+            return TUFF_F32;
+        found = one == TUFF_F32 ? found : one;
+    }
+    if (!rounds)
+        return found;
+    return found == TUFF_F32 || found == allowed ? allowed : TUFF_F32;
+}
+
+static int power_of_2(int64_t least)
+{
+    int power = 16;
+    while (power < least)
+        power *= 2;
+    return power;
+}
+
+/* The table's, smaller where there are few queries or too little room. */
+static bool choose(const attention *job, units *out)
+{
+    const tuff_device_info *info = job->list->policy.target.info;
+    const kernel_policy *policy = &job->list->policy;
+    *out = (units){.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
+                   .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
+                   .is_padded = info->cooperative_matrix != TUFF_MATRIX_NVIDIA &&
+                                info->cooperative_matrix != TUFF_MATRIX_INTEL,
+                   .dtype = factor_dtype(job),
+                   .subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_subgroups),
+                   .rows = tuff__tuned(policy, TUNABLE_attention_cooperative_rows),
+                   .keys = tuff__tuned(policy, TUNABLE_attention_cooperative_keys),
+                   .depth = power_of_2(job->q.width),
+                   .width = power_of_2(job->v.width < MAX_WIDTH ? job->v.width : MAX_WIDTH)};
+    if (out->width < out->shape[1])
+        out->width = out->shape[1];
+    while (out->subgroups > 1 && block_of(out) / 2 >= job->q.count)
+        out->subgroups /= 2;
+    while (!fits(job, out)) {
+        if (own_rows(out) > out->lanes && out->rows > 1)
+            out->rows /= 2;
+        else if (out->keys > FEWEST)
+            out->keys /= 2;
+        else if (out->subgroups > 1)
+            out->subgroups /= 2;
+        else
+            return false;
+    }
+    return true;
+}
+
+bool tuff__attention_suits_units(const attention *job)
+{
+    const target *device = &job->list->policy.target;
+    const tuff_family family = tuff__family(&job->list->policy);
+    const bool asked = family == TUFF_FAMILY_COOPERATIVE;
+    const tuff_dtype dtype = device->has_subgroup_matrices ? factor_dtype(job) : TUFF_F32;
+    units use;
+    return (asked || family == TUFF_FAMILY_DEVICE) &&
+           (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
+           (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0 &&
+           tuff__attention_root(job->task, OP_ATTENTION) >= 0 && job->q.width <= MAX_DEPTH &&
+           (asked || (job->q.count >= FEWEST && job->k.count >= FEWEST)) && choose(job, &use);
+}
+
+static tuff_status finish(const attention *job, launch *made, const units *use, text *defines)
+{
+    const kernel_policy *policy = &job->list->policy;
+    const int64_t width = job->v.width < use->width ? job->v.width : use->width;
+    tuff__attention_parts(job->list, made, &job->q, "Q", defines);
+    tuff__attention_parts(job->list, made, &job->k, "K", defines);
+    tuff__attention_parts(job->list, made, &job->v, "V", defines);
+    tuff__text_add(defines,
+                   "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n#define "
+                   "MATRIX_LANES %d\n#define A_K_CONTIGUOUS 1\n#define B_K_CONTIGUOUS 1\n#define BLOCK_COLUMNS %d\n"
+                   "#define TILE_ROWS %d\n#define KEYS %d\n#define DEPTH %d\n#define WIDTH %d\n#define KEY_STEPS %d\n"
+                   "#define VALUE_BLOCKS %d\n#define KEY_WIDTH %d\n#define VALUE_WIDTH %d\n#define QUERY_BYTES %d\n"
+                   "#define TILE_BYTES %d\n#define WHOLE_KEYS %d\n#define HARDWARE_EXP2 %d\n",
+                   use->shape[0], use->shape[1], use->shape[2], use->dtype == TUFF_BF16, use->lanes, use->width,
+                   use->rows, use->keys, use->depth, use->width, (int)tuff__divide_up(job->q.width, use->shape[2]),
+                   (int)tuff__divide_up(width, use->shape[1]), (int)job->q.width, (int)job->v.width,
+                   (int)query_bytes(use), (int)shared_bytes(use), job->k.count % use->keys == 0,
+                   tuff__tuned(policy, TUNABLE_attention_cooperative_hardware_exp2));
+    made->vec = 4;
+    made->cooperative = policy->target.info->cooperative_matrix;
+    if (made->cooperative <= TUFF_MATRIX_KHR || made->cooperative == TUFF_MATRIX_INTEL)
+        made->subgroup_size = (uint32_t)use->lanes;
+    made->local_size = (uint32_t)(use->lanes * use->subgroups);
+    made->local_bytes = (uint32_t)local_bytes(use, made->cooperative);
+    return tuff__keep_defines(made, defines);
+}
+
+tuff_status tuff__lower_attention_cooperative(const attention *job)
+{
+    launch_list *list = job->list;
+    units use;
+    if (!choose(job, &use))
+        return FAIL(TUFF_E_LIMIT, "compile: attention with heads of %d does not fit the matrix units of %s",
+                    (int)job->q.width, list->policy.target.info->selector);
+    const int64_t blocks = tuff__divide_up(job->q.count, block_of(&use));
+    const int64_t parts = tuff__divide_up(job->v.width, use.width), items = job->batches * job->q.heads * blocks * parts;
+    int lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
+    if (lse < 0)
+        lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
+    launch *made = lse < 0 ? NULL : tuff__launch_add(list, "attention_cooperative", WALK_MATMUL, job->index);
+    if (made == NULL)
+        return TUFF_E_OOM_HOST;
+    text defines = {0};
+    tuff__attention_operands(job, made, blocks, parts, items, &defines);
+    tuff__attention_result(job, made, tuff__attention_root(job->task, OP_ATTENTION), "R", &defines);
+    tuff__attention_whole(list, made, lse, 1, "L", true, &defines);
+    tuff__attention_options(job, made, &defines);
+    made->groups = (uint64_t)items;
+    made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
+    return finish(job, made, &use, &defines);
+}
