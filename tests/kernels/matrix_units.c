@@ -306,6 +306,7 @@ typedef struct product_case {
     bool x_turned, y_turned, epilogue;
     tuff_dtype x_dtype, y_dtype;
     tuff_precision precision, factors; /* of the plan, and that f32 factors of its matmuls may be rounded to */
+    bool backwards;                    /* the terms of y, in memory */
 } product_case;
 
 static uint32_t state = 1;
@@ -375,8 +376,9 @@ static void check_elements(const product_case *one, const double *x, const doubl
         const double *from_x = x + b * one->rows * one->inner, *from_y = y + b * one->inner * one->columns;
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < one->inner; k++) {
+            const int64_t y_k = one->backwards ? one->inner - 1 - k : k;
             const double term = from_x[one->x_turned ? k * one->rows + row : row * one->inner + k] *
-                                from_y[one->y_turned ? column * one->inner + k : k * one->columns + column];
+                                from_y[one->y_turned ? column * one->inner + y_k : y_k * one->columns + column];
             sum += term;
             magnitude += fabs(term);
         }
@@ -417,6 +419,9 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
     assert_non_null(graph);
     tuff_tensor *x = operand(graph, "x", one->x_dtype, one->batches, one->rows, one->inner, one->x_turned);
     tuff_tensor *y = operand(graph, "y", one->y_dtype, one->batches, one->inner, one->columns, one->y_turned);
+    if (one->backwards)
+        y = tuff_slice(y, (int64_t[]){0, one->inner - 1, 0}, (int64_t[]){one->batches, -1, one->columns},
+                       (int64_t[]){1, -1, 1});
     tuff_tensor *result = tuff_matmul(x, y);
     if (one->epilogue)
         result = tuff_add(tuff_mul(tuff_relu(result), tuff_constant(graph, TUFF_F32, 0.5)),
@@ -441,7 +446,7 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
     tuff_graph_destroy(graph);
 }
 
-#define F16 TUFF_F16, TUFF_F16, TUFF_PRECISION_F32
+#define F16 TUFF_F16, TUFF_F16, .precision = TUFF_PRECISION_F32
 /* Extents of 1, primes, and around a tile of 64 by 64 by 32; parts of 16 bytes and single elements in either layout. */
 static const product_case cases[] = {
     {64, 64, 64, 1, false, false, false, F16},
@@ -456,14 +461,19 @@ static const product_case cases[] = {
     {71, 1, 40, 1, true, false, false, F16},
     {24, 40, 72, 3, false, true, false, F16},
     {17, 24, 19, 2, true, false, true, F16},
-    {72, 64, 48, 1, true, false, false, TUFF_F32, TUFF_F16, TUFF_PRECISION_F16},
-    {40, 72, 88, 1, false, true, true, TUFF_F16, TUFF_F32, TUFF_PRECISION_F16},
-    {33, 31, 21, 1, false, true, false, TUFF_F32, TUFF_F32, TUFF_PRECISION_F16},
-    {72, 64, 40, 1, false, false, true, TUFF_BF16, TUFF_BF16, TUFF_PRECISION_F32},
-    {72, 40, 56, 1, false, true, true, TUFF_F32, TUFF_F32, TUFF_PRECISION_F32, TUFF_PRECISION_F16},
-    {31, 33, 35, 2, true, false, false, TUFF_F32, TUFF_F32, TUFF_PRECISION_F32, TUFF_PRECISION_F16},
-    {48, 37, 29, 1, false, true, false, TUFF_F16, TUFF_F32, TUFF_PRECISION_F32, TUFF_PRECISION_F16},
-    {35, 40, 37, 1, true, true, false, TUFF_BF16, TUFF_F32, TUFF_PRECISION_BF16},
+    {72, 64, 48, 1, true, false, false, TUFF_F32, TUFF_F16, .precision = TUFF_PRECISION_F16},
+    {40, 72, 88, 1, false, true, true, TUFF_F16, TUFF_F32, .precision = TUFF_PRECISION_F16},
+    {33, 31, 21, 1, false, true, false, TUFF_F32, TUFF_F32, .precision = TUFF_PRECISION_F16},
+    {72, 64, 40, 1, false, false, true, TUFF_BF16, TUFF_BF16, .precision = TUFF_PRECISION_F32},
+    {72, 40, 56, 1, false, true, true, TUFF_F32, TUFF_F32, .precision = TUFF_PRECISION_F32,
+     .factors = TUFF_PRECISION_F16},
+    {31, 33, 35, 2, true, false, false, TUFF_F32, TUFF_F32, .precision = TUFF_PRECISION_F32,
+     .factors = TUFF_PRECISION_F16},
+    {48, 37, 29, 1, false, true, false, TUFF_F16, TUFF_F32, .precision = TUFF_PRECISION_F32,
+     .factors = TUFF_PRECISION_F16},
+    {72, 136, 96, 1, false, false, true, F16, .backwards = true},
+    {40, 64, 80, 1, true, true, false, TUFF_F32, TUFF_F32, .precision = TUFF_PRECISION_F16, .backwards = true},
+    {35, 40, 37, 1, true, true, false, TUFF_BF16, TUFF_F32, .precision = TUFF_PRECISION_BF16},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -471,7 +481,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 static void try_assigned(tuff_device *device)
 {
     enum { SIDE = 16, COUNT = SIDE * SIDE, START = 4 };
-    const product_case one = {SIDE, SIDE, SIDE, 1, false, false, false, TUFF_F16, TUFF_F16, TUFF_PRECISION_F32};
+    const product_case one = {SIDE, SIDE, SIDE, 1, false, false, false, F16};
     double *x_numbers = random_numbers(COUNT), *y_numbers = random_numbers(COUNT);
     float got[COUNT];
     tuff_array *slab = tuff_array_create(device, TUFF_F16, TUFF_SHAPE(START + COUNT));

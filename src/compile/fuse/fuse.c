@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "device/target.h"
+
 /* The axes of a shape without those of extent 1; bit i of *reduced is the i-th of them. */
 static tuff_shape without_units(const tuff_shape *shape, uint32_t axes, uint32_t *reduced)
 {

@@ -44,7 +44,8 @@ static operand_form form_of(const launch_list *list, const fused_chain *chain, i
     operand_form form = {.dtype = chain->buffers[chain->operand_buffers[operand]].dtype,
                          .k_contiguous = term == 1 || (line != 1 && term <= line)};
     const int64_t along = form.k_contiguous ? term : line, across = form.k_contiguous ? line : term;
-    form.in_parts = along == 1 && (form.k_contiguous ? inner : lines) % PART == 0 &&
+    /* Addresses of parts are counted forward: lines that run backwards are loaded by element. */
+    form.in_parts = along == 1 && across >= 0 && (form.k_contiguous ? inner : lines) % PART == 0 &&
                     tuff__operand_is_aligned_to(list, chain, operand, chain->rank - 2, across, PART);
     return form;
 }
