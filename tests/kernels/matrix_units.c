@@ -590,15 +590,13 @@ static tuff_graph *build_attention(tuff_device *device, const attention_case *on
         row_operand(graph, "v", one->dtype, TUFF_SHAPE(one->batch, one->keys, one->groups, one->value_width))};
     tuff_tensor *bias =
         one->bias ? tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(one->batch, 1, one->bias, one->keys)) : NULL;
-    tuff_tensor *out = tuff_attention(x[0], x[1], x[2],
-                                      &(tuff_attention_options){.causal = one->causal,
-                                                                .window = one->window,
-                                                                .bias = bias,
-                                                                .dropout = one->dropout,
-                                                                .scale = one->scale});
+    tuff_tensor *out = tuff_attention(
+        x[0], x[1], x[2],
+        &(tuff_attention_options){
+            .causal = one->causal, .window = one->window, .bias = bias, .dropout = one->dropout, .scale = one->scale});
     const tuff_shape shape = TUFF_SHAPE(one->batch, one->queries, one->heads, one->value_width);
     tuff_tensor *product = tuff_mul(out, tuff_input(graph, "weights", TUFF_F32, shape));
-    tuff_tensor *loss = tuff_reduce_sum(product, (int[]){0, 1, 2, 3}, 4, false), *gradients[3];
+    tuff_tensor *loss = tuff_sum(product, (int[]){0, 1, 2, 3}, 4, false), *gradients[3];
     assert_int_equal(tuff_gradients(loss, x, 3, gradients), TUFF_OK);
     tuff_output(graph, "out", out);
     for (int i = 1; i < RESULTS; i++)

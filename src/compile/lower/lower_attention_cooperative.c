@@ -57,7 +57,8 @@ static bool deals_out(const units *use)
 {
     enum { MAX_KEYS = 64, MAX_PARTS = 8 };
     const int lanes = own_rows(use) > 0 ? use->lanes / own_rows(use) : 0; /* of a row */
-    const int64_t all = (int64_t)use->subgroups * use->lanes, widest = use->depth > use->width ? use->depth : use->width;
+    const int64_t all = (int64_t)use->subgroups * use->lanes,
+                  widest = use->depth > use->width ? use->depth : use->width;
     return lanes > 0 && use->lanes % own_rows(use) == 0 && use->keys % (lanes * PART) == 0 &&
            use->keys / lanes <= MAX_KEYS && use->keys % use->shape[1] == 0 && use->keys % use->shape[2] == 0 &&
            use->keys * widest / PART <= MAX_PARTS * all;
@@ -104,8 +105,8 @@ static bool choose(const attention *job, units *out)
     const kernel_policy *policy = &job->list->policy;
     *out = (units){.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
                    .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
-                   .is_padded = info->cooperative_matrix != TUFF_MATRIX_NVIDIA &&
-                                info->cooperative_matrix != TUFF_MATRIX_INTEL,
+                   .is_padded =
+                       info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
                    .dtype = factor_dtype(job),
                    .subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_subgroups),
                    .rows = tuff__tuned(policy, TUNABLE_attention_cooperative_rows),
@@ -178,7 +179,8 @@ tuff_status tuff__lower_attention_cooperative(const attention *job)
         return FAIL(TUFF_E_LIMIT, "compile: attention with heads of %d does not fit the matrix units of %s",
                     (int)job->q.width, list->policy.target.info->selector);
     const int64_t blocks = tuff__divide_up(job->q.count, block_of(&use));
-    const int64_t parts = tuff__divide_up(job->v.width, use.width), items = job->batches * job->q.heads * blocks * parts;
+    const int64_t parts = tuff__divide_up(job->v.width, use.width),
+                  items = job->batches * job->q.heads * blocks * parts;
     int lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
     if (lse < 0)
         lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
