@@ -18,6 +18,7 @@ struct reference_plan {
     bool carries_bounds;
     double slack;       /* as evaluations have it */
     tuff_dtype storage; /* the rounding that bounds allow of each value; f32: none beyond that of its op */
+    tuff_dtype factors; /* the same of the weights of attention */
     const reference_rounding *rounding; /* NULL: none */
     bool has_run;
 };
@@ -273,6 +274,11 @@ static void round_result(const reference_plan *plan, const node *at)
 
 #define MAX_FEW 8
 
+static double unit_of(tuff_dtype dtype)
+{
+    return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0;
+}
+
 /* What tuff__evaluate wants of a node; the lists of inputs are short but for CONCAT's. */
 static tuff_status evaluate_node(reference_plan *plan, const node *at)
 {
@@ -309,7 +315,8 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
                                               .shape = at->outputs[0].shape,
                                               .value = plan->values[at->id].value,
                                               .error = plan->values[at->id].error,
-                                              .slack = plan->slack});
+                                              .slack = plan->slack,
+                                              .factor_rounding = unit_of(plan->factors)});
     tuff__free(rounded[0]);
     tuff__free(rounded[1]);
     if (many) {
@@ -327,7 +334,7 @@ static void allow_rounding(const reference_plan *plan, const node *at)
     const bool narrow = plan->storage == TUFF_F16 || plan->storage == TUFF_BF16;
     if (!of->error || !narrow || tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype))
         return;
-    const double unit = plan->storage == TUFF_F16 ? 0x1p-11 : 0x1p-8, least = plan->storage == TUFF_F16 ? 0x1p-25 : 0;
+    const double unit = unit_of(plan->storage), least = plan->storage == TUFF_F16 ? 0x1p-25 : 0;
     for (int64_t i = 0; i < element_count(at); i++)
         of->error[i] += unit * (fabs(of->value[i]) + of->error[i]) + least;
 }
@@ -448,7 +455,12 @@ void tuff__reference_carry_bounds(reference_plan *plan, bool carry)
 
 void tuff__reference_set_storage(reference_plan *plan, tuff_dtype dtype)
 {
-    plan->storage = dtype;
+    plan->storage = plan->factors = dtype;
+}
+
+void tuff__reference_set_factors(reference_plan *plan, tuff_dtype dtype)
+{
+    plan->factors = dtype;
 }
 
 void tuff__reference_set_slack(reference_plan *plan, double slack)

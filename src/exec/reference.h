@@ -33,6 +33,8 @@ tuff_status tuff__reference_read_double(reference_plan *plan, const char *name, 
 void tuff__reference_carry_bounds(reference_plan *plan, bool carry);
 /* Bounds allow that any float value was rounded to this dtype, f16 or bf16, as plans of that precision round some. */
 void tuff__reference_set_storage(reference_plan *plan, tuff_dtype dtype);
+/* Of that only the weights of attention, which its matrix units have as factors of 16 bits. */
+void tuff__reference_set_factors(reference_plan *plan, tuff_dtype dtype);
 /* Whoever allows so many times the bounds lets steps, such as a comparison's, be crossed by as much. */
 void tuff__reference_set_slack(reference_plan *plan, double slack);
 tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, double *bounds);

@@ -241,7 +241,9 @@ static void visit_query(const attention *self, const place *at)
         const weight of_key = weigh(self, at, j);
         const int64_t v = key_row(self, at, j) * self->value_width, result = at->row * self->value_width;
         const double factor = of_key.value * of_key.kept;
-        const double error = of_key.error * of_key.kept + (tuff__gamma((double)self->terms) + 2 * UNIT) * fabs(factor);
+        const double rounding = e->op == OP_ATTENTION ? e->factor_rounding : 0;
+        const double error =
+            of_key.error * of_key.kept + (tuff__gamma((double)self->terms) + 2 * UNIT + rounding) * fabs(factor);
         if (e->op == OP_ATTENTION)
             add_row(self, result, factor, error, self->at.v, v, self->value_width);
         else if (e->op == OP_ATTENTION_DV)

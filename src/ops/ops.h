@@ -184,6 +184,7 @@ typedef struct evaluation {
     double *value;
     double *error;
     double slack; /* so many times its error may an operand be off where results jump; 0: once */
+    double factor_rounding; /* the share of each weight of attention that rounding it may change; 0: it is f32 */
 } evaluation;
 /* Evaluates every op but INPUT, ARRAY and ASSIGN (whose elements the caller has). RANDOM's input is the step (i32). */
 tuff_status tuff__evaluate(const evaluation *evaluation);
