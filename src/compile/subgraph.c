@@ -404,6 +404,16 @@ tuff_dtype tuff__subgraph_rounding(const subgraph *self, const node *at)
     return dtype == TUFF_F32 && rounding != TUFF_F32 ? rounding : tuff__subgraph_dtype(self, at);
 }
 
+tuff_dtype tuff__subgraph_factors(const subgraph *self)
+{
+    tuff_dtype found = tuff__factor_precision(self->fusion);
+    for (int i = 0; i < tuff__subgraph_read_count(self) && found == TUFF_F32; ++i) {
+        const tuff_dtype one = tuff__subgraph_rounding(self, tuff__subgraph_read(self, i));
+        found = one == TUFF_F16 || one == TUFF_BF16 ? one : found;
+    }
+    return found;
+}
+
 bool tuff__subgraph_reads_roots(const subgraph *self)
 {
     for (int i = 0; i < self->node_count; ++i)

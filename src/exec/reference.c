@@ -316,7 +316,7 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
                                               .value = plan->values[at->id].value,
                                               .error = plan->values[at->id].error,
                                               .slack = plan->slack,
-                                              .factor_rounding = unit_of(plan->factors)});
+                                              .factor_rounding = fmax(unit_of(plan->storage), unit_of(plan->factors))});
     tuff__free(rounded[0]);
     tuff__free(rounded[1]);
     if (many) {
@@ -455,7 +455,7 @@ void tuff__reference_carry_bounds(reference_plan *plan, bool carry)
 
 void tuff__reference_set_storage(reference_plan *plan, tuff_dtype dtype)
 {
-    plan->storage = plan->factors = dtype;
+    plan->storage = dtype;
 }
 
 void tuff__reference_set_factors(reference_plan *plan, tuff_dtype dtype)

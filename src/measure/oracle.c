@@ -53,17 +53,6 @@ static tuff_dtype narrowest(const subgraph *part)
     return found;
 }
 
-/* What 16 bits operands of matrix units have; f32 where there are none. */
-static tuff_dtype narrowest_read(const subgraph *part)
-{
-    tuff_dtype found = TUFF_F32;
-    for (int i = 0; i < tuff__subgraph_read_count(part); ++i) {
-        const tuff_dtype one = tuff__subgraph_rounding(part, tuff__subgraph_read(part, i));
-        found = one == TUFF_F16 || one == TUFF_BF16 ? one : found;
-    }
-    return found;
-}
-
 static tuff_status begin_host(comparison *self, tuff_device *device)
 {
     tuff_graph *graph;
@@ -74,7 +63,7 @@ static tuff_status begin_host(comparison *self, tuff_device *device)
     TRY(status);
     tuff__reference_carry_bounds(self->host, true);
     tuff__reference_set_slack(self->host, SLACK);
-    tuff__reference_set_factors(self->host, narrowest_read(self->part));
+    tuff__reference_set_factors(self->host, tuff__subgraph_factors(self->part));
     if (tuff__subgraph_reads_roots(self->part))
         tuff__reference_set_storage(self->host, narrowest(self->part));
     return TUFF_OK;

@@ -77,6 +77,8 @@ struct fusion {
 tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, pass_choices *passes,
                        struct fusion *out);
 void tuff__fusion_free(struct fusion *fusion);
+/* What the plan lets f32 factors be rounded to on matrix units: f16, bf16, or f32 for not at all. */
+tuff_dtype tuff__factor_precision(const struct fusion *fusion);
 
 /* Recomputes values near their late readers instead of keeping them, where that keeps nothing else alive for longer.
    Where *changed, the graph must be fused anew. */

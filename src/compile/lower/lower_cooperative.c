@@ -50,13 +50,6 @@ static operand_form form_of(const launch_list *list, const fused_chain *chain, i
     return form;
 }
 
-tuff_dtype tuff__factor_precision(const struct fusion *fusion)
-{
-    const tuff_precision precision =
-        fusion->precision != TUFF_PRECISION_F32 ? fusion->precision : fusion->matmul_precision;
-    return precision == TUFF_PRECISION_F16 ? TUFF_F16 : precision == TUFF_PRECISION_BF16 ? TUFF_BF16 : TUFF_F32;
-}
-
 /* The dtype that factors are rounded to, f32 where there is none: both operands' own, or, where the plan's precision
    rounds what matmuls read, that, or what the program lets f32 factors be rounded to. */
 static tuff_dtype factor_dtype(const launch_list *list, const fused_chain *chain)

@@ -53,8 +53,6 @@ typedef struct matmul_form {
 #define MATMUL(name) extern const matmul_form tuff__matmul_##name;
 #include "kernels/kernels.def"
 
-/* What a plan lets f32 factors be rounded to on matrix units: f16, bf16, or f32 for not at all. */
-tuff_dtype tuff__factor_precision(const struct fusion *fusion);
 /* Whether more is stored than the product itself. */
 bool tuff__has_epilogue(const fused_chain *chain);
 /* Splits a matmul's chain into the product, which is stored to memory of its own, and a map that reads it, the
