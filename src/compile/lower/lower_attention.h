@@ -37,7 +37,7 @@ void tuff__attention_rows(const launch_list *list, launch *kernel, const attenti
 /* Like tuff__attention_rows for a tensor that is only read; an id of -1: the parameters alone. */
 void tuff__attention_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
                              text *defines);
-/* Of an operand that tuff__attention_rows added: the macros that load parts of 16 bytes of eight 16-bit factors, and the
+/* Of an operand that tuff__attention_rows added: the macros that load parts of 16 bytes, eight 16-bit factors, and the
    bits of one, and whether all of it may be loaded in parts. */
 void tuff__attention_parts(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
                            text *defines);

@@ -3,7 +3,7 @@
 #include "compile/lower/lower_attention.h"
 #include "compile/lower/lower_matmul.h"
 
-enum { PART = 8, FEWEST = 16, MAX_DEPTH = 256, MAX_WIDTH = 128 };
+enum { PART = 8, FEWEST = 16, MAX_DEPTH = 256, MAX_WIDTH = 128, MAX_NARROW_WIDTH = 64 };
 
 /* A group's work, as attention_cooperative.k says. */
 typedef struct units {
@@ -52,22 +52,25 @@ static int64_t local_bytes(const units *use, uint32_t form)
     return query_bytes(use) + shared_bytes(use) + 4 * (block * (use->keys + 4) + lanes + factors + 2);
 }
 
-/* Whether a lane has whole parts of a row's keys, few enough of them, and of those on their way. */
-static bool deals_out(const units *use)
+/* Whether a lane has whole parts of a row's keys, few enough of them, and of those on their way: NVIDIA's lanes have
+   room for more. */
+static bool deals_out(const units *use, uint32_t form)
 {
-    enum { MAX_KEYS = 64, MAX_PARTS = 8 };
+    enum { MAX_KEYS = 64, MANY_PARTS = 8, FEW_PARTS = 4 };
     const int lanes = own_rows(use) > 0 ? use->lanes / own_rows(use) : 0; /* of a row */
     const int64_t all = (int64_t)use->subgroups * use->lanes,
                   widest = use->depth > use->width ? use->depth : use->width;
+    const int64_t parts = all * (form == TUFF_MATRIX_NVIDIA ? MANY_PARTS : FEW_PARTS);
     return lanes > 0 && use->lanes % own_rows(use) == 0 && use->keys % (lanes * PART) == 0 &&
            use->keys / lanes <= MAX_KEYS && use->keys % use->shape[1] == 0 && use->keys % use->shape[2] == 0 &&
-           use->keys * widest / PART <= MAX_PARTS * all;
+           (use->keys * widest / PART <= parts || use->keys <= FEWEST);
 }
 
 static bool fits(const attention *job, const units *use)
 {
     const tuff_device_info *info = job->list->policy.target.info;
-    return deals_out(use) && local_bytes(use, info->cooperative_matrix) <= (int64_t)info->local_memory_size &&
+    return deals_out(use, info->cooperative_matrix) &&
+           local_bytes(use, info->cooperative_matrix) <= (int64_t)info->local_memory_size &&
            use->subgroups * use->lanes <= (int)info->max_group_size;
 }
 
@@ -112,7 +115,11 @@ static bool choose(const attention *job, units *out)
                    .rows = tuff__tuned(policy, TUNABLE_attention_cooperative_rows),
                    .keys = tuff__tuned(policy, TUNABLE_attention_cooperative_keys),
                    .depth = power_of_2(job->q.width),
-                   .width = power_of_2(job->v.width < MAX_WIDTH ? job->v.width : MAX_WIDTH)};
+                   .width = MAX_WIDTH};
+    if (out->lanes < 16)
+        out->width = MAX_NARROW_WIDTH; /* each lane has more of the sums */
+    if (job->v.width < out->width)
+        out->width = power_of_2(job->v.width);
     if (out->width < out->shape[1])
         out->width = out->shape[1];
     while (out->subgroups > 1 && block_of(out) / 2 >= job->q.count)
