@@ -1,6 +1,7 @@
 /* Matmuls that a library computes, and epilogues as passes of their own, which it needs: the product is stored to
    memory, and a map does the rest. That may be faster, too, where accumulators and epilogue do not fit the registers
-   together. The library knows one kind of matmul: f32 matrices whose rows, or columns, are contiguous and apart by one stride. */
+   together. The library knows one kind of matmul: f32 matrices whose rows, or columns, are contiguous and apart by one
+   stride. */
 #include <string.h>
 
 #include "compile/lower/lower_matmul.h"

@@ -1,6 +1,6 @@
 /* Between the files that lower matmuls: lower_matmul.c (which kernel, and tiles), lower_gemv.c (few rows or columns),
-   lower_subgroup.c (lanes that share registers), lower_cooperative.c (matrix units), lower_library_gemm.c (libraries, and
-   epilogues by themselves), lower_pack.c (copies of operands); matmul_launch.c has what they share. */
+   lower_subgroup.c (lanes that share registers), lower_cooperative.c (matrix units), lower_library_gemm.c (libraries,
+   and epilogues by themselves), lower_pack.c (copies of operands); matmul_launch.c has what they share. */
 #ifndef TUFF_COMPILE_LOWER_LOWER_MATMUL_H
 #define TUFF_COMPILE_LOWER_LOWER_MATMUL_H
 
