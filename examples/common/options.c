@@ -78,6 +78,7 @@ static const option options[] = {
     {"--seed", "N", "of weights, data and dropout (0)", WHOLE, 0, AT(seed)},
     {"--data", "F", NULL, TEXT, 0, AT(data)}, /* of examples that read a file, which say what it holds */
     {"--precision", "f32|f16|bf16", "of intermediates; f16 scales the loss (f32)", CHOICE, 0, AT(precision)},
+    {"--matmul-precision", "f32|f16|bf16", "of f32 factors on matrix units (f32)", CHOICE, 0, AT(matmul_precision)},
     {"--tune", "cached|off|quick|normal|max", "whether kernels are measured; the baseline never is (cached)", CHOICE, 0,
      AT(tune)},
     {"--deterministic", "", "the same bits whatever was measured", FLAG, 0, AT(deterministic)},
@@ -136,6 +137,8 @@ static bool read_option(const example *model, const option *given, const char *w
         out->optimized = choice == 1;
     else if (given->offset == AT(precision))
         out->precision = (tuff_precision)choice;
+    else if (given->offset == AT(matmul_precision))
+        out->matmul_precision = (tuff_precision)choice;
     else
         out->tune = (tuff_tune_mode)choice;
     return true;

@@ -10,7 +10,7 @@ typedef struct example_options {
     bool optimized;
     const char *device; /* NULL: as tuff_device_open(NULL) */
     uint64_t seed;
-    tuff_precision precision;
+    tuff_precision precision, matmul_precision;
     tuff_tune_mode tune;
     bool deterministic;
     int64_t log_every;          /* steps; 0: a twentieth of the run */

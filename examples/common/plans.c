@@ -57,6 +57,7 @@ static tuff_status compile(const training *self, tuff_graph *graph, const char *
     tuff_tune_options tuning;
     tuff_compile_options options =
         example_compile_options(self->run.optimized, self->options->precision, &tuning, self->options->deterministic);
+    options.matmul_precision = self->options->matmul_precision;
     if (self->run.optimized)
         tuning.mode = self->options->tune;
     const tuff_status status =

@@ -44,6 +44,7 @@ static bool options_are_legal(const tuff_compile_options *options)
            (unsigned)options->family < FAMILY_COUNT &&
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST) &&
            options->precision >= TUFF_PRECISION_F32 && options->precision <= TUFF_PRECISION_BF16 &&
+           options->matmul_precision >= TUFF_PRECISION_F32 && options->matmul_precision <= TUFF_PRECISION_BF16 &&
            tuning_is_legal(options->tuning);
 }
 

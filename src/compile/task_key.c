@@ -201,7 +201,10 @@ static void describe_core(const struct fusion *fusion, const struct task *task, 
 tuff_status tuff__task_key(const struct fusion *fusion, int index, tune_key *out)
 {
     const struct task *task = &fusion->tasks[index];
-    *out = (tune_key){.alignment = 16, .math = "strict"};
+    static const char *const maths[] = {"strict", "f16", "bf16"};
+    const tuff_precision factors = task->kind == TASK_MATMUL ? fusion->matmul_precision : TUFF_PRECISION_F32;
+    *out = (tune_key){.alignment = 16};
+    snprintf(out->math, sizeof out->math, "%s", maths[factors]);
     if (task->kind == TASK_NONE || tuff__task_is_empty(task))
         return FAIL(TUFF_E_UNSUPPORTED, "tune: an empty task");
     snprintf(out->family, sizeof out->family, "%s", family_of(task));

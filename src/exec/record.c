@@ -133,7 +133,17 @@ static tuff_status get_programs(executable *self, const recording_options *optio
     return TUFF_OK;
 }
 
-static void build_product(executable *self, int index)
+/* CLBlast's kernels count elements in 32 bits from the beginning of a buffer. */
+static tuff_status check_product(const memory_buffer *memory)
+{
+    const uint64_t first = memory->offset / tuff_dtype_size(memory->dtype);
+    return first + (uint64_t)memory->count <= INT32_MAX
+               ? TUFF_OK
+               : FAIL(TUFF_E_LIMIT, "compile: element %llu of a buffer: CLBlast counts them in 32 bits",
+                      (unsigned long long)first + (unsigned long long)memory->count - 1);
+}
+
+static tuff_status build_product(executable *self, int index)
 {
     const launch *kernel = &self->launches.launches[index];
     command *into = &self->commands[index];
@@ -145,12 +155,14 @@ static void build_product(executable *self, int index)
     into->binding_count = 3;
     for (int i = 0; i < 3; ++i) {
         const memory_buffer *memory = &self->launches.buffers[kernel->chain.buffers[buffers[i]].id];
+        TRY(check_product(memory));
         into->bindings[i] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
                                              .offset = memory->offset,
                                              .size = tuff__buffer_size(memory),
                                              .written = i == 2};
     }
     snprintf(self->records[index].name, sizeof self->records[index].name, "clblast");
+    return TUFF_OK;
 }
 
 static void build_copy(executable *self, int index)
@@ -198,7 +210,7 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         if (self->launches.launches[i].kind == LAUNCH_COPY)
             build_copy(self, i);
         else if (self->launches.launches[i].kind == LAUNCH_LIBRARY_GEMM)
-            build_product(self, i);
+            TRY(build_product(self, i));
         else
             TRY(build_launch(self, i, block));
         TRY(tuff__describe_launch(self, i, &self->records[i]));

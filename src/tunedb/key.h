@@ -21,7 +21,7 @@ typedef struct tune_key {
     int64_t dims[TUNE_KEY_DIMS]; /* all at least 1 */
     int dim_count;
     int alignment; /* a power of two up to 16 */
-    char math[16]; /* "strict", "fast" */
+    char math[16]; /* "strict", or what f32 factors may be rounded to: "f16", "bf16" */
 } tune_key;
 
 /* Writes the text to buffer, of TUNE_KEY_SIZE bytes, and returns buffer. */

@@ -24,6 +24,7 @@ static void put_options(text *out, const tuff_compile_options *options)
     tuff__put_u32(out, options->family);
     tuff__put_u32(out, options->matmul_library);
     tuff__put_u32(out, options->precision);
+    tuff__put_u32(out, options->matmul_precision);
     tuff__put_u8(out, options->barrier_everywhere);
     tuff__put_u64(out, options->memory_budget);
     tuff__put_u32(out, tuning->mode);
@@ -82,6 +83,7 @@ static void take_options(byte_reader *from, worker_job *job)
     out->family = (tuff_family)tuff__take_below(from, FAMILY_COUNT);
     out->matmul_library = (tuff_matmul_library)tuff__take_below(from, TUFF_MATMUL_CLBLAST + 1);
     out->precision = (tuff_precision)tuff__take_below(from, TUFF_PRECISION_BF16 + 1);
+    out->matmul_precision = (tuff_precision)tuff__take_below(from, TUFF_PRECISION_BF16 + 1);
     out->barrier_everywhere = tuff__take_bool(from);
     out->memory_budget = tuff__take_u64(from);
     tuning->mode = (tuff_tune_mode)tuff__take_below(from, TUFF_TUNE_MAX + 1);

@@ -289,12 +289,49 @@ static void long_products_are_sums_of_pieces(void **state)
     for_each_device(split_products);
 }
 
+/* The pieces of a product are partial sums: they keep 32 bits in plans of 16, where their values have none. */
+static void split_narrow(tuff_device *device, tuff_precision precision)
+{
+    static float x[FEW * LONG], y[LONG * SOME], got[FEW * SOME];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *a = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(FEW, LONG));
+    tuff_output(graph, "z", tuff_matmul(a, tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(LONG, SOME))));
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.precision = precision});
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    for (int i = 0; i < FEW * LONG; i++)
+        x[i] = 4;
+    for (int i = 0; i < LONG * SOME; i++)
+        y[i] = 4 + (float)(i / SOME == 0);
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "y", y, sizeof y), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "z", got, sizeof got), TUFF_OK);
+    for (int i = 0; i < FEW * SOME; i++)
+        if (got[i] != 16 * LONG + 4)
+            fail_msg("precision %d: element %d is %.9g", (int)precision, i, (double)got[i]);
+    destroy_plan(plan, graph);
+}
+
+static void split_narrow_products(tuff_device *device)
+{
+    split_narrow(device, TUFF_PRECISION_F16);
+    split_narrow(device, TUFF_PRECISION_BF16);
+}
+
+static void pieces_of_products_keep_their_bits(void **state)
+{
+    (void)state;
+    for_each_device(split_narrow_products);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_become_one),
         cmocka_unit_test(gradients_become_one),
         cmocka_unit_test(long_products_are_sums_of_pieces),
+        cmocka_unit_test(pieces_of_products_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

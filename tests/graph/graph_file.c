@@ -133,6 +133,7 @@ static void go_around(tuff_device *device)
 {
     const tuff_compile_options compile = {.memory_budget = 1 << 30,
                                           .precision = TUFF_PRECISION_BF16,
+                                          .matmul_precision = TUFF_PRECISION_F16,
                                           .tuning = &(tuff_tune_options){.deterministic = true}};
     model made;
     tuff_graph_file_info info;
@@ -140,6 +141,7 @@ static void go_around(tuff_device *device)
     save_model(&made, scratch_path("first"), &compile);
     tuff_graph *loaded = load(device, scratch_path("first"), &info);
     assert_string_equal(info.name, "training");
+    assert_true(info.compile.matmul_precision == compile.matmul_precision);
     assert_true(info.compile.precision == compile.precision && info.compile.memory_budget == compile.memory_budget);
     assert_true(info.deterministic && info.compile.tuning == NULL && info.format == 1);
     expect_same_phases(made.graph, loaded);

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "compile/task_key.h"
 #include "device/state.h"
 #include "each_device.h"
 #include "exec/plan.h"
@@ -301,7 +302,8 @@ typedef struct product_case {
     int64_t rows, columns, inner, batches;
     bool x_turned, y_turned, epilogue;
     tuff_dtype x_dtype, y_dtype;
-    tuff_precision precision;
+    tuff_precision precision, factors; /* of the plan, and that f32 factors of its matmuls may be rounded to */
+    bool backwards;                    /* the terms of y, in memory */
 } product_case;
 
 static uint32_t state = 1;
@@ -366,8 +368,9 @@ static void check_elements(const product_case *one, const double *x, const doubl
         const double *from_x = x + b * one->rows * one->inner, *from_y = y + b * one->inner * one->columns;
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < one->inner; k++) {
+            const int64_t y_k = one->backwards ? one->inner - 1 - k : k;
             const double term = from_x[one->x_turned ? k * one->rows + row : row * one->inner + k] *
-                                from_y[one->y_turned ? column * one->inner + k : k * one->columns + column];
+                                from_y[one->y_turned ? column * one->inner + y_k : y_k * one->columns + column];
             sum += term;
             magnitude += fabs(term);
         }
@@ -408,12 +411,16 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
     assert_non_null(graph);
     tuff_tensor *x = operand(graph, "x", one->x_dtype, one->batches, one->rows, one->inner, one->x_turned);
     tuff_tensor *y = operand(graph, "y", one->y_dtype, one->batches, one->inner, one->columns, one->y_turned);
+    if (one->backwards)
+        y = tuff_slice(y, (int64_t[]){0, one->inner - 1, 0}, (int64_t[]){one->batches, -1, one->columns},
+                       (int64_t[]){1, -1, 1});
     tuff_tensor *result = tuff_matmul(x, y);
     if (one->epilogue)
         result = tuff_add(tuff_mul(tuff_relu(result), tuff_constant(graph, TUFF_F32, 0.5)),
                           tuff_cast(tuff_iota(graph, TUFF_SHAPE(one->columns), 0), TUFF_F32));
     tuff_output(graph, "result", result);
-    const tuff_compile_options options = {.family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision};
+    const tuff_compile_options options = {
+        .family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision, .matmul_precision = one->factors};
     tuff_plan *plan = compile_with_buffers(graph, &options, buffers);
     assert_true(uses_units(plan));
     double *x_numbers = random_numbers(x_count), *y_numbers = random_numbers(y_count);
@@ -431,7 +438,7 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
     tuff_graph_destroy(graph);
 }
 
-#define F16 TUFF_F16, TUFF_F16, TUFF_PRECISION_F32
+#define F16 TUFF_F16, TUFF_F16, .precision = TUFF_PRECISION_F32
 /* Extents of 1, primes, and around a tile of 64 by 64 by 32; parts of 16 bytes and single elements in either layout. */
 static const product_case cases[] = {
     {64, 64, 64, 1, false, false, false, F16},
@@ -446,11 +453,19 @@ static const product_case cases[] = {
     {71, 1, 40, 1, true, false, false, F16},
     {24, 40, 72, 3, false, true, false, F16},
     {17, 24, 19, 2, true, false, true, F16},
-    {72, 64, 48, 1, true, false, false, TUFF_F32, TUFF_F16, TUFF_PRECISION_F16},
-    {40, 72, 88, 1, false, true, true, TUFF_F16, TUFF_F32, TUFF_PRECISION_F16},
-    {33, 31, 21, 1, false, true, false, TUFF_F32, TUFF_F32, TUFF_PRECISION_F16},
-    {72, 64, 40, 1, false, false, true, TUFF_BF16, TUFF_BF16, TUFF_PRECISION_F32},
-    {35, 40, 37, 1, true, true, false, TUFF_BF16, TUFF_F32, TUFF_PRECISION_BF16},
+    {72, 64, 48, 1, true, false, false, TUFF_F32, TUFF_F16, .precision = TUFF_PRECISION_F16},
+    {40, 72, 88, 1, false, true, true, TUFF_F16, TUFF_F32, .precision = TUFF_PRECISION_F16},
+    {33, 31, 21, 1, false, true, false, TUFF_F32, TUFF_F32, .precision = TUFF_PRECISION_F16},
+    {72, 64, 40, 1, false, false, true, TUFF_BF16, TUFF_BF16, .precision = TUFF_PRECISION_F32},
+    {72, 40, 56, 1, false, true, true, TUFF_F32, TUFF_F32, .precision = TUFF_PRECISION_F32,
+     .factors = TUFF_PRECISION_F16},
+    {31, 33, 35, 2, true, false, false, TUFF_F32, TUFF_F32, .precision = TUFF_PRECISION_F32,
+     .factors = TUFF_PRECISION_F16},
+    {48, 37, 29, 1, false, true, false, TUFF_F16, TUFF_F32, .precision = TUFF_PRECISION_F32,
+     .factors = TUFF_PRECISION_F16},
+    {72, 136, 96, 1, false, false, true, F16, .backwards = true},
+    {40, 64, 80, 1, true, true, false, TUFF_F32, TUFF_F32, .precision = TUFF_PRECISION_F16, .backwards = true},
+    {35, 40, 37, 1, true, true, false, TUFF_BF16, TUFF_F32, .precision = TUFF_PRECISION_BF16},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -458,7 +473,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 static void try_assigned(tuff_device *device)
 {
     enum { SIDE = 16, COUNT = SIDE * SIDE, START = 4 };
-    const product_case one = {SIDE, SIDE, SIDE, 1, false, false, false, TUFF_F16, TUFF_F16, TUFF_PRECISION_F32};
+    const product_case one = {SIDE, SIDE, SIDE, 1, false, false, false, F16};
     double *x_numbers = random_numbers(COUNT), *y_numbers = random_numbers(COUNT);
     float got[COUNT];
     tuff_array *slab = tuff_array_create(device, TUFF_F16, TUFF_SHAPE(START + COUNT));
@@ -491,6 +506,38 @@ static void try_assigned(tuff_device *device)
     tuff_array_destroy(slab);
 }
 
+/* f32 factors are rounded only where the program allows it, and then they are: 1 + 2^-12 becomes 1, which f16 has. */
+static void try_allowed(tuff_device *device)
+{
+    enum { SIDE = 32, COUNT = SIDE * SIDE };
+    static const char *const maths[] = {"strict", "f16"};
+    float got[COUNT];
+    double numbers[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        numbers[i] = 1 + 0x1p-12;
+    for (int allowed = 0; allowed < 2; allowed++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        assert_non_null(graph);
+        tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SIDE, SIDE));
+        tuff_output(graph, "result", tuff_matmul(x, x));
+        tuff_plan *plan = tuff_compile(
+            graph, &(tuff_compile_options){.matmul_precision = allowed ? TUFF_PRECISION_F16 : TUFF_PRECISION_F32});
+        if (!plan)
+            fail_msg("%s: %s", emulated_units->name, tuff_error());
+        assert_true(uses_units(plan) == (allowed != 0));
+        tune_key key;
+        assert_int_equal(tuff__task_key(&plan->fusion, 0, &key), TUFF_OK);
+        assert_string_equal(key.math, maths[allowed]);
+        write_numbers(plan, "x", TUFF_F32, numbers, COUNT);
+        if (tuff_plan_run(plan) != TUFF_OK || tuff_plan_read(plan, "result", got, sizeof got) != TUFF_OK)
+            fail_msg("%s: %s", emulated_units->name, tuff_error());
+        for (int i = 0; i < COUNT; i++)
+            assert_true(allowed ? got[i] == SIDE : got[i] > SIDE + 0x1p-8F);
+        tuff_plan_destroy(plan);
+        tuff_graph_destroy(graph);
+    }
+}
+
 /* A device that is like itself but for its matrix units; one case, or all in a thorough run. */
 static void try_units(tuff_device *device, const units *one, int only)
 {
@@ -515,6 +562,7 @@ static void try_units(tuff_device *device, const units *one, int only)
         device->info.proved_narrow_storage = info.proved_narrow_storage;
     }
     try_assigned(device);
+    try_allowed(device);
     assert_true(emulated > 0 || !is_thorough());
     device->driver = before;
     device->info = info;

@@ -34,6 +34,12 @@
             "what intermediates are stored with; f16 and bf16: mixed precision, with f32 weights and sums", 0, 0, \
             (given)                                                                                               \
     }
+/* int: a tuff_precision; given: bool, or NULL. */
+#define MATMUL_PRECISION_OPTION(precision, given)                                                                   \
+    {                                                                                                               \
+        "--matmul-precision", CLI_CHOICE, (precision), "f32|f16|bf16",                                              \
+            "what f32 factors of matmuls may be rounded to where the device has matrix units for it", 0, 0, (given) \
+    }
 /* int: a tuff_family. */
 #define FAMILY_OPTION(family)                                                                                         \
     {                                                                                                                 \

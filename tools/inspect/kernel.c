@@ -197,12 +197,13 @@ static int kernel(int count, char **arguments)
     kernel_list self = {0};
     cli_texts operands = {0};
     const char *device_name = NULL, *folder = NULL;
-    int fuse = 0, family = TUFF_FAMILY_DEVICE, precision = 0, vendor = 0, code = EXIT_FAILED;
+    int fuse = 0, family = TUFF_FAMILY_DEVICE, precision = 0, factors = 0, vendor = 0, code = EXIT_FAILED;
     const cli_option options[] = {
         DEVICE_OPTION(&device_name),
         FUSE_OPTION(&fuse),
         FAMILY_OPTION(&family),
         PRECISION_OPTION(&precision, NULL),
+        MATMUL_PRECISION_OPTION(&factors, NULL),
         AS_OPTION(&vendor),
         {.name = "--out",
          .kind = CLI_TEXT,
@@ -219,7 +220,8 @@ static int kernel(int count, char **arguments)
     tuff_device *device = end.now || code != EXIT_DONE ? NULL : cli_open_device(&verb_kernel, device_name, &code);
     const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                           .family = (tuff_family)family,
-                                          .precision = (tuff_precision)precision};
+                                          .precision = (tuff_precision)precision,
+                                          .matmul_precision = (tuff_precision)factors};
     if (device) {
         pose_as(device, vendor);
         code = show(&self, device, &compile, folder);

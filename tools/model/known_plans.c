@@ -38,6 +38,8 @@ static tuff_compile_options merge(const model_options *described, const tuff_com
     const bool is_baseline = asked->fuse == TUFF_FUSE_NONE;
     if (!described->has_precision)
         out.precision = file->compile.precision;
+    if (!described->has_matmul_precision)
+        out.matmul_precision = file->compile.matmul_precision;
     if (!is_baseline) {
         out.fuse = file->compile.fuse;
         out.family = asked->family ? asked->family : file->compile.family;

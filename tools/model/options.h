@@ -12,6 +12,7 @@ typedef struct model_options {
     bool given;         /* whether the command line has any of the options: default values mean a model too */
     bool recompute;     /* of verbs with RECOMPUTE_OPTION */
     const char *file;   /* a graph file in place of a model; NULL: none. The operand of most verbs */
+    bool has_matmul_precision;
     bool has_precision; /* of a verb with PRECISION_OPTION: it was given, and the file's does not count */
 } model_options;
 

@@ -24,7 +24,7 @@ static const run_settings defaults = {
 /* Which of the settings the command line gave. */
 typedef struct given_settings {
     bool form, layers, heads, key_value_heads, width, hidden, context, steps, batch, seed, learning_rate, resident;
-    bool validate_every, patience, precision, workers, upload;
+    bool validate_every, patience, precision, matmul_precision, workers, upload;
     const char *validate; /* NULL: not given */
     optimizer_given optimizer;
 } given_settings;
@@ -102,6 +102,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         PRECISION_OPTION(&settings->precision, &given->precision),
+        MATMUL_PRECISION_OPTION(&settings->matmul_precision, &given->matmul_precision),
         RECOMPUTE_OPTION(&self->recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
@@ -237,6 +238,13 @@ static cli_end check_ignored(const cli_verb *verb, const given_settings *given, 
 }
 
 /* Settings that the command line did not give are the checkpoint's. */
+static void say_precision(const char *option, bool given, int asked, int kept)
+{
+    if (given && asked != kept)
+        fprintf(stderr, "%s %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n", option,
+                run_precision_name(asked), run_precision_name(kept));
+}
+
 static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *given, train_options *self)
 {
     run_settings kept, *asked = &self->settings;
@@ -249,9 +257,8 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     say_changed("--batch", given->batch, (double)asked->batch, (double)kept.batch);
     say_changed("--seed", given->seed, (double)asked->seed, (double)kept.seed);
     say_changed("--learning-rate", given->learning_rate, asked->learning_rate, kept.learning_rate);
-    if (given->precision && asked->precision != kept.precision)
-        fprintf(stderr, "--precision %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n",
-                run_precision_name(asked->precision), run_precision_name(kept.precision));
+    say_precision("--precision", given->precision, asked->precision, kept.precision);
+    say_precision("--matmul-precision", given->matmul_precision, asked->matmul_precision, kept.matmul_precision);
     if (kept.validate[0]) {
         say_changed("--validate-every", given->validate_every, (double)asked->validate_every,
                     (double)kept.validate_every);
@@ -260,6 +267,7 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     say_changed("--resident", given->resident, 1, (double)kept.resident);
     kept.resident = given->resident || kept.resident;
     kept.precision = given->precision ? asked->precision : kept.precision;
+    kept.matmul_precision = given->matmul_precision ? asked->matmul_precision : kept.matmul_precision;
     kept.steps = given->steps ? asked->steps : kept.steps;
     kept.batch = given->batch ? asked->batch : kept.batch;
     kept.seed = given->seed ? asked->seed : kept.seed;

@@ -43,9 +43,9 @@ const char *run_precision_name(int precision)
 }
 
 /* Older checkpoints lack it: they are f32. */
-static bool read_precision(const json_t *object, int *out)
+static bool read_precision(const json_t *object, const char *key, int *out)
 {
-    const json_t *value = json_object_get(object, "precision");
+    const json_t *value = json_object_get(object, key);
     const char *name = value ? json_string_value(value) : precisions[0];
     for (*out = 0; *out < (int)(sizeof precisions / sizeof *precisions); ++*out)
         if (name && strcmp(name, precisions[*out]) == 0)
@@ -77,7 +77,8 @@ static tuff_status read_training(const char *path, const json_t *object, run_set
     if (!read_whole(object, "steps", 1, 1 << 24, &out->steps) ||
         !read_whole(object, "batch", 1, 1 << 20, &out->batch) ||
         !read_whole(object, "seed", 0, INT64_MAX, &out->seed) || !(out->learning_rate > 0) ||
-        !read_precision(object, &out->precision) ||
+        !read_precision(object, "precision", &out->precision) ||
+        !read_precision(object, "matmul_precision", &out->matmul_precision) ||
         !read_text(object, "validate", out->validate, sizeof out->validate) ||
         !read_whole_or_0(object, "validate_every", 1 << 24, &out->validate_every) ||
         !read_whole_or_0(object, "patience", 1 << 24, &out->patience) ||
@@ -157,6 +158,8 @@ static char *training_text(const run_settings *settings)
                                (int)settings->resident);
     if (object && settings->precision != TUFF_PRECISION_F32)
         (void)json_object_set_new(object, "precision", json_string(precisions[settings->precision]));
+    if (object && settings->matmul_precision != TUFF_PRECISION_F32)
+        (void)json_object_set_new(object, "matmul_precision", json_string(precisions[settings->matmul_precision]));
     if (object)
         (void)json_object_set_new(object, "optimizer", optimizer_flags_json(&settings->optimizer));
     if (object && settings->validate[0]) {

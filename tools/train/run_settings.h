@@ -25,7 +25,7 @@ typedef struct run_settings {
     optimizer_flags optimizer;
     uint64_t text_hash;               /* of the training text */
     uint64_t held_out_hash;           /* of the file that `validate` names; 0: none */
-    int precision;                    /* a tuff_precision */
+    int precision, matmul_precision;  /* each a tuff_precision */
     bool resident;                    /* the device draws the windows */
     char validate[512];               /* a file, or the fraction of the text that is held out; "": no validation */
     int64_t validate_every, patience; /* steps; validations without gain until the end, 0: none */

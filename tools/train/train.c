@@ -42,7 +42,8 @@ static tuff_compile_options compile_options(training *self)
     tuff_compile_options options = {.fuse = self->options.fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                     .matmul_library = (tuff_matmul_library)self->options.matmul,
                                     .memory_budget = (uint64_t)self->options.memory_budget,
-                                    .precision = (tuff_precision)self->options.settings.precision};
+                                    .precision = (tuff_precision)self->options.settings.precision,
+                                    .matmul_precision = (tuff_precision)self->options.settings.matmul_precision};
     tuning_apply(&self->options.tune, &options);
     return options;
 }

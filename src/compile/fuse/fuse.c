@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "device/target.h"
+
 /* The axes of a shape without those of extent 1; bit i of *reduced is the i-th of them. */
 static tuff_shape without_units(const tuff_shape *shape, uint32_t axes, uint32_t *reduced)
 {
@@ -277,6 +279,9 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
                            .mode = options->fuse,
                            .family = options->family,
                            .precision = options->precision,
+                           .matmul_precision = tuff__device_target(graph->device).has_subgroup_matrices
+                                                   ? options->matmul_precision
+                                                   : TUFF_PRECISION_F32,
                            .by_library = options->matmul_library != TUFF_MATMUL_OWN,
                            .buffer_limit = buffer_limit,
                            .passes = passes};

@@ -66,6 +66,7 @@ struct fusion {
     tuff_fuse_mode mode;
     tuff_family family;
     tuff_precision precision;
+    tuff_precision matmul_precision; /* that f32 factors are rounded to, where the device has matrix units */
     bool by_library;      /* a library computes matmuls: they have no prologues and epilogues */
     int buffer_limit;     /* of one kernel */
     int *copy_begins;     /* by number of a recomputation: the id of its first node */

@@ -43,7 +43,8 @@ static bool keeps_bits(const node *at)
     return at->op == OP_ASSIGN || (at->op == OP_CAST && !tuff__dtype_is_float(at->outputs[0].dtype));
 }
 
-/* What such values are computed from element by element, and put together from. */
+/* What such values are computed from element by element, and put together from; and the terms of a sum that a product in
+   pieces is, whatever becomes of it: they are partial sums. */
 static void find_precise(const choice *self)
 {
     const tuff_graph *graph = self->fusion->graph;
@@ -53,7 +54,7 @@ static void find_precise(const choice *self)
             tuff__op_is_elementwise(at->op) || tuff__op_is_view(at->op) || at->op == OP_PAD || at->op == OP_CONCAT;
         for (int k = 0; k < at->input_count && (keeps_bits(at) || (passes && self->precise[i])); ++k)
             self->precise[at->inputs[k]->node->id] = true;
-        const node *product = self->precise[i] ? split_product(self->fusion, at) : NULL;
+        const node *product = self->precise[i] || at->op == OP_SUM ? split_product(self->fusion, at) : NULL;
         if (product != NULL)
             self->precise[product->id] = true;
     }

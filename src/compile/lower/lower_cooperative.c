@@ -44,21 +44,26 @@ static operand_form form_of(const launch_list *list, const fused_chain *chain, i
     operand_form form = {.dtype = chain->buffers[chain->operand_buffers[operand]].dtype,
                          .k_contiguous = term == 1 || (line != 1 && term <= line)};
     const int64_t along = form.k_contiguous ? term : line, across = form.k_contiguous ? line : term;
-    form.in_parts = along == 1 && (form.k_contiguous ? inner : lines) % PART == 0 &&
+    /* Addresses of parts are counted forward: lines that run backwards are loaded by element. */
+    form.in_parts = along == 1 && across >= 0 && (form.k_contiguous ? inner : lines) % PART == 0 &&
                     tuff__operand_is_aligned_to(list, chain, operand, chain->rank - 2, across, PART);
     return form;
 }
 
+static tuff_dtype dtype_of(tuff_precision precision)
+{
+    return precision == TUFF_PRECISION_F16 ? TUFF_F16 : precision == TUFF_PRECISION_BF16 ? TUFF_BF16 : TUFF_F32;
+}
+
 /* The dtype that factors are rounded to, f32 where there is none: both operands' own, or, where the plan's precision
-   rounds what matmuls read, that. */
+   rounds what matmuls read, that, or what the program lets f32 factors be rounded to. */
 static tuff_dtype factor_dtype(const launch_list *list, const fused_chain *chain)
 {
     const tuff_dtype x = chain->buffers[chain->operand_buffers[0]].dtype,
                      y = chain->buffers[chain->operand_buffers[1]].dtype;
     const bool x_narrow = x == TUFF_F16 || x == TUFF_BF16, y_narrow = y == TUFF_F16 || y == TUFF_BF16;
-    const tuff_dtype precision = list->fusion->precision == TUFF_PRECISION_F16    ? TUFF_F16
-                                 : list->fusion->precision == TUFF_PRECISION_BF16 ? TUFF_BF16
-                                                                                  : TUFF_F32;
+    const tuff_dtype precision = dtype_of(
+        list->fusion->precision != TUFF_PRECISION_F32 ? list->fusion->precision : list->fusion->matmul_precision);
     if (x_narrow && (x == y || (y == TUFF_F32 && precision == x)))
         return x;
     return x == TUFF_F32 && ((y_narrow && precision == y) || y == TUFF_F32) ? precision : TUFF_F32;

@@ -192,7 +192,8 @@ static tuff_status write_produced(launch_list *list, int index, fused_chain *cha
     static const tunable copies[] = {TUNABLE_matmul_copy_x, TUNABLE_matmul_copy_y};
     const int64_t lines[] = {chain->extent[chain->rank - 2], chain->extent[chain->rank - 1]};
     for (int i = 0; i < 2; ++i)
-        if (tuff__is_produced(chain, i) && tuff__wants_copy(&list->policy, copies[i], false))
+        if (tuff__is_produced(chain, i) && tuff__wants_copy(&list->policy, copies[i], false) &&
+            (i == 0 || tuff__copy_keeps_order(&list->policy, chain)))
             TRY(tuff__pack_operand(list, index, chain, i, inner, lines[i], 4));
     return TUFF_OK;
 }

@@ -261,6 +261,12 @@ gemv_form tuff__gemv_form(const kernel_policy *policy, const tuff_graph *graph, 
     return rows < FEW_ROWS && y[1] == 1 && columns >= 2 * vec ? GEMV_SPANS : GEMV_NONE;
 }
 
+bool tuff__copy_keeps_order(const kernel_policy *policy, const fused_chain *chain)
+{
+    return tuff__uses_registers(policy) || chain->extent[chain->rank - 2] >= FEW_ROWS ||
+           chain->operand_strides[1][1] == 1;
+}
+
 gemv_form tuff__gemv_local_form(const kernel_policy *policy, const fused_chain *chain, int64_t inner)
 {
     enum { MIN_INNER = 128, MIN_COLUMNS = 16, MAX_ROWS_OF_DOTS = 4 }; /* four sums a row, of a lane */

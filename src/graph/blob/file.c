@@ -11,6 +11,9 @@
 #include "graph/blob/blob.h"
 
 enum { FORMAT = 1, FORMAT_AT = 8, HASH_AT = 24, HASH_SIZE = 16, BODY_AT = 40 };
+enum {
+    PRECISIONS = TUFF_PRECISION_BF16 + 1
+}; /* both of them are one number: that of matmuls, times these, and the other */
 static const uint64_t file_limit = UINT64_C(1) << 30;
 static const unsigned char magic[FORMAT_AT] = {'t', 'u', 'f', 'f', 0x8f, 'g', 0x0d, 0x0a};
 
@@ -22,7 +25,7 @@ static void put_notes(const tuff_graph *graph, const tuff_graph_save_options *op
     tuff__put_u32(out, compile->fuse);
     tuff__put_u32(out, compile->family);
     tuff__put_u32(out, compile->matmul_library);
-    tuff__put_u32(out, compile->precision);
+    tuff__put_u32(out, compile->precision + compile->matmul_precision * PRECISIONS);
     tuff__put_u8(out, compile->barrier_everywhere);
     tuff__put_u64(out, compile->memory_budget);
     tuff__put_u8(out, compile->tuning && compile->tuning->deterministic);
@@ -110,7 +113,9 @@ static void take_compile(byte_reader *from, tuff_compile_options *out)
     out->fuse = (tuff_fuse_mode)tuff__take_below(from, TUFF_FUSE_NONE + 1);
     out->family = (tuff_family)tuff__take_below(from, TUFF_FAMILY_COOPERATIVE + 1);
     out->matmul_library = (tuff_matmul_library)tuff__take_below(from, TUFF_MATMUL_CLBLAST + 1);
-    out->precision = (tuff_precision)tuff__take_below(from, TUFF_PRECISION_BF16 + 1);
+    const int precisions = tuff__take_below(from, PRECISIONS * PRECISIONS);
+    out->precision = (tuff_precision)(precisions % PRECISIONS);
+    out->matmul_precision = (tuff_precision)(precisions / PRECISIONS);
     out->barrier_everywhere = tuff__take_bool(from);
     out->memory_budget = tuff__take_u64(from);
 }
