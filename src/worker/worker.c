@@ -262,7 +262,7 @@ static tuff_status put_job(worker *self, text *graph, text *out)
     job->graph = tuff__text_get(graph);
     job->graph_size = graph->length;
     if (status == TUFF_OK) {
-        tuff__worker_put_job(out, job);
+        tuff__worker_write_job(out, job);
         status = tuff__text_status(out);
     }
     tuff__free(job);

@@ -51,7 +51,7 @@ static void take_fusion(byte_reader *from, worker_job *out)
     from->failed = from->failed || tuff__config_parse(passes, &out->passes) != TUFF_OK;
 }
 
-void tuff__worker_put_job(text *out, const worker_job *job)
+void tuff__worker_write_job(text *out, const worker_job *job)
 {
     tuff__put_text(out, job->cache);
     tuff__put_text(out, job->selector);
@@ -96,7 +96,7 @@ static void take_options(byte_reader *from, worker_job *job)
     tuning->environment = TUFF_TUNE_ENVIRONMENT_NONE;
 }
 
-tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out)
+tuff_status tuff__worker_read_job(byte_reader *from, worker_job *out)
 {
     *out = (worker_job){.buffer_limit = 0};
     tuff__get_text(from, out->cache, sizeof out->cache);

@@ -270,7 +270,7 @@ static tuff_status find_keys(serving *self)
 static tuff_status begin(serving *self)
 {
     byte_reader from = tuff__ipc_reader(&self->in);
-    TRY(tuff__worker_take_job(&from, &self->job));
+    TRY(tuff__worker_read_job(&from, &self->job));
     /* A step as others are: a driver may not return from it. */
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
     const tuff_status status = open_device(self);

@@ -1,6 +1,6 @@
 /* Graph files, little-endian: 8 bytes of magic, u32 format, u32 zero, u64 length of the body, 16 bytes of XXH3-128 over
-   the body; then the body: the notes, which are name and compile options, and the graph as tuff__graph_put writes it. A
-   later format may change all that follows the format's number. */
+   the body; then the body: the notes, which are name and compile options, and the graph as tuff__graph_serialize writes
+   it. A later format may change all that follows the format's number. */
 #include "graph/blob/file.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ tuff_status tuff__graph_file_put(const tuff_graph *graph, const tuff_graph_save_
     const array_names names = {options->arrays, options->names, options->array_count};
     text body = {0};
     put_notes(graph, options, &body);
-    tuff_status status = tuff__graph_put(graph, &names, &body);
+    tuff_status status = tuff__graph_serialize(graph, &names, &body);
     if (status == TUFF_OK) {
         static const char no_hash[HASH_SIZE];
         tuff__text_add_bytes(out, (const char *)magic, sizeof magic);
@@ -165,7 +165,7 @@ tuff_status tuff__graph_file_read(tuff_device *device, const void *data, size_t 
     const bool owns_step = tuff__get_bool(&from);
     if (from.failed)
         return FAIL(TUFF_E_FORMAT, "the graph: its options are none of this version");
-    TRY(tuff__graph_take(device, &from, memory, out));
+    TRY(tuff__graph_deserialize(device, &from, memory, out));
     const tuff_status status = owns_step ? own_step(*out) : TUFF_OK;
     if (status != TUFF_OK) {
         tuff_graph_destroy(*out);

@@ -400,7 +400,7 @@ static tuff_status read_body(reading *self)
     return tuff__reader_status(self->from, "the graph");
 }
 
-tuff_status tuff__graph_take(tuff_device *device, byte_reader *from, graph_memory memory, tuff_graph **out)
+tuff_status tuff__graph_deserialize(tuff_device *device, byte_reader *from, graph_memory memory, tuff_graph **out)
 {
     reading self = {.from = from, .device = device, .memory = memory, .graph = tuff_graph_create(device)};
     const tuff_status status = self.graph == NULL ? tuff_last_status() : read_body(&self);
@@ -435,5 +435,5 @@ tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size,
     byte_reader body;
     *out = NULL;
     TRY(open_body(data, size, &body));
-    return tuff__graph_take(device, &body, GRAPH_STAND_INS, out);
+    return tuff__graph_deserialize(device, &body, GRAPH_STAND_INS, out);
 }
