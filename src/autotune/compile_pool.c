@@ -282,7 +282,7 @@ void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candid
     tuff__compile_pool_drop(task, candidate->slot);
     if (job == NULL)
         return;
-    if (tuff__lowered_take(task, &candidate->config, &job->lowered) != TUFF_OK) { /* its compile step says why */
+    if (tuff__lowered_get(task, &candidate->config, &job->lowered) != TUFF_OK) { /* its compile step says why */
         tuff__free(job);
         return;
     }

@@ -175,7 +175,7 @@ static tuff_status create_run(tuning_task *task, const search_candidate *candida
     tuff_status status = task->test_buffers == NULL ? make_test_buffers(task) : TUFF_OK;
     const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
     if (status == TUFF_OK && lowered == NULL)
-        status = tuff__lowered_take(task, &candidate->config, &lowered);
+        status = tuff__lowered_get(task, &candidate->config, &lowered);
     if (status == TUFF_OK)
         status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, flush_pool_of(task->session),
                                             &task->slots[candidate->slot]);

@@ -213,13 +213,13 @@ static bool try_device(const tuning_session *self, char *place, file_lock *out)
            tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT;
 }
 
-bool tuff__session_try_device(const tuning_session *self, file_lock *out)
+bool tuff__session_try_lock_device(const tuning_session *self, file_lock *out)
 {
     char place[FOLDER_SIZE];
     return try_device(self, place, out);
 }
 
-bool tuff__session_take_device(tuning_session *self, file_lock *out, bool *waited)
+bool tuff__session_lock_device(tuning_session *self, file_lock *out, bool *waited)
 {
     char place[FOLDER_SIZE];
     *waited = false;

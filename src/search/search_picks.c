@@ -69,7 +69,7 @@ static novelty lower(search *self, const tune_config *config, candidate *out, ui
     self->counts.duplicates += known;
     if (known)
         forget(self, config);
-    (void)tuff__space_take(&self->space, &made.consulted);
+    (void)tuff__space_add_tunables(&self->space, &made.consulted);
     if (!remember(self, hash, *program))
         return NO_ANSWER;
     *out =

@@ -47,7 +47,7 @@ static const space_axis *find_axis(const tune_space *self, tunable parameter)
     return NULL;
 }
 
-int tuff__space_take(tune_space *self, const tune_config *consulted)
+int tuff__space_add_tunables(tune_space *self, const tune_config *consulted)
 {
     const int before = self->count;
     for (int index = 0; index < TUNABLE_COUNT; index++)

@@ -193,7 +193,7 @@ static void keep_few(tuff_device *device)
     assert_int_equal(tuff__lowered_estimate(task, &config, &estimate), TUFF_OK);
     assert_int_equal(session.lowerings, MANY + 1);
     lowered_candidate *taken;
-    assert_int_equal(tuff__lowered_take(task, &config, &taken), TUFF_OK);
+    assert_int_equal(tuff__lowered_get(task, &config, &taken), TUFF_OK);
     assert_int_equal(session.lowerings, MANY + 1);
     assert_int_equal(session.lowered_count, MAX_LOWERED - 1);
     tuff__lowered_free(taken);

@@ -148,7 +148,7 @@ static void receive(serving *self)
 static void lock_device(serving *self)
 {
     if (self->device_lock.fd < 0)
-        answer(tuff__session_try_device(&self->session, &self->device_lock));
+        answer(tuff__session_try_lock_device(&self->session, &self->device_lock));
     else
         answer(true);
 }
