@@ -295,7 +295,7 @@ static tuff_status submit_parts(driver_device *device, driver_recording *record,
     for (uint64_t at = 0; at < groups; at += most) {
         const uint64_t count = groups - at < most ? groups - at : most;
         cl_event event = NULL;
-        TRY(tuff__cl_make_room(device, SIZE_MAX));
+        TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
         const bool is_idle = tuff__cl_is_idle(device);
         TRY(set_base(&part, part.base + (cl_uint)at));
         part.global_size = (size_t)count * part.local_size;
@@ -312,7 +312,7 @@ static tuff_status submit_step(driver_device *device, driver_recording *record, 
     cl_event event = NULL;
     const bool sign = ends_stretch(device, record, run, index);
     if (sign)
-        TRY(tuff__cl_make_room(device, SIZE_MAX));
+        TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
     if (device->pace.is_on && run->first == index)
         run->is_idle = tuff__cl_is_idle(device);
     if (part->is_moved)
@@ -427,7 +427,7 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
     const tuff_status handed_over = flush(device->timed_queue);
     status = status == TUFF_OK ? handed_over : status;
     if (enqueued > 0 && record->steps[enqueued - 1].event)
-        tuff__cl_lend(device, record->steps[enqueued - 1].event);
+        tuff__cl_wait_thread_post(device, record->steps[enqueued - 1].event);
     const tuff_status ended = wait_timed(device, record);
     return status == TUFF_OK ? ended : status;
 }
