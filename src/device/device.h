@@ -37,7 +37,7 @@ bool tuff__device_takes_glsl(const tuff_device *device);
 /* For tools and tests that want to see what another device would get: from here on this one, just opened and not the
    reference device, describes itself so. Plans compiled for it hold the texts of kernels, which nobody builds; running
    one fails with TUFF_E_UNSUPPORTED. */
-void tuff__device_pose(tuff_device *device, const tuff_device_info *as);
+void tuff__device_override_info(tuff_device *device, const tuff_device_info *as);
 /* How long a compilation may take, 0: any time. One that takes longer is left to itself and the device is lost, for
    this process: tuff__device_is_stuck. */
 void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds);
@@ -73,7 +73,7 @@ uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 bool tuff__storage_is_imported(const storage *storage); /* the application may write it unseen */
 /* For graphs from files: from here on the storage counts as imported, as the one that it was made after. */
-void tuff__storage_pose_imported(storage *storage);
+void tuff__storage_mark_imported(storage *storage);
 void tuff__storage_touch(storage *storage); /* raises the version */
 tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
                                 uint64_t size);

@@ -19,7 +19,7 @@ struct storage {
     _Atomic uint32_t references;
     _Atomic uint64_t version;
     bool imported;       /* the application's: not for the pool, and not counted */
-    bool poses_imported; /* the compiler takes it for such */
+    bool marked_imported; /* the compiler takes it for such */
     bool stands_in;      /* for memory that is elsewhere: neither */
     storage *next;       /* in the pool */
 };
@@ -143,7 +143,7 @@ static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
         }
     }
     memory->size = size;
-    memory->poses_imported = false;
+    memory->marked_imported = false;
     atomic_store(&memory->references, 1);
     atomic_store(&memory->version, 0);
     count_bytes(device, size);
@@ -298,12 +298,12 @@ uint64_t tuff__storage_version(const storage *memory)
 
 bool tuff__storage_is_imported(const storage *memory)
 {
-    return memory->imported || memory->poses_imported;
+    return memory->imported || memory->marked_imported;
 }
 
-void tuff__storage_pose_imported(storage *memory)
+void tuff__storage_mark_imported(storage *memory)
 {
-    memory->poses_imported = true;
+    memory->marked_imported = true;
 }
 
 void tuff__storage_touch(storage *memory)

@@ -10,7 +10,7 @@
 struct tuff_device {
     const driver *_Atomic driver; /* NULL: the reference device */
     driver_device *handle;        /* NULL with it */
-    driver posing;                /* what driver points at, where the device poses as another */
+    driver driver_override;       /* what driver points at, where some of the driver's calls are replaced */
     tuff_device_info info;
     mutex lock;
     bool lost; /* sticky: every later call answers lost_message */

@@ -219,15 +219,15 @@ static void give_up(tuff_device *device)
 {
     (void)abandon_all(device);
     device->is_stuck = true;
-    device->posing = *device->driver;
-    device->posing.program_destroy = keep_program;
-    device->posing.program_bytes = NULL;
-    device->posing.buffer_destroy = keep_buffer;
-    device->posing.recording_destroy = keep_recording;
-    device->posing.staging_destroy = keep_staging;
-    device->posing.wait = wait_for_nothing;
-    device->posing.close = close_nothing;
-    device->driver = &device->posing;
+    device->driver_override = *device->driver;
+    device->driver_override.program_destroy = keep_program;
+    device->driver_override.program_bytes = NULL;
+    device->driver_override.buffer_destroy = keep_buffer;
+    device->driver_override.recording_destroy = keep_recording;
+    device->driver_override.staging_destroy = keep_staging;
+    device->driver_override.wait = wait_for_nothing;
+    device->driver_override.close = close_nothing;
+    device->driver = &device->driver_override;
 }
 
 /* A job whose thread is at work. Lock held. */

@@ -189,7 +189,7 @@ static void arrays_share_what_they_shared(void **state)
                *part = tuff_array_view(slab, 3, TUFF_SHAPE(2));
     tuff_output(graph, "part", tuff_neg(tuff_array_tensor(graph, part)));
     tuff_assign(graph, slab, tuff_exp(tuff_array_tensor(graph, slab)));
-    tuff__storage_pose_imported(slab->storage);
+    tuff__storage_mark_imported(slab->storage);
     const tuff_graph_save_options options = {.arrays = &part, .names = (const char *[]){"part"}, .array_count = 1};
     assert_int_equal(tuff_graph_save(graph, scratch_path("graph"), &options), TUFF_OK);
     tuff_graph *loaded = load(device, scratch_path("graph"), NULL);

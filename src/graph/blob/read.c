@@ -57,7 +57,7 @@ static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, 
     *all += size;
     TRY(tuff__storage_create(self->device, size, true, out));
     if (is_imported)
-        tuff__storage_pose_imported(*out);
+        tuff__storage_mark_imported(*out);
     return TUFF_OK;
 }
 
