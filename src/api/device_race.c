@@ -59,7 +59,7 @@ static tuff_status is_struck(const field *self, const entrant *one, bool *struck
     const uint64_t now = (uint64_t)time(NULL);
     TRY(tuff__tune_open(one->environment, &store));
     const tune_record *bad =
-        tuff__store_bad(store, tuff__hash_text(one->environment), tuff__hash_text(self->op), "", NULL);
+        tuff__store_rejection(store, tuff__hash_text(one->environment), tuff__hash_text(self->op), "", NULL);
     *struck = bad != NULL && (bad->time > now || now - bad->time < (uint64_t)DAYS * DAY);
     tuff__store_close(store);
     return TUFF_OK;

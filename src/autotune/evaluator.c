@@ -75,13 +75,13 @@ static bool is_barred(const tuning_task *task, const tune_config *config)
     text name = {0};
     tuff__config_format(config, &name);
     const hash128 environment = tuff__hash_text(task->session->environment_text);
-    bool bars = false;
-    for (int i = 0; i < task->session->stores.count && !bars; ++i)
-        bars = tuff__record_bars(tuff__store_bad(task->session->stores.items[i], environment, task->hash,
-                                                 tuff__text_get(&name), task->generator),
-                                 task->generator);
+    bool forbidden = false;
+    for (int i = 0; i < task->session->stores.count && !forbidden; ++i)
+        forbidden = tuff__record_forbids(tuff__store_rejection(task->session->stores.items[i], environment, task->hash,
+                                                               tuff__text_get(&name), task->generator),
+                                         task->generator);
     tuff__text_free(&name);
-    return bars;
+    return forbidden;
 }
 
 static tune_evaluation lower_candidate(void *state, const tune_config *config, candidate_info *out)
