@@ -76,7 +76,7 @@ static tuff_status begin(tuning_task *task)
                                       .cached = is_known ? &task->chosen : NULL,
                                       .no_climb = task->is_race,
                                       .prefetch = tuff__compile_pool_count(task->session->compile_pool),
-                                      .most_compiles = task->is_race ? RACE_COMPILES : 0,
+                                      .max_compiles = task->is_race ? RACE_COMPILES : 0,
                                       .patience =
                                           tuff__tune_options(task->session->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
                                       .roofline = tuff__session_roofline(task),

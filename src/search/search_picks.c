@@ -243,7 +243,7 @@ static bool pick_step(search *self, frontier *moves, int end, candidate *out)
 /* Centres are the best two; another one has its moves shuffled anew, what was tried does not come again. */
 static bool update_frontiers(search *self)
 {
-    const int centres[FRONTIERS] = {self->best, tuff__search_least(self, self->best)};
+    const int centres[FRONTIERS] = {self->best, tuff__search_fastest(self, self->best)};
     for (int i = 0; i < FRONTIERS; i++) {
         frontier *moves = &self->frontiers[i];
         if (centres[i] == moves->centre)

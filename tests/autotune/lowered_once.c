@@ -118,7 +118,7 @@ static void search_task(tuning_task *task, counting *self)
                           .release = release_counting,
                           .is_over = is_over};
     const search_settings settings = {.prefetch = tuff__compile_pool_count(task->session->compile_pool),
-                                      .most_compiles = COMPILES,
+                                      .max_compiles = COMPILES,
                                       .seed = task->hash.low};
     search *searching;
     assert_int_equal(tuff__search_begin(&by, &settings, &searching), TUFF_OK);
