@@ -71,7 +71,7 @@ static bool shall_send(const tuff_loader *self)
 {
     if (!self->device || self->options.upload == TUFF_UPLOAD_IN_ORDER)
         return false;
-    return self->options.upload == TUFF_UPLOAD_AHEAD || tuff__device_gains_by_sending(self->device);
+    return self->options.upload == TUFF_UPLOAD_AHEAD || tuff__device_prefers_staged_upload(self->device);
 }
 
 static tuff_status make_ring(tuff_loader *self)

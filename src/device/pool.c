@@ -56,7 +56,7 @@ bool tuff__pool_trim(tuff_device *device)
     return true;
 }
 
-bool tuff__pool_relieves(tuff_device *device, tuff_status status)
+bool tuff__pool_reclaim(tuff_device *device, tuff_status status)
 {
     return (status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE) &&
            tuff__device_lost_or(device, status) != TUFF_E_DEVICE_LOST && tuff__pool_trim(device);
@@ -115,7 +115,7 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
         return memory->host ? TUFF_OK : TUFF_E_OOM_HOST;
     }
     tuff_status status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
-    if (tuff__pool_relieves(device, status))
+    if (tuff__pool_reclaim(device, status))
         status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
     if (status != TUFF_E_OOM_DEVICE || device->lost || !calls->buffer_create_anywhere)
         return status;
@@ -175,7 +175,7 @@ static tuff_status fill_zero(tuff_device *device, storage *memory)
     fill.bindings[0] = (buffer_binding){memory->buffer, 0, memory->size, true};
     driver_recording *fill_recording = NULL;
     tuff_status status = calls->recording_create(device->handle, &fill, 1, false, &fill_recording);
-    if (tuff__pool_relieves(device, status))
+    if (tuff__pool_reclaim(device, status))
         status = calls->recording_create(device->handle, &fill, 1, false, &fill_recording);
     TRY(status);
     status = calls->submit(device->handle, fill_recording);
@@ -237,7 +237,7 @@ tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64
     return tuff__device_end(device, status);
 }
 
-tuff_status tuff__storage_stand_in(tuff_device *device, uint64_t size, bool is_imported, storage **out)
+tuff_status tuff__storage_create_placeholder(tuff_device *device, uint64_t size, bool is_imported, storage **out)
 {
     storage *memory = tuff__calloc(1, sizeof *memory);
     *out = memory;

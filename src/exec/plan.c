@@ -78,8 +78,8 @@ static void keep_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;
     if (plan->executable.programs != NULL && !plan->is_for_once)
-        tuff__programs_keep(plan->device, plan->executable.programs, plan->executable.command_count, launched,
-                            tuff__nanoseconds() - plan->begun);
+        tuff__programs_store(plan->device, plan->executable.programs, plan->executable.command_count, launched,
+                             tuff__nanoseconds() - plan->begun);
 }
 
 void tuff_plan_destroy(tuff_plan *plan)

@@ -102,7 +102,7 @@ static void keep_times(const executable *before, executable *now)
 void tuff__background_swap(void *state, tuff_plan *plan)
 {
     background *self = state;
-    if (tuff__device_rested(plan->device) == 0)
+    if (tuff__device_idle_time(plan->device) == 0)
         return;
     executable old = {.parameters = NULL};
     plan_keys old_keys = {.items = NULL};

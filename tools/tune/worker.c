@@ -366,7 +366,7 @@ static void compile(serving *self)
                                      .subgroup_size = tuff__get_u32(&from)};
     const bool good = !from.failed && !kernel.failed && tuff__program_get(self->device, &request, &made) == TUFF_OK;
     if (good) {
-        tuff__programs_keep(self->device, &made, 1, true, UINT64_MAX);
+        tuff__programs_store(self->device, &made, 1, true, UINT64_MAX);
         tuff__program_release(self->device, made);
     }
     tuff__text_free(&kernel);

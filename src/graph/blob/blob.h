@@ -26,15 +26,15 @@ tuff_status tuff__graph_write(const tuff_graph *graph, text *out);
 
 /* What the arrays of a graph that is read are. */
 typedef enum graph_memory {
-    GRAPH_STAND_INS, /* without memory: the graph can be compiled as far as launches, and not be run */
-    GRAPH_ARRAYS     /* in the device's memory, all zeros */
+    GRAPH_PLACEHOLDERS, /* without memory: the graph can be compiled as far as launches, and not be run */
+    GRAPH_ARRAYS        /* in the device's memory, all zeros */
 } graph_memory;
 
 /* Reads what tuff__graph_serialize wrote, up to the reader's last byte; the graph owns its arrays. TUFF_E_FORMAT:
    damaged, or no graph that builders could have made; TUFF_E_UNSUPPORTED: it has ops that this version lacks; with
    GRAPH_ARRAYS also TUFF_E_LIMIT and TUFF_E_OOM_DEVICE. *out is NULL after a failure. */
 tuff_status tuff__graph_deserialize(tuff_device *device, byte_reader *from, graph_memory memory, tuff_graph **out);
-/* The same for what tuff__graph_write wrote; TUFF_E_FORMAT for another version, too. The arrays are stand-ins. */
+/* The same for what tuff__graph_write wrote; TUFF_E_FORMAT for another version, too. The arrays are placeholders. */
 tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size, tuff_graph **out);
 
 /* For tuff__graph_deserialize and the verifier of plans (check.c): whether a node's inputs, attributes and shape fit

@@ -47,8 +47,8 @@ static tuff_dtype take_dtype(reading *self)
 static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, uint64_t *all)
 {
     storage **out = &self->storages[self->storage_count];
-    if (self->memory == GRAPH_STAND_INS)
-        return tuff__storage_stand_in(self->device, size, is_imported, out);
+    if (self->memory == GRAPH_PLACEHOLDERS)
+        return tuff__storage_create_placeholder(self->device, size, is_imported, out);
     const tuff_device_info *info = tuff__device_info(self->device);
     const uint64_t limit = info->memory_size > 0 ? info->memory_size : info->max_allocation;
     if (size > limit || *all > limit - size)
@@ -435,5 +435,5 @@ tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size,
     byte_reader body;
     *out = NULL;
     TRY(open_body(data, size, &body));
-    return tuff__graph_deserialize(device, &body, GRAPH_STAND_INS, out);
+    return tuff__graph_deserialize(device, &body, GRAPH_PLACEHOLDERS, out);
 }
