@@ -126,7 +126,7 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
     return output;
 }
 
-void tuff__make_like(tuff_graph *graph, const node *model)
+void tuff__graph_set_origin(tuff_graph *graph, const node *model)
 {
     graph->copy = model ? model->copy : 0;
     graph->phase = model ? model->phase : TUFF_PHASE_FORWARD;

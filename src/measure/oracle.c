@@ -120,7 +120,7 @@ static void judge_root(const comparison *self, int index, const double *got, cha
     for (int64_t i = 0; i < root->count; ++i)
         if (!is_right(dtype, got[i], root->values[i], share * root->bounds[i]) && failures++ == 0)
             first = i;
-    if (failures == 0 || (tuff__subgraph_jumps(self->part) && failures <= root->count / JUMPS))
+    if (failures == 0 || (tuff__subgraph_is_discontinuous(self->part) && failures <= root->count / JUMPS))
         return;
     snprintf(wrong, size, "%lld of %lld are wrong: %.9g, on the host %.9g within %.2g", (long long)failures,
              (long long)root->count, got[first], root->values[first], share * SLACK * root->bounds[first]);
@@ -144,7 +144,7 @@ static tuff_status gather(const subgraph *part, const struct fusion *fusion, con
     for (int64_t i = 0; i < count; ++i) {
         int64_t rest = i, address = start;
         for (int axis = shape.rank - 1; axis >= 0; --axis) {
-            address += tuff__subgraph_place(part, at, axis, rest % shape.extent[axis]) * layout.stride[axis];
+            address += tuff__subgraph_task_index(part, at, axis, rest % shape.extent[axis]) * layout.stride[axis];
             rest /= shape.extent[axis];
         }
         if (!get(from, buffer, address, &out[i]))
@@ -166,7 +166,7 @@ static void want_suspects(subgraph *part, const test_buffers *on)
                 place[axis] = found[k] % shape->extent[axis];
                 found[k] /= shape->extent[axis];
             }
-            tuff__subgraph_want(part, root, place);
+            tuff__subgraph_require_sample(part, root, place);
         }
     }
 }
