@@ -62,7 +62,7 @@ static void find_ways(tuff_graph *graph, ways *out)
         if (!tuff__config_has(&found, one))
             continue;
         assert_string_equal(tuff__tunable_info(one)->kernel, "fusion");
-        for (int value = 0; value <= tuff__tunable_info(one)->most; value++) {
+        for (int value = 0; value <= tuff__tunable_info(one)->max; value++) {
             tune_config by = {.set = {0}};
             const int before = out->count;
             tuff__config_set(&by, one, value);

@@ -63,7 +63,7 @@ static void every_tunable_has_a_text(void **state)
             const tunable_info *info = tuff__tunable_info((tunable)i);
             int value;
             do
-                value = info->least + tuff__rng_below(&from, info->most - info->least + 1);
+                value = info->min + tuff__rng_below(&from, info->max - info->min + 1);
             while (!tuff__tunable_takes((tunable)i, value));
             if (round == 0 || tuff__rng_below(&from, 2))
                 tuff__config_set(&config, (tunable)i, value);
@@ -247,13 +247,13 @@ static void every_tunable_makes_an_axis(void **state)
             const tunable_info *info = tuff__tunable_info(axis->parameter);
             bool has_default = false;
             for (int j = 0; j < axis->count; j++) {
-                assert_in_range(axis->values[j], info->least, info->most);
+                assert_in_range(axis->values[j], info->min, info->max);
                 assert_true(j == 0 || axis->values[j] > axis->values[j - 1]);
                 has_default = has_default || axis->values[j] == axis->default_value;
             }
             assert_true(has_default);
             assert_true(axis->count > 1);
-            assert_int_equal(axis->values[axis->count - 1], info->most);
+            assert_int_equal(axis->values[axis->count - 1], info->max);
         }
     }
 }
