@@ -276,7 +276,7 @@ static tuff_status read_node(reading *self)
     if (from->failed)
         return TUFF_OK;
     const tuff_tensor *made = tuff__node_create(graph, op, dtype, shape, inputs, input_count, &attributes);
-    if (!tuff__is_sound(made))
+    if (!tuff__is_valid(made))
         return TUFF_E_OOM_HOST;
     made->node->stops_gradient = stops_gradient;
     made->node->is_late_copy = is_late_copy;
