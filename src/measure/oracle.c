@@ -111,7 +111,7 @@ static bool is_right(tuff_dtype dtype, double got, double value, double bound)
 }
 
 /* Of one root; got has its elements in order. */
-static void judge_root(const comparison *self, int index, const double *got, char *wrong, size_t size)
+static void compare_root(const comparison *self, int index, const double *got, char *wrong, size_t size)
 {
     const expectation *root = &self->roots[index];
     const tuff_dtype dtype = tuff__subgraph_rounding(self->part, tuff__subgraph_root(self->part, index));
@@ -198,7 +198,7 @@ static tuff_status compare_kept(const comparison *self, const struct fusion *fus
                                                : gather(self->part, fusion, tuff__subgraph_root(self->part, i), buffers,
                                                         tuff__test_buffers_right, got);
         if (status == TUFF_OK)
-            judge_root(self, i, got, wrong, size);
+            compare_root(self, i, got, wrong, size);
         tuff__free(got);
         TRY(status);
     }
@@ -313,7 +313,7 @@ static tuff_status compare_plan(const comparison *self, tuff_plan *plan, char *w
             status = tuff_plan_read(plan, tuff__subgraph_name('o', i, name), data, bytes);
         if (status == TUFF_OK) {
             tuff__to_double(dtype, data, (int64_t)count, got);
-            judge_root(self, i, got, wrong, size);
+            compare_root(self, i, got, wrong, size);
         }
         tuff__free(got);
         tuff__free(data);

@@ -294,7 +294,7 @@ static int validate(training *self, bool *is_best)
     if (!validation_is_due(&self->validation, self->done))
         return EXIT_DONE;
     if (validation_loss(&self->validation, &loss) != TUFF_OK ||
-        validation_judge(&self->validation, state, self->done, loss, is_best) != TUFF_OK)
+        validation_record(&self->validation, state, self->done, loss, is_best) != TUFF_OK)
         return cli_fail_library(&verb_train, "the validation");
     progress_validation(&self->progress, self->done, loss, state->best_loss, *is_best);
     return EXIT_DONE;
