@@ -58,7 +58,7 @@ typedef struct tuning_task {
     test_buffers *test_buffers;
     search *search;
     candidate_run *slots[SEARCH_SLOTS];
-    struct compile_job *coming[SEARCH_SLOTS]; /* what is compiled ahead for a slot; NULL: nothing is */
+    struct compile_job *pending_jobs[SEARCH_SLOTS]; /* what is compiled ahead for a slot; NULL: nothing is */
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];

@@ -77,7 +77,7 @@ tuff_status tuff__plan_keys_create(plan_keys *self, int count)
 static void keep_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;
-    if (plan->executable.programs != NULL && !plan->is_for_once)
+    if (plan->executable.programs != NULL && !plan->discards_binaries)
         tuff__programs_store(plan->device, plan->executable.programs, plan->executable.command_count, launched,
                              tuff__nanoseconds() - plan->begun);
 }

@@ -361,7 +361,7 @@ static tuff_status check_ragged(comparison *self, tuff_device *device, const str
     tuff_plan *plan;
     tuff_status status = tuff__plan_create(graph, &plain, NULL, &plan);
     if (status == TUFF_OK) {
-        plan->is_for_once = true;
+        plan->discards_binaries = true;
         status = run_both(self, plan, &plain, fusion->tasks[task].kind, config, wrong, size);
     }
     tuff_plan_destroy(plan);

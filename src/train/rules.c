@@ -43,7 +43,7 @@ tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *valu
     return result;
 }
 
-tuff_tensor *tuff__by_region(const update *self, tuff_tensor *scalar, region_factor factor)
+tuff_tensor *tuff__scale_by_region(const update *self, tuff_tensor *scalar, region_factor factor)
 {
     const region *regions = self->optimizer->parameters->regions + self->piece->region;
     const int count = self->piece->region_end - self->piece->region;
@@ -83,7 +83,7 @@ tuff_tensor *tuff__decoupled_decay(const update *self)
 {
     if (!decays(self))
         return self->weights;
-    tuff_tensor *factor = tuff__by_region(self, self->rate, tuff__region_rate_decay);
+    tuff_tensor *factor = tuff__scale_by_region(self, self->rate, tuff__region_rate_decay);
     return tuff_sub(self->weights, tuff_mul(factor, self->weights));
 }
 
@@ -92,7 +92,7 @@ static tuff_tensor *decayed_gradient(const update *self)
 {
     if (!decays(self))
         return self->gradients;
-    tuff_tensor *factor = tuff__by_region(self, tuff__f32(self->weights, 1), region_decay);
+    tuff_tensor *factor = tuff__scale_by_region(self, tuff__f32(self->weights, 1), region_decay);
     return tuff_add(self->gradients, tuff_mul(factor, self->weights));
 }
 
@@ -121,7 +121,7 @@ static tuff_tensor *adam_step(update *self, tuff_tensor *weights, tuff_tensor *g
     moments[1] = blend(moments[1], options->beta2, tuff_mul(gradients, gradients));
     tuff_tensor *root = tuff_sqrt(tuff_div(moments[1], second_correction));
     tuff_tensor *change = tuff_div(moments[0], tuff_add(root, tuff__f32(root, options->epsilon)));
-    return tuff_sub(weights, tuff_mul(tuff__by_region(self, step_size, tuff__region_rate), change));
+    return tuff_sub(weights, tuff_mul(tuff__scale_by_region(self, step_size, tuff__region_rate), change));
 }
 
 static tuff_tensor *update_adamw(update *self)
@@ -144,7 +144,7 @@ static tuff_tensor *update_sgd(update *self)
         change =
             options->nesterov ? tuff_add(change, tuff__times(self->moments[0], options->momentum)) : self->moments[0];
     }
-    return tuff_sub(self->weights, tuff_mul(tuff__by_region(self, self->rate, tuff__region_rate), change));
+    return tuff_sub(self->weights, tuff_mul(tuff__scale_by_region(self, self->rate, tuff__region_rate), change));
 }
 
 /* Plain SGD keeps no state but the step counter. */
@@ -166,7 +166,7 @@ static tuff_tensor *update_lion(update *self)
     tuff_tensor *change = sign(blend(self->moments[0], options->beta1, self->gradients));
     self->moments[0] = blend(self->moments[0], options->beta2, self->gradients);
     return tuff_sub(tuff__decoupled_decay(self),
-                    tuff_mul(tuff__by_region(self, self->rate, tuff__region_rate), change));
+                    tuff_mul(tuff__scale_by_region(self, self->rate, tuff__region_rate), change));
 }
 
 static const optimizer_rule rules[] = {

@@ -15,7 +15,7 @@ tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *valu
 /* scalar times the factor of the region that an element lies in: a scalar where all have the same, else [elements of
    the piece]. */
 typedef double (*region_factor)(const tuff_optimizer *optimizer, const region *at);
-tuff_tensor *tuff__by_region(const update *self, tuff_tensor *scalar, region_factor factor);
+tuff_tensor *tuff__scale_by_region(const update *self, tuff_tensor *scalar, region_factor factor);
 double tuff__region_rate(const tuff_optimizer *optimizer, const region *at);
 /* The factor of the rate times the decay. */
 double tuff__region_rate_decay(const tuff_optimizer *optimizer, const region *at);

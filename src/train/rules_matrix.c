@@ -139,6 +139,6 @@ tuff_tensor *tuff__update_muon(update *self)
         tuff__slab_add(&changes, factor != 1 ? tuff__times(matrix, factor) : matrix, at, item->count);
     }
     tuff_tensor *change = tuff__slab_join(&changes, self->piece->end - self->piece->begin);
-    tuff_tensor *rate = tuff__by_region(self, self->rate, tuff__region_rate);
+    tuff_tensor *rate = tuff__scale_by_region(self, self->rate, tuff__region_rate);
     return change ? tuff_sub(tuff__decoupled_decay(self), tuff_mul(rate, change)) : NULL;
 }
