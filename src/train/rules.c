@@ -26,17 +26,17 @@ static tuff_tensor *share_of(tuff_tensor *x, double factor)
 tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *values)
 {
     const region *regions = self->optimizer->parameters->regions;
-    const int first = self->piece->region;
-    int at = self->piece->region_end - 1;
+    const int first = self->slab_range->region;
+    int at = self->slab_range->region_end - 1;
     tuff_tensor *value = values[at - first], *result = value, *place = NULL;
     for (at--; at >= first; at--) {
         if (values[at - first] == value)
             continue;
         value = values[at - first];
         tuff_graph *graph = tuff_tensor_graph(value);
-        const int64_t end = regions[at].end - self->piece->begin;
+        const int64_t end = regions[at].end - self->slab_range->begin;
         if (!place)
-            place = tuff_iota(graph, TUFF_SHAPE(self->piece->end - self->piece->begin), 0);
+            place = tuff_iota(graph, TUFF_SHAPE(self->slab_range->end - self->slab_range->begin), 0);
         tuff_tensor *within = tuff_less(place, tuff_constant(graph, TUFF_I32, (double)end));
         result = tuff_where(within, value, result);
     }
@@ -45,9 +45,9 @@ tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *valu
 
 tuff_tensor *tuff__scale_by_region(const update *self, tuff_tensor *scalar, region_factor factor)
 {
-    const region *regions = self->optimizer->parameters->regions + self->piece->region;
-    const int count = self->piece->region_end - self->piece->region;
-    tuff_tensor *values[PIECE_REGIONS_MAX];
+    const region *regions = self->optimizer->parameters->regions + self->slab_range->region;
+    const int count = self->slab_range->region_end - self->slab_range->region;
+    tuff_tensor *values[SLAB_RANGE_REGIONS_MAX];
     for (int i = 0; i < count; i++) {
         const double share = factor(self->optimizer, &regions[i]);
         const bool same = i > 0 && share == factor(self->optimizer, &regions[i - 1]);
@@ -73,7 +73,7 @@ double tuff__region_rate_decay(const tuff_optimizer *optimizer, const region *at
 
 static bool decays(const update *self)
 {
-    for (int i = self->piece->region; i < self->piece->region_end; i++)
+    for (int i = self->slab_range->region; i < self->slab_range->region_end; i++)
         if (region_decay(self->optimizer, &self->optimizer->parameters->regions[i]) > 0)
             return true;
     return false;
