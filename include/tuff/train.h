@@ -161,7 +161,7 @@ TUFF_API tuff_array *tuff_optimizer_counter(tuff_optimizer *optimizer);
 /* The number of times that gradients were computed, skipped steps and parts of accumulated ones included: an i32 array
    of rank 0, which belongs to the optimizer. The same as the counter where there are neither. This is what random
    numbers should depend on, and the position in the training data. */
-TUFF_API tuff_array *tuff_optimizer_batches(tuff_optimizer *optimizer);
+TUFF_API tuff_array *tuff_optimizer_batch_counter(tuff_optimizer *optimizer);
 /* The rate of TUFF_SCHEDULE_PROGRAM, learning_rate at first: an f32 array of rank 0, which belongs to the optimizer.
    NULL with other schedules. */
 TUFF_API tuff_array *tuff_optimizer_rate(tuff_optimizer *optimizer);
@@ -186,8 +186,8 @@ typedef struct tuff_optimizer_tensors {
 } tuff_optimizer_tensors;
 /* Adds a training step to loss's graph: gradients of loss with respect to all parameters, clipping, the update of
    parameters and state, and the increment of the counter. loss has rank 0. The graph must read the parameters with
-   tuff_array_tensor of the set's arrays. Call tuff_graph_step(graph, tuff_optimizer_batches(optimizer)) before anything
-   random is built. tensors may be NULL. TUFF_E_USAGE where gradients are accumulated. */
+   tuff_array_tensor of the set's arrays. Call tuff_graph_step(graph, tuff_optimizer_batch_counter(optimizer)) before
+   anything random is built. tensors may be NULL. TUFF_E_USAGE where gradients are accumulated. */
 TUFF_API tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss,
                                           tuff_optimizer_tensors *tensors);
 /* The same step in two graphs, where options.accumulate is N > 1: a plan of the first runs N times, on different

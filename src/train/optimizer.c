@@ -231,7 +231,7 @@ tuff_array *tuff_optimizer_counter(tuff_optimizer *optimizer)
     return optimizer ? optimizer->counter : NULL;
 }
 
-tuff_array *tuff_optimizer_batches(tuff_optimizer *optimizer)
+tuff_array *tuff_optimizer_batch_counter(tuff_optimizer *optimizer)
 {
     return optimizer && optimizer->batches ? optimizer->batches : tuff_optimizer_counter(optimizer);
 }

@@ -183,8 +183,8 @@ static void print_absences(void)
 {
     const char *const apis[] = {"opencl", "vulkan"};
     for (int i = 0; i < 2; i++)
-        if (tuff_device_absence(apis[i]))
-            printf("%s: %s\n", apis[i], tuff_device_absence(apis[i]));
+        if (tuff_device_unavailable_reason(apis[i]))
+            printf("%s: %s\n", apis[i], tuff_device_unavailable_reason(apis[i]));
 }
 
 static int devices(int count, char **arguments)

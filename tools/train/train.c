@@ -78,7 +78,7 @@ static int make_model(training *self)
 static tuff_status count_steps(training *self)
 {
     int32_t counter = 0;
-    tuff_array *counted = tuff_optimizer_batches(self->optimizer);
+    tuff_array *counted = tuff_optimizer_batch_counter(self->optimizer);
     const bool are_steps = counted == tuff_optimizer_counter(self->optimizer);
     self->done = self->options.settings.state.step;
     if (self->done >= 0)

@@ -212,7 +212,7 @@ static void restore(void)
 /* The last driver here that computes on the processor, made a GPU; NULL where there is none. */
 static tuff_device *open_gpu(void)
 {
-    if (tuff_device_absence("opencl"))
+    if (tuff_device_unavailable_reason("opencl"))
         return NULL;
     install();
     tuff_device *device = tuff_device_open("opencl:pocl");
