@@ -194,7 +194,7 @@ static tuff_status check_candidate(const tuff_plan *plan, int task, const char *
     for (int i = 0; i < CONFIG_WORDS; ++i)
         common |= config.set[i] & made.used_tunables.set[i];
     if (common == 0 && tuff__config_count(&config) > 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing of %.300s is a tunable of this task", candidate);
+        return FAIL(TUFF_E_UNSUPPORTED, "cache: this task uses none of the tunables in %.300s", candidate);
     return TUFF_OK;
 }
 

@@ -414,7 +414,7 @@ static void reject_hung(const compile_pool *self)
 {
     for (int i = 0; i < self->hung_count; ++i) {
         self->session->lost = true;
-        (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a compiler did not come back");
+        (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a kernel compilation did not return");
         tuff__session_reject(self->hung[i].task, &self->hung[i].config, EVALUATION_HANG);
     }
 }

@@ -295,9 +295,9 @@ static tune_evaluation sample_candidate(void *state, const search_candidate *can
     task->session->stats.launches += (uint64_t)count;
     task->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
     if (found == EVALUATION_TIMER)
-        (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
+        (void)FAIL(TUFF_E_NUMERIC, "tune: the measured time is shorter than the hardware allows");
     if (found == EVALUATION_SLOW)
-        (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
+        (void)FAIL(TUFF_E_NUMERIC, "tune: a partial run predicts a time far longer than the default's");
     return status == TUFF_OK ? found : evaluation_of(task->session, status);
 }
 

@@ -25,7 +25,7 @@ static tuff_status visit(subgraph *self, const node *at)
     if (is_among(at, self->task->reads, self->task->read_count))
         return TUFF_OK;
     if (at->op == OP_INPUT || at->op == OP_ARRAY || at->op == OP_ASSIGN)
-        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that reads more than it says");
+        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task reads a value that is not in its list of reads");
     for (int i = 0; i < at->input_count; ++i)
         TRY(visit(self, at->inputs[i]->node));
     return TUFF_OK;

@@ -181,7 +181,7 @@ static void keep_staging(driver_device *handle, driver_staging *staged)
 static tuff_status wait_for_nothing(driver_device *handle)
 {
     (void)handle;
-    return FAIL(TUFF_E_DEVICE_LOST, "a compiler did not come back");
+    return FAIL(TUFF_E_DEVICE_LOST, "a kernel compilation did not return");
 }
 
 static void close_nothing(driver_device *handle)
@@ -266,7 +266,7 @@ static tuff_status leave(const job *self, const char *name)
 {
     const uint64_t passed = tuff__nanoseconds() - self->begin;
     (void)pthread_detach(self->thread);
-    return FAIL(TUFF_E_DEVICE_LOST, "kernel %s: the compiler did not come back in %.1f s", name, (double)passed * 1e-9);
+    return FAIL(TUFF_E_DEVICE_LOST, "kernel %s: compilation did not return within %.1f s", name, (double)passed * 1e-9);
 }
 
 tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
@@ -325,7 +325,7 @@ bool tuff__device_give_up_compiles(tuff_device *device)
         give_up(device);
     tuff_status status = TUFF_OK;
     if (any)
-        status = FAIL(TUFF_E_DEVICE_LOST, "a compiler did not come back");
+        status = FAIL(TUFF_E_DEVICE_LOST, "a kernel compilation did not return");
     (void)tuff__device_end(device, status);
     return any;
 }

@@ -117,8 +117,10 @@ static tuff_status add_dispatch(driver_device *device, driver_recording *record,
                     program->buffer_count, program->word_count, work->binding_count, work->word_count);
     const uint64_t limit = launch_limit(device, record, work);
     if (work->group_count > limit && work->word_count == 0)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: %llu groups need a split, for which it has no word", program->name,
-                    (unsigned long long)work->group_count);
+        return FAIL(TUFF_E_LIMIT,
+                    "kernel %s: %llu groups must be split into several launches, but the kernel has no group-offset "
+                    "parameter",
+                    program->name, (unsigned long long)work->group_count);
     for (uint64_t base = 0; base < work->group_count; base += limit) {
         uint64_t left = work->group_count - base;
         TRY(add_launch(device, record, work, index, base, left < limit ? left : limit));

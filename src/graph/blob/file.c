@@ -164,7 +164,7 @@ tuff_status tuff__graph_file_read(tuff_device *device, const void *data, size_t 
     info->deterministic = tuff__get_bool(&from);
     const bool owns_step = tuff__get_bool(&from);
     if (from.failed)
-        return FAIL(TUFF_E_FORMAT, "the graph: its options are none of this version");
+        return FAIL(TUFF_E_FORMAT, "the graph: this version does not know its options");
     TRY(tuff__graph_deserialize(device, &from, memory, out));
     const tuff_status status = owns_step ? own_step(*out) : TUFF_OK;
     if (status != TUFF_OK) {

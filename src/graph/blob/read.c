@@ -422,7 +422,7 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
     size_t length;
     const void *body = tuff__get_bytes(&head, &length);
     if (!head.failed && (magic != BLOB_MAGIC || version != BLOB_VERSION))
-        return FAIL(TUFF_E_FORMAT, "the graph: no graph of this version");
+        return FAIL(TUFF_E_FORMAT, "the graph: written by another version of tuff");
     TRY(tuff__reader_status(&head, "the graph"));
     if (tuff__crc32(body, length) != sum)
         return FAIL(TUFF_E_FORMAT, "the graph: its checksum is another");
