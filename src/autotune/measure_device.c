@@ -31,9 +31,9 @@ bool tuff__session_is_on_gpu(const tuning_session *self)
     return class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
 }
 
-/* Devices that the application made cannot be opened again, and one that is described as another device is not opened
-   as itself. Where the driver's compiler does not return from the self-test, it would not return from candidates:
-   nothing is measured. */
+/* Devices that the application made cannot be opened again. What opens by the selector is not used where this device is
+   described with another name or driver. Where the driver's compiler does not return from the self-test, it would not
+   return from candidates: nothing is measured. */
 void tuff__session_open_bench(tuning_session *self)
 {
     const tuff_device_info *info = tuff__device_info(self->device);

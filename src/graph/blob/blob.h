@@ -38,7 +38,7 @@ tuff_status tuff__graph_deserialize(tuff_device *device, byte_reader *from, grap
 tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size, tuff_graph **out);
 
 /* For tuff__graph_deserialize and the verifier of plans (check.c): whether a node's inputs, attributes and shape fit
-   each other as builders would make them, so that nothing that compiles it can stumble. The inputs are sound. */
+   each other as builders would make them, so that nothing that compiles it can stumble. The inputs are valid. */
 bool tuff__node_is_plausible(const node *n);
 
 #endif
