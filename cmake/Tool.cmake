@@ -61,7 +61,7 @@ endif()
 # Writes kernels for tools/check-loops only.
 if(TUFF_TOOL)
   add_executable(vendor_kernels EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/vendors/kernels.c
-    ${PROJECT_SOURCE_DIR}/tools/inspect/pose.c)
+    ${PROJECT_SOURCE_DIR}/tools/inspect/override_gpu.c)
   set_target_properties(vendor_kernels PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
   target_include_directories(vendor_kernels PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(vendor_kernels PRIVATE tuff_internal)

@@ -110,7 +110,7 @@ static entry *find_program(const recorder *self, uint64_t program)
 /* Drops what lowering did not ask for, or has by default anyway; and learns what it asked for. */
 static void trim(recorder *self, tune_config *candidate, const tune_config *consulted)
 {
-    (void)tuff__space_take(&self->space, consulted);
+    (void)tuff__space_add_tunables(&self->space, consulted);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
         if (tuff__config_has(consulted, one) && !tuff__config_has(&self->defaults, one))

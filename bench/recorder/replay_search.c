@@ -61,7 +61,7 @@ static tuff_status search_once(const recording *space, const replay_start *start
                                       .portfolio_count = start->portfolio_count,
                                       .seeds = start->seeds,
                                       .seed_count = start->seed_count,
-                                      .most_compiles = compiles,
+                                      .max_compiles = compiles,
                                       .patience = -1,
                                       .seed = seed};
     TRY(tuff__search_begin(&by, &settings, &self));

@@ -81,7 +81,7 @@ static tuff_status make_step(training *self)
     tuff_tensor *loss = NULL;
     tuff_optimizer_tensors made = {0};
     const bool parts = self->run.settings->accumulate > 1;
-    tuff_graph *graph = example_graph(&self->source, tuff_optimizer_batches(self->run.optimizer), &build, &loss);
+    tuff_graph *graph = example_graph(&self->source, tuff_optimizer_batch_counter(self->run.optimizer), &build, &loss);
     if (!graph)
         return tuff_last_status();
     tuff_status status = make_sums(self, &build, &self->sums);

@@ -56,7 +56,7 @@ tuff_status training_resume(training *self)
     }
     tuff_status status = tuff_checkpoint_load(path, self->run.parameters, self->run.optimizer);
     if (status == TUFF_OK)
-        status = tuff_array_read(tuff_optimizer_batches(self->run.optimizer), &batches, sizeof batches);
+        status = tuff_array_read(tuff_optimizer_batch_counter(self->run.optimizer), &batches, sizeof batches);
     const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
     self->first_step = self->run.step = batches / parts;
     return status;

@@ -38,7 +38,7 @@ tuff_status example_trial_create(example_trial *self, const example_source *sour
     self->optimizer = tuff_optimizer_create(source->parameters, &chosen);
     const tuff_compile_options options = example_compile_options(source->optimized, precision, &tuning, false);
     tuff_graph *graph =
-        self->optimizer ? example_graph(source, tuff_optimizer_batches(self->optimizer), &build, &loss) : NULL;
+        self->optimizer ? example_graph(source, tuff_optimizer_batch_counter(self->optimizer), &build, &loss) : NULL;
     if (!graph)
         return tuff_last_status();
     tuff_output(graph, "loss", loss);

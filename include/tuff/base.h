@@ -14,10 +14,9 @@
 
    Reserved fields of structs are for later versions: zero them, best by designated initialisers.
 
-   The library never aborts, exits, prints, throws or installs a signal handler. It calls atexit if
-   tuff_tune_options.background asks for tuning threads, which must leave their drivers before those are unloaded: once
-   for the first and at most once more for each; the tuning worker, where one is used, is a child process (tuff/tune.h).
-   */
+   The library never aborts, exits, prints, throws or installs a signal handler. With tuff_tune_options.background it
+   calls atexit, because tuning threads must leave the drivers before these are unloaded: once for the first thread, and
+   at most once more for each; the tuning worker, where one is used, is a child process (tuff/tune.h). */
 #ifndef TUFF_BASE_H
 #define TUFF_BASE_H
 

@@ -103,9 +103,10 @@ TUFF_API tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *dev
 TUFF_API tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index, tuff_cache_match *match);
 
 /* Makes plans that are compiled from now on for the device run a key with a candidate; "" is the default. device NULL:
-   wherever the cache knows the key. count, which may be NULL, is set to the number of environments that are. Fails with
-   TUFF_E_FORMAT where the text is not a key or a candidate, TUFF_E_UNSUPPORTED or TUFF_E_LIMIT where this version has
-   no such tunable or value or the candidate was rejected there, TUFF_E_IO where the cache cannot be written. */
+   wherever the cache knows the key. count, which may be NULL, receives the number of environments in which the key was
+   pinned. Fails with TUFF_E_FORMAT where the text is not a key or a candidate, TUFF_E_UNSUPPORTED or TUFF_E_LIMIT where
+   this version has no such tunable or value or the candidate was rejected there, TUFF_E_IO where the cache cannot be
+   written. */
 TUFF_API tuff_status tuff_cache_pin(tuff_cache *cache, const tuff_device *device, const char *key,
                                     const char *candidate, int *count);
 /* The same for key `index` of a plan, on the plan's device. TUFF_E_UNSUPPORTED or TUFF_E_LIMIT also where the key's

@@ -103,7 +103,7 @@ TUFF_API tuff_status tuff_device_describe_at(int index, tuff_device_info *info);
 
 /* Why an API offers no devices here ("libvulkan.so.1 could not be opened: install ..."), or NULL where it offers some.
    api is "opencl" or "vulkan". Static storage. */
-TUFF_API const char *tuff_device_absence(const char *api);
+TUFF_API const char *tuff_device_unavailable_reason(const char *api);
 
 /* Opens a device. name is "auto", "opencl", "opencl:1", "opencl:nvidia" (part of the device's or platform's name, in
    any case), the same with "vulkan", or "reference" (float64 on the host). NULL takes the environment variable

@@ -102,8 +102,8 @@ typedef enum tuff_matmul_library {
                            compiles its kernels in the first run and may allocate device memory in every run. */
 } tuff_matmul_library;
 
-/* What values are stored with between kernels: the precision of a plan, whatever the dtypes of its graph. Arithmetic is
-   f32 in all of them, and so are sums, whatever they are of. */
+/* The type in which values are stored between kernels: the precision of a plan, whatever the dtypes of its graph.
+   Arithmetic and accumulation are f32 in all of them. */
 typedef enum tuff_precision {
     TUFF_PRECISION_F32, /* the default: as the graph's dtypes say */
     /* Mixed precision (Micikevicius et al. 2018): intermediates of dtype f32 are stored as f16, and f32 inputs, arrays
@@ -184,7 +184,7 @@ TUFF_API int tuff_plan_find_output(const tuff_plan *plan, const char *name);
 TUFF_API tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size);
 /* The same by index and for a part: bytes offset to offset + size of input `index`. offset and size are multiples of
    the dtype's size and lie within the input. The first write to an input sets the bytes outside the part to zero; later
-   writes leave them as they are. A size of 0 writes nothing, but on an input without elements. */
+   writes leave them as they are. A size of 0 writes nothing; only an input without elements counts as written by it. */
 TUFF_API tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, const void *data, size_t size);
 /* Enqueues one run and returns without waiting for it. Every input must have been written at least once; inputs keep
    their values from run to run. If the driver refuses to launch a candidate that the tuner found, the run fails; this

@@ -1,5 +1,6 @@
 /* Graphs in files: what a program compiles, for others to compile: another start of the program, another machine, the
-   command-line tool. With such a file `tuff tune warm` fills a cache for a program that is not there.
+   command-line tool. With such a file `tuff tune warm` fills a cache for a program that is not installed on this
+   machine.
 
    A file holds the nodes of a graph with their phases, the names of inputs, outputs and arrays, constants with their
    elements, and the options that the program compiles the graph with. It holds no elements of arrays: weights are not

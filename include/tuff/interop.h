@@ -34,12 +34,12 @@ typedef struct tuff_vulkan_handles {
     uint32_t api_version, extension_count;
     const char *const *extensions;
     const void *features;
-    /* Vulkan leaves the locking of a queue to its users. These are called around each of tuff's vkQueueSubmit to
-       queue, from the thread that called tuff or one of tuff's own, with lock_user: the program's other threads may
-       submit to it at any other time. Never call tuff from them, nor with that lock held: tuff may wait for it under a
-       lock of its own. NULL, both: nobody else submits while a call of tuff's with this device is under way, nor while
-       a checkpoint writer saves, a loader with workers uploads ahead, or a plan is tuned in the background: these have
-       threads. */
+    /* Vulkan leaves the locking of a queue to its users. These are called around each of tuff's vkQueueSubmit to queue,
+       from the thread that called tuff or one of tuff's own, with lock_user: the program's other threads may submit to
+       it at any other time. Never call tuff from them, nor with that lock held: tuff may wait for it under a lock of
+       its own. Both may be NULL if no other thread submits to the queue while a call to tuff with this device is in
+       progress, while a checkpoint writer saves, while a loader with workers uploads ahead, or while a plan is tuned in
+       the background (these use threads of their own). */
     void (*lock_queue)(void *user);
     void (*unlock_queue)(void *user);
     void *lock_user;

@@ -98,9 +98,10 @@ typedef struct tuff_update_choice {
     const struct tuff_optimizer_tensors *tensors; /* with tensor_norms and group_norms where the options ask for them */
     /* [count], by index, in the parameter's shape, not scaled or clipped; NULL: frozen. */
     tuff_tensor *const *gradients;
-    /* [count], by index, NULL at first: updated in every step. Else a tensor of any dtype, of rank 0, or of rank 1 with
-       an element for each row, which is what one index of the parameter's first axis holds. Where it is 0, parameter,
-       moments and average stay as they are in this step, bit for bit. Parameters may have a mask in common. */
+    /* [count], by index, NULL at first: updated in every step. Else a tensor of any dtype: either one scalar for the
+       whole parameter, of rank 0, or one element per row, of rank 1 (a row is a slice along the first axis). Where it
+       is 0, parameter, moments and average stay as they are in this step, bit for bit. Parameters may have a mask in
+       common. */
     tuff_tensor **masks;
     int count, group_count;
     uint64_t reserved[4];
@@ -139,8 +140,9 @@ typedef struct tuff_optimizer_options {
     double elementwise_rate; /* Muon: the rate of what AdamW updates; 0: learning_rate */
     /* Which parameters, or rows of them, a step updates; NULL: all. Norms and clipping are of all gradients, and the
        step counter, on which rates and the correction of moments depend, counts every step. Averages begin as w in the
-       first step, masked or not. What a rule takes of whole tensors it takes of all rows: Muon's orthogonal matrices,
-       Adafactor's root mean squares, and the columns of its matrices, which change where any row is updated. */
+       first step, masked or not. Quantities that a rule computes over a whole tensor still use all rows, masked or not:
+       Muon's orthogonalised matrices, Adafactor's root mean squares, and its column moments, which change if any row is
+       updated. */
     tuff_update_chooser choose;
     void *choose_user;
     /* What a mask leaves out has a gradient of zero in this step, instead of staying as it is: moments decay, and
@@ -161,15 +163,15 @@ TUFF_API tuff_array *tuff_optimizer_counter(tuff_optimizer *optimizer);
 /* The number of times that gradients were computed, skipped steps and parts of accumulated ones included: an i32 array
    of rank 0, which belongs to the optimizer. The same as the counter where there are neither. This is what random
    numbers should depend on, and the position in the training data. */
-TUFF_API tuff_array *tuff_optimizer_batches(tuff_optimizer *optimizer);
+TUFF_API tuff_array *tuff_optimizer_batch_counter(tuff_optimizer *optimizer);
 /* The rate of TUFF_SCHEDULE_PROGRAM, learning_rate at first: an f32 array of rank 0, which belongs to the optimizer.
    NULL with other schedules. */
 TUFF_API tuff_array *tuff_optimizer_rate(tuff_optimizer *optimizer);
 /* The average of the parameter with that index (average_decay), which belongs to the optimizer; NULL where there is
    none. */
 TUFF_API tuff_array *tuff_optimizer_average(tuff_optimizer *optimizer, int index);
-/* Waits for the device. TUFF_E_NUMERIC where skip_limit steps in a row were skipped since the last call, which then
-   counts anew; meant for the times at which a program reads its loss. */
+/* Waits for the device. TUFF_E_NUMERIC where skip_limit steps in a row were skipped since the last call; the count then
+   restarts. Call it where the program reads its loss anyway. */
 TUFF_API tuff_status tuff_optimizer_check(tuff_optimizer *optimizer);
 
 /* What a step computes on the way, for outputs: tensors of rank 0, f32 unless it says otherwise. */
@@ -186,8 +188,8 @@ typedef struct tuff_optimizer_tensors {
 } tuff_optimizer_tensors;
 /* Adds a training step to loss's graph: gradients of loss with respect to all parameters, clipping, the update of
    parameters and state, and the increment of the counter. loss has rank 0. The graph must read the parameters with
-   tuff_array_tensor of the set's arrays. Call tuff_graph_step(graph, tuff_optimizer_batches(optimizer)) before anything
-   random is built. tensors may be NULL. TUFF_E_USAGE where gradients are accumulated. */
+   tuff_array_tensor of the set's arrays. Call tuff_graph_step(graph, tuff_optimizer_batch_counter(optimizer)) before
+   anything random is built. tensors may be NULL. TUFF_E_USAGE where gradients are accumulated. */
 TUFF_API tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss,
                                           tuff_optimizer_tensors *tensors);
 /* The same step in two graphs, where options.accumulate is N > 1: a plan of the first runs N times, on different

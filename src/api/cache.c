@@ -90,7 +90,7 @@ static int file_of(const tuff_cache *self, const tune_record *record)
 {
     for (int i = 0; i < self->count; ++i) {
         const tune_store *store = self->files[i].store;
-        if (tuff__store_like(store, record) == record)
+        if (tuff__store_superseded(store, record) == record)
             return i;
     }
     return -1;
@@ -129,7 +129,7 @@ static const tune_record *find_win(const tuff_cache *self, const tuff_device *de
         return NULL;
     const hash128 place = tuff__hash_text(ENVIRONMENT_TEXT(&environment)), hash = tuff__hash_text(key->key);
     for (int i = 0; i < self->count; ++i) {
-        const tune_record *win = tuff__store_win(self->files[i].store, place, hash, generator);
+        const tune_record *win = tuff__store_winner(self->files[i].store, place, hash, generator);
         if (win && strcmp(win->candidate, key->candidate) == 0)
             return win;
     }
@@ -194,7 +194,7 @@ static tuff_status check_candidate(const tuff_plan *plan, int task, const char *
     for (int i = 0; i < CONFIG_WORDS; ++i)
         common |= config.set[i] & made.used_tunables.set[i];
     if (common == 0 && tuff__config_count(&config) > 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing of %.300s is a tunable of this task", candidate);
+        return FAIL(TUFF_E_UNSUPPORTED, "cache: this task uses none of the tunables in %.300s", candidate);
     return TUFF_OK;
 }
 

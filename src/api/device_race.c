@@ -1,5 +1,5 @@
-/* tuff_fastest_device: runs a program's own work on each device and remembers the winner, and the devices on which a
-   process died. */
+/* tuff_device_open_fastest: runs a program's own work on each device and remembers the winner, and the devices on which
+   a process died. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ typedef struct entrant {
     uint64_t nanoseconds;
 } entrant;
 
-typedef struct field {
+typedef struct race_state {
     const tuff_device_race *race;
     entrant *all;
     int count;
@@ -43,29 +43,29 @@ typedef struct field {
     int left_out;
     file_lock locks[MAX_ENTRANTS]; /* of the device that races */
     int lock_count;
-} field;
+} race_state;
 
 /* Strikes are remembered like those of candidates: the race is a key, the device its default. */
-static void name_race(field *self)
+static void name_race(race_state *self)
 {
     tune_key key = {.family = RACE_FAMILY, .dims = {1}, .dim_count = 1, .alignment = 1};
     key.structure = tuff__hash64(self->race->name, strlen(self->race->name), 0);
     tuff__key_text(&key, self->op);
 }
 
-static tuff_status is_struck(const field *self, const entrant *one, bool *struck)
+static tuff_status is_struck(const race_state *self, const entrant *one, bool *struck)
 {
     tune_store *store;
     const uint64_t now = (uint64_t)time(NULL);
     TRY(tuff__tune_open(one->environment, &store));
     const tune_record *bad =
-        tuff__store_bad(store, tuff__hash_text(one->environment), tuff__hash_text(self->op), "", NULL);
+        tuff__store_rejection(store, tuff__hash_text(one->environment), tuff__hash_text(self->op), "", NULL);
     *struck = bad != NULL && (bad->time > now || now - bad->time < (uint64_t)DAYS * DAY);
     tuff__store_close(store);
     return TUFF_OK;
 }
 
-static tuff_status find_entrants(field *self)
+static tuff_status find_entrants(race_state *self)
 {
     for (int i = 0; i < tuff_device_count() && self->count < MAX_ENTRANTS; ++i) {
         entrant *one = &self->all[self->count];
@@ -83,7 +83,7 @@ static tuff_status find_entrants(field *self)
 }
 
 /* From here on the process may end of what the device does. What cannot be noted down is not. */
-static void enter(const field *self, journal_phase phase, const entrant *one)
+static void enter(const race_state *self, journal_phase phase, const entrant *one)
 {
     (void)tuff__journal_enter(self->journal, phase, one->environment, self->op, "", phase == JOURNAL_FIRST_RUN);
 }
@@ -94,7 +94,7 @@ static int compare_texts(const void *a, const void *b)
 }
 
 /* The answer's file is named by all that it depends on: the work, this version, the devices in whatever order. */
-static tuff_status name_answer(field *self)
+static tuff_status name_answer(race_state *self)
 {
     const char *environments[MAX_ENTRANTS];
     char folder[FOLDER_SIZE];
@@ -117,7 +117,7 @@ static tuff_status name_answer(field *self)
 
 /* Two lines: seconds since 1970, a run's time, the next one's, the next one's selector or "-"; then the
    winner's environment. NULL where nothing of worth is remembered. */
-static entrant *recall(const field *self, tuff_device_race_result *result)
+static entrant *recall(const race_state *self, tuff_device_race_result *result)
 {
     enum { LIMIT = 4096 };
     void *data;
@@ -147,7 +147,7 @@ static entrant *recall(const field *self, tuff_device_race_result *result)
     return found;
 }
 
-static void remember(const field *self, const entrant *winner, const tuff_device_race_result *result)
+static void remember(const race_state *self, const entrant *winner, const tuff_device_race_result *result)
 {
     text lines = {0};
     if (self->path[0] == '\0')
@@ -171,7 +171,7 @@ static tuff_status run_once(entrant *one, uint64_t *nanoseconds)
 }
 
 /* The first run pays for what comes once, the second says whether more of them are worth the time. */
-static void admit(const field *self, entrant *one)
+static void admit(const race_state *self, entrant *one)
 {
     enter(self, JOURNAL_FIRST_RUN, one);
     one->device = tuff_device_open(one->info.selector);
@@ -184,7 +184,7 @@ static void admit(const field *self, entrant *one)
         tuff__log(TUFF_LOG_INFO, "fastest: %s is left out: %s", one->info.selector, tuff_error());
 }
 
-static void drop(const field *self, entrant *one, bool and_device)
+static void drop(const race_state *self, entrant *one, bool and_device)
 {
     if (one->device == NULL)
         return;
@@ -200,7 +200,7 @@ static void drop(const field *self, entrant *one, bool and_device)
     tuff__journal_leave(self->journal);
 }
 
-static entrant *least(const field *self, const entrant *but)
+static entrant *least(const race_state *self, const entrant *but)
 {
     entrant *best = NULL;
     for (int i = 0; i < self->count; ++i) {
@@ -220,7 +220,7 @@ static bool is_held(char (*places)[FOLDER_SIZE], int count, const char *place)
 }
 
 /* Whether nobody else measures on the devices meanwhile. */
-static bool take_devices(field *self)
+static bool take_devices(race_state *self)
 {
     char(*places)[FOLDER_SIZE] = tuff__calloc(MAX_ENTRANTS, sizeof *places);
     bool is_alone = places != NULL;
@@ -238,13 +238,13 @@ static bool take_devices(field *self)
     return is_alone;
 }
 
-static void leave_devices(field *self)
+static void leave_devices(race_state *self)
 {
     while (self->lock_count > 0)
         tuff__file_unlock(&self->locks[--self->lock_count]);
 }
 
-static void run_rounds(field *self)
+static void run_rounds(race_state *self)
 {
     const entrant *first = least(self, NULL);
     const uint64_t limit = first == NULL ? 0 : CUT * first->nanoseconds;
@@ -269,7 +269,7 @@ static void run_rounds(field *self)
     }
 }
 
-static entrant *run_race(field *self, tuff_device_race_result *result)
+static entrant *run_race(race_state *self, tuff_device_race_result *result)
 {
     char folder[FOLDER_SIZE];
     const bool has_folder = tuff__tune_folder(folder, sizeof folder) == TUFF_OK;
@@ -300,7 +300,7 @@ static entrant *run_race(field *self, tuff_device_race_result *result)
     return winner;
 }
 
-static tuff_device *open_fastest(field *self, tuff_device_race_result *result)
+static tuff_device *open_fastest(race_state *self, tuff_device_race_result *result)
 {
     name_race(self);
     if (tuff__crash_history_recover(NULL, NULL, NULL) != TUFF_OK || find_entrants(self) != TUFF_OK)
@@ -339,7 +339,7 @@ tuff_device *tuff_device_open_fastest(const tuff_device_race *race, tuff_device_
         FAIL(TUFF_E_USAGE, "fastest: a race needs a name, setup and teardown");
         return NULL;
     }
-    field self = {.race = race, .all = tuff__calloc(MAX_ENTRANTS, sizeof *self.all)};
+    race_state self = {.race = race, .all = tuff__calloc(MAX_ENTRANTS, sizeof *self.all)};
     if (self.all == NULL)
         return NULL;
     tuff_device *device = open_fastest(&self, result);

@@ -282,13 +282,13 @@ void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candid
     tuff__compile_pool_drop(task, candidate->slot);
     if (job == NULL)
         return;
-    if (tuff__lowered_take(task, &candidate->config, &job->lowered) != TUFF_OK) { /* its compile step says why */
+    if (tuff__lowered_get(task, &candidate->config, &job->lowered) != TUFF_OK) { /* its compile step says why */
         tuff__free(job);
         return;
     }
     job->task = task;
     job->config = candidate->config;
-    task->coming[candidate->slot] = job;
+    task->pending_jobs[candidate->slot] = job;
     tuff__lock(&self->lock);
     compile_job **last = &self->first;
     while (*last != NULL)
@@ -310,8 +310,8 @@ static void leave_queue(compile_pool *self, const compile_job *job)
 void tuff__compile_pool_drop(tuning_task *task, int slot)
 {
     compile_pool *self = task->session->compile_pool;
-    compile_job *job = task->coming[slot];
-    task->coming[slot] = NULL;
+    compile_job *job = task->pending_jobs[slot];
+    task->pending_jobs[slot] = NULL;
     if (job == NULL)
         return;
     tuff__lock(&self->lock);
@@ -362,7 +362,7 @@ tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(t
                                      uint64_t *nanoseconds, lowered_candidate **lowered)
 {
     compile_pool *self = task->session->compile_pool;
-    compile_job *job = task->coming[slot];
+    compile_job *job = task->pending_jobs[slot];
     *nanoseconds = 0;
     *lowered = NULL;
     if (job == NULL)
@@ -381,7 +381,7 @@ tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(t
     *lowered = job->lowered;
     job->lowered = NULL;
     if (is_queued) {
-        task->coming[slot] = NULL;
+        task->pending_jobs[slot] = NULL;
         free_job(self, job);
     } else if (is_final(job->status)) {
         return FAIL(job->status, "%s", job->message);
@@ -414,7 +414,7 @@ static void reject_hung(const compile_pool *self)
 {
     for (int i = 0; i < self->hung_count; ++i) {
         self->session->lost = true;
-        (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a compiler did not come back");
+        (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a kernel compilation did not return");
         tuff__session_reject(self->hung[i].task, &self->hung[i].config, EVALUATION_HANG);
     }
 }

@@ -25,7 +25,7 @@ static bool is_meant(const journal_strike *strike, const tune_key *key)
 
 const char *tuff__crash_history_suspect(const tune_store *store, const tune_record *record)
 {
-    const tune_record *before = tuff__store_like(store, record);
+    const tune_record *before = tuff__store_superseded(store, record);
     if (before == NULL)
         return tuff__suspicions[0];
     for (int i = 0; i + 1 < SUSPICIONS; ++i)

@@ -75,13 +75,13 @@ static bool is_barred(const tuning_task *task, const tune_config *config)
     text name = {0};
     tuff__config_format(config, &name);
     const hash128 environment = tuff__hash_text(task->session->environment_text);
-    bool bars = false;
-    for (int i = 0; i < task->session->stores.count && !bars; ++i)
-        bars = tuff__record_bars(tuff__store_bad(task->session->stores.items[i], environment, task->hash,
-                                                 tuff__text_get(&name), task->generator),
-                                 task->generator);
+    bool forbidden = false;
+    for (int i = 0; i < task->session->stores.count && !forbidden; ++i)
+        forbidden = tuff__record_forbids(tuff__store_rejection(task->session->stores.items[i], environment, task->hash,
+                                                               tuff__text_get(&name), task->generator),
+                                         task->generator);
     tuff__text_free(&name);
-    return bars;
+    return forbidden;
 }
 
 static tune_evaluation lower_candidate(void *state, const tune_config *config, candidate_info *out)
@@ -175,7 +175,7 @@ static tuff_status create_run(tuning_task *task, const search_candidate *candida
     tuff_status status = task->test_buffers == NULL ? make_test_buffers(task) : TUFF_OK;
     const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
     if (status == TUFF_OK && lowered == NULL)
-        status = tuff__lowered_take(task, &candidate->config, &lowered);
+        status = tuff__lowered_get(task, &candidate->config, &lowered);
     if (status == TUFF_OK)
         status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, flush_pool_of(task->session),
                                             &task->slots[candidate->slot]);
@@ -295,9 +295,9 @@ static tune_evaluation sample_candidate(void *state, const search_candidate *can
     task->session->stats.launches += (uint64_t)count;
     task->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
     if (found == EVALUATION_TIMER)
-        (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
+        (void)FAIL(TUFF_E_NUMERIC, "tune: the measured time is shorter than the hardware allows");
     if (found == EVALUATION_SLOW)
-        (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
+        (void)FAIL(TUFF_E_NUMERIC, "tune: a partial run predicts a time far longer than the default's");
     return status == TUFF_OK ? found : evaluation_of(task->session, status);
 }
 

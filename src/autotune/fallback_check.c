@@ -23,7 +23,7 @@ static bool is_right(tuning_task *task, const evaluator *by, search_candidate *c
     return right;
 }
 
-void tuff__session_take_fallback(tuning_task *task)
+void tuff__session_choose_fallback(tuning_task *task)
 {
     const evaluator by = tuff__evaluator_of(task);
     for (int i = 0; tuff__fallbacks[i] != NULL && !by.is_over(by.state); ++i) {

@@ -82,7 +82,7 @@ tuff_status tuff__lowered_estimate(const tuning_task *task, const tune_config *c
     return TUFF_OK;
 }
 
-tuff_status tuff__lowered_take(const tuning_task *task, const tune_config *config, lowered_candidate **out)
+tuff_status tuff__lowered_get(const tuning_task *task, const tune_config *config, lowered_candidate **out)
 {
     const int kept = find(task, config);
     task_estimate estimate;

@@ -76,7 +76,7 @@ static tuff_status begin(tuning_task *task)
                                       .cached = is_known ? &task->chosen : NULL,
                                       .no_climb = task->is_race,
                                       .prefetch = tuff__compile_pool_count(task->session->compile_pool),
-                                      .most_compiles = task->is_race ? RACE_COMPILES : 0,
+                                      .max_compiles = task->is_race ? RACE_COMPILES : 0,
                                       .patience =
                                           tuff__tune_options(task->session->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
                                       .roofline = tuff__session_roofline(task),
@@ -117,7 +117,7 @@ static tuff_status open_key(tuning_session *self, tune_budget *budget, int key)
     if (now.default_nanoseconds > 0)
         tuff__budget_weigh(budget, key, task->calls, now.default_nanoseconds);
     if (task->is_default_bad && now.end == SEARCH_UNUSABLE)
-        tuff__session_take_fallback(task);
+        tuff__session_choose_fallback(task);
     if (tuff__budget_is_minor(budget, key))
         tuff__search_narrow(task->search, 2);
     return tuff__search_prime(task->search);
@@ -328,7 +328,7 @@ tuff_status tuff__session_measure(tuning_session *self)
 {
     file_lock lock;
     bool waited;
-    if (count_wanted(self) == 0 || !tuff__session_may_measure(self) || !tuff__session_take_device(self, &lock, &waited))
+    if (count_wanted(self) == 0 || !tuff__session_may_measure(self) || !tuff__session_lock_device(self, &lock, &waited))
         return TUFF_OK;
     tuff_status status = waited ? tuff__session_look_again(self) : TUFF_OK;
     if (waited)

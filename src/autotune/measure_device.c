@@ -31,8 +31,9 @@ bool tuff__session_is_on_gpu(const tuning_session *self)
     return class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
 }
 
-/* Devices that the application made cannot be opened again, and one that poses as another is no device. Where the
-   driver's compiler does not come back from the self-test, it would not from candidates: nothing is measured. */
+/* Devices that the application made cannot be opened again. What opens by the selector is not used where this device is
+   described with another name or driver. Where the driver's compiler does not return from the self-test, it would not
+   return from candidates: nothing is measured. */
 void tuff__session_open_bench(tuning_session *self)
 {
     const tuff_device_info *info = tuff__device_info(self->device);
@@ -213,13 +214,13 @@ static bool try_device(const tuning_session *self, char *place, file_lock *out)
            tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT;
 }
 
-bool tuff__session_try_device(const tuning_session *self, file_lock *out)
+bool tuff__session_try_lock_device(const tuning_session *self, file_lock *out)
 {
     char place[FOLDER_SIZE];
     return try_device(self, place, out);
 }
 
-bool tuff__session_take_device(tuning_session *self, file_lock *out, bool *waited)
+bool tuff__session_lock_device(tuning_session *self, file_lock *out, bool *waited)
 {
     char place[FOLDER_SIZE];
     *waited = false;

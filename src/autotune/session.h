@@ -58,7 +58,7 @@ typedef struct tuning_task {
     test_buffers *test_buffers;
     search *search;
     candidate_run *slots[SEARCH_SLOTS];
-    struct compile_job *coming[SEARCH_SLOTS]; /* what is compiled ahead for a slot; NULL: nothing is */
+    struct compile_job *pending_jobs[SEARCH_SLOTS]; /* what is compiled ahead for a slot; NULL: nothing is */
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];
@@ -140,9 +140,9 @@ bool tuff__session_may_measure(const tuning_session *self);
 /* Takes the lock for measuring on the device, because processes that measure would disturb each other. If another
    process has it, waits with TUFF_TUNE_WAIT=1 (*waited: look up again what that one found), else returns false at once.
    True also if no lock file can be made. Release it with tuff__file_unlock. */
-bool tuff__session_take_device(tuning_session *self, file_lock *out, bool *waited);
+bool tuff__session_lock_device(tuning_session *self, file_lock *out, bool *waited);
 /* The same without waiting: false if another process has it. */
-bool tuff__session_try_device(const tuning_session *self, file_lock *out);
+bool tuff__session_try_lock_device(const tuning_session *self, file_lock *out);
 /* Reads the stores again and looks the tasks up in them. */
 tuff_status tuff__session_look_again(tuning_session *self);
 /* From now on nothing is measured in this process. */
@@ -200,7 +200,7 @@ tune_evaluation tuff__evaluator_alone(tuning_task *task, const search_candidate 
    vectors, kernels as for a GPU. */
 extern const char *const tuff__fallbacks[];
 /* The default's results are wrong: chooses a fallback that gives right ones, if any does, and records it. */
-void tuff__session_take_fallback(tuning_task *task);
+void tuff__session_choose_fallback(tuning_task *task);
 /* The default must not run and nothing else is known: chooses the first fallback. */
 void tuff__session_avoid_default(tuning_task *task);
 /* Recording (records.c). reject: as search_settings.rejected. */

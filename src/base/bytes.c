@@ -63,22 +63,22 @@ static uint64_t take(byte_reader *from, size_t size)
     return value;
 }
 
-uint8_t tuff__take_u8(byte_reader *from)
+uint8_t tuff__get_u8(byte_reader *from)
 {
     return (uint8_t)take(from, 1);
 }
 
-uint32_t tuff__take_u32(byte_reader *from)
+uint32_t tuff__get_u32(byte_reader *from)
 {
     return (uint32_t)take(from, 4);
 }
 
-uint64_t tuff__take_u64(byte_reader *from)
+uint64_t tuff__get_u64(byte_reader *from)
 {
     return take(from, 8);
 }
 
-int64_t tuff__take_i64(byte_reader *from)
+int64_t tuff__get_i64(byte_reader *from)
 {
     const uint64_t bits = take(from, 8);
     int64_t value;
@@ -86,7 +86,7 @@ int64_t tuff__take_i64(byte_reader *from)
     return value;
 }
 
-double tuff__take_double(byte_reader *from)
+double tuff__get_double(byte_reader *from)
 {
     const uint64_t bits = take(from, 8);
     double value;
@@ -94,25 +94,25 @@ double tuff__take_double(byte_reader *from)
     return value;
 }
 
-bool tuff__take_bool(byte_reader *from)
+bool tuff__get_bool(byte_reader *from)
 {
-    const uint8_t value = tuff__take_u8(from);
+    const uint8_t value = tuff__get_u8(from);
     from->failed |= value > 1;
     return value == 1;
 }
 
-int tuff__take_below(byte_reader *from, uint64_t bound)
+int tuff__get_below(byte_reader *from, uint64_t bound)
 {
-    const uint32_t value = tuff__take_u32(from);
+    const uint32_t value = tuff__get_u32(from);
     if (value < bound && value <= INT_MAX)
         return (int)value;
     from->failed = true;
     return 0;
 }
 
-const void *tuff__take_bytes(byte_reader *from, size_t *size)
+const void *tuff__get_bytes(byte_reader *from, size_t *size)
 {
-    const uint64_t length = tuff__take_u64(from);
+    const uint64_t length = tuff__get_u64(from);
     *size = 0;
     if (from->failed || from->size - from->at < length) {
         from->failed = true;
@@ -124,10 +124,10 @@ const void *tuff__take_bytes(byte_reader *from, size_t *size)
     return found;
 }
 
-void tuff__take_text(byte_reader *from, char *out, size_t size)
+void tuff__get_text(byte_reader *from, char *out, size_t size)
 {
     size_t length;
-    const void *found = tuff__take_bytes(from, &length);
+    const void *found = tuff__get_bytes(from, &length);
     from->failed |= length >= size || (length > 0 && memchr(found, 0, length) != NULL);
     if (from->failed)
         length = 0;
@@ -136,9 +136,9 @@ void tuff__take_text(byte_reader *from, char *out, size_t size)
     out[length] = '\0';
 }
 
-int tuff__take_count(byte_reader *from, size_t least)
+int tuff__get_count(byte_reader *from, size_t least)
 {
-    const uint32_t count = tuff__take_u32(from);
+    const uint32_t count = tuff__get_u32(from);
     if (!from->failed && count < INT_MAX && (from->size - from->at) / least >= count)
         return (int)count;
     from->failed = true;

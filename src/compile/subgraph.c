@@ -25,7 +25,7 @@ static tuff_status visit(subgraph *self, const node *at)
     if (is_among(at, self->task->reads, self->task->read_count))
         return TUFF_OK;
     if (at->op == OP_INPUT || at->op == OP_ARRAY || at->op == OP_ASSIGN)
-        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that reads more than it says");
+        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task reads a value that is not in its list of reads");
     for (int i = 0; i < at->input_count; ++i)
         TRY(visit(self, at->inputs[i]->node));
     return TUFF_OK;
@@ -234,7 +234,7 @@ static void want(subgraph *self, int index, int64_t place)
     axis->wanted[axis->wanted_count++] = place;
 }
 
-void tuff__subgraph_want(subgraph *self, const node *at, const int64_t *place)
+void tuff__subgraph_require_sample(subgraph *self, const node *at, const int64_t *place)
 {
     for (int i = 0; i < at->outputs[0].shape.rank; ++i)
         want(self, tuff__axis_class(self, at, i), place[i]);
@@ -248,7 +248,7 @@ tuff_shape tuff__subgraph_shape(const subgraph *self, const node *at)
     return shape;
 }
 
-int64_t tuff__subgraph_place(const subgraph *self, const node *at, int axis, int64_t i)
+int64_t tuff__subgraph_task_index(const subgraph *self, const node *at, int axis, int64_t i)
 {
     return place_of(&self->axes[tuff__axis_class(self, at, axis)], i);
 }
@@ -312,7 +312,7 @@ const node *tuff__subgraph_root(const subgraph *self, int index)
     return self->task->roots[index];
 }
 
-bool tuff__subgraph_jumps(const subgraph *self)
+bool tuff__subgraph_is_discontinuous(const subgraph *self)
 {
     for (int i = 0; i < self->node_count; ++i) {
         const node *at = self->nodes[i];

@@ -12,11 +12,11 @@ typedef struct subgraph subgraph;
 tuff_status tuff__subgraph_create(const struct fusion *fusion, int task, subgraph **out);
 void tuff__subgraph_destroy(subgraph *self); /* NULL is allowed */
 
-/* Samples at most so many places of each axis that allows it: those that are wanted, the first, the last, the middle,
+/* Samples at most so many places of each axis that allows it: those that are required, the first, the last, the middle,
    and some between; 0: all of them. */
 tuff_status tuff__subgraph_sample(subgraph *self, int most);
 /* Makes later samples include an element of a node, by its place along every axis; where not all fit, the last ones. */
-void tuff__subgraph_want(subgraph *self, const node *at, const int64_t *place);
+void tuff__subgraph_require_sample(subgraph *self, const node *at, const int64_t *place);
 /* Gives odd extents, none above most, to the axes that allow it; *changed: whether any does. */
 tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed);
 
@@ -29,9 +29,9 @@ int tuff__subgraph_root_count(const subgraph *self);
 const node *tuff__subgraph_root(const subgraph *self, int index);
 /* A node's shape in the subgraph, and the place in the task of element i along one of its axes. */
 tuff_shape tuff__subgraph_shape(const subgraph *self, const node *at);
-int64_t tuff__subgraph_place(const subgraph *self, const node *at, int axis, int64_t i);
+int64_t tuff__subgraph_task_index(const subgraph *self, const node *at, int axis, int64_t i);
 /* Whether results are discontinuous, so that the rounding of an input may change them by any amount. */
-bool tuff__subgraph_jumps(const subgraph *self);
+bool tuff__subgraph_is_discontinuous(const subgraph *self);
 /* Whether what it reads may be of either sign, as none of its ops is partial. */
 bool tuff__subgraph_takes_signs(const subgraph *self);
 /* Whether sums of products of eighths between -1 and 1, which is what test buffers hold, are all that it has: f32 keeps

@@ -71,7 +71,7 @@ static bool shall_send(const tuff_loader *self)
 {
     if (!self->device || self->options.upload == TUFF_UPLOAD_IN_ORDER)
         return false;
-    return self->options.upload == TUFF_UPLOAD_AHEAD || tuff__device_gains_by_sending(self->device);
+    return self->options.upload == TUFF_UPLOAD_AHEAD || tuff__device_prefers_staged_upload(self->device);
 }
 
 static tuff_status make_ring(tuff_loader *self)
@@ -167,7 +167,7 @@ tuff_status tuff_loader_destroy(tuff_loader *self)
     staging *stagings[RING_MAX];
     for (int i = 0; i < ring; i++)
         stagings[i] = self->slots[i].staging;
-    const bool has_ended = self->living == 0 || tuff__workers_stop(self);
+    const bool has_ended = self->running_workers == 0 || tuff__workers_stop(self);
     /* Workers that are left use no staging memory. */
     for (int i = 0; i < ring; i++)
         tuff__staging_destroy(stagings[i]);
@@ -342,7 +342,7 @@ tuff_status tuff_loader_seek(tuff_loader *self, tuff_loader_position position)
         self->issued = self->taken = position.epoch * self->batch_count + position.batch;
         for (int i = 0; i < self->options.ring; i++)
             self->slots[i].state = SLOT_FREE;
-        tuff__workers_go_on(self);
+        tuff__workers_resume(self);
     }
     tuff__unlock(&self->lock);
     return status;

@@ -96,7 +96,7 @@ struct tuff_loader {
     atomic_bool is_paused, is_stopping;
     bool is_abandoned; /* the last worker frees it */
     loader_worker *workers;
-    int living;
+    int running_workers;
     tuff_loader_counters counters;
     bool has_lock, has_work, has_done;
 };
@@ -118,7 +118,7 @@ tuff_status tuff__workers_start(tuff_loader *self);
 bool tuff__workers_stop(tuff_loader *self);
 /* With the lock held: between these no worker touches a slot. Where pausing fails the loader stays paused. */
 tuff_status tuff__workers_pause(tuff_loader *self);
-void tuff__workers_go_on(tuff_loader *self);
+void tuff__workers_resume(tuff_loader *self);
 
 /* loader.c */
 /* Memory, locks and file; stagings are gone already. */

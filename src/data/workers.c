@@ -224,7 +224,7 @@ static void *run_worker(void *state)
         else
             (void)pthread_cond_wait(&self->work, &self->lock);
     worker->has_ended = true;
-    const bool is_last = --self->living == 0 && self->is_abandoned;
+    const bool is_last = --self->running_workers == 0 && self->is_abandoned;
     (void)pthread_cond_broadcast(&self->done);
     tuff__unlock(&self->lock);
     if (is_last)
@@ -243,13 +243,13 @@ tuff_status tuff__workers_start(tuff_loader *self)
         tuff__lock(&self->lock);
         error = pthread_create(&self->workers[i].thread, NULL, run_worker, &self->workers[i]);
         self->workers[i].is_started = error == 0;
-        self->living += error == 0;
+        self->running_workers += error == 0;
         tuff__unlock(&self->lock);
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     /* Fewer threads than wanted make the same batches. */
-    return self->living > 0 ? TUFF_OK
-                            : FAIL(TUFF_E_OOM_HOST, "loader: no thread could be started: %s", strerror(error));
+    return self->running_workers > 0 ? TUFF_OK
+                                     : FAIL(TUFF_E_OOM_HOST, "loader: no thread could be started: %s", strerror(error));
 }
 
 /* Waits until the time is over; false then. */
@@ -275,9 +275,9 @@ static int in_source(const tuff_loader *self)
 static void wait_for_end(tuff_loader *self)
 {
     struct timespec until = timeout_end(self);
-    while (self->living > 0)
+    while (self->running_workers > 0)
         if (!wait_done(self, &until)) {
-            if (in_source(self) == self->living)
+            if (in_source(self) == self->running_workers)
                 return;
             until = tuff__time_after(10 * MILLISECOND);
         }
@@ -290,7 +290,7 @@ bool tuff__workers_stop(tuff_loader *self)
     self->is_stopping = true;
     (void)pthread_cond_broadcast(&self->work);
     wait_for_end(self);
-    const int hanging = self->living;
+    const int hanging = self->running_workers;
     self->is_abandoned = hanging > 0;
     pthread_t threads[WORKERS_MAX];
     const int count = self->options.workers;
@@ -320,7 +320,7 @@ tuff_status tuff__workers_pause(tuff_loader *self)
     return TUFF_OK;
 }
 
-void tuff__workers_go_on(tuff_loader *self)
+void tuff__workers_resume(tuff_loader *self)
 {
     self->is_paused = false;
     (void)pthread_cond_broadcast(&self->work);

@@ -37,7 +37,7 @@ bool tuff__device_takes_glsl(const tuff_device *device);
 /* For tools and tests that want to see what another device would get: from here on this one, just opened and not the
    reference device, describes itself so. Plans compiled for it hold the texts of kernels, which nobody builds; running
    one fails with TUFF_E_UNSUPPORTED. */
-void tuff__device_pose(tuff_device *device, const tuff_device_info *as);
+void tuff__device_override_info(tuff_device *device, const tuff_device_info *as);
 /* How long a compilation may take, 0: any time. One that takes longer is left to itself and the device is lost, for
    this process: tuff__device_is_stuck. */
 void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds);
@@ -49,7 +49,7 @@ void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds);
 /* For how long the device has been left alone, in nanoseconds: since a call last submitted, read, wrote or waited; all
    of the clock where none ever did. 0: such a call is under way, or something that was submitted is not known to be
    done, because nobody waited for it. From any thread, at once. */
-uint64_t tuff__device_rested(tuff_device *device);
+uint64_t tuff__device_idle_time(tuff_device *device);
 /* NULL where COMMAND_PRODUCT is understood, else why not. */
 const char *tuff__device_library_absence(const tuff_device *device);
 
@@ -61,7 +61,7 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
 tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64_t size, storage **out);
 /* Memory of another process, for graphs that are compiled here and run there: it has a size and is told apart from
    others, but has no bytes. Reading and writing it is TUFF_E_USAGE, and it must not be bound. */
-tuff_status tuff__storage_stand_in(tuff_device *device, uint64_t size, bool is_imported, storage **out);
+tuff_status tuff__storage_create_placeholder(tuff_device *device, uint64_t size, bool is_imported, storage **out);
 void tuff__storage_retain(storage *storage);
 void tuff__storage_release(storage *storage);          /* NULL is allowed; the last one gives it back to the pool */
 driver_buffer *tuff__storage_buffer(storage *storage); /* NULL on the reference device */
@@ -73,7 +73,7 @@ uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 bool tuff__storage_is_imported(const storage *storage); /* the application may write it unseen */
 /* For graphs from files: from here on the storage counts as imported, as the one that it was made after. */
-void tuff__storage_pose_imported(storage *storage);
+void tuff__storage_mark_imported(storage *storage);
 void tuff__storage_touch(storage *storage); /* raises the version */
 tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
                                 uint64_t size);
@@ -105,7 +105,7 @@ tuff_status tuff__staging_send(staging *staging, uint64_t size);
 /* Whether the device has a queue for that beside the one that computes, and whether sending pays there: where the
    device has memory of its own. */
 bool tuff__device_has_upload_queue(tuff_device *device);
-bool tuff__device_gains_by_sending(tuff_device *device);
+bool tuff__device_prefers_staged_upload(tuff_device *device);
 /* Whether the copies enqueued last are done; true where there were none. Does not wait. */
 tuff_status tuff__staging_poll(staging *staging, bool *done);
 
@@ -138,7 +138,7 @@ uint64_t tuff__program_spilled(tuff_device *device, program *program);
    another compilation and was put off, go to the cache folder. That takes half of the time of use at most; for
    programs that an earlier process compiled as well, as long again. What was not launched is kept only if it is one of
    these. NULL among the programs is allowed. */
-void tuff__programs_keep(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used);
+void tuff__programs_store(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used);
 
 /* A recorded list of commands. Sets the barriers (tuff__hazards), or one before every command where everywhere is
    true. */

@@ -90,7 +90,7 @@ int tuff_device_count(void)
     return count;
 }
 
-const char *tuff_device_absence(const char *api)
+const char *tuff_device_unavailable_reason(const char *api)
 {
     const api_row *found = find_api(api);
     if (!found)
@@ -146,7 +146,7 @@ const driver *tuff__device_driver(const char *api)
     const api_row *found = find_api(api);
     if (found && found->driver && found->count > 0)
         return found->driver;
-    FAIL(TUFF_E_NO_DEVICE, "%s: %s", api, tuff_device_absence(api));
+    FAIL(TUFF_E_NO_DEVICE, "%s: %s", api, tuff_device_unavailable_reason(api));
     return NULL;
 }
 

@@ -19,7 +19,7 @@ struct storage {
     _Atomic uint32_t references;
     _Atomic uint64_t version;
     bool imported;       /* the application's: not for the pool, and not counted */
-    bool poses_imported; /* the compiler takes it for such */
+    bool marked_imported; /* the compiler takes it for such */
     bool stands_in;      /* for memory that is elsewhere: neither */
     storage *next;       /* in the pool */
 };
@@ -56,7 +56,7 @@ bool tuff__pool_trim(tuff_device *device)
     return true;
 }
 
-bool tuff__pool_relieves(tuff_device *device, tuff_status status)
+bool tuff__pool_reclaim(tuff_device *device, tuff_status status)
 {
     return (status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE) &&
            tuff__device_lost_or(device, status) != TUFF_E_DEVICE_LOST && tuff__pool_trim(device);
@@ -115,7 +115,7 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
         return memory->host ? TUFF_OK : TUFF_E_OOM_HOST;
     }
     tuff_status status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
-    if (tuff__pool_relieves(device, status))
+    if (tuff__pool_reclaim(device, status))
         status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
     if (status != TUFF_E_OOM_DEVICE || device->lost || !calls->buffer_create_anywhere)
         return status;
@@ -143,7 +143,7 @@ static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
         }
     }
     memory->size = size;
-    memory->poses_imported = false;
+    memory->marked_imported = false;
     atomic_store(&memory->references, 1);
     atomic_store(&memory->version, 0);
     count_bytes(device, size);
@@ -175,7 +175,7 @@ static tuff_status fill_zero(tuff_device *device, storage *memory)
     fill.bindings[0] = (buffer_binding){memory->buffer, 0, memory->size, true};
     driver_recording *fill_recording = NULL;
     tuff_status status = calls->recording_create(device->handle, &fill, 1, false, &fill_recording);
-    if (tuff__pool_relieves(device, status))
+    if (tuff__pool_reclaim(device, status))
         status = calls->recording_create(device->handle, &fill, 1, false, &fill_recording);
     TRY(status);
     status = calls->submit(device->handle, fill_recording);
@@ -237,7 +237,7 @@ tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64
     return tuff__device_end(device, status);
 }
 
-tuff_status tuff__storage_stand_in(tuff_device *device, uint64_t size, bool is_imported, storage **out)
+tuff_status tuff__storage_create_placeholder(tuff_device *device, uint64_t size, bool is_imported, storage **out)
 {
     storage *memory = tuff__calloc(1, sizeof *memory);
     *out = memory;
@@ -298,12 +298,12 @@ uint64_t tuff__storage_version(const storage *memory)
 
 bool tuff__storage_is_imported(const storage *memory)
 {
-    return memory->imported || memory->poses_imported;
+    return memory->imported || memory->marked_imported;
 }
 
-void tuff__storage_pose_imported(storage *memory)
+void tuff__storage_mark_imported(storage *memory)
 {
-    memory->poses_imported = true;
+    memory->marked_imported = true;
 }
 
 void tuff__storage_touch(storage *memory)

@@ -69,7 +69,7 @@ static tuff_status create(const making *self, blob cached, blob *made, driver_pr
     if (device->compile_limit > 0)
         return tuff__create_watched(device, self->request, cached, made, out);
     tuff_status status = calls->program_create(device->handle, self->request, cached, made, out);
-    if (tuff__pool_relieves(device, status))
+    if (tuff__pool_reclaim(device, status))
         status = calls->program_create(device->handle, self->request, cached, made, out);
     return status;
 }
@@ -383,7 +383,7 @@ static tuff_status keep(tuff_device *device, program *one)
     return TUFF_OK;
 }
 
-void tuff__programs_keep(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used)
+void tuff__programs_store(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used)
 {
     tuff_status status = device->driver && device->driver->program_bytes ? TUFF_OK : TUFF_E_UNSUPPORTED;
     uint64_t spent = 0;

@@ -85,7 +85,7 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
     if (status == TUFF_OK) {
         if (count > 0) {
             status = device->driver->recording_create(device->handle, commands, count, timed, &record->driver);
-            if (tuff__pool_relieves(device, status))
+            if (tuff__pool_reclaim(device, status))
                 status = device->driver->recording_create(device->handle, commands, count, timed, &record->driver);
         }
         status = tuff__device_end(device, status);

@@ -70,7 +70,7 @@ static uint32_t find_loop_limit(const words *got)
     return got->c[0] == x ? 0 : got->c[1] > 0 ? got->c[1] : 1;
 }
 
-static void judge_barrier(const words *got, tuff_device_info *info)
+static void check_barrier(const words *got, tuff_device_info *info)
 {
     bool right = true;
     for (uint32_t group = 0; group < WORDS / ITEMS; group++) {
@@ -95,7 +95,7 @@ static bool is_denormal(uint32_t bits)
     return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
 }
 
-static void judge_floats(const words *got, tuff_device_info *info)
+static void check_floats(const words *got, tuff_device_info *info)
 {
     const uint32_t *a = got->a, *copy = got->b, *times_one = got->b + 64, *twice = got->b + 128, *half = got->b + 192;
     bool nan = true, zero = true, denormal = true;
@@ -121,7 +121,7 @@ static bool wants_narrow(const tuff_device_info *info)
     return info->narrow_storage;
 }
 
-static void judge_narrow(const words *got, tuff_device_info *info)
+static void check_narrow(const words *got, tuff_device_info *info)
 {
     unsigned char bytes[ITEMS];
     uint16_t shorts[ITEMS];
@@ -141,7 +141,7 @@ static bool wants_half(const tuff_device_info *info)
     return info->half_arithmetic;
 }
 
-static void judge_half(const words *got, tuff_device_info *info)
+static void check_half(const words *got, tuff_device_info *info)
 {
     for (uint32_t i = 0; i < ITEMS; i++)
         if (got->b[i] != got->a[i] * got->a[ITEMS + i] + i)
@@ -154,7 +154,7 @@ static bool wants_int64(const tuff_device_info *info)
     return info->int64;
 }
 
-static void judge_int64(const words *got, tuff_device_info *info)
+static void check_int64(const words *got, tuff_device_info *info)
 {
     for (int i = 0; i < ITEMS; i++) {
         uint64_t product = (uint64_t)got->a[i] * got->a[ITEMS + i];
@@ -170,7 +170,7 @@ static bool wants_subgroups(const tuff_device_info *info)
 }
 
 /* Proved where all items see equally many lanes, and as many leaders exist as subgroups of that size. */
-static void judge_subgroups(const words *got, tuff_device_info *info)
+static void check_subgroups(const words *got, tuff_device_info *info)
 {
     uint32_t lanes = got->b[0], leaders = 0;
     for (uint32_t i = 0; i < ITEMS; i++) {
@@ -189,7 +189,7 @@ static bool wants_shuffle(const tuff_device_info *info)
 
 /* Runs after the subgroups are proved. An item exchanged numbers with the lane that stands as far from the subgroup's
    end as it does from the start. */
-static void judge_shuffle(const words *got, tuff_device_info *info)
+static void check_shuffle(const words *got, tuff_device_info *info)
 {
     const uint32_t *partners = got->b, *lanes = got->b + ITEMS, width = info->proved_subgroup_size;
     for (uint32_t i = 0; i < ITEMS; i++) {
@@ -214,13 +214,13 @@ static bool is_product(const words *got, const uint32_t shape[3])
 }
 
 static const probe probes[] = {
-    {"barriers and loops", barrier_opencl, barrier_glsl, WORDS / ITEMS, NULL, fill_distinct, judge_barrier},
-    {"floats", floats_opencl, floats_glsl, 1, NULL, fill_floats, judge_floats},
-    {"narrow stores", narrow_opencl, narrow_glsl, 1, wants_narrow, fill_distinct, judge_narrow},
-    {"half", half_opencl, half_glsl, 1, wants_half, fill_small, judge_half},
-    {"int64", int64_opencl, int64_glsl, 1, wants_int64, fill_distinct, judge_int64},
-    {"subgroups", subgroup_opencl, subgroup_glsl, 1, wants_subgroups, fill_distinct, judge_subgroups},
-    {"shuffles", shuffle_opencl, shuffle_glsl, 1, wants_shuffle, fill_distinct, judge_shuffle},
+    {"barriers and loops", barrier_opencl, barrier_glsl, WORDS / ITEMS, NULL, fill_distinct, check_barrier},
+    {"floats", floats_opencl, floats_glsl, 1, NULL, fill_floats, check_floats},
+    {"narrow stores", narrow_opencl, narrow_glsl, 1, wants_narrow, fill_distinct, check_narrow},
+    {"half", half_opencl, half_glsl, 1, wants_half, fill_small, check_half},
+    {"int64", int64_opencl, int64_glsl, 1, wants_int64, fill_distinct, check_int64},
+    {"subgroups", subgroup_opencl, subgroup_glsl, 1, wants_subgroups, fill_distinct, check_subgroups},
+    {"shuffles", shuffle_opencl, shuffle_glsl, 1, wants_shuffle, fill_distinct, check_shuffle},
 };
 enum { PROBE_COUNT = (int)(sizeof probes / sizeof probes[0]) };
 

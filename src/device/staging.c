@@ -23,7 +23,7 @@ static tuff_status make_memory(staging *self)
     const driver *calls = device->driver;
     TRY(tuff__device_begin(device));
     tuff_status status = calls->staging_create(device->handle, self->size, self->sends, &self->driver, &self->memory);
-    if (tuff__pool_relieves(device, status))
+    if (tuff__pool_reclaim(device, status))
         status = calls->staging_create(device->handle, self->size, self->sends, &self->driver, &self->memory);
     return tuff__device_end(device, status);
 }
@@ -148,7 +148,7 @@ bool tuff__device_has_upload_queue(tuff_device *device)
     return device->driver && device->driver->has_upload_queue(device->handle);
 }
 
-bool tuff__device_gains_by_sending(tuff_device *device)
+bool tuff__device_prefers_staged_upload(tuff_device *device)
 {
     return device->info.device_class == TUFF_DEVICE_GPU_DISCRETE && tuff__device_has_upload_queue(device);
 }

@@ -93,7 +93,7 @@ tuff_status tuff__device_end_work(tuff_device *device, tuff_status status)
     return tuff__device_end(device, status);
 }
 
-uint64_t tuff__device_rested(tuff_device *device)
+uint64_t tuff__device_idle_time(tuff_device *device)
 {
     if (atomic_load(&device->is_working) || atomic_load(&device->finished) < atomic_load(&device->submitted))
         return 0;

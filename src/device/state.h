@@ -10,7 +10,7 @@
 struct tuff_device {
     const driver *_Atomic driver; /* NULL: the reference device */
     driver_device *handle;        /* NULL with it */
-    driver posing;                /* what driver points at, where the device poses as another */
+    driver driver_override;       /* what driver points at, where some of the driver's calls are replaced */
     tuff_device_info info;
     mutex lock;
     bool lost; /* sticky: every later call answers lost_message */
@@ -40,14 +40,15 @@ tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status);
 /* Notes a loss in status, unlocks and answers status. */
 tuff_status tuff__device_end(tuff_device *device, tuff_status status);
 
-/* The same for calls that give the device work or wait for some: tuff__device_rested tells of them. */
+/* The same for calls that give the device work or wait for some: tuff__device_idle_time counts from them. */
 tuff_status tuff__device_begin_work(tuff_device *device);
 tuff_status tuff__device_end_work(tuff_device *device, tuff_status status);
 
 /* Waits for the device and gives all idle buffers back to the driver; false where there were none. Lock held. */
 bool tuff__pool_trim(tuff_device *device);
-/* Whether a call that answered status may be worth repeating: memory was short and the pool gave some back. */
-bool tuff__pool_relieves(tuff_device *device, tuff_status status);
+/* Where status says that memory was short, gives the pool's idle buffers back: whether there were any, so that the call
+   that answered status is worth repeating. Lock held. */
+bool tuff__pool_reclaim(tuff_device *device, tuff_status status);
 
 /* The driver's wait, which makes every submission finished. Lock held. */
 tuff_status tuff__device_drain(tuff_device *device);

@@ -181,7 +181,7 @@ static void keep_staging(driver_device *handle, driver_staging *staged)
 static tuff_status wait_for_nothing(driver_device *handle)
 {
     (void)handle;
-    return FAIL(TUFF_E_DEVICE_LOST, "a compiler did not come back");
+    return FAIL(TUFF_E_DEVICE_LOST, "a kernel compilation did not return");
 }
 
 static void close_nothing(driver_device *handle)
@@ -219,15 +219,15 @@ static void give_up(tuff_device *device)
 {
     (void)abandon_all(device);
     device->is_stuck = true;
-    device->posing = *device->driver;
-    device->posing.program_destroy = keep_program;
-    device->posing.program_bytes = NULL;
-    device->posing.buffer_destroy = keep_buffer;
-    device->posing.recording_destroy = keep_recording;
-    device->posing.staging_destroy = keep_staging;
-    device->posing.wait = wait_for_nothing;
-    device->posing.close = close_nothing;
-    device->driver = &device->posing;
+    device->driver_override = *device->driver;
+    device->driver_override.program_destroy = keep_program;
+    device->driver_override.program_bytes = NULL;
+    device->driver_override.buffer_destroy = keep_buffer;
+    device->driver_override.recording_destroy = keep_recording;
+    device->driver_override.staging_destroy = keep_staging;
+    device->driver_override.wait = wait_for_nothing;
+    device->driver_override.close = close_nothing;
+    device->driver = &device->driver_override;
 }
 
 /* A job whose thread is at work. Lock held. */
@@ -266,7 +266,7 @@ static tuff_status leave(const job *self, const char *name)
 {
     const uint64_t passed = tuff__nanoseconds() - self->begin;
     (void)pthread_detach(self->thread);
-    return FAIL(TUFF_E_DEVICE_LOST, "kernel %s: the compiler did not come back in %.1f s", name, (double)passed * 1e-9);
+    return FAIL(TUFF_E_DEVICE_LOST, "kernel %s: compilation did not return within %.1f s", name, (double)passed * 1e-9);
 }
 
 tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
@@ -325,7 +325,7 @@ bool tuff__device_give_up_compiles(tuff_device *device)
         give_up(device);
     tuff_status status = TUFF_OK;
     if (any)
-        status = FAIL(TUFF_E_DEVICE_LOST, "a compiler did not come back");
+        status = FAIL(TUFF_E_DEVICE_LOST, "a kernel compilation did not return");
     (void)tuff__device_end(device, status);
     return any;
 }

@@ -77,9 +77,9 @@ tuff_status tuff__plan_keys_create(plan_keys *self, int count)
 static void keep_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;
-    if (plan->executable.programs != NULL && !plan->is_for_once)
-        tuff__programs_keep(plan->device, plan->executable.programs, plan->executable.command_count, launched,
-                            tuff__nanoseconds() - plan->begun);
+    if (plan->executable.programs != NULL && !plan->discards_binaries)
+        tuff__programs_store(plan->device, plan->executable.programs, plan->executable.command_count, launched,
+                             tuff__nanoseconds() - plan->begun);
 }
 
 void tuff_plan_destroy(tuff_plan *plan)

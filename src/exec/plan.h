@@ -49,7 +49,7 @@ struct tuff_plan {
     bool barrier_everywhere;
     bool *written; /* inputs that the host gave a value */
     bool has_run;
-    bool is_for_once; /* what was compiled for it is worth nobody's time */
+    bool discards_binaries; /* of what was compiled for it; nobody will want them again */
     uint64_t begun;   /* when its compilation was */
     tuff_tune_stats tuning;
     bool is_tunable;         /* nothing in its options forbids it */

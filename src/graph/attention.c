@@ -38,7 +38,7 @@ tuff_tensor *tuff__attention(const attention_operands *operands, const op_attrib
         attributes.ordinal = graph->random_count++;
         inputs[count++] = step = tuff_step(graph);
     }
-    if ((lse && !tuff__is_sound(lse)) || (step && !tuff__is_sound(step)))
+    if ((lse && !tuff__is_valid(lse)) || (step && !tuff__is_valid(step)))
         return &graph->failed;
     return tuff__node_create(graph, OP_ATTENTION, operands->q->dtype,
                              tuff__with_extent(operands->q->shape, 3, operands->v->shape.extent[3]), inputs, count,
@@ -71,7 +71,7 @@ tuff_tensor *tuff__attention_gradient(const node *n, tuff_tensor *upstream, int 
     inputs[count++] = upstream;
     if (to.sums >= 0) {
         tuff_tensor *sums = tuff_sum(tuff_mul(upstream, &n->outputs[0]), (int[]){3}, 1, false);
-        if (!tuff__is_sound(sums))
+        if (!tuff__is_valid(sums))
             return sums;
         inputs[count++] = sums;
     }

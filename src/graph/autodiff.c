@@ -64,7 +64,7 @@ static void propagate(const node *n, tuff_tensor *upstream, adjoint *adjoints, r
 
 tuff_tensor *tuff__with_own_gradient(tuff_tensor *result, const own_gradient *of)
 {
-    if (!tuff__is_sound(result))
+    if (!tuff__is_valid(result))
         return result;
     tuff_graph *graph = result->graph;
     own_gradient *kept = tuff__arena_alloc(&graph->arena, sizeof *kept);
@@ -109,7 +109,7 @@ static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int coun
             propagate(graph->nodes[i], adjoints[i].gradient, adjoints, segments);
     for (int i = 0; i < count; i++) {
         tuff_tensor *gradient = adjoints[wrt[i]->node->id].gradient;
-        gradients[i] = gradient ? gradient : tuff__filled(graph, wrt[i]->dtype, wrt[i]->shape, 0);
+        gradients[i] = gradient ? gradient : tuff__full(graph, wrt[i]->dtype, wrt[i]->shape, 0);
     }
 }
 

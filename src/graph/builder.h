@@ -8,11 +8,11 @@
 /* The graph of a builder's operands, or NULL with *answer set to the tensor that the builder must return: one operand
    is NULL, carries an error, or is of another graph. op names the builder in messages. */
 tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer);
-/* The same for builders without operands: graph where it is sound, or NULL with *answer set. */
+/* The same for builders without operands: graph where it is valid, or NULL with *answer set. */
 tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **answer);
 
 /* True where tensor is a value that can be used. */
-bool tuff__is_sound(const tuff_tensor *tensor);
+bool tuff__is_valid(const tuff_tensor *tensor);
 
 /* Checks rank, extents and count of a shape; false with the graph's error set. */
 bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape);
@@ -32,10 +32,10 @@ tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape);
 /* tensor, or where it is a constant scalar whose value dtype can hold, that constant in dtype. */
 tuff_tensor *tuff__as_dtype(tuff_tensor *tensor, tuff_dtype dtype);
 /* Gives both operands one dtype where one of them is a constant scalar. */
-void tuff__agree(tuff_tensor **x, tuff_tensor **y);
+void tuff__unify_dtypes(tuff_tensor **x, tuff_tensor **y);
 
 /* All elements are value. */
-tuff_tensor *tuff__filled(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double value);
+tuff_tensor *tuff__full(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double value);
 /* A scalar constant of like's dtype. */
 tuff_tensor *tuff__scalar(const tuff_tensor *like, double value);
 /* x · factor, x + term. */

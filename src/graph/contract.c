@@ -6,7 +6,7 @@
 /* [..., K] as a matrix: a row for the left operand, a column for the right one. */
 static tuff_tensor *promote(tuff_tensor *x, bool as_row)
 {
-    if (!tuff__is_sound(x) || x->shape.rank != 1)
+    if (!tuff__is_valid(x) || x->shape.rank != 1)
         return x;
     const int64_t extent = x->shape.extent[0];
     return tuff_reshape(x, as_row ? TUFF_SHAPE(1, extent) : TUFF_SHAPE(extent, 1));
@@ -37,7 +37,7 @@ static tuff_tensor *multiply_batches(tuff_tensor *x, tuff_tensor *y, tuff_shape 
     const int64_t inner = x->shape.extent[x->shape.rank - 1];
     tuff_tensor *operands[2] = {tuff__expand_to(x, matrix_shape(shape, rows, inner)),
                                 tuff__expand_to(y, matrix_shape(shape, inner, columns))};
-    if (!tuff__is_sound(operands[0]) || !tuff__is_sound(operands[1]))
+    if (!tuff__is_valid(operands[0]) || !tuff__is_valid(operands[1]))
         return &x->graph->failed;
     return tuff__node_create(x->graph, OP_MATMUL, x->dtype, shape, operands, 2, NULL);
 }
@@ -63,14 +63,14 @@ static tuff_tensor *multiply(tuff_tensor *x, tuff_tensor *y)
         !tuff__shape_is_legal(graph, "matmul", matrix_shape(shape, inner, columns)))
         return &graph->failed;
     if (inner == 0 || tuff_shape_count(shape) == 0)
-        return tuff__filled(graph, x->dtype, shape, 0);
+        return tuff__full(graph, x->dtype, shape, 0);
     return x_rank > 2 && y_rank == 2 ? multiply_shared(x, y) : multiply_batches(x, y, shape);
 }
 
 /* The result without the axes that promotion of vectors added. */
 static tuff_tensor *demote(tuff_tensor *product, bool x_was_vector, bool y_was_vector)
 {
-    if (!tuff__is_sound(product) || (!x_was_vector && !y_was_vector))
+    if (!tuff__is_valid(product) || (!x_was_vector && !y_was_vector))
         return product;
     const tuff_shape from = product->shape;
     tuff_shape shape = {.rank = 0};
@@ -95,7 +95,7 @@ tuff_tensor *tuff_matmul(tuff_tensor *x, tuff_tensor *y)
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "matmul: %s x %s: a scalar has no inner axis",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(y->shape));
     tuff_tensor *left = promote(x, true), *right = promote(y, false);
-    if (!tuff__is_sound(left) || !tuff__is_sound(right))
+    if (!tuff__is_valid(left) || !tuff__is_valid(right))
         return &graph->failed;
     return demote(multiply(left, right), x->shape.rank == 1, y->shape.rank == 1);
 }

@@ -50,9 +50,9 @@ static bool broadcast_all(const char *op, tuff_graph *graph, tuff_tensor **opera
 static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands, int count)
 {
     for (int i = 1; i < count; i++)
-        tuff__agree(&operands[0], &operands[i]);
+        tuff__unify_dtypes(&operands[0], &operands[i]);
     for (int i = 1; i < count; i++)
-        tuff__agree(&operands[0], &operands[i]);
+        tuff__unify_dtypes(&operands[0], &operands[i]);
     for (int i = 1; i < count && graph->status == TUFF_OK; i++)
         if (operands[i]->dtype != operands[0]->dtype)
             tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: the dtypes differ, cast one of them", op,
@@ -131,10 +131,10 @@ tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype)
 
 tuff_tensor *tuff__scale(tuff_tensor *x, double factor)
 {
-    return tuff__is_sound(x) && factor != 1 ? tuff_mul(x, tuff__scalar(x, factor)) : x;
+    return tuff__is_valid(x) && factor != 1 ? tuff_mul(x, tuff__scalar(x, factor)) : x;
 }
 
 tuff_tensor *tuff__shift(tuff_tensor *x, double term)
 {
-    return tuff__is_sound(x) && term != 0 ? tuff_add(x, tuff__scalar(x, term)) : x;
+    return tuff__is_valid(x) && term != 0 ? tuff_add(x, tuff__scalar(x, term)) : x;
 }

@@ -5,7 +5,7 @@
 
 static tuff_tensor *zeros(const tuff_tensor *x)
 {
-    return tuff__filled(x->graph, x->dtype, x->shape, 0);
+    return tuff__full(x->graph, x->dtype, x->shape, 0);
 }
 
 /* REDUCE_MAX: equal elements share evenly. */
@@ -55,7 +55,7 @@ static tuff_tensor *spread_slice(const node *n, tuff_tensor *g)
             g = tuff__dilate(g, axis, magnitude);
         before[axis] = step < 0 ? start + (extent - 1) * step : start;
         after[axis] = whole.extent[axis] - before[axis] - ((extent - 1) * magnitude + 1);
-        if (!tuff__is_sound(g))
+        if (!tuff__is_valid(g))
             return g;
     }
     return tuff_pad(g, before, after, 0);

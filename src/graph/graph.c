@@ -126,7 +126,7 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
     return output;
 }
 
-void tuff__make_like(tuff_graph *graph, const node *model)
+void tuff__graph_set_origin(tuff_graph *graph, const node *model)
 {
     graph->copy = model ? model->copy : 0;
     graph->phase = model ? model->phase : TUFF_PHASE_FORWARD;
@@ -147,14 +147,14 @@ const char *tuff_phase_name(tuff_phase phase)
     return (unsigned)phase < sizeof names / sizeof *names ? names[phase] : "unknown";
 }
 
-bool tuff__is_sound(const tuff_tensor *tensor)
+bool tuff__is_valid(const tuff_tensor *tensor)
 {
     return tensor && tensor->graph && tensor->node && tensor->graph->status == TUFF_OK;
 }
 
 tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor)
 {
-    if (tuff__is_sound(tensor))
+    if (tuff__is_valid(tensor))
         tensor->node->stops_gradient = true;
     return tensor;
 }

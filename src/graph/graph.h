@@ -93,7 +93,7 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
 
 /* Nodes made from here on belong to the recomputation and the phase of model; NULL: to none, and to the forward pass.
    */
-void tuff__make_like(tuff_graph *graph, const node *model);
+void tuff__graph_set_origin(tuff_graph *graph, const node *model);
 
 /* Puts the nodes into another order, a topological one that may lack old nodes and have new ones, and drops what
    nothing needs; inputs stay. */

@@ -129,7 +129,7 @@ tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *sto
 /* Gradients and composites slice one axis at a time; the other axes stay whole. */
 tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
 {
-    if (!tuff__is_sound(x))
+    if (!tuff__is_valid(x))
         return x;
     int64_t starts[TUFF_MAX_RANK] = {0}, stops[TUFF_MAX_RANK], steps[TUFF_MAX_RANK];
     for (int i = 0; i < x->shape.rank; i++) {

@@ -4,7 +4,7 @@
 /* EXPAND never changes the rank: that is RESHAPE's part. */
 tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape)
 {
-    if (!tuff__is_sound(tensor))
+    if (!tuff__is_valid(tensor))
         return tensor;
     if (tensor->shape.rank < shape.rank) {
         tuff_shape padded = {.rank = shape.rank};
@@ -13,7 +13,7 @@ tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape)
             padded.extent[axis] = axis < added ? 1 : tensor->shape.extent[axis - added];
         tensor = tuff_reshape(tensor, padded);
     }
-    if (!tuff__is_sound(tensor) || tuff_shape_equal(tensor->shape, shape))
+    if (!tuff__is_valid(tensor) || tuff_shape_equal(tensor->shape, shape))
         return tensor;
     return tuff__node_create(tensor->graph, OP_EXPAND, tensor->dtype, shape, &tensor, 1, NULL);
 }
@@ -36,22 +36,22 @@ static bool can_hold(tuff_dtype dtype, const tuff_tensor *constant)
 
 tuff_tensor *tuff__as_dtype(tuff_tensor *tensor, tuff_dtype dtype)
 {
-    if (!tuff__is_sound(tensor) || tensor->dtype == dtype || !is_scalar_constant(tensor) || !can_hold(dtype, tensor))
+    if (!tuff__is_valid(tensor) || tensor->dtype == dtype || !is_scalar_constant(tensor) || !can_hold(dtype, tensor))
         return tensor;
     return tuff_constant(tensor->graph, dtype, tensor->node->attributes.value);
 }
 
 /* The second operand is tried first: x * 2 is the default way to write it. */
-void tuff__agree(tuff_tensor **x, tuff_tensor **y)
+void tuff__unify_dtypes(tuff_tensor **x, tuff_tensor **y)
 {
     if ((*x)->dtype == (*y)->dtype)
         return;
     *y = tuff__as_dtype(*y, (*x)->dtype);
-    if (tuff__is_sound(*y) && (*x)->dtype != (*y)->dtype)
+    if (tuff__is_valid(*y) && (*x)->dtype != (*y)->dtype)
         *x = tuff__as_dtype(*x, (*y)->dtype);
 }
 
-tuff_tensor *tuff__filled(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double value)
+tuff_tensor *tuff__full(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double value)
 {
     return tuff__expand_to(tuff_constant(graph, dtype, value), shape);
 }

@@ -203,7 +203,7 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
     for (int i = 0; i < at->input_count; i++) {
         inputs[i] = value_in(self, index, at->inputs[i]);
         same = same && inputs[i] == at->inputs[i];
-        if (!tuff__is_sound(inputs[i]))
+        if (!tuff__is_valid(inputs[i]))
             return inputs[i];
     }
     const bool narrows = tuff__dtype_is_float(value->dtype) && value->dtype != TUFF_F32;
@@ -216,7 +216,7 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
     tuff_tensor *made = tuff__node_create(graph, assigns ? OP_CAST : at->op, value->dtype, value->shape, inputs,
                                           at->input_count, assigns ? NULL : &at->attributes);
     graph->copy = 0;
-    if (tuff__is_sound(made))
+    if (tuff__is_valid(made))
         made->node->stops_gradient = at->stops_gradient;
     return made;
 }

@@ -76,7 +76,7 @@ tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *valu
         return tuff__graph_out_of_memory(graph);
     tuff_tensor *made =
         tuff__node_create(graph, OP_ASSIGN, array->dtype, array->shape, &value, 1, &(op_attributes){.array = array});
-    if (tuff__is_sound(made))
+    if (tuff__is_valid(made))
         graph->assigns[graph->assign_count++] = made->node;
     return made;
 }

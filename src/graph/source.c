@@ -137,7 +137,7 @@ tuff_tensor *tuff_random(tuff_graph *graph, tuff_shape shape)
     if (!tuff__enter_graph("random", graph, &answer) || !tuff__shape_is_legal(graph, "random", shape))
         return graph ? &graph->failed : answer;
     tuff_tensor *step = tuff_step(graph);
-    if (!tuff__is_sound(step))
+    if (!tuff__is_valid(step))
         return &graph->failed;
     const op_attributes attributes = {.seed = graph->seed, .ordinal = graph->random_count++};
     return tuff__node_create(graph, OP_RANDOM, TUFF_F32, shape, &step, 1, &attributes);

@@ -51,7 +51,7 @@ tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step,
 tuff_tensor *tuff_unfold(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
 {
     tuff_tensor *seen = tuff__windows(x, axis, size, step, dilation);
-    if (!tuff__is_sound(seen))
+    if (!tuff__is_valid(seen))
         return seen;
     axis = seen->node->attributes.axis;
     const int64_t count = seen->shape.extent[axis];
@@ -124,8 +124,8 @@ tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *g)
     for (int i = axis + 1; i < whole.rank; i++)
         inner *= whole.extent[i];
     g = tuff_reshape(g, TUFF_SHAPE(outer, count, size, inner));
-    if (!tuff__is_sound(g) || outer == 0 || inner == 0)
-        return tuff__is_sound(g) ? tuff__filled(g->graph, g->dtype, whole, 0) : g;
+    if (!tuff__is_valid(g) || outer == 0 || inner == 0)
+        return tuff__is_valid(g) ? tuff__full(g->graph, g->dtype, whole, 0) : g;
     if (dilation > 1 && step > 1) {
         g = tuff__dilate(g, 1, step);
         count = (count - 1) * step + 1;
@@ -133,7 +133,7 @@ tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *g)
     }
     const int64_t runs = (size + step - 1) / step;
     g = tuff_reshape(pad_axis(g, 2, 0, runs * step - size), TUFF_SHAPE(outer, count, runs, step * inner));
-    if (!tuff__is_sound(g))
+    if (!tuff__is_valid(g))
         return g;
     g = add_shifted(g, dilation);
     const int64_t reached = (count + (runs - 1) * dilation) * step;

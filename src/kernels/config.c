@@ -146,9 +146,9 @@ static tuff_status parse_one(const char **source, tune_config *out)
     if (index == TUNABLE_COUNT)
         return FAIL(TUFF_E_UNSUPPORTED, "candidate: no tunable is called '%.*s'", shown(length), name);
     const tunable_info *info = tuff__tunable_info((tunable)index);
-    if (value < info->least || value > info->most)
-        return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is %d to %d", info->kernel, info->name, value,
-                    info->least, info->most);
+    if (value < info->min || value > info->max)
+        return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is %d to %d", info->kernel, info->name, value, info->min,
+                    info->max);
     if (!tuff__tunable_takes((tunable)index, value))
         return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is a power of two", info->kernel, info->name, value);
     if (tuff__config_has(out, (tunable)index))

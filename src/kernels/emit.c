@@ -29,9 +29,9 @@ tuff_status tuff__emitter_create(const fused_chain *chain, walk order, int vec, 
     out->first_pass = tuff__calloc(count, sizeof *out->first_pass);
     out->last_pass = tuff__calloc(count, sizeof *out->last_pass);
     out->kept = tuff__calloc(count, sizeof *out->kept);
-    out->dear = tuff__calloc(count, sizeof *out->dear);
+    out->expensive = tuff__calloc(count, sizeof *out->expensive);
     if (out->named == NULL || out->placed == NULL || out->uniform == NULL || out->first_pass == NULL ||
-        out->last_pass == NULL || out->kept == NULL || out->dear == NULL) {
+        out->last_pass == NULL || out->kept == NULL || out->expensive == NULL) {
         tuff__emitter_free(out);
         return TUFF_E_OOM_HOST;
     }
@@ -49,7 +49,7 @@ void tuff__emitter_free(emitter *self)
     tuff__free(self->first_pass);
     tuff__free(self->last_pass);
     tuff__free(self->kept);
-    tuff__free(self->dear);
+    tuff__free(self->expensive);
     tuff__free(self->parameters);
     *self = (emitter){.chain = NULL};
 }
@@ -280,7 +280,7 @@ static void emit_points(emitter *self, int pass, bool vector)
     if (vector && self->walk == WALK_ROW)
         tuff__emit_prefetch(self, pass);
     if (vector && self->walk == WALK_MATMUL)
-        tuff__emit_asks(self);
+        tuff__emit_epilogue_prefetch(self);
 }
 
 /* One running sum, stored at every element. */

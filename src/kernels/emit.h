@@ -37,7 +37,7 @@ typedef struct emitter {
     int *last_pass;       /* and the last one found to need it; -1 */
     bool *kept;           /* per value: kept from its first pass for later ones */
     int row_steps;        /* of a row that lanes share: vectors that each keeps in registers; 0: none */
-    bool *dear;           /* per value of a row in vectors: worth keeping */
+    bool *expensive;      /* per value of a row in vectors: worth keeping */
     bool has_reciprocals; /* x / y as x times 1/y where many x meet one y */
     bool prefetches;      /* a row asks for the elements of the next one */
     int pass;
@@ -57,15 +57,15 @@ typedef struct emitter {
 tuff_status tuff__emitter_create(const fused_chain *chain, walk walk, int vec, bool aligned_only, emitter *out);
 void tuff__emitter_free(emitter *self);
 
-/* Finds the values of a row that are dear, and needed in a later pass than the first: an item keeps them, as long as
-   they fit private_bytes. Of a row that lanes share, row_steps vectors each, they are kept in registers, and so is what
-   is loaded in more than one pass. */
+/* Finds the values of a row that are expensive, and needed in a later pass than the first: an item keeps them, as long
+   as they fit private_bytes. Of a row that lanes share, row_steps vectors each, they are kept in registers, and so is
+   what is loaded in more than one pass. */
 void tuff__find_kept(emitter *self, int private_bytes, int row_steps);
 
 /* Has later passes over a row ask for what the first one over the next row will read. */
 void tuff__emit_prefetch(emitter *self, int pass);
 /* Has a matmul's tile ask for what its epilogue will read. */
-void tuff__emit_asks(emitter *self);
+void tuff__emit_epilogue_prefetch(emitter *self);
 
 /* Adds a parameter and answers its number. */
 int tuff__emit_parameter(emitter *self, int64_t value);

@@ -1,6 +1,6 @@
-/* What an item keeps of a row between passes: values that would be dear to compute again, such as the exponentials of a
-   softmax, which one pass adds up and the next one divides. Where the lanes of a group share a row and each meets few
-   of its vectors, they also keep what they loaded, so that memory is read once. */
+/* What an item keeps of a row between passes: values that would be expensive to compute again, such as the exponentials
+   of a softmax, which one pass adds up and the next one divides. Where the lanes of a group share a row and each meets
+   few of its vectors, they also keep what they loaded, so that memory is read once. */
 #include <string.h>
 
 #include "kernels/emit_value.h"
@@ -11,20 +11,20 @@ static bool is_element(const emitter *self, int index)
     return (value->varies >> self->vector_axis & 1) != 0 && !self->uniform[index];
 }
 
-/* Which values take a dear op to compute for a vector; what a value is made of stands before it. */
+/* Which values take an expensive op to compute for a vector; what a value is made of stands before it. */
 static void find_dear(emitter *self)
 {
     for (int index = 0; index < self->chain->value_count; ++index) {
         const chain_value *value = &self->chain->values[index];
         if (!is_element(self, index))
             continue;
-        self->dear[index] = self->row_steps > 0 && (value->kind == VALUE_LOAD || value->kind == VALUE_LOOKUP);
+        self->expensive[index] = self->row_steps > 0 && (value->kind == VALUE_LOAD || value->kind == VALUE_LOOKUP);
         if (value->kind != VALUE_OP)
             continue;
-        bool dear = tuff__op_info(value->op)->cost >= COST_DIVISION;
+        bool expensive = tuff__op_info(value->op)->cost >= COST_DIVISION;
         for (int i = 0; i < 3 && value->args[i] != NO_VALUE; ++i)
-            dear |= self->dear[value->args[i]] && self->chain->values[value->args[i]].kind == VALUE_OP;
-        self->dear[index] = dear;
+            expensive |= self->expensive[value->args[i]] && self->chain->values[value->args[i]].kind == VALUE_OP;
+        self->expensive[index] = expensive;
     }
 }
 
@@ -34,7 +34,7 @@ static void visit(emitter *self, int index, int pass)
     if (!is_element(self, index) || self->last_pass[index] == pass || self->kept[index])
         return;
     self->last_pass[index] = pass;
-    if (self->first_pass[index] >= 0 && value->dtype == TUFF_F32 && self->dear[index]) {
+    if (self->first_pass[index] >= 0 && value->dtype == TUFF_F32 && self->expensive[index]) {
         self->kept[index] = true;
         return;
     }

@@ -61,7 +61,7 @@ static void mark_needed(const fused_chain *chain, bool *needed)
     }
 }
 
-void tuff__emit_asks(emitter *self)
+void tuff__emit_epilogue_prefetch(emitter *self)
 {
     const fused_chain *chain = self->chain;
     const int row = self->vector_axis - 1;

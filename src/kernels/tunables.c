@@ -94,7 +94,7 @@ bool tuff__tunable_is_kind(tunable parameter)
 {
     enum { FEW = 6 };
     const tunable_info *info = tuff__tunable_info(parameter);
-    return info->least == 0 && info->most < FEW;
+    return info->min == 0 && info->max < FEW;
 }
 
 bool tuff__tunable_is_loop(tunable parameter)
@@ -115,7 +115,7 @@ bool tuff__tunable_takes(tunable parameter, int value)
         found = found || info->values[kind] == value;
     for (int i = 0; i < count; i++)
         found = found || (all[i].parameter == parameter && all[i].value == value);
-    return found && value >= info->least && value <= info->most;
+    return found && value >= info->min && value <= info->max;
 }
 
 bool tuff__tunable_keeps_bits(tunable parameter)

@@ -25,7 +25,7 @@ typedef enum kernel_device { KERNELS_OPENCL_CPU, KERNELS_VULKAN_CPU, KERNELS_GPU
 typedef struct tunable_info {
     const char *kernel, *name;
     int values[3]; /* by kernel_device */
-    int least, most;
+    int min, max;
     bool keeps_bits;
 } tunable_info;
 

@@ -121,7 +121,7 @@ int tuff__cache_flush_places(const flushed_weights *weights, const cache_flush_p
     return places < 2 || places > COLD_PLACES ? 1 : (int)places;
 }
 
-int tuff__cache_flush_take(cache_flush_pool *self, int places, uint64_t size, int count)
+int tuff__cache_flush_next(cache_flush_pool *self, int places, uint64_t size, int count)
 {
     const uint64_t place = (self->next + size - 1) / size % (uint64_t)places;
     self->next = (place + (uint64_t)count) % (uint64_t)places * size;

@@ -38,8 +38,8 @@ void tuff__cache_flush_pool_free(cache_flush_pool *self);
 /* How many places the pool has for weights. 1: they stay where they are, because there are none, too few to matter, or
    more than the caches hold anyway. pool may be NULL. */
 int tuff__cache_flush_places(const flushed_weights *weights, const cache_flush_pool *pool);
-/* The place for the next run; so many are taken. */
-int tuff__cache_flush_take(cache_flush_pool *self, int places, uint64_t size, int count);
+/* The place for the next run, the first of count in a row. */
+int tuff__cache_flush_next(cache_flush_pool *self, int places, uint64_t size, int count);
 /* Lets commands, copies of the plan's, read their weights at a place. */
 void tuff__cache_flush_bind(const flushed_weights *weights, const cache_flush_pool *pool, int place, command *commands,
                             int count);

@@ -79,7 +79,7 @@ static tuff_status repeat(candidate_run *self, int repeats)
 static tuff_status next_timed(candidate_run *self, recording **out)
 {
     const int place =
-        self->places > 1 ? tuff__cache_flush_take(self->pool, self->places, self->weights.size, self->repeats) : 0;
+        self->places > 1 ? tuff__cache_flush_next(self->pool, self->places, self->weights.size, self->repeats) : 0;
     if (self->timed[place] == NULL)
         TRY(record_from(self, place));
     *out = self->timed[place];

@@ -112,7 +112,7 @@ static bool is_right(tuff_dtype dtype, double got, double value, double bound)
 }
 
 /* Of one root; got has its elements in order. */
-static void judge_root(const comparison *self, int index, const double *got, char *wrong, size_t size)
+static void compare_root(const comparison *self, int index, const double *got, char *wrong, size_t size)
 {
     const expectation *root = &self->roots[index];
     const tuff_dtype dtype = tuff__subgraph_rounding(self->part, tuff__subgraph_root(self->part, index));
@@ -121,7 +121,7 @@ static void judge_root(const comparison *self, int index, const double *got, cha
     for (int64_t i = 0; i < root->count; ++i)
         if (!is_right(dtype, got[i], root->values[i], share * root->bounds[i]) && failures++ == 0)
             first = i;
-    if (failures == 0 || (tuff__subgraph_jumps(self->part) && failures <= root->count / JUMPS))
+    if (failures == 0 || (tuff__subgraph_is_discontinuous(self->part) && failures <= root->count / JUMPS))
         return;
     snprintf(wrong, size, "%lld of %lld are wrong: %.9g, on the host %.9g within %.2g", (long long)failures,
              (long long)root->count, got[first], root->values[first], share * SLACK * root->bounds[first]);
@@ -145,7 +145,7 @@ static tuff_status gather(const subgraph *part, const struct fusion *fusion, con
     for (int64_t i = 0; i < count; ++i) {
         int64_t rest = i, address = start;
         for (int axis = shape.rank - 1; axis >= 0; --axis) {
-            address += tuff__subgraph_place(part, at, axis, rest % shape.extent[axis]) * layout.stride[axis];
+            address += tuff__subgraph_task_index(part, at, axis, rest % shape.extent[axis]) * layout.stride[axis];
             rest /= shape.extent[axis];
         }
         if (!get(from, buffer, address, &out[i]))
@@ -167,7 +167,7 @@ static void want_suspects(subgraph *part, const test_buffers *on)
                 place[axis] = found[k] % shape->extent[axis];
                 found[k] /= shape->extent[axis];
             }
-            tuff__subgraph_want(part, root, place);
+            tuff__subgraph_require_sample(part, root, place);
         }
     }
 }
@@ -199,7 +199,7 @@ static tuff_status compare_kept(const comparison *self, const struct fusion *fus
                                                : gather(self->part, fusion, tuff__subgraph_root(self->part, i), buffers,
                                                         tuff__test_buffers_right, got);
         if (status == TUFF_OK)
-            judge_root(self, i, got, wrong, size);
+            compare_root(self, i, got, wrong, size);
         tuff__free(got);
         TRY(status);
     }
@@ -314,7 +314,7 @@ static tuff_status compare_plan(const comparison *self, tuff_plan *plan, char *w
             status = tuff_plan_read(plan, tuff__subgraph_name('o', i, name), data, bytes);
         if (status == TUFF_OK) {
             tuff__to_double(dtype, data, (int64_t)count, got);
-            judge_root(self, i, got, wrong, size);
+            compare_root(self, i, got, wrong, size);
         }
         tuff__free(got);
         tuff__free(data);
@@ -362,7 +362,7 @@ static tuff_status check_ragged(comparison *self, tuff_device *device, const str
     tuff_plan *plan;
     tuff_status status = tuff__plan_create(graph, &plain, NULL, &plan);
     if (status == TUFF_OK) {
-        plan->is_for_once = true;
+        plan->discards_binaries = true;
         status = run_both(self, plan, &plain, fusion->tasks[task].kind, config, wrong, size);
     }
     tuff_plan_destroy(plan);

@@ -58,7 +58,7 @@ static uint32_t threefry(uint32_t key0, uint32_t key1, uint32_t counter0, uint32
 }
 
 /* 24 bits of the block's first word: as many as f32 represents exactly in [0, 1). */
-double tuff__draw(const op_attributes *attributes, int64_t index, double step)
+double tuff__random_uniform(const op_attributes *attributes, int64_t index, double step)
 {
     const uint32_t word = threefry(attributes->seed, attributes->ordinal, (uint32_t)index, (uint32_t)(int32_t)step);
     return (double)(word >> 8) / 16777216.0;
@@ -67,7 +67,7 @@ double tuff__draw(const op_attributes *attributes, int64_t index, double step)
 tuff_status tuff__evaluate_random(const evaluation *e, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        e->value[i] = tuff__draw(e->attributes, i, e->inputs[0][0]);
+        e->value[i] = tuff__random_uniform(e->attributes, i, e->inputs[0][0]);
     return end_exactly(e, count);
 }
 

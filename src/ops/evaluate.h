@@ -35,7 +35,7 @@ tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count);
 #undef SPECIAL
 
 /* The random number in [0, 1) of element index, by the seed and ordinal of the attributes. */
-double tuff__draw(const op_attributes *attributes, int64_t index, double step);
+double tuff__random_uniform(const op_attributes *attributes, int64_t index, double step);
 
 /* The value that 32-bit arithmetic keeps of an integer. Floats and bools pass. */
 double tuff__wrap(tuff_dtype dtype, double value);

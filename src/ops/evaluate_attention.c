@@ -169,8 +169,9 @@ static weight weigh(const attention *self, const place *at, int64_t j)
     const evaluation *e = self->e;
     weight of_key = {.value = self->score[j], .error = self->bounds ? self->score_error[j] : 0, .kept = 1};
     if (self->at.step >= 0)
-        of_key.kept =
-            tuff__draw(e->attributes, at->random + j, e->inputs[self->at.step][0]) < self->threshold ? 0 : self->keep;
+        of_key.kept = tuff__random_uniform(e->attributes, at->random + j, e->inputs[self->at.step][0]) < self->threshold
+                          ? 0
+                          : self->keep;
     if (!self->softmax)
         return of_key;
     const double below = self->score[j] - e->inputs[self->at.lse][at->row];

@@ -185,7 +185,7 @@ bool tuff__search_sample(search *self, candidate *one, int count, uint64_t limit
     return is_good;
 }
 
-int tuff__search_least(const search *self, int without)
+int tuff__search_fastest(const search *self, int without)
 {
     int least = -1;
     for (int i = 0; i < self->candidate_count; i++) {
@@ -438,7 +438,7 @@ static void stop_if_due(search *self)
     const int turns = is_patience_over(self, 0) && next_aside(self) >= 0 ? LATE_TURNS : 0;
     if (!self->end && by->roofline && !self->near_roofline)
         look_at_roofline(self);
-    if (!self->end && by->most_compiles && compiles_of(self) >= by->most_compiles)
+    if (!self->end && by->max_compiles && compiles_of(self) >= by->max_compiles)
         self->end = SEARCH_COMPILES;
     if (!self->end && is_patience_over(self, turns))
         self->end = SEARCH_PATIENCE;
@@ -449,7 +449,7 @@ static void stop_if_due(search *self)
 static bool queue_pick(search *self)
 {
     candidate next;
-    const int most = self->settings.most_compiles;
+    const int most = self->settings.max_compiles;
     if (self->is_dry || (most && self->candidate_count + self->compiled_again >= most) ||
         !tuff__search_pick(self, &next))
         return false;
@@ -532,10 +532,10 @@ tuff_status tuff__search_prime(search *self)
     return status_of(self);
 }
 
-void tuff__search_narrow(search *self, int most_compiles)
+void tuff__search_narrow(search *self, int max_compiles)
 {
     self->settings.no_climb = true;
-    self->settings.most_compiles = most_compiles;
+    self->settings.max_compiles = max_compiles;
 }
 
 /* Of what was tried last. */

@@ -126,7 +126,7 @@ typedef struct search_settings {
     bool no_climb;             /* only what is listed */
     int prefetch;      /* candidates that are announced by expect beyond the one at hand, at most SEARCH_PREFETCH */
     int patience;      /* so many candidates in a row without a gain of 1 % end the climb; 0: 16, negative: never */
-    int most_compiles; /* 0: any number */
+    int max_compiles;  /* 0: any number */
     uint64_t roofline; /* nanoseconds that the device would need at its peak; 0: not known */
     uint64_t seed;
     /* After every candidate and every round of a race; false stops. */
@@ -168,7 +168,7 @@ tuff_status tuff__search_step(search *self, int compiles);
 /* The same for all listed candidates: default, cached, seeds, portfolio. */
 tuff_status tuff__search_prime(search *self);
 /* From now on only listed candidates are tried, at most so many in all: for keys that are not worth a climb. */
-void tuff__search_narrow(search *self, int most_compiles);
+void tuff__search_narrow(search *self, int max_compiles);
 search_progress tuff__search_progress(const search *self); /* .best is valid until the next call */
 /* The best candidate, verified but not raced, and its time. False if the default is the best. */
 bool tuff__search_leader(const search *self, search_result *out);

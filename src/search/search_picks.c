@@ -69,7 +69,7 @@ static novelty lower(search *self, const tune_config *config, candidate *out, ui
     self->counts.duplicates += known;
     if (known)
         forget(self, config);
-    (void)tuff__space_take(&self->space, &made.consulted);
+    (void)tuff__space_add_tunables(&self->space, &made.consulted);
     if (!remember(self, hash, *program))
         return NO_ANSWER;
     *out =
@@ -243,7 +243,7 @@ static bool pick_step(search *self, frontier *moves, int end, candidate *out)
 /* Centres are the best two; another one has its moves shuffled anew, what was tried does not come again. */
 static bool update_frontiers(search *self)
 {
-    const int centres[FRONTIERS] = {self->best, tuff__search_least(self, self->best)};
+    const int centres[FRONTIERS] = {self->best, tuff__search_fastest(self, self->best)};
     for (int i = 0; i < FRONTIERS; i++) {
         frontier *moves = &self->frontiers[i];
         if (centres[i] == moves->centre)

@@ -14,7 +14,7 @@ static const double admitted = 1.25, dropped = 1.5;
 /* By how much the winner's time after the race may differ from that in the race. */
 static const double steady = 0.05;
 /* What a winner must gain on the default; the second is for guesses without a whole race. */
-static const double least_gain = 0.01, provisional_gain = 0.05;
+static const double min_gain = 0.01, provisional_gain = 0.05;
 
 /* Standard deviations of a fair coin by which a winner must lead the default in rounds. */
 static const double sure = 2;
@@ -122,7 +122,7 @@ static bool are_within(const racer *a, const racer *b, double bands)
 {
     const double first = (double)a->quartiles[1], second = (double)b->quartiles[1];
     const double least = first < second ? first : second, band = band_of(a, b);
-    return fabs(first - second) <= bands * (band > least_gain * least ? band : least_gain * least);
+    return fabs(first - second) <= bands * (band > min_gain * least ? band : min_gain * least);
 }
 
 /* Whether two medians may be the same one. */
@@ -264,7 +264,7 @@ static void list_runners_up(race *contest, const racer *winner, search_result *o
 static outcome decide(search *self, race *contest, search_result *out)
 {
     for (;;) {
-        const racer *winner = choose(contest, least_gain), *defaults = &contest->racers[0];
+        const racer *winner = choose(contest, min_gain), *defaults = &contest->racers[0];
         if (winner != defaults && !tuff__search_verify(self, winner->candidate, true)) {
             if (self->end)
                 return ENDED;

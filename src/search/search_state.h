@@ -93,6 +93,6 @@ bool tuff__search_verify(search *self, candidate *one, bool thorough);
 bool tuff__search_sample(search *self, candidate *one, int count, uint64_t limit, uint64_t *times);
 /* The candidate with the least time that was sampled fully and not rejected, leaving out one; -1 where there is
    none. */
-int tuff__search_least(const search *self, int without);
+int tuff__search_fastest(const search *self, int without);
 
 #endif

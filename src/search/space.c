@@ -7,7 +7,7 @@
 static bool is_candidate(tunable parameter, int value)
 {
     const tunable_info *info = tuff__tunable_info(parameter);
-    if (value < info->least || value > info->most)
+    if (value < info->min || value > info->max)
         return false;
     if (tuff__tunable_is_kind(parameter))
         return true;
@@ -27,7 +27,7 @@ static void make_axis(space_axis *self, tunable parameter, int default_value)
     const tunable_info *info = tuff__tunable_info(parameter);
     *self = (space_axis){.parameter = parameter, .default_value = default_value};
     bool placed = false;
-    for (int value = info->least > 64 ? 64 : info->least; value <= info->most; value = next_value(value)) {
+    for (int value = info->min > 64 ? 64 : info->min; value <= info->max; value = next_value(value)) {
         if (!placed && default_value <= value) {
             self->values[self->count++] = default_value;
             placed = true;
@@ -47,7 +47,7 @@ static const space_axis *find_axis(const tune_space *self, tunable parameter)
     return NULL;
 }
 
-int tuff__space_take(tune_space *self, const tune_config *consulted)
+int tuff__space_add_tunables(tune_space *self, const tune_config *consulted)
 {
     const int before = self->count;
     for (int index = 0; index < TUNABLE_COUNT; index++)

@@ -24,7 +24,7 @@ typedef struct tune_space {
 /* Adds the tunables that are set in `consulted`, with the values there as their default ones; those that the space has
    stay as they are. Values are the powers of two in the range of kernels.def, 0 if the range has it, for tiles also
    three quarters of the powers, and the default value. Returns how many axes were added. */
-int tuff__space_take(tune_space *self, const tune_config *consulted);
+int tuff__space_add_tunables(tune_space *self, const tune_config *consulted);
 
 /* The number of points, at most UINT64_MAX; and the point of an index, in no particular order. */
 uint64_t tuff__space_count(const tune_space *self);

@@ -75,10 +75,10 @@ tuff_tensor *tuff__mask_of_any(tuff_tensor *mask)
     return tuff_cast(tuff_reduce_max(tuff_cast(mask, TUFF_I32), &all, 1, false), TUFF_BOOL);
 }
 
-/* The parameters of a piece, and their masks behind each other. */
+/* The parameters of a slab range, and their masks behind each other. */
 typedef struct mask_table {
     const tuff_optimizer *optimizer;
-    const piece *piece;
+    const slab_range *slab_range;
     tuff_tensor *const *masks; /* by parameter */
     tuff_tensor **parts;       /* distinct masks, behind a constant true for what has none */
     int32_t *begins;           /* entry of the table where each begins */
@@ -88,9 +88,9 @@ typedef struct mask_table {
     int32_t *places;
 } mask_table;
 
-static bool is_in_piece(const mask_table *self, const parameter *item)
+static bool is_in_slab_range(const mask_table *self, const parameter *item)
 {
-    return item->count > 0 && item->offset >= self->piece->begin && item->offset < self->piece->end;
+    return item->count > 0 && item->offset >= self->slab_range->begin && item->offset < self->slab_range->end;
 }
 
 static const parameter *parameter_at(const mask_table *self, int at)
@@ -128,12 +128,12 @@ static void add_part(mask_table *self, tuff_tensor *mask)
 /* Rows that are no multiples of a block's elements make blocks of one. */
 static void add_all(mask_table *self)
 {
-    const parameter_slab *within = &self->optimizer->parameters->slabs[self->piece->slab];
+    const parameter_slab *within = &self->optimizer->parameters->slabs[self->slab_range->slab];
     self->block = SLAB_ALIGNMENT;
     for (int i = within->first; i < within->last; i++) {
         const parameter *item = parameter_at(self, i);
         tuff_tensor *mask = mask_at(self, i);
-        if (!is_in_piece(self, item) || !mask)
+        if (!is_in_slab_range(self, item) || !mask)
             continue;
         add_part(self, mask);
         const int64_t rows = entries_of(mask);
@@ -146,7 +146,7 @@ static void place_parameter(const mask_table *self, const parameter *item, tuff_
 {
     const bool by_row = tuff_tensor_shape(mask).rank > 0;
     const int64_t row = by_row ? item->count / entries_of(mask) : item->count;
-    const int64_t first = (item->offset - self->piece->begin) / self->block;
+    const int64_t first = (item->offset - self->slab_range->begin) / self->block;
     const int32_t begin = self->begins[find_part(self, mask)];
     for (int64_t i = 0; i * self->block < item->count; i++)
         self->places[first + i] = begin + (int32_t)(i * self->block / row);
@@ -154,14 +154,14 @@ static void place_parameter(const mask_table *self, const parameter *item, tuff_
 
 static tuff_tensor *look_up(mask_table *self)
 {
-    const parameter_slab *within = &self->optimizer->parameters->slabs[self->piece->slab];
-    const int64_t elements = self->piece->end - self->piece->begin, blocks = elements / self->block;
+    const parameter_slab *within = &self->optimizer->parameters->slabs[self->slab_range->slab];
+    const int64_t elements = self->slab_range->end - self->slab_range->begin, blocks = elements / self->block;
     tuff_graph *graph = tuff_tensor_graph(self->parts[1]);
     self->places = tuff__calloc((size_t)blocks, sizeof *self->places);
     if (!self->places)
         return NULL;
     for (int i = within->first; i < within->last; i++)
-        if (is_in_piece(self, parameter_at(self, i)) && mask_at(self, i))
+        if (is_in_slab_range(self, parameter_at(self, i)) && mask_at(self, i))
             place_parameter(self, parameter_at(self, i), mask_at(self, i));
     for (int i = 0; i < self->part_count; i++)
         self->parts[i] = tuff_reshape(self->parts[i], TUFF_SHAPE(entries_of(self->parts[i])));
@@ -174,11 +174,11 @@ static tuff_tensor *look_up(mask_table *self)
 /* NULL where nothing is masked; the one mask where all have the same scalar. *status: of memory. */
 static tuff_tensor *make_mask(mask_table *self, tuff_status *status)
 {
-    const parameter_slab *within = &self->optimizer->parameters->slabs[self->piece->slab];
+    const parameter_slab *within = &self->optimizer->parameters->slabs[self->slab_range->slab];
     bool all = true;
     add_all(self);
     for (int i = within->first; i < within->last; i++)
-        all = all && (!is_in_piece(self, parameter_at(self, i)) || mask_at(self, i));
+        all = all && (!is_in_slab_range(self, parameter_at(self, i)) || mask_at(self, i));
     if (self->part_count == 1)
         return NULL;
     if (all && self->part_count == 2 && tuff_tensor_shape(self->parts[1]).rank == 0)
@@ -189,11 +189,11 @@ static tuff_tensor *make_mask(mask_table *self, tuff_status *status)
     return mask;
 }
 
-tuff_status tuff__mask_of_piece(const tuff_optimizer *optimizer, const piece *of, tuff_tensor *const *masks,
-                                tuff_tensor **out)
+tuff_status tuff__mask_of_slab_range(const tuff_optimizer *optimizer, const slab_range *of, tuff_tensor *const *masks,
+                                     tuff_tensor **out)
 {
     const size_t room = (size_t)optimizer->parameters->count + 1;
-    mask_table self = {.optimizer = optimizer, .piece = of, .masks = masks};
+    mask_table self = {.optimizer = optimizer, .slab_range = of, .masks = masks};
     tuff_tensor *any = NULL;
     *out = NULL;
     for (int i = 0; i < optimizer->parameters->count; i++)

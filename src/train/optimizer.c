@@ -16,20 +16,20 @@ static const optimizer_rule *rule_of(const tuff_optimizer *self, const region *a
     return per_matrix || !self->rule->others ? self->rule : self->rule->others;
 }
 
-/* Neighbours that one rule updates become one piece: as few dispatches as the rules allow. */
+/* Neighbours that one rule updates become one slab range: as few dispatches as the rules allow. */
 static tuff_status add_region(tuff_optimizer *self, int index)
 {
     const region *at = &self->parameters->regions[index];
     const optimizer_rule *rule = rule_of(self, at);
-    piece *last = self->piece_count > 0 ? &self->pieces[self->piece_count - 1] : NULL;
+    slab_range *last = self->slab_range_count > 0 ? &self->slab_ranges[self->slab_range_count - 1] : NULL;
     if (last && last->slab == at->slab && last->end == at->begin && last->rule == rule) {
         last->end = at->end;
         last->region_end = index + 1;
         return TUFF_OK;
     }
-    if (!GROW(self->pieces, self->piece_count, self->piece_capacity))
+    if (!GROW(self->slab_ranges, self->slab_range_count, self->slab_range_capacity))
         return TUFF_E_OOM_HOST;
-    self->pieces[self->piece_count++] = (piece){
+    self->slab_ranges[self->slab_range_count++] = (slab_range){
         .rule = rule, .slab = at->slab, .region = index, .region_end = index + 1, .begin = at->begin, .end = at->end};
     return TUFF_OK;
 }
@@ -50,7 +50,7 @@ static tuff_status make_pieces(tuff_optimizer *self)
         range->end = at->end;
         TRY(add_region(self, i));
     }
-    return self->piece_count > 0 ? TUFF_OK : FAIL(TUFF_E_USAGE, "optimizer: all parameters are frozen");
+    return self->slab_range_count > 0 ? TUFF_OK : FAIL(TUFF_E_USAGE, "optimizer: all parameters are frozen");
 }
 
 static tuff_status make_array(const tuff_optimizer *self, tuff_dtype dtype, tuff_shape shape, tuff_array **out)
@@ -66,8 +66,8 @@ static tuff_status make_scalar(const tuff_optimizer *self, double value, tuff_ar
     return tuff_array_write(*out, &first, sizeof first);
 }
 
-/* Elements of a piece's state_parts. */
-static int64_t factors_total(const tuff_optimizer *self, const piece *of)
+/* Elements of a slab range's state_parts. */
+static int64_t factors_total(const tuff_optimizer *self, const slab_range *of)
 {
     int64_t total = 0;
     const tuff_parameters *parameters = self->parameters;
@@ -77,7 +77,7 @@ static int64_t factors_total(const tuff_optimizer *self, const piece *of)
 }
 
 /* Moments are zero at first, as arrays are. */
-static tuff_status make_piece_arrays(tuff_optimizer *self, piece *of)
+static tuff_status make_slab_range_arrays(tuff_optimizer *self, slab_range *of)
 {
     const optimizer_rule *rule = of->rule;
     const parameter_slab *within = &self->parameters->slabs[of->slab];
@@ -103,7 +103,7 @@ static tuff_status make_averages(tuff_optimizer *self)
     if (!self->averages)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < parameters->count; i++) {
-        const piece *of = tuff__piece_of(self, &parameters->items[i]);
+        const slab_range *of = tuff__slab_range_of(self, &parameters->items[i]);
         if (!of)
             continue;
         self->averages[i] =
@@ -124,7 +124,7 @@ static tuff_status make_parts(tuff_optimizer *self)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < parameters->count; i++) {
         state_part parts[STATE_PARTS_MAX];
-        const piece *of = tuff__piece_of(self, &parameters->items[i]);
+        const slab_range *of = tuff__slab_range_of(self, &parameters->items[i]);
         if (!of || parameters->items[i].count == 0)
             continue;
         int64_t offset = tuff__factors_offset(self, of, i);
@@ -167,8 +167,8 @@ static tuff_status make_state(tuff_optimizer *self, const tuff_optimizer_options
 {
     TRY(tuff__complete_options(self, options));
     TRY(make_pieces(self));
-    for (int i = 0; i < self->piece_count; i++)
-        TRY(make_piece_arrays(self, &self->pieces[i]));
+    for (int i = 0; i < self->slab_range_count; i++)
+        TRY(make_slab_range_arrays(self, &self->slab_ranges[i]));
     TRY(make_averages(self));
     TRY(make_parts(self));
     return make_scalars(self);
@@ -191,7 +191,7 @@ tuff_optimizer *tuff_optimizer_create(tuff_parameters *parameters, const tuff_op
     return self;
 }
 
-static void destroy_piece(piece *of)
+static void destroy_slab_range(slab_range *of)
 {
     for (int i = 0; i < MOMENTS_MAX; i++)
         tuff_array_destroy(of->moments[i]);
@@ -209,8 +209,8 @@ void tuff_optimizer_destroy(tuff_optimizer *optimizer)
         tuff_array_destroy(optimizer->averages[i]);
     for (int i = 0; i < optimizer->parameters->count * STATE_PARTS_MAX && optimizer->parts; i++)
         tuff_array_destroy(optimizer->parts[i]);
-    for (int i = 0; i < optimizer->piece_count; i++)
-        destroy_piece(&optimizer->pieces[i]);
+    for (int i = 0; i < optimizer->slab_range_count; i++)
+        destroy_slab_range(&optimizer->slab_ranges[i]);
     for (int i = 0; i < optimizer->parameters->slab_count && optimizer->ranges; i++)
         tuff_array_destroy(optimizer->ranges[i].accumulated);
     tuff_array_destroy(optimizer->counter);
@@ -221,7 +221,7 @@ void tuff_optimizer_destroy(tuff_optimizer *optimizer)
     tuff_array_destroy(optimizer->scale_counts);
     tuff__free(optimizer->averages);
     tuff__free(optimizer->parts);
-    tuff__free(optimizer->pieces);
+    tuff__free(optimizer->slab_ranges);
     tuff__free(optimizer->ranges);
     tuff__free(optimizer);
 }
@@ -231,7 +231,7 @@ tuff_array *tuff_optimizer_counter(tuff_optimizer *optimizer)
     return optimizer ? optimizer->counter : NULL;
 }
 
-tuff_array *tuff_optimizer_batches(tuff_optimizer *optimizer)
+tuff_array *tuff_optimizer_batch_counter(tuff_optimizer *optimizer)
 {
     return optimizer && optimizer->batches ? optimizer->batches : tuff_optimizer_counter(optimizer);
 }

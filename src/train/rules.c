@@ -26,28 +26,28 @@ static tuff_tensor *share_of(tuff_tensor *x, double factor)
 tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *values)
 {
     const region *regions = self->optimizer->parameters->regions;
-    const int first = self->piece->region;
-    int at = self->piece->region_end - 1;
+    const int first = self->slab_range->region;
+    int at = self->slab_range->region_end - 1;
     tuff_tensor *value = values[at - first], *result = value, *place = NULL;
     for (at--; at >= first; at--) {
         if (values[at - first] == value)
             continue;
         value = values[at - first];
         tuff_graph *graph = tuff_tensor_graph(value);
-        const int64_t end = regions[at].end - self->piece->begin;
+        const int64_t end = regions[at].end - self->slab_range->begin;
         if (!place)
-            place = tuff_iota(graph, TUFF_SHAPE(self->piece->end - self->piece->begin), 0);
+            place = tuff_iota(graph, TUFF_SHAPE(self->slab_range->end - self->slab_range->begin), 0);
         tuff_tensor *within = tuff_less(place, tuff_constant(graph, TUFF_I32, (double)end));
         result = tuff_where(within, value, result);
     }
     return result;
 }
 
-tuff_tensor *tuff__by_region(const update *self, tuff_tensor *scalar, region_factor factor)
+tuff_tensor *tuff__scale_by_region(const update *self, tuff_tensor *scalar, region_factor factor)
 {
-    const region *regions = self->optimizer->parameters->regions + self->piece->region;
-    const int count = self->piece->region_end - self->piece->region;
-    tuff_tensor *values[PIECE_REGIONS_MAX];
+    const region *regions = self->optimizer->parameters->regions + self->slab_range->region;
+    const int count = self->slab_range->region_end - self->slab_range->region;
+    tuff_tensor *values[SLAB_RANGE_REGIONS_MAX];
     for (int i = 0; i < count; i++) {
         const double share = factor(self->optimizer, &regions[i]);
         const bool same = i > 0 && share == factor(self->optimizer, &regions[i - 1]);
@@ -73,7 +73,7 @@ double tuff__region_rate_decay(const tuff_optimizer *optimizer, const region *at
 
 static bool decays(const update *self)
 {
-    for (int i = self->piece->region; i < self->piece->region_end; i++)
+    for (int i = self->slab_range->region; i < self->slab_range->region_end; i++)
         if (region_decay(self->optimizer, &self->optimizer->parameters->regions[i]) > 0)
             return true;
     return false;
@@ -83,7 +83,7 @@ tuff_tensor *tuff__decoupled_decay(const update *self)
 {
     if (!decays(self))
         return self->weights;
-    tuff_tensor *factor = tuff__by_region(self, self->rate, tuff__region_rate_decay);
+    tuff_tensor *factor = tuff__scale_by_region(self, self->rate, tuff__region_rate_decay);
     return tuff_sub(self->weights, tuff_mul(factor, self->weights));
 }
 
@@ -92,7 +92,7 @@ static tuff_tensor *decayed_gradient(const update *self)
 {
     if (!decays(self))
         return self->gradients;
-    tuff_tensor *factor = tuff__by_region(self, tuff__f32(self->weights, 1), region_decay);
+    tuff_tensor *factor = tuff__scale_by_region(self, tuff__f32(self->weights, 1), region_decay);
     return tuff_add(self->gradients, tuff_mul(factor, self->weights));
 }
 
@@ -121,7 +121,7 @@ static tuff_tensor *adam_step(update *self, tuff_tensor *weights, tuff_tensor *g
     moments[1] = blend(moments[1], options->beta2, tuff_mul(gradients, gradients));
     tuff_tensor *root = tuff_sqrt(tuff_div(moments[1], second_correction));
     tuff_tensor *change = tuff_div(moments[0], tuff_add(root, tuff__f32(root, options->epsilon)));
-    return tuff_sub(weights, tuff_mul(tuff__by_region(self, step_size, tuff__region_rate), change));
+    return tuff_sub(weights, tuff_mul(tuff__scale_by_region(self, step_size, tuff__region_rate), change));
 }
 
 static tuff_tensor *update_adamw(update *self)
@@ -144,7 +144,7 @@ static tuff_tensor *update_sgd(update *self)
         change =
             options->nesterov ? tuff_add(change, tuff__times(self->moments[0], options->momentum)) : self->moments[0];
     }
-    return tuff_sub(self->weights, tuff_mul(tuff__by_region(self, self->rate, tuff__region_rate), change));
+    return tuff_sub(self->weights, tuff_mul(tuff__scale_by_region(self, self->rate, tuff__region_rate), change));
 }
 
 /* Plain SGD keeps no state but the step counter. */
@@ -166,7 +166,7 @@ static tuff_tensor *update_lion(update *self)
     tuff_tensor *change = sign(blend(self->moments[0], options->beta1, self->gradients));
     self->moments[0] = blend(self->moments[0], options->beta2, self->gradients);
     return tuff_sub(tuff__decoupled_decay(self),
-                    tuff_mul(tuff__by_region(self, self->rate, tuff__region_rate), change));
+                    tuff_mul(tuff__scale_by_region(self, self->rate, tuff__region_rate), change));
 }
 
 static const optimizer_rule rules[] = {

@@ -120,7 +120,7 @@ tuff_tensor *tuff__update_muon(update *self)
 {
     tuff_graph *graph = tuff_tensor_graph(self->weights);
     const tuff_parameters *parameters = self->optimizer->parameters;
-    const parameter_slab *within = &parameters->slabs[self->piece->slab];
+    const parameter_slab *within = &parameters->slabs[self->slab_range->slab];
     const double momentum = self->optimizer->options.momentum;
     const bool inputs_first = self->optimizer->options.inputs_first;
     slab_builder changes = {.graph = graph};
@@ -128,8 +128,8 @@ tuff_tensor *tuff__update_muon(update *self)
     tuff_tensor *ahead = tuff_add(self->gradients, tuff__times(self->moments[0], momentum));
     for (int i = within->first; i < within->last; i++) {
         const parameter *item = &parameters->items[parameters->order[i]];
-        const int64_t at = item->offset - self->piece->begin;
-        if (at < 0 || item->offset >= self->piece->end || item->count == 0)
+        const int64_t at = item->offset - self->slab_range->begin;
+        if (at < 0 || item->offset >= self->slab_range->end || item->count == 0)
             continue;
         const int64_t rows = item->shape.extent[0], columns = item->count / rows;
         tuff_tensor *matrix = orthogonal(tuff__slab_part(ahead, at, TUFF_SHAPE(rows, columns)));
@@ -138,7 +138,7 @@ tuff_tensor *tuff__update_muon(update *self)
         const double factor = sqrt(outputs > inputs ? outputs / inputs : 1);
         tuff__slab_add(&changes, factor != 1 ? tuff__times(matrix, factor) : matrix, at, item->count);
     }
-    tuff_tensor *change = tuff__slab_join(&changes, self->piece->end - self->piece->begin);
-    tuff_tensor *rate = tuff__by_region(self, self->rate, tuff__region_rate);
+    tuff_tensor *change = tuff__slab_join(&changes, self->slab_range->end - self->slab_range->begin);
+    tuff_tensor *rate = tuff__scale_by_region(self, self->rate, tuff__region_rate);
     return change ? tuff_sub(tuff__decoupled_decay(self), tuff_mul(rate, change)) : NULL;
 }

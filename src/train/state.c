@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-const piece *tuff__piece_of(const tuff_optimizer *optimizer, const parameter *item)
+const slab_range *tuff__slab_range_of(const tuff_optimizer *optimizer, const parameter *item)
 {
-    for (int i = 0; i < optimizer->piece_count && tuff__is_trained(optimizer, item); i++) {
-        const piece *of = &optimizer->pieces[i];
+    for (int i = 0; i < optimizer->slab_range_count && tuff__is_trained(optimizer, item); i++) {
+        const slab_range *of = &optimizer->slab_ranges[i];
         if (of->slab == item->slab && item->offset >= of->begin && item->offset + item->count <= of->end)
             return of;
     }
@@ -20,7 +20,7 @@ int64_t tuff__aligned_count(tuff_shape shape)
     return (tuff_shape_count(shape) + SLAB_ALIGNMENT - 1) / SLAB_ALIGNMENT * SLAB_ALIGNMENT;
 }
 
-int64_t tuff__factors_size(const piece *of, const parameter *item)
+int64_t tuff__factors_size(const slab_range *of, const parameter *item)
 {
     state_part parts[STATE_PARTS_MAX];
     int64_t size = 0;
@@ -33,7 +33,7 @@ int64_t tuff__factors_size(const piece *of, const parameter *item)
     return size;
 }
 
-int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const piece *of, int index)
+int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const slab_range *of, int index)
 {
     const tuff_parameters *parameters = optimizer->parameters;
     int64_t offset = 0;
@@ -76,7 +76,7 @@ static tuff_status add(state_list *self, const char *kind, const char *name, tuf
 static tuff_status add_parameter_state(state_list *self, const tuff_optimizer *optimizer, int index)
 {
     const parameter *item = &optimizer->parameters->items[index];
-    const piece *of = tuff__piece_of(optimizer, item);
+    const slab_range *of = tuff__slab_range_of(optimizer, item);
     state_part parts[STATE_PARTS_MAX];
     if (!of)
         return TUFF_OK;

@@ -4,14 +4,14 @@
 
 #include "train/train.h"
 
-/* The piece that updates a parameter; NULL where it is frozen. */
-const piece *tuff__piece_of(const tuff_optimizer *optimizer, const parameter *item);
-/* Elements of factors that a parameter's state_parts take; 0 where the piece does not hold it. */
-int64_t tuff__factors_size(const piece *of, const parameter *item);
+/* The slab range that updates a parameter; NULL where it is frozen. */
+const slab_range *tuff__slab_range_of(const tuff_optimizer *optimizer, const parameter *item);
+/* Elements of factors that a parameter's state_parts take; 0 where the slab range does not hold it. */
+int64_t tuff__factors_size(const slab_range *of, const parameter *item);
 /* Elements of a shape, up to a multiple of SLAB_ALIGNMENT. */
 int64_t tuff__aligned_count(tuff_shape shape);
-/* Where in the piece's factors they begin. */
-int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const piece *of, int index);
+/* Where in the slab range's factors they begin. */
+int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const slab_range *of, int index);
 
 typedef struct state_array {
     tuff_array *array;

@@ -179,15 +179,15 @@ static tuff_tensor *keep_small(const step *self, tuff_tensor *gradients)
     return tuff_max(tuff_min(gradients, tuff__f32(gradients, most)), tuff__f32(gradients, -most));
 }
 
-/* The gradients of a piece as its rule wants them: no longer scaled, and clipped. */
-static tuff_tensor *piece_gradients(const step *self, const update *of)
+/* The gradients of a slab range as its rule wants them: no longer scaled, and clipped. */
+static tuff_tensor *slab_range_gradients(const step *self, const update *of)
 {
-    const gradient_range *range = &self->optimizer->ranges[of->piece->slab];
-    const region *regions = self->optimizer->parameters->regions + of->piece->region;
-    tuff_tensor *gradients = tuff__slab_part(self->slabs[of->piece->slab], of->piece->begin - range->begin,
-                                             TUFF_SHAPE(of->piece->end - of->piece->begin));
-    tuff_tensor *values[PIECE_REGIONS_MAX];
-    for (int i = 0; i < of->piece->region_end - of->piece->region; i++) {
+    const gradient_range *range = &self->optimizer->ranges[of->slab_range->slab];
+    const region *regions = self->optimizer->parameters->regions + of->slab_range->region;
+    tuff_tensor *gradients = tuff__slab_part(self->slabs[of->slab_range->slab], of->slab_range->begin - range->begin,
+                                             TUFF_SHAPE(of->slab_range->end - of->slab_range->begin));
+    tuff_tensor *values[SLAB_RANGE_REGIONS_MAX];
+    for (int i = 0; i < of->slab_range->region_end - of->slab_range->region; i++) {
         tuff_tensor *const *factor = &self->factors[regions[i].group];
         const bool same = i > 0 && regions[i].group == regions[i - 1].group;
         values[i] = same ? values[i - 1] : *factor ? *factor : tuff_constant(self->graph, TUFF_F32, 1);
@@ -232,14 +232,14 @@ static void assign_average(const step *self, tuff_array *into, tuff_tensor *weig
 /* Parameters and moments are read before any of them is assigned: a plan assigns at its end. */
 static tuff_status update_slab(const step *self, update *made)
 {
-    const piece *of = made->piece;
+    const slab_range *of = made->slab_range;
     tuff_tensor *moments[MOMENTS_MAX] = {NULL};
     for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
         moments[i] = made->moments[i] = tuff_array_tensor(self->graph, of->moments[i]);
     tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, of->weights), *mask = NULL;
     if (self->masks)
-        TRY(tuff__mask_of_piece(self->optimizer, of, self->masks, &mask));
-    made->gradients = mask_gradients(self, &mask, piece_gradients(self, made));
+        TRY(tuff__mask_of_slab_range(self->optimizer, of, self->masks, &mask));
+    made->gradients = mask_gradients(self, &mask, slab_range_gradients(self, made));
     tuff_tensor *after = of->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
@@ -252,7 +252,7 @@ static tuff_status update_slab(const step *self, update *made)
     return TUFF_OK;
 }
 
-static const region *region_of(const tuff_optimizer *self, const piece *of, const parameter *item)
+static const region *region_of(const tuff_optimizer *self, const slab_range *of, const parameter *item)
 {
     int at = of->region;
     while (at + 1 < of->region_end && item->offset >= self->parameters->regions[at].end)
@@ -281,7 +281,7 @@ static tuff_status update_tensor(const step *self, update *made, int index)
     tuff_tensor *parts[STATE_PARTS_MAX] = {NULL}, *mask = self->masks ? self->masks[index] : NULL;
     for (int i = 0; i < STATE_PARTS_MAX && states[i]; i++)
         parts[i] = made->parts[i] = tuff_array_tensor(self->graph, states[i]);
-    made->region = region_of(self->optimizer, made->piece, item);
+    made->region = region_of(self->optimizer, made->slab_range, item);
     tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, item->array);
     tuff_tensor *factor = self->factors[item->group];
     made->gradients =
@@ -289,7 +289,7 @@ static tuff_status update_tensor(const step *self, update *made, int index)
     tuff_tensor *by_row = tuff__mask_of_rows(mask, item->shape.rank);
     made->gradients = mask_gradients(self, &by_row, keep_small(self, product(made->gradients, factor)));
     mask = by_row ? mask : NULL;
-    tuff_tensor *after = made->piece->rule->update(made);
+    tuff_tensor *after = made->slab_range->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
     after = masked(by_row, weights, after);
@@ -300,11 +300,11 @@ static tuff_status update_tensor(const step *self, update *made, int index)
     return TUFF_OK;
 }
 
-static tuff_status update_piece(const step *self, const piece *of)
+static tuff_status update_slab_range(const step *self, const slab_range *of)
 {
     const tuff_optimizer *optimizer = self->optimizer;
     const tuff_parameters *parameters = optimizer->parameters;
-    update made = {.optimizer = optimizer, .piece = of, .step = self->done, .rate = self->rate};
+    update made = {.optimizer = optimizer, .slab_range = of, .step = self->done, .rate = self->rate};
     if (of->rule != optimizer->rule && optimizer->options.elementwise_rate != optimizer->options.learning_rate)
         made.rate = tuff__times(made.rate, optimizer->options.elementwise_rate / optimizer->options.learning_rate);
     if (!of->rule->state_parts)
@@ -411,8 +411,8 @@ static tuff_status finish(step *self, tuff_optimizer_tensors *made)
     if (optimizer->options.tensor_norms)
         TRY(list_norms(self, made));
     TRY(choose_masks(self, made));
-    for (int i = 0; i < optimizer->piece_count; i++)
-        TRY(update_piece(self, &optimizer->pieces[i]));
+    for (int i = 0; i < optimizer->slab_range_count; i++)
+        TRY(update_slab_range(self, &optimizer->slab_ranges[i]));
     raise(self, optimizer->counter, false);
     return TUFF_OK;
 }

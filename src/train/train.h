@@ -74,7 +74,7 @@ struct optimizer_rule {
     const char *moments[MOMENTS_MAX]; /* names of the slabs it keeps, NULL where there is none */
     /* False for options with which it keeps none of them; NULL: it always does. */
     bool (*keeps_moments)(const tuff_optimizer_options *options);
-    /* Builds the new parameters of a piece; replaces moments. NULL where memory ran out. */
+    /* Builds the new parameters of a slab range; replaces moments. NULL where memory ran out. */
     tuff_tensor *(*update)(update *self);
     /* Instead of moments: the tensors that it keeps of a parameter, not laid out as it is; how many. update is then
        called for one parameter after the other and replaces parts. */
@@ -84,7 +84,7 @@ struct optimizer_rule {
 };
 
 /* A run of a slab that one rule updates in one go. */
-typedef struct piece {
+typedef struct slab_range {
     const optimizer_rule *rule;
     int slab, region, region_end; /* its regions: entries of regions */
     int64_t begin, end;           /* in the slab */
@@ -93,12 +93,13 @@ typedef struct piece {
     tuff_array *moments[MOMENTS_MAX]; /* [end - begin] */
     tuff_array *factors;              /* state_parts of its parameters one after the other, aligned; or NULL */
     tuff_array *average;              /* [end - begin], or NULL */
-} piece;
+} slab_range;
 
-/* What a rule sees: all slabs are [end - begin] of the piece. With state_parts, tensors are those of one parameter. */
+/* What a rule sees: all slabs are [end - begin] of the slab range. With state_parts, tensors are those of one
+   parameter. */
 struct update {
     const tuff_optimizer *optimizer;
-    const piece *piece;
+    const slab_range *slab_range;
     const region *region; /* of the parameter, with state_parts */
     tuff_tensor *weights, *gradients, *moments[MOMENTS_MAX], *parts[STATE_PARTS_MAX];
     tuff_tensor *rate, *step; /* f32 scalars; step: the number of steps done before */
@@ -116,8 +117,8 @@ struct tuff_optimizer {
     tuff_optimizer_options options; /* the defaults filled in; groups and loss_scaling point to what follows */
     tuff_parameter_group groups[TUFF_MAX_GROUPS];
     tuff_loss_scaling loss_scaling;
-    piece *pieces;
-    int piece_count, piece_capacity;
+    slab_range *slab_ranges;
+    int slab_range_count, slab_range_capacity;
     gradient_range *ranges; /* one for each slab */
     tuff_array **averages;  /* views, one for each parameter; NULL without average_decay */
     tuff_array **parts;     /* views of factors, STATE_PARTS_MAX for each parameter; NULL without state_parts */

@@ -22,7 +22,7 @@ tuff_status tuff__tune_store_path(const char *environment, char *out, size_t siz
    is no folder for it. */
 bool tuff__tune_lock_path(const tune_environment *environment, char *out, size_t size);
 
-/* Opens our store of the environment. Without a folder the store is in memory only, and tuff__store_trouble says why.
+/* Opens our store of the environment. Without a folder the store is in memory only, and tuff__store_error says why.
    The only error is TUFF_E_OOM_HOST. */
 tuff_status tuff__tune_open(const char *environment, tune_store **out);
 

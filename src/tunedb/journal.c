@@ -28,7 +28,7 @@ enum { MAX_NAMES = 64 };
 struct journal {
     journal_slot *places; /* JOURNAL_PLACES of them; NULL: no file */
     int fd;
-    char path[JOURNAL_PATH], trouble[512];
+    char path[JOURNAL_PATH], error[512];
 };
 
 const char *tuff__boot_id_path = "/proc/sys/kernel/random/boot_id";
@@ -227,7 +227,7 @@ tuff_status tuff__journal_open(const char *folder, journal **out)
         return status;
     }
     if (status)
-        (void)snprintf(self->trouble, sizeof self->trouble, "no journal: %s", tuff_error());
+        (void)snprintf(self->error, sizeof self->error, "no journal: %s", tuff_error());
     *out = self;
     return TUFF_OK;
 }
@@ -252,9 +252,9 @@ void tuff__journal_abandon(const journal *self)
     (void)tuff__file.unlink(self->path);
 }
 
-const char *tuff__journal_trouble(const journal *self)
+const char *tuff__journal_error(const journal *self)
 {
-    return self->trouble;
+    return self->error;
 }
 
 static tuff_status put_texts(journal_page *page, const char *const texts[3])

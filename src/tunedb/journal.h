@@ -30,13 +30,13 @@ enum { JOURNAL_PREFETCH = 4, JOURNAL_PLACES = 1 + JOURNAL_PREFETCH };
 typedef struct journal journal;
 
 /* folder: the tuner's, in which inflight/ is created, or NULL. If it cannot be written, there is no file, entries are
-   lost, and tuff__journal_trouble says why. The only error is TUFF_E_OOM_HOST. */
+   lost, and tuff__journal_error says why. The only error is TUFF_E_OOM_HOST. */
 tuff_status tuff__journal_open(const char *folder, journal **out);
 void tuff__journal_close(journal *self);                /* removes the file; NULL is allowed */
 /* Before the process ends at once, for no fault of what is in flight: removes the file, so that nobody is blamed,
    whatever threads enter meanwhile. May be called in a signal handler; what close frees stays. */
 void tuff__journal_abandon(const journal *self);
-const char *tuff__journal_trouble(const journal *self); /* "" if there is a file */
+const char *tuff__journal_error(const journal *self); /* "" if there is a file */
 
 /* Call this before a step; uses place 0. The entry survives this process at once. With durable it also survives a crash
    of the machine, which is for the first compile and the first launch of a candidate. TUFF_E_LIMIT: the texts do not

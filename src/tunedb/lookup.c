@@ -54,8 +54,8 @@ static bool was_not_rejected(const lookup *self, hash128 environment, hash128 ke
 {
     for (int i = 0; i < self->request->store_count; i++) {
         const tune_record *bad =
-            tuff__store_bad(self->request->stores[i], environment, key, candidate, self->request->generator);
-        if (tuff__record_bars(bad, self->request->generator)) {
+            tuff__store_rejection(self->request->stores[i], environment, key, candidate, self->request->generator);
+        if (tuff__record_forbids(bad, self->request->generator)) {
             (void)snprintf(why, BARRED_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
             return false;
         }
@@ -264,7 +264,7 @@ static const tune_record *find_same(const lookup *self)
     const tune_record *first = NULL;
     for (int i = 0; i < self->request->store_count; i++) {
         const tune_record *win =
-            tuff__store_win(self->request->stores[i], self->environment, self->key, self->request->generator);
+            tuff__store_winner(self->request->stores[i], self->environment, self->key, self->request->generator);
         if (win && (is_current(self, win) || tuff__record_is_seed(win)))
             return win;
         first = first ? first : win;

@@ -65,7 +65,7 @@ bool tuff__record_is_suspicion(const tune_record *bad)
     return false;
 }
 
-bool tuff__record_bars(const tune_record *bad, const char *generator)
+bool tuff__record_forbids(const tune_record *bad, const char *generator)
 {
     if (bad == NULL || tuff__record_is_suspicion(bad))
         return false;

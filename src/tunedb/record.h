@@ -75,7 +75,7 @@ bool tuff__record_is_suspicion(const tune_record *bad);
 /* Whether a candidate must not run because of a BAD record, which may be NULL. Not if the record is of another
    generator, whose kernels may be right by now, and not if it is only a suspicion. An unknown generator (NULL, "")
    equals any. */
-bool tuff__record_bars(const tune_record *bad, const char *generator);
+bool tuff__record_forbids(const tune_record *bad, const char *generator);
 
 /* Appends the record's line. */
 tuff_status tuff__record_write(const tune_record *record, text *out);

@@ -153,8 +153,8 @@ static tuff_status read_lines(tune_store *store, const char *data, size_t size)
 
 void tuff__store_note(tune_store *store, const char *why)
 {
-    if (!store->trouble[0])
-        snprintf(store->trouble, sizeof store->trouble, "%s", why);
+    if (!store->error[0])
+        snprintf(store->error, sizeof store->error, "%s", why);
 }
 
 /* Takes what was read, and frees it. */
@@ -339,7 +339,7 @@ static const tune_record *find(const tune_store *store, const tune_record *like)
     return found > 0 ? &store->records[found - 1] : NULL;
 }
 
-const tune_record *tuff__store_win(const tune_store *store, hash128 environment, hash128 key, const char *generator)
+const tune_record *tuff__store_winner(const tune_store *store, hash128 environment, hash128 key, const char *generator)
 {
     return find(
         store,
@@ -347,7 +347,7 @@ const tune_record *tuff__store_win(const tune_store *store, hash128 environment,
             .kind = RECORD_WIN, .environment = environment, .key = key, .candidate = "", .generator = generator});
 }
 
-const tune_record *tuff__store_like(const tune_store *store, const tune_record *record)
+const tune_record *tuff__store_superseded(const tune_store *store, const tune_record *record)
 {
     const tune_record *found = find(store, record);
     const bool is_other = found && has_generators(record->kind) && strcmp(found->generator, record->generator) != 0;
@@ -359,8 +359,8 @@ const tune_record *tuff__store_pin(const tune_store *store, hash128 environment,
     return find(store, &(tune_record){.kind = RECORD_PIN, .environment = environment, .key = key, .candidate = ""});
 }
 
-const tune_record *tuff__store_bad(const tune_store *store, hash128 environment, hash128 key, const char *candidate,
-                                   const char *generator)
+const tune_record *tuff__store_rejection(const tune_store *store, hash128 environment, hash128 key,
+                                         const char *candidate, const char *generator)
 {
     const tune_record any = {
         .kind = RECORD_BAD, .environment = environment, .key = key, .candidate = candidate, .generator = ""};
@@ -403,9 +403,9 @@ const char *tuff__store_unknown(const tune_store *store)
     return tuff__text_get(&store->unknown);
 }
 
-const char *tuff__store_trouble(const tune_store *store)
+const char *tuff__store_error(const tune_store *store)
 {
-    return store->trouble;
+    return store->error;
 }
 
 bool tuff__store_wants_compaction(const tune_store *store)

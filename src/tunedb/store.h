@@ -1,7 +1,7 @@
 /* A store: what the tuner remembers of one environment. On disk it is an append-only file of records (record.h), and a
    private file ("shard") of each process that could not lock that file; in memory, the records of all of them. No
    trouble with files is an error for the caller: what cannot be read is taken as absent, what cannot be written stays
-   in this process's memory, and tuff__store_trouble says why. lookup.h chooses among stores. */
+   in this process's memory, and tuff__store_error says why. lookup.h chooses among stores. */
 #ifndef TUFF_TUNEDB_STORE_H
 #define TUFF_TUNEDB_STORE_H
 
@@ -35,12 +35,12 @@ tuff_status tuff__store_add(tune_store *store, const tune_record *record);
 /* The current record, or NULL. There may be winners and rejections of several generators (kernel_hash.h): these return
    the one of the given generator, else the newest one, which is also returned for NULL. A rejection without a generator
    comes before the newest. */
-const tune_record *tuff__store_win(const tune_store *store, hash128 environment, hash128 key, const char *generator);
+const tune_record *tuff__store_winner(const tune_store *store, hash128 environment, hash128 key, const char *generator);
 const tune_record *tuff__store_pin(const tune_store *store, hash128 environment, hash128 key);
-const tune_record *tuff__store_bad(const tune_store *store, hash128 environment, hash128 key, const char *candidate,
-                                   const char *generator);
+const tune_record *tuff__store_rejection(const tune_store *store, hash128 environment, hash128 key,
+                                         const char *candidate, const char *generator);
 /* The current record that this one would replace, or NULL. */
-const tune_record *tuff__store_like(const tune_store *store, const tune_record *record);
+const tune_record *tuff__store_superseded(const tune_store *store, const tune_record *record);
 
 /* Iterates over the current records in the order of the files: start with *at = 0; NULL at the end. */
 const tune_record *tuff__store_next(const tune_store *store, int *at);
@@ -50,7 +50,7 @@ store_counts tuff__store_count(const tune_store *store);
 /* Whole lines of later versions, each with its newline. */
 const char *tuff__store_unknown(const tune_store *store);
 /* Why the file could not be read or written; "" if it could. */
-const char *tuff__store_trouble(const tune_store *store);
+const char *tuff__store_error(const tune_store *store);
 const char *tuff__store_file(const tune_store *store); /* its path; "" if it has none */
 
 /* Rewrites the file without damaged and superseded lines, and takes in the shards of dead processes; lines of later

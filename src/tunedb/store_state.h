@@ -29,7 +29,7 @@ struct tune_store {
     int index_size;
     text unknown; /* whole lines that say nothing to this version */
     store_counts counts;
-    char trouble[512];
+    char error[512];
     bool is_reading_shard;
     bool is_alone;   /* appends go to a shard of this process */
     bool has_warned; /* that nothing is kept */
@@ -37,7 +37,7 @@ struct tune_store {
 
 /* Adds a record to memory alone; its texts must outlive the store. */
 tuff_status tuff__store_remember(tune_store *store, const tune_record *record);
-/* Sets the reason that tuff__store_trouble returns, unless there is one already. */
+/* Sets the reason that tuff__store_error returns, unless there is one already. */
 void tuff__store_note(tune_store *store, const char *why);
 const char *tuff__store_file_name(const tune_store *store);
 /* The path of another name in the file's folder; false if it is too long. out has STORE_PATH bytes. */

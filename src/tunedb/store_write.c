@@ -74,8 +74,8 @@ static tuff_status add(tune_store *store, const tune_record *record)
     tuff_status status = tuff__record_write(record, &line);
     if (status == TUFF_OK)
         status = remember_line(store, tuff__text_get(&line), line.length);
-    if (status == TUFF_OK && !store->path && store->trouble[0])
-        warn(store, store->trouble);
+    if (status == TUFF_OK && !store->path && store->error[0])
+        warn(store, store->error);
     if (status == TUFF_OK && store->path) {
         /* A crash that is not on the disk when the machine goes down would be met again. */
         const tuff_status written = append(store, tuff__text_get(&line), line.length, record->kind == RECORD_BAD);
@@ -163,8 +163,8 @@ tuff_status tuff__store_compact(tune_store *store, record_filter drop, void *sta
     TRY(lock(store, &held));
     tuff__lock(&own_shards);
     tuff_status status = tuff__store_open(store->path, &now);
-    if (status == TUFF_OK && now->trouble[0])
-        status = FAIL(TUFF_E_IO, "%s", now->trouble);
+    if (status == TUFF_OK && now->error[0])
+        status = FAIL(TUFF_E_IO, "%s", now->error);
     if (status == TUFF_OK)
         status = rewrite(now, drop, state);
     tuff__unlock(&own_shards);

@@ -42,8 +42,8 @@ static tuff_status make_ready(background *self)
     bool any;
     tuff_status status = tuff__session_choices(&self->tuning_session, &choices, &any);
     if (status == TUFF_OK)
-        status = tuff__lower_like(&self->plan->executable.launches, &self->plan->fusion, &self->options, choices,
-                                  &next->launches);
+        status = tuff__relower(&self->plan->executable.launches, &self->plan->fusion, &self->options, choices,
+                               &next->launches);
     tuff__free(choices);
     TRY(status);
     const uint64_t budget = self->options.memory_budget;
@@ -102,7 +102,7 @@ static void keep_times(const executable *before, executable *now)
 void tuff__background_swap(void *state, tuff_plan *plan)
 {
     background *self = state;
-    if (tuff__device_rested(plan->device) == 0)
+    if (tuff__device_idle_time(plan->device) == 0)
         return;
     executable old = {.parameters = NULL};
     plan_keys old_keys = {.items = NULL};

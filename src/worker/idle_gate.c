@@ -33,7 +33,7 @@ void tuff__background_unlock_device(background *self)
 /* How long nothing may begin, by the device and by the share of time; 0: something may. */
 static uint64_t time_to_wait(const background *self)
 {
-    const uint64_t alone = tuff__device_rested(self->plan->device), now = tuff__nanoseconds();
+    const uint64_t alone = tuff__device_idle_time(self->plan->device), now = tuff__nanoseconds();
     const uint64_t idle = atomic_load(&tuff__background_idle), at_work = BACKGROUND_AT_WORK * idle;
     if (alone < idle)
         return idle - alone;
@@ -68,7 +68,7 @@ bool tuff__background_yield(background *self, bool is_between)
 {
     tuning_session *session = &self->tuning_session;
     const uint64_t now = tuff__nanoseconds();
-    const bool is_alone = tuff__device_rested(self->plan->device) >= atomic_load(&tuff__background_idle);
+    const bool is_alone = tuff__device_idle_time(self->plan->device) >= atomic_load(&tuff__background_idle);
     if (!is_between && is_alone && self->holds_turn && !tuff__background_is_stopped(self))
         return true;
     if (self->began > 0)

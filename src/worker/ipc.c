@@ -105,8 +105,8 @@ tuff_status tuff__ipc_receive(int fd, size_t most, uint64_t nanoseconds, ipc_mes
     const uint64_t now = tuff__nanoseconds(), until = nanoseconds > UINT64_MAX - now ? UINT64_MAX : now + nanoseconds;
     TRY(receive_all(fd, head, sizeof head, until));
     byte_reader from = {.data = head, .size = sizeof head};
-    const uint32_t kind = tuff__take_u32(&from);
-    const uint64_t size = tuff__take_u64(&from);
+    const uint32_t kind = tuff__get_u32(&from);
+    const uint64_t size = tuff__get_u64(&from);
     if (kind >= IPC_KINDS || size > most)
         return FAIL(TUFF_E_FORMAT, "what the other process says is no message");
     out->kind = (ipc_kind)kind;

@@ -105,7 +105,7 @@ void tuff__worker_end(worker *self)
 static void read_stats(worker *self, byte_reader *from, tuff_tune_stats *out)
 {
     size_t size;
-    const void *found = tuff__take_bytes(from, &size);
+    const void *found = tuff__get_bytes(from, &size);
     if (size != sizeof *out) {
         from->failed = true;
         return;
@@ -127,8 +127,8 @@ static tuff_status answer(const worker *self, bool yes)
 static tuff_status read_log(byte_reader *from)
 {
     char line[TUFF_ERROR_SIZE * 2];
-    const int level = tuff__take_below(from, TUFF_LOG_DEBUG + 1);
-    tuff__take_text(from, line, sizeof line);
+    const int level = tuff__get_below(from, TUFF_LOG_DEBUG + 1);
+    tuff__get_text(from, line, sizeof line);
     TRY(tuff__reader_status(from, "the worker's message"));
     tuff__log((tuff_log_level)level, "%s", line);
     return TUFF_OK;
@@ -138,16 +138,16 @@ static tuff_status tell_progress(const worker *self, byte_reader *from)
 {
     char key[TUNE_KEY_SIZE], best[4096], rejection[256];
     tuff_tune_progress now = {.key = key, .best = best, .rejection = rejection};
-    now.key_count = (int)tuff__take_u32(from);
-    now.keys_done = (int)tuff__take_u32(from);
-    now.seconds_left = tuff__take_double(from);
-    tuff__take_text(from, key, sizeof key);
-    tuff__take_text(from, best, sizeof best);
-    now.default_nanoseconds = tuff__take_u64(from);
-    now.best_nanoseconds = tuff__take_u64(from);
-    now.candidates = (int)tuff__take_u32(from);
-    now.rejected = (int)tuff__take_u32(from);
-    tuff__take_text(from, rejection, sizeof rejection);
+    now.key_count = (int)tuff__get_u32(from);
+    now.keys_done = (int)tuff__get_u32(from);
+    now.seconds_left = tuff__get_double(from);
+    tuff__get_text(from, key, sizeof key);
+    tuff__get_text(from, best, sizeof best);
+    now.default_nanoseconds = tuff__get_u64(from);
+    now.best_nanoseconds = tuff__get_u64(from);
+    now.candidates = (int)tuff__get_u32(from);
+    now.rejected = (int)tuff__get_u32(from);
+    tuff__get_text(from, rejection, sizeof rejection);
     TRY(tuff__reader_status(from, "the worker's progress"));
     const tuff_compile_options *options = self->session->options;
     if (tuff__tune_options(options)->progress != NULL &&
@@ -192,7 +192,7 @@ static tuff_status let_wait(worker *self, byte_reader *from)
     text body = {0};
     tuff_tune_stats now;
     const uint64_t before = self->session->begin;
-    const bool is_between = tuff__take_bool(from);
+    const bool is_between = tuff__get_bool(from);
     read_stats(self, from, &now);
     TRY(tuff__reader_status(from, "the worker's stats"));
     if (is_between)
@@ -209,7 +209,7 @@ static tuff_status ask(worker *self, ipc_kind kind, const text *body, bool *out)
     byte_reader from;
     TRY(tuff__ipc_send(self->process.fd, kind, body));
     TRY(expect(self, IPC_ANSWER, &from));
-    *out = tuff__take_bool(&from);
+    *out = tuff__get_bool(&from);
     return tuff__reader_status(&from, "the worker's answer");
 }
 
@@ -262,7 +262,7 @@ static tuff_status put_job(worker *self, text *graph, text *out)
     job->graph = tuff__text_get(graph);
     job->graph_size = graph->length;
     if (status == TUFF_OK) {
-        tuff__worker_put_job(out, job);
+        tuff__worker_write_job(out, job);
         status = tuff__text_status(out);
     }
     tuff__free(job);
@@ -282,7 +282,7 @@ static tuff_status begin(worker *self)
     TRY(status);
     self->gave_up = true; /* where it does not come back from the device, this process would not either */
     TRY(expect(self, IPC_READY, &from));
-    tuff__take_text(&from, trouble, sizeof trouble);
+    tuff__get_text(&from, trouble, sizeof trouble);
     TRY(tuff__reader_status(&from, "the worker's answer"));
     self->gave_up = false;
     return trouble[0] == '\0' ? TUFF_OK : FAIL(TUFF_E_IO, "%s", trouble);
@@ -293,7 +293,7 @@ static tuff_status greet(worker *self)
     byte_reader from;
     char build[IPC_BUILD_SIZE], own[IPC_BUILD_SIZE];
     TRY(expect(self, IPC_HELLO, &from));
-    tuff__take_text(&from, build, sizeof build);
+    tuff__get_text(&from, build, sizeof build);
     TRY(tuff__reader_status(&from, "the worker's first word"));
     if (strcmp(build, tuff__ipc_build(own)) != 0)
         return FAIL(TUFF_E_FORMAT, "it is of another build than this library (%s)", build);
@@ -367,13 +367,13 @@ static tuff_status take_measured(worker *self, tuning_task *task, byte_reader *f
     char error[TUFF_ERROR_SIZE], candidate[4096];
     tune_config chosen;
     tuff_tune_stats now;
-    out->status = (tuff_status)tuff__take_u32(from);
-    tuff__take_text(from, error, sizeof error);
-    out->lost = tuff__take_bool(from);
-    self->session->keys_done = (int)tuff__take_u32(from);
-    const bool was_measured = tuff__take_bool(from);
-    const int tier = tuff__take_below(from, TIER_DEFAULT + 1);
-    tuff__take_text(from, candidate, sizeof candidate);
+    out->status = (tuff_status)tuff__get_u32(from);
+    tuff__get_text(from, error, sizeof error);
+    out->lost = tuff__get_bool(from);
+    self->session->keys_done = (int)tuff__get_u32(from);
+    const bool was_measured = tuff__get_bool(from);
+    const int tier = tuff__get_below(from, TIER_DEFAULT + 1);
+    tuff__get_text(from, candidate, sizeof candidate);
     read_stats(self, from, &now);
     TRY(tuff__reader_status(from, "what the worker found"));
     TRY(tuff__config_parse(candidate, &chosen));
@@ -497,22 +497,22 @@ typedef struct report {
 static tuff_status take_finding(byte_reader *from, key_finding *out)
 {
     char candidate[4096];
-    out->key.low = tuff__take_u64(from);
-    out->key.high = tuff__take_u64(from);
-    out->was_measured = tuff__take_bool(from);
-    out->tier = (tune_tier)tuff__take_below(from, TIER_DEFAULT + 1);
-    tuff__take_text(from, candidate, sizeof candidate);
+    out->key.low = tuff__get_u64(from);
+    out->key.high = tuff__get_u64(from);
+    out->was_measured = tuff__get_bool(from);
+    out->tier = (tune_tier)tuff__get_below(from, TIER_DEFAULT + 1);
+    tuff__get_text(from, candidate, sizeof candidate);
     return tuff__config_parse(candidate, &out->chosen);
 }
 
 static tuff_status take_report(worker *self, byte_reader *from, report *out)
 {
     enum { LEAST = 8 + 8 + 1 + 4 };
-    out->status = (tuff_status)tuff__take_u32(from);
-    tuff__take_text(from, out->error, sizeof out->error);
-    out->lost = tuff__take_bool(from);
+    out->status = (tuff_status)tuff__get_u32(from);
+    tuff__get_text(from, out->error, sizeof out->error);
+    out->lost = tuff__get_bool(from);
     read_stats(self, from, &out->stats);
-    out->count = tuff__take_count(from, LEAST);
+    out->count = tuff__get_count(from, LEAST);
     out->all = tuff__calloc((size_t)out->count + 1, sizeof *out->all);
     if (out->all == NULL)
         return TUFF_E_OOM_HOST;

@@ -41,9 +41,9 @@ typedef struct worker_job {
 
 /* Of all tasks' keys, in their order. */
 hash128 tuff__worker_keys(const tuning_session *session);
-void tuff__worker_put_job(text *out, const worker_job *job);
+void tuff__worker_write_job(text *out, const worker_job *job);
 /* TUFF_E_FORMAT where it is none. */
-tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out);
+tuff_status tuff__worker_read_job(byte_reader *from, worker_job *out);
 
 /* For a session that has looked up its keys. passes: the choices that its graph was rewritten by. All are borrowed. */
 tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host,

@@ -48,11 +48,11 @@ static void put_fusion(text *out, const worker_job *job)
 static void take_fusion(byte_reader *from, worker_job *out)
 {
     char passes[512];
-    tuff__take_text(from, passes, sizeof passes);
+    tuff__get_text(from, passes, sizeof passes);
     from->failed = from->failed || tuff__config_parse(passes, &out->passes) != TUFF_OK;
 }
 
-void tuff__worker_put_job(text *out, const worker_job *job)
+void tuff__worker_write_job(text *out, const worker_job *job)
 {
     tuff__put_text(out, job->cache);
     tuff__put_text(out, job->selector);
@@ -79,37 +79,37 @@ static void take_options(byte_reader *from, worker_job *job)
     tuff_compile_options *out = &job->options;
     tuff_tune_options *tuning = &job->tuning;
     out->tuning = tuning;
-    out->fuse = (tuff_fuse_mode)tuff__take_below(from, TUFF_FUSE_NONE + 1);
-    out->family = (tuff_family)tuff__take_below(from, FAMILY_COUNT);
-    out->matmul_library = (tuff_matmul_library)tuff__take_below(from, TUFF_MATMUL_CLBLAST + 1);
-    out->precision = (tuff_precision)tuff__take_below(from, TUFF_PRECISION_BF16 + 1);
-    out->matmul_precision = (tuff_precision)tuff__take_below(from, TUFF_PRECISION_BF16 + 1);
-    out->barrier_everywhere = tuff__take_bool(from);
-    out->memory_budget = tuff__take_u64(from);
-    tuning->mode = (tuff_tune_mode)tuff__take_below(from, TUFF_TUNE_MAX + 1);
-    tuning->milliseconds = tuff__take_u32(from);
-    tuning->background = tuff__take_bool(from);
-    tuning->seed = tuff__take_u32(from);
-    tuning->memory = tuff__take_u64(from);
-    tuning->progress = tuff__take_bool(from) ? go_on : NULL;
-    const bool has_log = tuff__take_bool(from);
-    tuff__take_text(from, job->log, sizeof job->log);
+    out->fuse = (tuff_fuse_mode)tuff__get_below(from, TUFF_FUSE_NONE + 1);
+    out->family = (tuff_family)tuff__get_below(from, FAMILY_COUNT);
+    out->matmul_library = (tuff_matmul_library)tuff__get_below(from, TUFF_MATMUL_CLBLAST + 1);
+    out->precision = (tuff_precision)tuff__get_below(from, TUFF_PRECISION_BF16 + 1);
+    out->matmul_precision = (tuff_precision)tuff__get_below(from, TUFF_PRECISION_BF16 + 1);
+    out->barrier_everywhere = tuff__get_bool(from);
+    out->memory_budget = tuff__get_u64(from);
+    tuning->mode = (tuff_tune_mode)tuff__get_below(from, TUFF_TUNE_MAX + 1);
+    tuning->milliseconds = tuff__get_u32(from);
+    tuning->background = tuff__get_bool(from);
+    tuning->seed = tuff__get_u32(from);
+    tuning->memory = tuff__get_u64(from);
+    tuning->progress = tuff__get_bool(from) ? go_on : NULL;
+    const bool has_log = tuff__get_bool(from);
+    tuff__get_text(from, job->log, sizeof job->log);
     tuning->log = has_log ? job->log : NULL;
     tuning->environment = TUFF_TUNE_ENVIRONMENT_NONE;
 }
 
-tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out)
+tuff_status tuff__worker_read_job(byte_reader *from, worker_job *out)
 {
     *out = (worker_job){.buffer_limit = 0};
-    tuff__take_text(from, out->cache, sizeof out->cache);
-    tuff__take_text(from, out->selector, sizeof out->selector);
-    tuff__take_text(from, out->environment, sizeof out->environment);
+    tuff__get_text(from, out->cache, sizeof out->cache);
+    tuff__get_text(from, out->selector, sizeof out->selector);
+    tuff__get_text(from, out->environment, sizeof out->environment);
     take_options(from, out);
-    out->buffer_limit = tuff__take_below(from, INT_MAX);
+    out->buffer_limit = tuff__get_below(from, INT_MAX);
     take_fusion(from, out);
-    out->compile_timeout = tuff__take_u64(from);
-    out->keys.low = tuff__take_u64(from);
-    out->keys.high = tuff__take_u64(from);
-    out->graph = tuff__take_bytes(from, &out->graph_size);
+    out->compile_timeout = tuff__get_u64(from);
+    out->keys.low = tuff__get_u64(from);
+    out->keys.high = tuff__get_u64(from);
+    out->graph = tuff__get_bytes(from, &out->graph_size);
     return tuff__reader_status(from, "the job");
 }

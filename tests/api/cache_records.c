@@ -50,7 +50,7 @@ void add_record(const char *environment, record_kind kind, const char *key, cons
     }
     assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
     assert_int_equal(tuff__store_add(store, &record), TUFF_OK);
-    assert_string_equal(tuff__store_trouble(store), "");
+    assert_string_equal(tuff__store_error(store), "");
     tuff__store_close(store);
 }
 

@@ -227,24 +227,24 @@ static void programs_are_shared(void **state)
     for_each_api(share_programs);
 }
 
-static void nothing_is_shared_by_poses(tuff_device *device)
+static void overridden_device_shares(tuff_device *device)
 {
     const tuff_device_info same = *tuff__device_info(device);
-    tuff__device_pose(device, &same);
+    tuff__device_override_info(device, &same);
     share_programs(device);
 }
 
-static void poses_share_too(void **state)
+static void overridden_devices_share_too(void **state)
 {
     (void)state;
-    use_folder("poses");
-    for_each_api(nothing_is_shared_by_poses);
+    use_folder("overridden");
+    for_each_api(overridden_device_shares);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(programs_are_shared),    cmocka_unit_test(poses_share_too),
+        cmocka_unit_test(programs_are_shared),    cmocka_unit_test(overridden_devices_share_too),
         cmocka_unit_test(every_program_is_found), cmocka_unit_test(what_is_expected_may_not_come),
         cmocka_unit_test(winners_are_right),
     };

@@ -464,8 +464,8 @@ static void a_part_of_the_groups_runs_first(void **state)
 
 static const char *reason_of_default(const tuning_task *task)
 {
-    const tune_record *bad = tuff__store_bad(task->session->store, tuff__hash_text(task->session->environment_text),
-                                             task->hash, "", task->generator);
+    const tune_record *bad = tuff__store_rejection(
+        task->session->store, tuff__hash_text(task->session->environment_text), task->hash, "", task->generator);
     return bad == NULL ? "" : bad->reason;
 }
 

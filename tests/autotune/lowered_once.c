@@ -118,7 +118,7 @@ static void search_task(tuning_task *task, counting *self)
                           .release = release_counting,
                           .is_over = is_over};
     const search_settings settings = {.prefetch = tuff__compile_pool_count(task->session->compile_pool),
-                                      .most_compiles = COMPILES,
+                                      .max_compiles = COMPILES,
                                       .seed = task->hash.low};
     search *searching;
     assert_int_equal(tuff__search_begin(&by, &settings, &searching), TUFF_OK);
@@ -193,7 +193,7 @@ static void keep_few(tuff_device *device)
     assert_int_equal(tuff__lowered_estimate(task, &config, &estimate), TUFF_OK);
     assert_int_equal(session.lowerings, MANY + 1);
     lowered_candidate *taken;
-    assert_int_equal(tuff__lowered_take(task, &config, &taken), TUFF_OK);
+    assert_int_equal(tuff__lowered_get(task, &config, &taken), TUFF_OK);
     assert_int_equal(session.lowerings, MANY + 1);
     assert_int_equal(session.lowered_count, MAX_LOWERED - 1);
     tuff__lowered_free(taken);

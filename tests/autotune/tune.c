@@ -166,7 +166,7 @@ static int count_kept(tuff_device *device)
     int kept = 0;
     for (int i = 0; i < told.count; i++) {
         const tune_record *win =
-            tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text(told.keys[i].key), NULL);
+            tuff__store_winner(store, tuff__hash_text(environment), tuff__hash_text(told.keys[i].key), NULL);
         if (told.keys[i].best[0] == '\0')
             continue;
         assert_non_null(win);

@@ -445,7 +445,7 @@ static void an_update_is_met(void **state)
 static bool did_patience_end(tuff_device *device, char *environment, const char *key)
 {
     tune_store *store = open_device_store(device, environment);
-    const tune_record *win = tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text(key), NULL);
+    const tune_record *win = tuff__store_winner(store, tuff__hash_text(environment), tuff__hash_text(key), NULL);
     assert_non_null(win);
     const bool did = strcmp(win->end, "patience") == 0;
     tuff__store_close(store);

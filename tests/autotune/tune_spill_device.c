@@ -65,9 +65,9 @@ static tuff_tune_stats tune_with_spills(tuff_device *device, const char *log, in
         .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_NORMAL, .milliseconds = 20000, .progress = note, .log = log}};
     const driver *const own = device->driver;
     (void)snprintf(device->info.selector, sizeof device->info.selector, "%s:wrapped", own->name);
-    device->posing = *own;
-    device->posing.spilled_bytes = spill_every_other;
-    device->driver = &device->posing;
+    device->driver_override = *own;
+    device->driver_override.spilled_bytes = spill_every_other;
+    device->driver = &device->driver_override;
     asked = 0;
     const tuff_tune_stats stats = tune(device, &normal, inner, product);
     device->driver = own;

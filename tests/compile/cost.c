@@ -83,7 +83,7 @@ static void blocks_in_local_memory(tuff_device *device)
     as.compute_units = 32;
     as.max_group_size = 1024;
     as.local_memory_size = 65536;
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
     /* Where there are groups enough, larger ones read less again; a few do not keep all units busy. */
     product many = begin(device, 4096, 4096, 4096), few = begin(device, 256, 256, 64);
     assert_true(cost_of(&many, large) < cost_of(&many, small));
@@ -103,7 +103,7 @@ static void terms_in_many_pages(tuff_device *device)
     }
     for (int wide = 0; wide < 2; wide++) {
         as.vector_width = wide ? 16 : 8;
-        tuff__device_pose(device, &as);
+        tuff__device_override_info(device, &as);
         product matmul = begin(device, 1024, 384, 1536);
         assert_true(cost_of(&matmul, "matmul.copy_y=1") > (wide ? 1.01 : 1.1) * cost_of(&matmul, ""));
         assert_true(cost_of(&matmul, "matmul.copy_y=2") == cost_of(&matmul, ""));

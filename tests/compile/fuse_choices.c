@@ -31,7 +31,7 @@ static uint64_t kernels_of(tuff_graph *graph, const tune_config *passes, tune_co
     uint32_t items;
     tuff_plan *plan;
     assert_int_equal(tuff__plan_create(graph, &options, passes, &plan), TUFF_OK);
-    plan->is_for_once = true;
+    plan->discards_binaries = true;
     const uint64_t kernels = tuff__launch_list_hash(&plan->executable.launches, &items);
     *found = plan->passes.found;
     tuff_plan_destroy(plan);
@@ -62,7 +62,7 @@ static void find_ways(tuff_graph *graph, ways *out)
         if (!tuff__config_has(&found, one))
             continue;
         assert_string_equal(tuff__tunable_info(one)->kernel, "fusion");
-        for (int value = 0; value <= tuff__tunable_info(one)->most; value++) {
+        for (int value = 0; value <= tuff__tunable_info(one)->max; value++) {
             tune_config by = {.set = {0}};
             const int before = out->count;
             tuff__config_set(&by, one, value);

@@ -1,5 +1,5 @@
 /* Mixed precision as plans show it: what of a language model's training step has 16 bits in memory, on a device that
-   poses as a GPU, and what keeps 32. */
+   is described as a GPU, and what keeps 32. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "exec/plan.h"
 #include "tools/model/graphs.h"
 
-static void pose_as_gpu(tuff_device *device)
+static void describe_as_gpu(tuff_device *device)
 {
     tuff_device_info as = *tuff__device_info(device);
     as.device_class = TUFF_DEVICE_GPU_DISCRETE;
@@ -31,7 +31,7 @@ static void pose_as_gpu(tuff_device *device)
     as.matrix_shape[0] = as.matrix_shape[1] = as.matrix_shape[2] = 16;
     as.matrix_lanes = 32;
     as.matrix_bf16 = !tuff__device_takes_glsl(device);
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
 }
 
 /* A training step of a model, with all that it needs. */
@@ -123,7 +123,7 @@ static void check_step(tuff_device *device, const model_config *model, const tuf
 static void check_steps(tuff_device *device)
 {
     static const tuff_family families[] = {TUFF_FAMILY_DEVICE, TUFF_FAMILY_SUBGROUP, TUFF_FAMILY_COOPERATIVE};
-    pose_as_gpu(device);
+    describe_as_gpu(device);
     for (int i = 0; i < MODELS; i++) {
         tuff_plan_info plain;
         step defaults = make_step(device, &models[i], &(tuff_compile_options){.fuse = TUFF_FUSE_ALL});
@@ -159,7 +159,7 @@ static void keep_bits(tuff_device *device)
 {
     tuff_device_info as = *tuff__device_info(device);
     as.narrow_storage = as.proved_narrow_storage = true;
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
     tuff_array *w = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(40, 48)),
                *sums = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(48));
     tuff_graph *graph = tuff_graph_create(device);

@@ -114,7 +114,7 @@ static int64_t place_of(const subgraph *self, const node *source, int64_t i)
     const tuff_shape shape = tuff__subgraph_shape(self, source), whole = source->outputs[0].shape;
     int64_t at = 0, stride = 1;
     for (int axis = shape.rank - 1; axis >= 0; axis--) {
-        at += tuff__subgraph_place(self, source, axis, i % shape.extent[axis]) * stride;
+        at += tuff__subgraph_task_index(self, source, axis, i % shape.extent[axis]) * stride;
         i /= shape.extent[axis];
         stride *= whole.extent[axis];
     }
@@ -201,7 +201,7 @@ static bool has_place(const subgraph *self, const node *at, int axis, int64_t pl
 {
     const int64_t count = tuff__subgraph_shape(self, at).extent[axis];
     for (int64_t i = 0; i < count; i++)
-        if (tuff__subgraph_place(self, at, axis, i) == place)
+        if (tuff__subgraph_task_index(self, at, axis, i) == place)
             return true;
     return false;
 }
@@ -228,7 +228,7 @@ static void samples_have_what_they_should(void **state)
             int64_t place[TUFF_MAX_RANK] = {0};
             for (int axis = 0; axis < shape.rank; axis++)
                 place[axis] = (shape.extent[axis] * 5 + axis) / 8;
-            tuff__subgraph_want(self, root, place);
+            tuff__subgraph_require_sample(self, root, place);
             assert_int_equal(tuff__subgraph_sample(self, most), TUFF_OK);
             for (int axis = 0; axis < shape.rank; axis++)
                 assert_true(has_place(self, root, axis, place[axis]));

@@ -56,7 +56,7 @@ static void an_absent_api_says_why(void **state)
     (void)state;
     const char *apis[] = {"opencl", "vulkan"};
     for (int i = 0; i < 2; i++) {
-        const char *reason = tuff_device_absence(apis[i]);
+        const char *reason = tuff_device_unavailable_reason(apis[i]);
         if (devices_of(apis[i]) > 0) {
             assert_null(reason);
             continue;
@@ -66,8 +66,8 @@ static void an_absent_api_says_why(void **state)
         assert_int_equal(tuff_last_status(), TUFF_E_NO_DEVICE);
         assert_non_null(strstr(tuff_error(), reason));
     }
-    assert_non_null(tuff_device_absence("direct3d"));
-    assert_non_null(tuff_device_absence(NULL));
+    assert_non_null(tuff_device_unavailable_reason("direct3d"));
+    assert_non_null(tuff_device_unavailable_reason(NULL));
 }
 
 static void an_unknown_device_is_refused_with_a_list(void **state)

@@ -253,7 +253,7 @@ static void use_program(tuff_device *device, uint64_t compiled, uint64_t from_di
     assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     assert_int_equal(after.programs_compiled - before.programs_compiled, compiled);
     assert_int_equal(after.programs_from_disk - before.programs_from_disk, from_disk);
-    tuff__programs_keep(device, &kernel.program, 1, true, UINT64_MAX);
+    tuff__programs_store(device, &kernel.program, 1, true, UINT64_MAX);
     tuff__program_release(device, kernel.program);
     tuff__storage_release(memory);
 }
@@ -313,7 +313,7 @@ static void make_once(tuff_device *device, const program_request *request, bool 
     program *made;
     assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
     assert_int_equal(tuff__program_get(device, request, &made), TUFF_OK);
-    tuff__programs_keep(device, &made, 1, true, UINT64_MAX);
+    tuff__programs_store(device, &made, 1, true, UINT64_MAX);
     tuff__program_release(device, made);
     assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     assert_int_equal(after.programs_compiled - before.programs_compiled, compiled);

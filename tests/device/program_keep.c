@@ -58,9 +58,9 @@ static int keep_two(tuff_device *device, bool launched, uint64_t used)
     program *programs[] = {kernels[0].program, NULL, kernels[1].program, kernels[0].program};
     asked = 0;
     device->keeping_cost = 0;
-    tuff__programs_keep(device, programs, 4, launched, used);
+    tuff__programs_store(device, programs, 4, launched, used);
     const int kept = asked;
-    tuff__programs_keep(device, programs, 4, launched, used / 1000);
+    tuff__programs_store(device, programs, 4, launched, used / 1000);
     assert_int_equal(asked, kept);
     for (int i = 0; i < 2; i++)
         tuff__program_release(device, kernels[i].program);

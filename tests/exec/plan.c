@@ -444,32 +444,32 @@ static int rows_of_tile(const tuff_plan *plan)
     return rows;
 }
 
-/* A CPU's device multiplies without local memory; posing as a GPU it shows a GPU's kernel, and runs nothing. */
-static void pose(tuff_device *device)
+/* A CPU's device multiplies without local memory; described as a GPU it shows a GPU's kernel, and runs nothing. */
+static void override(tuff_device *device)
 {
     const float ones[64] = {0};
     tuff_device_info as;
     assert_int_equal(tuff_device_describe(device, &as), TUFF_OK);
     const bool cpu = as.device_class == TUFF_DEVICE_CPU;
-    for (int posing = 0; posing < 2; posing++) {
+    for (int overridden = 0; overridden < 2; overridden++) {
         tuff_graph *graph = tuff_graph_create(device);
         tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(8, 8));
         tuff_output(graph, "y", tuff_matmul(x, x));
         tuff_plan *plan = compile_plan(graph);
-        assert_int_equal(rows_of_tile(plan) > 0, posing || !cpu);
+        assert_int_equal(rows_of_tile(plan) > 0, overridden || !cpu);
         assert_int_equal(tuff_plan_write(plan, "x", ones, sizeof ones), TUFF_OK);
-        assert_int_equal(tuff_plan_run(plan), posing ? TUFF_E_UNSUPPORTED : TUFF_OK);
+        assert_int_equal(tuff_plan_run(plan), overridden ? TUFF_E_UNSUPPORTED : TUFF_OK);
         destroy_plan(plan, graph);
         as.device_class = TUFF_DEVICE_GPU_DISCRETE;
-        if (!posing)
-            tuff__device_pose(device, &as);
+        if (!overridden)
+            tuff__device_override_info(device, &as);
     }
 }
 
-static void a_posing_device_shows_anothers_kernels(void **state)
+static void an_overridden_device_shows_anothers_kernels(void **state)
 {
     (void)state;
-    for_each_driver(pose);
+    for_each_driver(override);
 }
 
 /* x · 0, 0 · x, x · (0 as a tensor) and x - x are NaN where x is NaN or infinite: no rewriting makes a 0 of them.
@@ -663,7 +663,7 @@ int main(void)
         cmocka_unit_test(training_reads_nothing_from_the_device),
         cmocka_unit_test(one_recording_serves_every_position),
         cmocka_unit_test(a_compiled_graph_may_be_extended),
-        cmocka_unit_test(a_posing_device_shows_anothers_kernels),
+        cmocka_unit_test(an_overridden_device_shows_anothers_kernels),
         cmocka_unit_test(zero_hides_no_nan),
         cmocka_unit_test(whole_numbers_have_a_least),
         cmocka_unit_test(narrow_constants_round_nowhere_in_between),

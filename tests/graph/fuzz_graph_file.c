@@ -57,7 +57,7 @@ static tuff_graph *read_file(const void *data, size_t size, tuff_graph_file_info
 {
     tuff_graph *graph;
     requested = 0;
-    const tuff_status status = tuff__graph_file_read(device_of_all(), data, size, GRAPH_STAND_INS, info, &graph);
+    const tuff_status status = tuff__graph_file_read(device_of_all(), data, size, GRAPH_PLACEHOLDERS, info, &graph);
     require(status == TUFF_OK || status == TUFF_E_FORMAT || status == TUFF_E_UNSUPPORTED, "another status");
     require((status == TUFF_OK) == (graph != NULL), "status and graph do not agree");
     require(requested <= 128 * size + 1048576, "too much memory was asked for");

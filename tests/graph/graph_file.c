@@ -191,7 +191,7 @@ static void arrays_share_what_they_shared(void **state)
                *part = tuff_array_view(slab, 3, TUFF_SHAPE(2));
     tuff_output(graph, "part", tuff_neg(tuff_array_tensor(graph, part)));
     tuff_assign(graph, slab, tuff_exp(tuff_array_tensor(graph, slab)));
-    tuff__storage_pose_imported(slab->storage);
+    tuff__storage_mark_imported(slab->storage);
     const tuff_graph_save_options options = {.arrays = &part, .names = (const char *[]){"part"}, .array_count = 1};
     assert_int_equal(tuff_graph_save(graph, scratch_path("graph"), &options), TUFF_OK);
     tuff_graph *loaded = load(device, scratch_path("graph"), NULL);
@@ -360,7 +360,7 @@ static void what_is_made_up_is_harmless(void **state)
                 failing_memory_begin(0, false);
                 tuff_graph *graph;
                 tuff_graph_file_info info;
-                read += tuff__graph_file_read(device, copy, file.size, GRAPH_STAND_INS, &info, &graph) == TUFF_OK;
+                read += tuff__graph_file_read(device, copy, file.size, GRAPH_PLACEHOLDERS, &info, &graph) == TUFF_OK;
                 const bool is_small = graph && tuff__storage_size(graph->step_array->storage) < 1000000;
                 tuff_graph_destroy(graph);
                 assert_true(failing_memory_bytes() < 1000000);

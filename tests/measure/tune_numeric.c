@@ -111,7 +111,7 @@ static void try_base(const place *at, const tune_config *base)
     task_estimate made;
     if (!foresee(at, base, &made) || !run(at, base))
         return;
-    (void)tuff__space_take(&space, &made.used_tunables);
+    (void)tuff__space_add_tunables(&space, &made.used_tunables);
     assert_int_equal(tuff__test_buffers_keep(at->on), TUFF_OK);
     at->counts->bases++;
     for (int i = 0; i < space.count; i++)

@@ -63,7 +63,7 @@ static bool pick(tuff_device *device, const struct fusion *fusion, int task, tun
         task_estimate made;
         tuff__space_random(space, from, out);
         const tuff_status status = tuff__estimate_task(device, fusion, &default_options, task, out, &made);
-        (void)tuff__space_take(space, &made.used_tunables);
+        (void)tuff__space_add_tunables(space, &made.used_tunables);
         if (status == TUFF_OK)
             return true;
         assert_true(status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
@@ -194,7 +194,7 @@ static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int 
         const tuff_status status = tuff__estimate_task(device, fusion, &default_options, task, &config, &made);
         assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
         counts->lowered += status == TUFF_OK;
-        (void)tuff__space_take(&space, &made.used_tunables);
+        (void)tuff__space_add_tunables(&space, &made.used_tunables);
         const int64_t bytes = status == TUFF_OK ? stack_bytes(device, fusion, task, &config) : 0;
         if (bytes > most) {
             most = bytes;
@@ -215,7 +215,7 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
     task_estimate made;
     rng from = {.state = first_seed + (uint64_t)task};
     assert_int_equal(tuff__estimate_task(device, fusion, &default_options, task, &none, &made), TUFF_OK);
-    if (tuff__space_take(&space, &made.used_tunables) == 0)
+    if (tuff__space_add_tunables(&space, &made.used_tunables) == 0)
         return;
     assert_int_equal(tuff__test_buffers_create(device, fusion, task, MAX_BYTES, &on), TUFF_OK);
     expect_exact(fusion, task, on, counts);

@@ -222,7 +222,7 @@ void synthetic_space(int family_index, int device, recording *out)
     name[7] = (char)('0' + device);
     assert_int_equal(recording_begin(out, one->name, name, &defaults, 0), TUFF_OK);
     tune_space space = {0};
-    tuff__space_take(&space, &defaults);
+    tuff__space_add_tunables(&space, &defaults);
     for (uint64_t number = 0; number < tuff__space_count(&space); number++)
         add_point(&space, number, family_index, device, out);
 }

@@ -63,7 +63,7 @@ static void every_tunable_has_a_text(void **state)
             const tunable_info *info = tuff__tunable_info((tunable)i);
             int value;
             do
-                value = info->least + tuff__rng_below(&from, info->most - info->least + 1);
+                value = info->min + tuff__rng_below(&from, info->max - info->min + 1);
             while (!tuff__tunable_takes((tunable)i, value));
             if (round == 0 || tuff__rng_below(&from, 2))
                 tuff__config_set(&config, (tunable)i, value);
@@ -202,7 +202,7 @@ static tune_space make_space(void)
     tuff__config_set(&consulted, TUNABLE_matmul_register_local_size, 8);
     tuff__config_set(&consulted, TUNABLE_row_register_private_bytes, 49152);
     tune_space space = {0};
-    assert_int_equal(tuff__space_take(&space, &consulted), 4);
+    assert_int_equal(tuff__space_add_tunables(&space, &consulted), 4);
     return space;
 }
 
@@ -226,7 +226,7 @@ static void axes_have_the_values_worth_trying(void **state)
     tune_config more = {0};
     tuff__config_set(&more, TUNABLE_matmul_register_tile_rows, 6);
     tuff__config_set(&more, TUNABLE_map_local_size, 64);
-    assert_int_equal(tuff__space_take(&space, &more), 1);
+    assert_int_equal(tuff__space_add_tunables(&space, &more), 1);
     assert_int_equal(space.count, 5);
     assert_int_equal(axis_of(&space, TUNABLE_matmul_register_tile_rows)->default_value, 5);
 }
@@ -240,20 +240,20 @@ static void every_tunable_makes_an_axis(void **state)
         for (int i = 0; i < TUNABLE_COUNT; i++)
             tuff__config_set(&all, (tunable)i, tuff__tunable_info((tunable)i)->values[kind]);
         tune_space space = {0};
-        assert_int_equal(tuff__space_take(&space, &all), TUNABLE_COUNT);
+        assert_int_equal(tuff__space_add_tunables(&space, &all), TUNABLE_COUNT);
         assert_true(tuff__space_count(&space) == UINT64_MAX);
         for (int i = 0; i < TUNABLE_COUNT; i++) {
             const space_axis *axis = &space.axes[i];
             const tunable_info *info = tuff__tunable_info(axis->parameter);
             bool has_default = false;
             for (int j = 0; j < axis->count; j++) {
-                assert_in_range(axis->values[j], info->least, info->most);
+                assert_in_range(axis->values[j], info->min, info->max);
                 assert_true(j == 0 || axis->values[j] > axis->values[j - 1]);
                 has_default = has_default || axis->values[j] == axis->default_value;
             }
             assert_true(has_default);
             assert_true(axis->count > 1);
-            assert_int_equal(axis->values[axis->count - 1], info->most);
+            assert_int_equal(axis->values[axis->count - 1], info->max);
         }
     }
 }
@@ -266,7 +266,7 @@ static void points_are_counted_and_all_differ(void **state)
     tuff__config_set(&consulted, TUNABLE_matmul_local_block_rows, 64);
     tuff__config_set(&consulted, TUNABLE_matmul_local_step_k, 16);
     tuff__config_set(&consulted, TUNABLE_matmul_local_thread_rows, 4);
-    tuff__space_take(&space, &consulted);
+    tuff__space_add_tunables(&space, &consulted);
     assert_true(tuff__space_count(&space) == 4 * 4 * 3);
     tune_config points[48];
     int defaults = 0;

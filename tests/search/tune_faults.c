@@ -81,7 +81,7 @@ static void no_fault_wins(void **state)
         for (uint64_t seed = 1; seed <= 40; seed++) {
             fault_device device = {.seed = seed, .faulty_speed = 0.33, .scatter = 0.01};
             device.share[kinds[kind].has] = 0.3;
-            const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 60});
+            const search_result found = run(&device, &(search_settings){.seed = seed, .max_compiles = 60});
             assert_usable(&device, &found);
             for (int i = 0; i < found.runner_up_count; i++) {
                 const fault has = fault_of(&device, &found.runners_up[i]);
@@ -114,7 +114,7 @@ static void all_faults_at_once_leave_an_answer(void **state)
         fault_device device = {.seed = seed, .faulty_speed = 0.33, .scatter = 0.02};
         for (int i = 0; i < KINDS; i++)
             device.share[kinds[i].has] = 0.08;
-        const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 80, .patience = -1});
+        const search_result found = run(&device, &(search_settings){.seed = seed, .max_compiles = 80, .patience = -1});
         assert_usable(&device, &found);
         assert_true(found.is_final);
         assert_true(found.nanoseconds[1] > 0);
@@ -132,7 +132,7 @@ static void a_lost_device_leaves_an_answer(void **state)
             fault_device device = {.seed = seed, .faulty_speed = 0.33, .no_hang_recovery = true};
             device.share[ends[i]] = 0.04;
             const search_result found =
-                run(&device, &(search_settings){.seed = seed, .patience = -1, .most_compiles = 100});
+                run(&device, &(search_settings){.seed = seed, .patience = -1, .max_compiles = 100});
             assert_usable(&device, &found);
             const bool is_lost = found.end == (ends[i] == FAULT_LOSES ? SEARCH_LOST : SEARCH_STOPPED);
             assert_true(is_lost == device.is_down);
@@ -187,7 +187,7 @@ static void a_step_of_the_clock_is_noticed(void **state)
     int discarded = 0;
     for (int64_t at = 1; at <= 500; at++) {
         fault_device device = {.seed = 4, .scatter = 0.01, .step_at = at, .step_factor = at % 2 ? 1.33 : 0.7};
-        const search_result found = run(&device, &(search_settings){.seed = (uint64_t)at, .most_compiles = 40});
+        const search_result found = run(&device, &(search_settings){.seed = (uint64_t)at, .max_compiles = 40});
         assert_usable(&device, &found);
         assert_true(found.is_final);
         discarded += found.counts.discarded > 0;
@@ -201,7 +201,7 @@ static void a_slower_clock_hides_no_gain(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         fault_device device = {.seed = seed, .scatter = 0.01, .step_at = 9, .step_factor = 2.2};
-        const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 60, .patience = -1});
+        const search_result found = run(&device, &(search_settings){.seed = seed, .max_compiles = 60, .patience = -1});
         assert_true((double)fault_time(&device, &found.winner) < 0.9 * (double)fault_time(&device, &defaults));
         assert_true(found.is_final);
     }
@@ -212,13 +212,13 @@ static void what_drifts_all_the_time_is_not_remembered(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         fault_device device = {.seed = seed, .scatter = 0.005, .drift = 0.02};
-        search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 30});
+        search_result found = run(&device, &(search_settings){.seed = seed, .max_compiles = 30});
         assert_usable(&device, &found);
         assert_false(found.is_final);
         assert_int_equal(found.counts.discarded, 2);
         /* By a hundredth of that: nothing is amiss. */
         device = (fault_device){.seed = seed, .scatter = 0.005, .drift = 0.0002};
-        found = run(&device, &(search_settings){.seed = seed, .most_compiles = 30});
+        found = run(&device, &(search_settings){.seed = seed, .max_compiles = 30});
         assert_usable(&device, &found);
         assert_true(found.is_final);
     }
@@ -231,7 +231,7 @@ static void times_beyond_the_roof_are_not_believed(void **state)
     for (uint64_t seed = 1; seed <= 30; seed++) {
         fault_device device = {.seed = seed, .faulty_speed = 0.1};
         device.share[FAULT_RAGGED] = 0.3; /* sound for this shape, and ten times as fast */
-        const search_result found = run(&device, &(search_settings){.roofline = 900000, .most_compiles = 40});
+        const search_result found = run(&device, &(search_settings){.roofline = 900000, .max_compiles = 40});
         assert_true(found.counts.rejected[EVALUATION_TIMER] > 0);
         assert_true(found.nanoseconds[1] >= 450000);
         assert_int_equal(fault_of(&device, &found.winner), SOUND);
@@ -252,7 +252,7 @@ static void it_can_be_interrupted_anywhere(void **state)
         device.calls_most = calls;
         search *self;
         search_result found;
-        assert_int_equal(tuff__search_begin(&by, &(search_settings){.most_compiles = 30, .patience = -1}, &self),
+        assert_int_equal(tuff__search_begin(&by, &(search_settings){.max_compiles = 30, .patience = -1}, &self),
                          TUFF_OK);
         assert_int_equal(tuff__search_step(self, 30), TUFF_OK);
         assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);

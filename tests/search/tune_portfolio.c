@@ -205,8 +205,8 @@ static void lower_rows(plan_tasks *tasks, lowered_rows *seen)
     }
 }
 
-/* Matrix units and libraries are not what a device that poses has; all other rows are for some task. */
-static void pose_as_gpu(tuff_device *device)
+/* Matrix units and libraries are not what a device described as a GPU has; all other rows are for some task. */
+static void describe_as_gpu(tuff_device *device)
 {
     lowered_rows seen = {.count = 0};
     tuff_device_info as = *tuff__device_info(device);
@@ -216,7 +216,7 @@ static void pose_as_gpu(tuff_device *device)
     as.max_group_size = 256;
     as.proved_subgroup_size = as.subgroup_size = 32;
     as.subgroup_shuffle = true;
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
     for (const record_task *task = record_tasks; task->name; task++) {
         record_graph graph;
         plan_tasks *tasks;
@@ -239,7 +239,7 @@ static void pose_as_gpu(tuff_device *device)
 static void rows_for_gpus_make_kernels(void **state)
 {
     (void)state;
-    for_each_driver(pose_as_gpu);
+    for_each_driver(describe_as_gpu);
 }
 
 int main(void)

@@ -146,7 +146,7 @@ static answer search_space(int index, int compiles, int patience, uint64_t seed)
     const search_settings settings = {.portfolio = spaces.portfolio[index],
                                       .portfolio_count = SYNTHETIC_PORTFOLIO,
                                       .patience = patience,
-                                      .most_compiles = compiles,
+                                      .max_compiles = compiles,
                                       .prefetch = prefetch,
                                       .seed = seed * 977 + (uint64_t)index};
     return search_with(index, &settings, seed);
@@ -269,8 +269,7 @@ static void winners_from_elsewhere_are_raced_again(void **state)
             assert_false(race.slower);
             assert_true(race.result.is_final);
             raced += race.share / SPACES / spaces.seeds;
-            settings =
-                (search_settings){.seeds = leaders, .seed_count = 3, .most_compiles = 16, .seed = (uint64_t)seed};
+            settings = (search_settings){.seeds = leaders, .seed_count = 3, .max_compiles = 16, .seed = (uint64_t)seed};
             const answer found = search_with(i, &settings, (uint64_t)seed);
             assert_false(found.slower);
             seeded += found.share / SPACES / spaces.seeds;

@@ -146,7 +146,7 @@ static void a_small_space_is_searched_whole(void **state)
         const evaluator by = fault_begin(&device);
         assert_int_equal(by.lower(&device, &defaults, &made), EVALUATION_GOOD);
         tune_space space = {0};
-        tuff__space_take(&space, &made.consulted);
+        tuff__space_add_tunables(&space, &made.consulted);
         uint64_t valid = 0, best = UINT64_MAX;
         for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
             tune_config config;
@@ -175,7 +175,7 @@ static void what_is_foreseen_goes_first(void **state)
     for (int foresight = -1; foresight <= 1; foresight++)
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
             fault_device device = {.seed = seed, .foresight = foresight};
-            const search_settings settings = {.most_compiles = 16, .patience = -1, .seed = seed};
+            const search_settings settings = {.max_compiles = 16, .patience = -1, .seed = seed};
             means[foresight + 1] += (double)run(&device, &settings).nanoseconds[1] / SEEDS;
         }
     print_message("after 16 compiles: %.0f us task_estimate wrongly, %.0f not, %.0f rightly\n", means[0] * 1e-3,
@@ -198,7 +198,7 @@ static void searches_stop_when_it_is_time(void **state)
     found = run(&device, &(search_settings){.patience = 5});
     assert_int_equal(found.counts.compiled, 6);
     device = (fault_device){.seed = 2};
-    found = run(&device, &(search_settings){.most_compiles = 23, .patience = -1});
+    found = run(&device, &(search_settings){.max_compiles = 23, .patience = -1});
     assert_int_equal(found.end, SEARCH_COMPILES);
     assert_int_equal(found.counts.compiled, 23);
     /* The best there is takes about 1 ms. */
@@ -312,7 +312,7 @@ static void bursts_are_no_excuse(void **state)
         const search_result found =
             run(&device,
                 &(search_settings){
-                    .most_compiles = 120, .patience = -1, .seed = seed, .progress = is_believable, .user = &device});
+                    .max_compiles = 120, .patience = -1, .seed = seed, .progress = is_believable, .user = &device});
         assert_true(found.spread[0] > 0);
     }
 }
@@ -324,7 +324,7 @@ static void random_points_cross_walls(void **state)
     int crossed = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         fault_device device = {.seed = seed, .walled = true};
-        const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 80, .patience = -1});
+        const search_result found = run(&device, &(search_settings){.seed = seed, .max_compiles = 80, .patience = -1});
         crossed += tuff__config_value(&found.winner, TUNABLE_matmul_register_local_size, 64) < 16;
     }
     assert_true(crossed >= 38);
@@ -336,7 +336,7 @@ static void runners_up_are_the_next(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         fault_device device = {.seed = seed, .scatter = 0.01};
-        const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 60, .patience = -1});
+        const search_result found = run(&device, &(search_settings){.seed = seed, .max_compiles = 60, .patience = -1});
         assert_true(found.is_final);
         assert_int_equal(found.runner_up_count, SEARCH_RUNNERS_UP);
         assert_true(found.nanoseconds[0] <= found.nanoseconds[1] && found.nanoseconds[1] <= found.nanoseconds[2]);
@@ -355,7 +355,7 @@ static void a_search_can_be_resumed(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        const search_settings settings = {.seed = seed, .most_compiles = 50, .patience = -1};
+        const search_settings settings = {.seed = seed, .max_compiles = 50, .patience = -1};
         fault_device whole = {.seed = seed}, sliced = {.seed = seed};
         const search_result expected = run(&whole, &settings);
         const evaluator by = fault_begin(&sliced);
@@ -372,7 +372,7 @@ static void a_search_can_be_resumed(void **state)
         assert_int_equal(whole.compiled, sliced.compiled);
         assert_true(whole.compiled_log == sliced.compiled_log);
         sliced = (fault_device){.seed = seed};
-        run(&sliced, &(search_settings){.seed = seed + 1000, .most_compiles = 50, .patience = -1});
+        run(&sliced, &(search_settings){.seed = seed + 1000, .max_compiles = 50, .patience = -1});
         assert_true(whole.compiled_log != sliced.compiled_log);
     }
 }
@@ -391,7 +391,7 @@ static void candidates_can_be_expected(void **state)
                                               .seed = seed,
                                               .prefetch = ahead,
                                               .patience = -1,
-                                              .most_compiles = seed % 2 ? 0 : 40};
+                                              .max_compiles = seed % 2 ? 0 : 40};
             const evaluator by = fault_begin(&device);
             search *self = begin(&by, &settings);
             search_result found;
@@ -497,7 +497,7 @@ static void without_memory_there_is_still_an_answer(void **state)
         const evaluator by = fault_begin(&device);
         const tune_config portfolio[] = {parse("matmul_register.tile_rows=8")};
         const search_settings settings = {
-            .portfolio = portfolio, .portfolio_count = 1, .most_compiles = 60, .prefetch = 3};
+            .portfolio = portfolio, .portfolio_count = 1, .max_compiles = 60, .prefetch = 3};
         search_result found = {0};
         search *self;
         failing_memory_begin(failing, failing % 2);

@@ -219,7 +219,7 @@ static void without_spills_nothing_changes(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        const search_settings settings = {.seed = seed, .most_compiles = 60, .prefetch = (int)seed % 4};
+        const search_settings settings = {.seed = seed, .max_compiles = 60, .prefetch = (int)seed % 4};
         fault_device devices[] = {
             {.seed = seed}, {.seed = seed, .spills = nothing}, {.seed = seed, .spills = all_alike}};
         const search_result expected = run(&devices[0], settings);
@@ -252,7 +252,7 @@ static uint64_t best_time(const fault_device *device)
     const evaluator by = fault_begin(&copy);
     assert_int_equal(by.lower(&copy, &defaults, &made), EVALUATION_GOOD);
     tune_space space = {0};
-    tuff__space_take(&space, &made.consulted);
+    tuff__space_add_tunables(&space, &made.consulted);
     uint64_t best = UINT64_MAX;
     for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
         tune_config config;
@@ -315,7 +315,7 @@ static void limits_hold_for_what_was_put_aside(void **state)
     int demoted = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         const search_settings settings = {
-            .seed = seed, .prefetch = (int)seed % 4, .most_compiles = 40, .patience = seed % 2 ? 6 : -1};
+            .seed = seed, .prefetch = (int)seed % 4, .max_compiles = 40, .patience = seed % 2 ? 6 : -1};
         fault_device whole = {.seed = seed, .scatter = 0.01, .spills = at_random}, sliced;
         whole.share[FAULT_WRONG] = whole.share[FAULT_COMPILE] = whole.share[FAULT_ZERO] = 0.1;
         sliced = whole;

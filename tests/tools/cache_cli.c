@@ -44,8 +44,8 @@ static int add(const char *environment, const tune_record *record)
 {
     tune_store *store = NULL;
     if (tuff__tune_open(environment, &store) != TUFF_OK || tuff__store_add(store, record) != TUFF_OK ||
-        tuff__store_trouble(store)[0]) {
-        fprintf(stderr, "cache_cli: %s\n", store ? tuff__store_trouble(store) : tuff_error());
+        tuff__store_error(store)[0]) {
+        fprintf(stderr, "cache_cli: %s\n", store ? tuff__store_error(store) : tuff_error());
         return 1;
     }
     printf("%s %016" PRIx64 "%016" PRIx64 "\n", tuff__store_file(store), record->key.high, record->key.low);

@@ -90,7 +90,7 @@ EOF
     json '[s["name"] for s in x["environments"][0]["steps"]] == ["train"] and x["environments"][0]["steps"][0]["known"] > 0' \
         "$tuff" tune report step.graph --device "$device" --json
     expect 0 "wrong 0  gone 0" "$tuff" cache verify --rerun 1 step.graph --device "$device"
-    expect 2 "--rerun is by itself" "$tuff" cache verify --rerun 1 step.graph other.graph
+    expect 2 "--rerun takes at most one FILE and no --retry" "$tuff" cache verify --rerun 1 step.graph other.graph
     expect 2 "a graph is for --now" "$tuff" cache retune --all --graph step.graph
     TUFF_TUNE_BUDGET_MS=300 expect 0 "dropped" "$tuff" cache retune --all --now --graph step.graph --device "$device"
 fi

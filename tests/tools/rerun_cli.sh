@@ -7,7 +7,7 @@ begin "$1"
 
 expect 2 "--rerun needs the model" "$tuff" cache verify --rerun 3
 expect 2 "a model is for --rerun" "$tuff" cache verify --layers 1
-expect 2 "--rerun is by itself" "$tuff" cache verify --rerun 3 --layers 1 --retry
+expect 2 "--rerun takes at most one FILE and no --retry" "$tuff" cache verify --rerun 3 --layers 1 --retry
 expect 2 "no multiple of 3 heads" "$tuff" cache verify --rerun 3 --width 32 --heads 3
 expect 2 "--now needs the model" "$tuff" cache retune --all --now
 expect 2 "a model is for --now" "$tuff" cache retune --all --layers 1

@@ -134,7 +134,7 @@ static void what_a_search_climbs_is_in_it(void **state)
         search *self;
         search_result found;
         const evaluator by = replay_begin(&table, &recorded, seed + 1);
-        const search_settings settings = {.patience = -1, .most_compiles = 48, .seed = seed};
+        const search_settings settings = {.patience = -1, .max_compiles = 48, .seed = seed};
         assert_int_equal(tuff__search_begin(&by, &settings, &self), TUFF_OK);
         assert_int_equal(tuff__search_step(self, 48), TUFF_OK);
         assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);

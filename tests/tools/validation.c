@@ -104,7 +104,7 @@ static float first_weight(tuff_parameters *parameters)
 }
 
 /* Which loss is the best, when it is over, and what is restored. */
-static void judges(void **state)
+static void records_the_best(void **state)
 {
     static const double losses[] = {3, 2, NAN, 2, 1.5, 1.6, 1.7};
     static const bool best[] = {true, true, false, false, true, false, false};
@@ -121,7 +121,7 @@ static void judges(void **state)
     for (int i = 0; i < 7; i++) {
         bool is_best;
         assert_int_equal(model_initialize(&model, (uint64_t)i), TUFF_OK);
-        assert_int_equal(validation_judge(&self, &settings.state, i, losses[i], &is_best), TUFF_OK);
+        assert_int_equal(validation_record(&self, &settings.state, i, losses[i], &is_best), TUFF_OK);
         assert_int_equal(is_best, best[i]);
         assert_int_equal(validation_is_over(&self), i == 3 || i == 6);
         if (i == 4)
@@ -163,7 +163,7 @@ static void splits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(is_the_mean_over_the_text), cmocka_unit_test(judges),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(is_the_mean_over_the_text), cmocka_unit_test(records_the_best),
                                        cmocka_unit_test(splits)};
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

@@ -99,7 +99,7 @@ static void check_means(tuff_device *device)
     }
     compare(&self, STEPS);
     assert_int_equal(read_count(tuff_optimizer_counter(self.optimizer)), STEPS);
-    assert_int_equal(read_count(tuff_optimizer_batches(self.optimizer)), STEPS * PARTS);
+    assert_int_equal(read_count(tuff_optimizer_batch_counter(self.optimizer)), STEPS * PARTS);
     trainer_drop(&self);
 }
 
@@ -123,7 +123,7 @@ static void check_skips(tuff_device *device)
     trainer_step(&self, 1);
     compare(&self, 2);
     assert_int_equal(read_count(tuff_optimizer_counter(self.optimizer)), 2);
-    assert_int_equal(read_count(tuff_optimizer_batches(self.optimizer)), 3 * PARTS);
+    assert_int_equal(read_count(tuff_optimizer_batch_counter(self.optimizer)), 3 * PARTS);
     trainer_drop(&self);
 }
 
@@ -162,7 +162,7 @@ static void check_other_parts(tuff_device *device)
         assert_int_equal(tuff_checkpoint_save(path, whole.parameters, whole.optimizer, NULL, NULL, 0), TUFF_OK);
         assert_int_equal(tuff_checkpoint_load(path, other.parameters, other.optimizer),
                          step == 0 ? TUFF_E_USAGE : TUFF_OK);
-        assert_int_equal(read_count(tuff_optimizer_batches(other.optimizer)), step * 2 * PARTS);
+        assert_int_equal(read_count(tuff_optimizer_batch_counter(other.optimizer)), step * 2 * PARTS);
     }
     assert_true(trainer_same_bits(&whole, &other, false));
     trainer_drop(&whole);

@@ -155,7 +155,7 @@ static void check_groups(tuff_device *device)
     const tuff_optimizer_options options = defaults();
     trainer self = make(device, &options, 0);
     assert_int_equal(self.parameters->slab_count, 1);
-    assert_int_equal(self.optimizer->piece_count, 1); /* of all groups together: one dispatch */
+    assert_int_equal(self.optimizer->slab_range_count, 1); /* of all groups together: one dispatch */
     for (int round = 0; round < STEPS; round++) {
         trainer_step(&self, round);
         check_norms(&self, round);

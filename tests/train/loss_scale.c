@@ -92,7 +92,7 @@ static void check_positions(tuff_device *device)
     assert_int_equal(counts[1], positions);
     assert_int_equal(tuff_array_read(tuff_optimizer_counter(self.optimizer), &done, sizeof done), TUFF_OK);
     assert_int_equal(done, 3);
-    assert_int_equal(tuff_array_read(tuff_optimizer_batches(self.optimizer), &done, sizeof done), TUFF_OK);
+    assert_int_equal(tuff_array_read(tuff_optimizer_batch_counter(self.optimizer), &done, sizeof done), TUFF_OK);
     assert_int_equal(done, 3 + positions);
     assert_int_equal(tuff_plan_run(self.plan), TUFF_OK); /* and the next good step is one */
     char *after = trainer_bits(&self, true, &size);

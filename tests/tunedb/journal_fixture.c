@@ -93,7 +93,7 @@ journal *open_journal(void)
 {
     journal *out;
     assert_int_equal(tuff__journal_open(scratch_folder(), &out), TUFF_OK);
-    assert_string_equal(tuff__journal_trouble(out), "");
+    assert_string_equal(tuff__journal_error(out), "");
     return out;
 }
 

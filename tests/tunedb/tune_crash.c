@@ -82,7 +82,7 @@ static tune_evaluation guarded_lower(void *state, const tune_config *config, can
     char candidate[1024];
     print_choice(config, candidate);
     const hash128 where = tuff__hash_text(environment), key = tuff__hash_text(self->op);
-    if (candidate[0] && tuff__store_bad(self->store, where, key, candidate, NULL)) {
+    if (candidate[0] && tuff__store_rejection(self->store, where, key, candidate, NULL)) {
         (void)tuff__fail(TUFF_E_USAGE, "it is known to be bad");
         return EVALUATION_BARRED;
     }
@@ -187,10 +187,10 @@ static void tune(board *on, int keys, double killers)
     check(tuff__journal_recover(scratch_folder(), strike, &self, &found) == TUFF_OK);
     check(found.damaged == 0 && found.alive == 0);
     check(tuff__journal_open(scratch_folder(), &self.own) == TUFF_OK);
-    check(tuff__journal_trouble(self.own)[0] == 0);
+    check(tuff__journal_error(self.own)[0] == 0);
     for (int key = 0; key < keys; key++) {
         (void)snprintf(self.op, sizeof self.op, "key %d", key);
-        if (!tuff__store_win(self.store, tuff__hash_text(environment), tuff__hash_text(self.op), NULL))
+        if (!tuff__store_winner(self.store, tuff__hash_text(environment), tuff__hash_text(self.op), NULL))
             tune_key(&self, key, killers);
     }
     on->done = true;

@@ -1,5 +1,5 @@
 /* Builds of tuff with other kernel texts that share a cache: each finds what it has measured itself, and of rejections
-   only those of its own kernels, or of nobody's, bar anything. */
+   only those of its own kernels, or of nobody's, forbid anything. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>

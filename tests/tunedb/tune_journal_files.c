@@ -258,8 +258,8 @@ static void assert_no_journal(const char *folder, const char *why)
     journal *own;
     journal_counts found;
     assert_int_equal(tuff__journal_open(folder, &own), TUFF_OK);
-    assert_non_null(strstr(tuff__journal_trouble(own), "no journal: "));
-    assert_non_null(strstr(tuff__journal_trouble(own), why));
+    assert_non_null(strstr(tuff__journal_error(own), "no journal: "));
+    assert_non_null(strstr(tuff__journal_error(own), why));
     assert_int_equal(tuff__journal_enter(own, JOURNAL_BENCH, "d", "o", "c", true), TUFF_OK);
     tuff__journal_move(own, JOURNAL_VERIFY);
     tuff__journal_leave(own);
@@ -309,7 +309,7 @@ static void every_failing_operation_is_survived(void **state)
                 journal_counts found;
                 faulty_files_begin(kinds[kind], failing, sticky);
                 assert_int_equal(tuff__journal_open(scratch_folder(), &own), TUFF_OK);
-                const bool kept = !tuff__journal_trouble(own)[0];
+                const bool kept = !tuff__journal_error(own)[0];
                 (void)tuff__journal_enter(own, JOURNAL_BENCH, "d", "o", "c", true);
                 tuff__journal_close(own);
                 assert_int_equal(tuff__journal_recover(scratch_folder(), note, NULL, &found), TUFF_OK);

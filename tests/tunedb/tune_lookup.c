@@ -226,7 +226,7 @@ static void what_was_rejected_elsewhere_is_passed_over(void **state)
     end(&now);
 }
 
-/* What was rejected of other kernel texts, or is only suspected, bars nothing of today. */
+/* What was rejected of other kernel texts, or is only suspected, forbids nothing of today. */
 static void what_may_be_right_again_runs(void **state)
 {
     (void)state;
@@ -478,10 +478,10 @@ static void without_a_folder_stores_live_in_memory(void **state)
     assert_int_equal(unsetenv("HOME"), 0);
     assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
     assert_int_equal(stores.count, 1);
-    assert_non_null(strstr(tuff__store_trouble(stores.items[0]), "HOME is not an absolute path"));
+    assert_non_null(strstr(tuff__store_error(stores.items[0]), "HOME is not an absolute path"));
     put_win(stores.items[0], &fixture_board, &fixture_product, ROWS(8));
-    assert_non_null(tuff__store_win(stores.items[0], tuff__hash_text(ENVIRONMENT_TEXT(&fixture_board)),
-                                    tuff__key_hash(&fixture_product), NULL));
+    assert_non_null(tuff__store_winner(stores.items[0], tuff__hash_text(ENVIRONMENT_TEXT(&fixture_board)),
+                                       tuff__key_hash(&fixture_product), NULL));
     tuff__tune_release(&stores);
     if (home)
         (void)setenv("HOME", home, 1);

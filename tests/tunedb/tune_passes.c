@@ -93,7 +93,7 @@ static void add_lines(tuff_device *device, const char *as)
     destroy_plan(plan, graph);
 }
 
-static void pose(tuff_device *device)
+static void override_device(tuff_device *device)
 {
     const bool is_vulkan = strncmp(tuff__device_info(device)->selector, "vulkan", 6) == 0;
     tuff_device_info as = {.device_class = TUFF_DEVICE_CPU,
@@ -118,13 +118,13 @@ static void pose(tuff_device *device)
                            .proved_denormals = true};
     (void)snprintf(as.name, sizeof as.name, "nobody's");
     (void)snprintf(as.selector, sizeof as.selector, "%s", tuff__device_info(device)->selector);
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
     add_lines(device, is_vulkan ? "vulkan-cpu" : "opencl-cpu");
     as.device_class = TUFF_DEVICE_GPU_DISCRETE;
     as.subgroup_size = as.proved_subgroup_size = 32;
     as.vector_width = 1;
     as.subgroup_shuffle = true;
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
     add_lines(device, is_vulkan ? "vulkan-gpu" : "opencl-gpu");
 }
 
@@ -155,7 +155,7 @@ static void new_kernels_have_new_generators(void **state)
 {
     (void)state;
     int wrong = 0, stale = 0;
-    for_each_api(pose);
+    for_each_api(override_device);
     if (getenv("TUFF_TEST_WRITES")) {
         assert_int_equal(tuff__file_write(TABLE, &(file_part){tuff__text_get(&now), now.length}, 1, false, false),
                          TUFF_OK);

@@ -92,7 +92,7 @@ static void fill(const char *path)
     add(store, win_of("k1", "b=\"quoted\\\"", 20));
     add(store, bad_of("k1", "b=3"));
     add(store, pin_of("k2", "c=4"));
-    assert_string_equal(tuff__store_trouble(store), "");
+    assert_string_equal(tuff__store_error(store), "");
     tuff__store_close(store);
 }
 
@@ -103,12 +103,12 @@ static const char *candidate_of(const tune_record *record)
 
 static const char *win(const tune_store *store, const char *op)
 {
-    return candidate_of(tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text(op), NULL));
+    return candidate_of(tuff__store_winner(store, tuff__hash_text(environment), tuff__hash_text(op), NULL));
 }
 
 static bool is_bad(const tune_store *store, const char *op, const char *candidate)
 {
-    return tuff__store_bad(store, tuff__hash_text(environment), tuff__hash_text(op), candidate, NULL) != NULL;
+    return tuff__store_rejection(store, tuff__hash_text(environment), tuff__hash_text(op), candidate, NULL) != NULL;
 }
 
 static int count_records(const tune_store *store)
@@ -132,8 +132,8 @@ static void records_come_back(void **state)
     assert_false(is_bad(store, "k1", "b=4"));
     assert_string_equal(candidate_of(tuff__store_pin(store, tuff__hash_text(environment), tuff__hash_text("k2"))),
                         "c=4");
-    assert_null(tuff__store_win(store, tuff__hash_text("another device"), tuff__hash_text("k0"), NULL));
-    const tune_record *one = tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text("k0"), NULL),
+    assert_null(tuff__store_winner(store, tuff__hash_text("another device"), tuff__hash_text("k0"), NULL));
+    const tune_record *one = tuff__store_winner(store, tuff__hash_text(environment), tuff__hash_text("k0"), NULL),
                       wanted = win_of("k0", "a=2", 20);
     assert_memory_equal(one->nanoseconds, wanted.nanoseconds, sizeof wanted.nanoseconds);
     assert_int_equal(one->samples, 20);
@@ -270,7 +270,7 @@ static void append_many(const char *path, int process)
         char op[32];
         snprintf(op, sizeof op, "p%d.%d", process, i);
         const tune_record record = win_of(op, op, 20);
-        if (tuff__store_add(store, &record) != TUFF_OK || tuff__store_trouble(store)[0])
+        if (tuff__store_add(store, &record) != TUFF_OK || tuff__store_error(store)[0])
             _exit(3);
     }
     _exit(0);
@@ -403,7 +403,7 @@ static void write_beside_a_lock(const char *path)
     if (tuff__store_open(path, &store) != TUFF_OK)
         _exit(2);
     const tune_record record = win_of("aside", "s=1", 20);
-    _exit(tuff__store_add(store, &record) == TUFF_OK && !tuff__store_trouble(store)[0] ? 0 : 3);
+    _exit(tuff__store_add(store, &record) == TUFF_OK && !tuff__store_error(store)[0] ? 0 : 3);
 }
 
 /* Who cannot have the lock writes to a file of its own, which all read, and which compaction takes in. */
@@ -523,7 +523,7 @@ static void strange_files_are_left_alone(void **state)
         tune_store *store = open_store(scratch_path(names[i]));
         add(store, win_of("k", "a=1", 20));
         assert_string_equal(win(store, "k"), "a=1");
-        assert_true(tuff__store_trouble(store)[0]);
+        assert_true(tuff__store_error(store)[0]);
         assert_int_not_equal(tuff__store_compact(store, NULL, NULL), TUFF_OK);
         assert_string_equal(win(store, "k"), "a=1");
         tuff__store_close(store);

@@ -185,7 +185,7 @@ void lock_device(tuff_device *device, file_lock *out)
 {
     tuning_session session = {.device = device};
     tuff__environment_of(tuff__device_info(device), &session.environment);
-    assert_true(tuff__session_try_device(&session, out));
+    assert_true(tuff__session_try_lock_device(&session, out));
     assert_true(out->fd >= 0);
 }
 

@@ -105,7 +105,7 @@ static tuff_status apply(const bench *self, const tuned *plan_pair)
     for (char *word = strtok(text, " "); word && count < MAX_PARAMETERS; word = strtok(NULL, " ")) {
         char *sign = strchr(word, '=');
         if (!sign)
-            return FAIL(TUFF_E_FORMAT, "CLBlast: %s: what is \"%s\"?", plan_pair->kernel, word);
+            return FAIL(TUFF_E_FORMAT, "CLBlast: %s: unexpected word \"%s\"", plan_pair->kernel, word);
         *sign = 0;
         if (strcmp(word, "PRECISION") == 0) /* no parameter of the kernel's */
             continue;

@@ -141,7 +141,7 @@ static json_t *json_store(tuff_cache *cache, const cache_file *store, const stor
         out, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "shards", (json_int_t)counts.shards, "bytes",
                        (json_int_t)counts.bytes, "damaged", (json_int_t)counts.damaged, "unknown",
                        (json_int_t)counts.unknown, "superseded", (json_int_t)counts.superseded, "newest",
-                       (json_int_t)summary->newest, "trouble", cache_json_text(tuff__store_trouble(store->store)),
+                       (json_int_t)summary->newest, "trouble", cache_json_text(tuff__store_error(store->store)),
                        "families", json_families(summary)));
     return out;
 }
@@ -156,7 +156,7 @@ static tuff_status list_one(tuff_cache *cache, const cache_file *store, json_t *
     else if (status == TUFF_OK)
         print_store(cache, store, &summary);
     tuff__free(summary.rows);
-    if (tuff__store_trouble(store->store)[0] || tuff__store_count(store->store).damaged)
+    if (tuff__store_error(store->store)[0] || tuff__store_count(store->store).damaged)
         *code = CACHE_FINDINGS;
     return status;
 }

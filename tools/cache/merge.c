@@ -140,7 +140,7 @@ static void compare(difference *diff, const tune_record *a, const tune_record *b
 /* The winner of the same kernels; where it has none, of whichever it has. */
 static const tune_record *find_same(const tune_store *store, hash128 environment, const tune_record *record)
 {
-    return tuff__store_win(store, environment, record->key, record->generator);
+    return tuff__store_winner(store, environment, record->key, record->generator);
 }
 
 static void find_differences(difference *diff, hash128 environment_a, hash128 environment_b)

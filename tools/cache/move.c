@@ -48,7 +48,7 @@ static int export_to(const char *path, tuff_cache_export_kind form, const cache_
     tuff__json_begin();
     code = strcmp(path, "-") == 0 ? print_export(cache, form) : write_export(cache, form, path, common->json);
     for (int i = 0; i < cache->count && code == CACHE_OK; i++)
-        if (cache->files[i].is_wanted && tuff__store_trouble(cache->files[i].store)[0])
+        if (cache->files[i].is_wanted && tuff__store_error(cache->files[i].store)[0])
             code = CACHE_FINDINGS;
     tuff_cache_close(cache);
     return code;

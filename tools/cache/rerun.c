@@ -40,7 +40,8 @@ static const tune_record *find_win(const rerun *self, hash128 environment, const
     char generator[GENERATOR_SIZE];
     const char *const today = tuff__kernel_hash_of(key->family, generator);
     for (int i = 0; i < self->cache->count; i++) {
-        const tune_record *win = tuff__store_win(self->cache->files[i].store, environment, tuff__key_hash(key), today);
+        const tune_record *win =
+            tuff__store_winner(self->cache->files[i].store, environment, tuff__key_hash(key), today);
         if (win && !tuff__record_is_seed(win) && strcmp(win->generator, today) == 0)
             return win;
     }

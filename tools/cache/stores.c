@@ -29,8 +29,8 @@ int cache_open(const cli_verb *verb, const char *device, tuff_cache **out)
         return cache_fail(verb, "the stores");
     for (int i = 0; i < (*out)->count; i++) {
         const cache_file *file = &(*out)->files[i];
-        if (file->is_wanted && tuff__store_trouble(file->store)[0])
-            (void)cli_fail(verb, CACHE_FINDINGS, "%s", tuff__store_trouble(file->store));
+        if (file->is_wanted && tuff__store_error(file->store)[0])
+            (void)cli_fail(verb, CACHE_FINDINGS, "%s", tuff__store_error(file->store));
     }
     return CACHE_OK;
 }

@@ -95,9 +95,9 @@ static int rerun(model_options *model, const cli_texts *paths, const cache_commo
     if (!model->given && paths->count == 0)
         return cli_fail(&cache_verb_verify, EXIT_WRONG_USE,
                         "--rerun needs the model or the graph file whose keys are run: --layers and the like, or FILE; "
-                        "a key's text is not enough to make its kernels of");
+                        "a key's kernels cannot be built from the key alone");
     if (paths->count > 1 || retry)
-        return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun is by itself, and of one file");
+        return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun takes at most one FILE and no --retry");
     if (model_options_complete(model) != TUFF_OK)
         return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "%s", tuff_error());
     return cache_rerun(&cache_verb_verify, common->selector, model, (int)most, common->json);

@@ -226,7 +226,7 @@ static cli_end take_operand(const cli_verb *verb, const char *argument, const ch
         return take_text(verb, &several, argument);
     }
     if (!operand || *operand)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "what is \"%s\"?", argument));
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "unexpected argument \"%s\"", argument));
     *operand = argument;
     return (cli_end){0};
 }

@@ -38,9 +38,9 @@ static bool prove(tuff_device_info *info)
 static void write_matrices(const tuff_device_info *info, char out[96])
 {
     static const char *const texts[] = {[TUFF_MATRICES_ABSENT] = "",
-                                        [TUFF_MATRICES_OTHER_SIZE] = "unused: of sizes that no kernel has",
+                                        [TUFF_MATRICES_OTHER_SIZE] = "unused: no kernel for their block sizes",
                                         [TUFF_MATRICES_NO_COMPILER] =
-                                            "unused: the compiler of kernels does not know them",
+                                            "unused: the kernel compiler does not support them",
                                         [TUFF_MATRICES_WRONG] = "unused: they give wrong products"};
     static const char *const forms[] = {
         "", ", VK_NV_cooperative_matrix", ", VK_KHR_cooperative_matrix", ", mma.sync", ", MFMA", ", WMMA", ", dpas"};
@@ -48,7 +48,7 @@ static void write_matrices(const tuff_device_info *info, char out[96])
         snprintf(out, 96, "%u x %u x %u of f16%s%s", info->matrix_shape[0], info->matrix_shape[1],
                  info->matrix_shape[2], info->matrix_bf16 ? " and bf16" : "", forms[info->cooperative_matrix]);
     else if (info->matrix_state == TUFF_MATRICES_NO_COMPILER && strncmp(info->selector, "vulkan", 6) == 0)
-        snprintf(out, 96, "unused: this build's compiler of GLSL does not know them (libshaderc 2023.6 does)");
+        snprintf(out, 96, "unused: this build's shader compiler does not support them (libshaderc 2023.6 does)");
     else
         snprintf(out, 96, "%s",
                  info->matrix_state < sizeof texts / sizeof *texts && texts[info->matrix_state]
@@ -183,8 +183,8 @@ static void print_absences(void)
 {
     const char *const apis[] = {"opencl", "vulkan"};
     for (int i = 0; i < 2; i++)
-        if (tuff_device_absence(apis[i]))
-            printf("%s: %s\n", apis[i], tuff_device_absence(apis[i]));
+        if (tuff_device_unavailable_reason(apis[i]))
+            printf("%s: %s\n", apis[i], tuff_device_unavailable_reason(apis[i]));
 }
 
 static int devices(int count, char **arguments)

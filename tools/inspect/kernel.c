@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "tools/cli/options.h"
 #include "tools/inspect/kernel_texts.h"
-#include "tools/inspect/pose.h"
+#include "tools/inspect/override_gpu.h"
 #include "tools/model/known_plans.h"
 #include "tools/verify/suite.h"
 #include "tools/verbs.h"
@@ -223,7 +223,7 @@ static int kernel(int count, char **arguments)
                                           .precision = (tuff_precision)precision,
                                           .matmul_precision = (tuff_precision)factors};
     if (device) {
-        pose_as(device, vendor);
+        override_gpu(device, vendor);
         code = show(&self, device, &compile, folder);
     }
     tuff__free(self.items);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "tools/cli/options.h"
-#include "tools/inspect/pose.h"
+#include "tools/inspect/override_gpu.h"
 #include "tools/model/fastest.h"
 #include "tools/model/options.h"
 #include "tools/tune/tuning.h"
@@ -225,7 +225,7 @@ static int plan(int count, char **arguments)
         cli_open_device_for(&verb_plan, self.device, &(fastest_work){.described = &self.description}, &code);
     if (!device)
         return code;
-    pose_as(device, self.vendor);
+    override_gpu(device, self.vendor);
     code = compile_and_show(device, &self);
     tuff_device_close(device);
     return code;

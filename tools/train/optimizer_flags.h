@@ -35,9 +35,15 @@ optimizer_flags optimizer_flags_default(void);
          &(given)->weight_decay},                                                                                     \
         {"--momentum", CLI_NUMBER,        &(flags)->momentum, "R", "of sgd and muon; default 0.9 and 0.95", 0,        \
          0.9999,       &(given)->momentum},                                                                           \
-        {"--clip", CLI_NUMBER, &(flags)->clip, "R", "norm of all gradients at most; 0: any; default 1",               \
+        {"--clip", CLI_NUMBER, &(flags)->clip, "R", "clip the norm of all gradients to R; 0: no clipping; default 1", \
          0,        1e9,        &(given)->clip},                                                                       \
-        {"--clip-value",      CLI_NUMBER, &(flags)->clip_value, "R", "elements of gradients at most; 0: any", 0, 1e9, \
+        {"--clip-value",                                                                                              \
+         CLI_NUMBER,                                                                                                  \
+         &(flags)->clip_value,                                                                                        \
+         "R",                                                                                                         \
+         "clip each gradient element to +-R; 0: no clipping",                                                         \
+         0,                                                                                                           \
+         1e9,                                                                                                         \
          &(given)->clip_value},                                                                                       \
         {"--schedule",                                                                                                \
          CLI_CHOICE,                                                                                                  \
@@ -51,7 +57,7 @@ optimizer_flags optimizer_flags_default(void);
          CLI_WHOLE,                                                                                                   \
          &(flags)->warmup,                                                                                            \
          "N",                                                                                                         \
-         "steps in which the rate rises; 0: none, of one_cycle 30 % of all; default a tenth, at most 100",            \
+         "warm-up steps; 0: none (one_cycle: 30 % of all steps); default: a tenth of all steps, at most 100",         \
          0,                                                                                                           \
          1 << 24,                                                                                                     \
          &(given)->warmup},                                                                                           \
@@ -59,7 +65,7 @@ optimizer_flags optimizer_flags_default(void);
          CLI_NUMBER,                                                                                                  \
          &(flags)->final_fraction,                                                                                    \
          "R",                                                                                                         \
-         "part of the rate at the end; default 0.1",                                                                  \
+         "final learning rate as a fraction of the peak; default 0.1",                                                \
          0,                                                                                                           \
          1,                                                                                                           \
          &(given)->final_fraction},                                                                                   \

@@ -59,11 +59,11 @@ typedef struct given_settings {
     {"--keep", CLI_WHOLE, &(self)->keep, "N", "also keep the last N checkpoints, as FILE.step-<step>; 0: none", 0, \
      1 << 20, NULL}, \
     {"--validate", CLI_TEXT, &(given)->validate, "FILE|FRACTION", \
-     "a text, or the last part of the text, that is not trained on but measured; FILE.best is the best checkpoint, " \
-     "and the sample is of its weights", \
+     "validate on FILE, or on the last FRACTION of the text, which is then not trained on; the best checkpoint is " \
+     "saved as FILE.best of --save, and the final sample uses it", \
      0, 0, NULL}, \
-    {"--validate-every", CLI_WHOLE, &(settings)->validate_every, "N", "steps between validations; a tenth of them", 1, \
-     1 << 24, &(given)->validate_every}, \
+    {"--validate-every", CLI_WHOLE, &(settings)->validate_every, "N", \
+     "steps between validations; default: a tenth of all steps", 1, 1 << 24, &(given)->validate_every}, \
     {"--patience", CLI_WHOLE, &(settings)->patience, "N", "end after N validations without a lower loss; 0: never", 0, \
      1 << 24, &(given)->patience}, \
     {"--save-graph", CLI_TEXT, &(self)->save_graph, "FILE", \

@@ -2,7 +2,7 @@
 
 static tuff_tensor *loss_of(tuff_graph *graph, const batches *source, language_model *model, tuff_optimizer *optimizer)
 {
-    tuff_graph_step(graph, tuff_optimizer_batches(optimizer));
+    tuff_graph_step(graph, tuff_optimizer_batch_counter(optimizer));
     return model_loss(model, graph, batches_windows(source, graph), NULL);
 }
 

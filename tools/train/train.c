@@ -79,7 +79,7 @@ static int make_model(training *self)
 static tuff_status count_steps(training *self)
 {
     int32_t counter = 0;
-    tuff_array *counted = tuff_optimizer_batches(self->optimizer);
+    tuff_array *counted = tuff_optimizer_batch_counter(self->optimizer);
     const bool are_steps = counted == tuff_optimizer_counter(self->optimizer);
     self->done = self->options.settings.state.step;
     if (self->done >= 0)
@@ -295,7 +295,7 @@ static int validate(training *self, bool *is_best)
     if (!validation_is_due(&self->validation, self->done))
         return EXIT_DONE;
     if (validation_loss(&self->validation, &loss) != TUFF_OK ||
-        validation_judge(&self->validation, state, self->done, loss, is_best) != TUFF_OK)
+        validation_record(&self->validation, state, self->done, loss, is_best) != TUFF_OK)
         return cli_fail_library(&verb_train, "the validation");
     progress_validation(&self->progress, self->done, loss, state->best_loss, *is_best);
     return EXIT_DONE;

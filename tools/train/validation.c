@@ -170,7 +170,7 @@ tuff_status validation_loss(validation *self, double *loss)
     return TUFF_OK;
 }
 
-tuff_status validation_judge(validation *self, run_state *state, int64_t step, double loss, bool *best)
+tuff_status validation_record(validation *self, run_state *state, int64_t step, double loss, bool *best)
 {
     *best = isfinite(loss) && (!state->has_best || loss < state->best_loss);
     state->without_gain++;

@@ -36,7 +36,7 @@ bool validation_is_due(const validation *self, int64_t step);
 tuff_status validation_loss(validation *self, double *loss);
 /* Notes the loss after `step` steps in state; the weights become the best ones where it is the lowest so far, which it
    returns in *best. */
-tuff_status validation_judge(validation *self, run_state *state, int64_t step, double loss, bool *best);
+tuff_status validation_record(validation *self, run_state *state, int64_t step, double loss, bool *best);
 /* Whether the losses have not fallen for `patience` validations. */
 bool validation_is_over(const validation *self);
 /* The model gets its best weights. */

@@ -148,7 +148,7 @@ static void receive(serving *self)
 static void lock_device(serving *self)
 {
     if (self->device_lock.fd < 0)
-        answer(tuff__session_try_device(&self->session, &self->device_lock));
+        answer(tuff__session_try_lock_device(&self->session, &self->device_lock));
     else
         answer(true);
 }
@@ -190,8 +190,8 @@ static void yield(tuning_session *session, bool is_between)
     tuff__put_bytes(&body, &session->stats, sizeof session->stats);
     say_and_free(IPC_YIELD, &body);
     byte_reader from = await(self, IPC_GO);
-    session->stopped |= !tuff__take_bool(&from);
-    const uint64_t waited = tuff__take_u64(&from);
+    session->stopped |= !tuff__get_bool(&from);
+    const uint64_t waited = tuff__get_u64(&from);
     if (waited > 0) {
         session->begin += waited;
         session->limit += waited;
@@ -214,7 +214,7 @@ static bool ask_to_go_on(void *user, const tuff_tune_progress *now)
     tuff__put_text(&body, now->rejection);
     say_and_free(IPC_PROGRESS, &body);
     byte_reader from = await(user, IPC_ANSWER);
-    return tuff__take_bool(&from);
+    return tuff__get_bool(&from);
 }
 
 static tuff_status open_device(serving *self)
@@ -270,7 +270,7 @@ static tuff_status find_keys(serving *self)
 static tuff_status begin(serving *self)
 {
     byte_reader from = tuff__ipc_reader(&self->in);
-    TRY(tuff__worker_take_job(&from, &self->job));
+    TRY(tuff__worker_read_job(&from, &self->job));
     /* A step as others are: a driver may not return from it. */
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
     const tuff_status status = open_device(self);
@@ -291,11 +291,11 @@ static void measure(serving *self)
 {
     tuning_session *session = &self->session;
     byte_reader from = tuff__ipc_reader(&self->in);
-    const int index = tuff__take_below(&from, (uint64_t)session->task_count);
-    const uint64_t budget = tuff__take_u64(&from);
-    session->later = tuff__take_u64(&from);
-    session->keys_wanted = (int)tuff__take_u32(&from);
-    session->keys_done = (int)tuff__take_u32(&from);
+    const int index = tuff__get_below(&from, (uint64_t)session->task_count);
+    const uint64_t budget = tuff__get_u64(&from);
+    session->later = tuff__get_u64(&from);
+    session->keys_wanted = (int)tuff__get_u32(&from);
+    session->keys_done = (int)tuff__get_u32(&from);
     if (from.failed)
         leave_at_once();
     tuning_task *one = &session->tasks[index];
@@ -330,7 +330,7 @@ static void measure_all(serving *self)
 {
     tuning_session *session = &self->session;
     byte_reader from = tuff__ipc_reader(&self->in);
-    session->budget = tuff__take_u64(&from);
+    session->budget = tuff__get_u64(&from);
     session->begin = tuff__nanoseconds();
     if (from.failed)
         leave_at_once();
@@ -354,19 +354,19 @@ static void compile(serving *self)
     program *made;
     size_t size;
     char name[NAME_SIZE];
-    tuff__take_text(&from, name, sizeof name);
-    const char *found = tuff__take_bytes(&from, &size);
+    tuff__get_text(&from, name, sizeof name);
+    const char *found = tuff__get_bytes(&from, &size);
     text kernel = {0};
     tuff__text_add_bytes(&kernel, found, size);
     const program_request request = {.name = name,
                                      .text = tuff__text_get(&kernel),
-                                     .buffer_count = (int)tuff__take_u32(&from),
-                                     .word_count = (int)tuff__take_u32(&from),
-                                     .local_size = tuff__take_u32(&from),
-                                     .subgroup_size = tuff__take_u32(&from)};
+                                     .buffer_count = (int)tuff__get_u32(&from),
+                                     .word_count = (int)tuff__get_u32(&from),
+                                     .local_size = tuff__get_u32(&from),
+                                     .subgroup_size = tuff__get_u32(&from)};
     const bool good = !from.failed && !kernel.failed && tuff__program_get(self->device, &request, &made) == TUFF_OK;
     if (good) {
-        tuff__programs_keep(self->device, &made, 1, true, UINT64_MAX);
+        tuff__programs_store(self->device, &made, 1, true, UINT64_MAX);
         tuff__program_release(self->device, made);
     }
     tuff__text_free(&kernel);

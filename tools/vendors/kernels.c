@@ -11,7 +11,7 @@
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "kernels/tunables.h"
-#include "tools/inspect/pose.h"
+#include "tools/inspect/override_gpu.h"
 #include "tuff.h"
 
 enum { SIDE = 4096 };
@@ -227,9 +227,9 @@ static const struct {
 } vendors[] = {{"intel", 512, 65536, {1, 4}}, {"amd", 96, 65536, {2, 5}}, {"nvidia", 132, 49152, {3, 0}}};
 enum { VENDORS = sizeof vendors / sizeof *vendors };
 
-static void pose(tuff_device *device, int vendor, int choice, bool with_matrices)
+static void override_vendor(tuff_device *device, int vendor, int choice, bool with_matrices)
 {
-    pose_as(device, choice);
+    override_gpu(device, choice);
     tuff_device_info as = *tuff__device_info(device);
     as.compute_units = vendors[vendor].units;
     as.max_group_size = 1024;
@@ -238,7 +238,7 @@ static void pose(tuff_device *device, int vendor, int choice, bool with_matrices
     as.half_arithmetic = true;
     if (!with_matrices)
         as.cooperative_matrix = TUFF_MATRIX_NONE;
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
 }
 
 /* The number of a vendor; VENDORS where it is not known. */
@@ -254,12 +254,12 @@ static int find_vendor(const char *name)
 static bool write_all(writer *self, int vendor)
 {
     bool written = true;
-    pose(self->device, vendor, vendors[vendor].choices[0], false);
+    override_vendor(self->device, vendor, vendors[vendor].choices[0], false);
     for (size_t i = 0; written && i < sizeof cases / sizeof *cases; i++)
         written = write_case(self, &cases[i]);
     written = written && write_adamw(self);
     for (int k = 0; k < 2 && vendors[vendor].choices[k] > 0 && !tuff__device_takes_glsl(self->device); k++) {
-        pose(self->device, vendor, vendors[vendor].choices[k], true);
+        override_vendor(self->device, vendor, vendors[vendor].choices[k], true);
         snprintf(self->units, sizeof self->units, ".%u", (unsigned)tuff__device_info(self->device)->matrix_lanes);
         for (size_t i = 0; written && i < sizeof unit_cases / sizeof *unit_cases; i++)
             written = write_case(self, &unit_cases[i]);

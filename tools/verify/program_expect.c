@@ -244,7 +244,7 @@ static tuff_status expect_step(program_expectation *self, const program_recipe *
     return lion != NULL ? take_gradients(self, run, lion, needs_roundings(recipe), step) : TUFF_OK;
 }
 
-static int kind_of(const piece *of)
+static int kind_of(const slab_range *of)
 {
     int kind = -1;
     for (int i = 0; of != NULL && tuff__optimizer_rule(i) != NULL; i++)
@@ -268,7 +268,7 @@ static tuff_status note_training(program_expectation *self, runner *run)
     self->options.loss_scaling = NULL;
     self->parameter_count = parameters->count;
     for (int i = 0; i < parameters->count; i++) {
-        const piece *of = tuff__piece_of(optimizer, &parameters->items[i]);
+        const slab_range *of = tuff__slab_range_of(optimizer, &parameters->items[i]);
         self->rules[i] = kind_of(of);
         self->rate_factors[i] = optimizer->groups[parameters->items[i].group].rate_factor;
         if (of != NULL && of->rule != optimizer->rule)

@@ -131,7 +131,7 @@ static tuff_status build_step(const program_recipe *recipe, tuff_graph *graph, c
                               tuff_optimizer_tensors *made)
 {
     tuff_tensor *loss;
-    tuff_graph_step(graph, tuff_optimizer_batches(state->optimizer));
+    tuff_graph_step(graph, tuff_optimizer_batch_counter(state->optimizer));
     if (index > 0)
         return tuff_optimizer_update(state->optimizer, graph, made);
     TRY(program_build_loss(recipe, graph, state->parameters, &loss));

@@ -164,14 +164,14 @@ static tuff_status cut(cutting *self, node *at, int64_t rows)
     tuff_tensor *x = at->inputs[0];
     const int axis = innermost_reduced(at);
     tuff_shape shape = tuff__shape_cut(x->shape, axis, x->shape.extent[axis] / rows, rows);
-    tuff__make_like(self->graph, at);
+    tuff__graph_set_origin(self->graph, at);
     tuff_tensor *pieces = make(self, OP_RESHAPE, shape, x, 0);
     shape.extent[axis + 1] = 1;
     tuff_tensor *blocks = make(self, OP_SUM, shape, pieces, 1u << (axis + 1));
     shape = x->shape;
     shape.extent[axis] /= rows;
     tuff_tensor *sums = make(self, OP_RESHAPE, shape, blocks, 0);
-    tuff__make_like(self->graph, NULL);
+    tuff__graph_set_origin(self->graph, NULL);
     if (sums->node == NULL)
         return TUFF_E_OOM_HOST;
     at->inputs[0] = sums;

@@ -126,7 +126,7 @@ tuff_status tuff__choose_storage(struct fusion *fusion);
 /* Decides which nodes have memory. Called again after a chain gave up on a node (its fact `forced` is then set). */
 tuff_status tuff__choose_materialized(struct fusion *fusion);
 /* Where a concat has memory, or more parts than one kernel should walk: has its parts written straight into it. */
-void tuff__place_parts(struct fusion *fusion, const node *concat);
+void tuff__write_parts_in_place(struct fusion *fusion, const node *concat);
 /* Joins tasks that walk one domain. */
 tuff_status tuff__merge_tasks(struct fusion *fusion);
 /* Whether a row task can add up a column task's columns while it passes over the rows. */

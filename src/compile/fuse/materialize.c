@@ -85,7 +85,7 @@ static bool makes_patches(struct fusion *fusion, const node *at)
     if (!tuff__op_is_source(image->op) && !fusion->facts[image->id].materialized) {
         fusion->facts[image->id].materialized = true;
         if (image->op == OP_CONCAT)
-            tuff__place_parts(fusion, image);
+            tuff__write_parts_in_place(fusion, image);
     }
     return true;
 }
@@ -106,7 +106,7 @@ static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool
             continue;
         fusion->facts[missing->id].materialized = true;
         if (missing->op == OP_CONCAT)
-            tuff__place_parts(fusion, missing);
+            tuff__write_parts_in_place(fusion, missing);
     }
 }
 
@@ -328,7 +328,7 @@ static void choose(struct fusion *fusion, const node *at)
                            (fusion->mode == TUFF_FUSE_NONE && !is_view && at->op != OP_IOTA);
     need_operands(fusion, at);
     if (at->op == OP_CONCAT)
-        tuff__place_parts(fusion, at);
+        tuff__write_parts_in_place(fusion, at);
     if (!is_view && facts->first_part == NULL)
         limit_chain(fusion, at);
     if (at->op == OP_EXPAND || at->op == OP_PAD)

@@ -124,7 +124,7 @@ static void place(struct fusion *fusion, const node *concat, const destination *
     facts->ordered = true;
 }
 
-void tuff__place_parts(struct fusion *fusion, const node *concat)
+void tuff__write_parts_in_place(struct fusion *fusion, const node *concat)
 {
     node_facts *facts = &fusion->facts[concat->id];
     if (!facts->materialized && concat->input_count <= WALKED_PARTS)

@@ -74,7 +74,7 @@ static double ops_of_element(fused_chain *chain, int operand)
 static bool pays(const struct fusion *fusion, const struct task *task, const node *at, fused_chain *chain, int operand)
 {
     const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};
-    const cost_figures cost = tuff__cost_figures(&policy.target);
+    const cost_parameters cost = tuff__cost_parameters(&policy.target);
     const tuff_shape *x = &task->core->inputs[0]->shape;
     const double count = (double)tuff_shape_count(at->outputs[0].shape);
     const double loads = tuff__operand_loads(&policy, fusion->graph, chain, operand, x->extent[x->rank - 1]);

@@ -469,8 +469,8 @@ tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const 
     return lower_all(out, choices);
 }
 
-tuff_status tuff__lower_like(const launch_list *like, const struct fusion *fusion, const tuff_compile_options *options,
-                             const tune_config *const *choices, launch_list *out)
+tuff_status tuff__relower(const launch_list *like, const struct fusion *fusion, const tuff_compile_options *options,
+                          const tune_config *const *choices, launch_list *out)
 {
     *out = begin(like->device, fusion, options);
     out->like = like;

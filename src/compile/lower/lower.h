@@ -13,8 +13,8 @@ tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const 
 /* The same by other configurations: inputs, outputs and constants are the storages of like, which was lowered from the
    same fusion, and temporaries get its blocks where these are large enough: runs of the two must not overlap. like is
    read while this works. */
-tuff_status tuff__lower_like(const launch_list *like, const struct fusion *fusion, const tuff_compile_options *options,
-                             const tune_config *const *configs, launch_list *out);
+tuff_status tuff__relower(const launch_list *like, const struct fusion *fusion, const tuff_compile_options *options,
+                          const tune_config *const *configs, launch_list *out);
 /* Makes the launches of one task by a configuration, without memory: of what they read and write arrays alone have
    theirs. used_tunables, where not NULL, gets the tunables that were looked up, with their default values.
    TUFF_E_LIMIT, TUFF_E_UNSUPPORTED: there is no such kernel. out is valid only with TUFF_OK. */

@@ -64,7 +64,7 @@ tuff_tensor *tuff__join_columns(rewriting *self, const factor *factors, int coun
 tuff_tensor *tuff__join_rows(rewriting *self, const factor *factors, int count);
 tuff_tensor *tuff__join_stack(rewriting *self, const factor *factors, int count);
 
-/* What a merge would change, for tuff__merge_pays. */
+/* What a merge would change, for tuff__merge_is_profitable. */
 typedef struct merge_cost {
     int64_t rows, inner;         /* of every product */
     int64_t columns[MAX_MERGED]; /* of each */
@@ -73,11 +73,11 @@ typedef struct merge_cost {
     int launches_saved;
     double bytes_added; /* read and written more than before; may be negative */
 } merge_cost;
-bool tuff__merge_pays(const rewriting *self, const merge_cost *cost);
+bool tuff__merge_is_profitable(const rewriting *self, const merge_cost *cost);
 
 /* The values side by side along an axis, which they are computed into; whether no copy is needed for that. */
-bool tuff__placing_is_free(const rewriting *self, tuff_tensor *const *values, int count, int axis);
-tuff_tensor *tuff__place_together(rewriting *self, tuff_tensor *const *values, int count, int axis);
+bool tuff__concat_is_free(const rewriting *self, tuff_tensor *const *values, int count, int axis);
+tuff_tensor *tuff__concat_as_view(rewriting *self, tuff_tensor *const *values, int count, int axis);
 
 tuff_status tuff__merge_columns(rewriting *self);
 tuff_status tuff__merge_terms(rewriting *self);

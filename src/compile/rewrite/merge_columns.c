@@ -250,7 +250,7 @@ static bool pays(const rewriting *self, const bundle *joined, const tuff_tensor 
         cost.columns[i] = columns_of(joined->parts[i]);
     cost.bytes_added = bytes_after(self, joined, &kernels);
     cost.launches_saved = joined->count - 1 - kernels;
-    return tuff__merge_pays(self, &cost);
+    return tuff__merge_is_profitable(self, &cost);
 }
 
 /* False where it would not pay, or the joined weight has no legal form. */
@@ -317,7 +317,7 @@ tuff_status tuff__merge_columns(rewriting *self)
                 members[count++] = at;
             }
         }
-        tuff__make_like(self->graph, first);
+        tuff__graph_set_origin(self->graph, first);
         if (count > 1)
             merge_readers(self, members, factors, count);
     }

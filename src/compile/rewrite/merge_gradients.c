@@ -64,10 +64,10 @@ static bool pays(const rewriting *self, const run_of_parts *run)
         copies += 8 * (double)tuff_shape_count(y[i]->shape);
         waiting += i > 0 ? 4 * (double)tuff_shape_count(y[i]->shape) : 0;
     }
-    const bool free_of_copies = tuff__placing_is_free(self, y, run->count, run->turned ? 1 : 0);
+    const bool free_of_copies = tuff__concat_is_free(self, y, run->count, run->turned ? 1 : 0);
     cost.launches_saved = run->count - 1 - !free_of_copies;
     cost.bytes_added = waiting + (free_of_copies ? 0 : copies);
-    return tuff__merge_pays(self, &cost);
+    return tuff__merge_is_profitable(self, &cost);
 }
 
 /* The product of x with all y, as the vector that stands for the parts. */
@@ -79,8 +79,8 @@ static tuff_tensor *join(rewriting *self, const run_of_parts *run)
     const int turn[] = {1, 0};
     for (int i = 0; i < run->count; ++i)
         y[i] = run->products[i]->inputs[1];
-    tuff__make_like(self->graph, run->products[0]);
-    tuff_tensor *right = tuff__place_together(self, y, run->count, run->turned ? 1 : 0);
+    tuff__graph_set_origin(self->graph, run->products[0]);
+    tuff_tensor *right = tuff__concat_as_view(self, y, run->count, run->turned ? 1 : 0);
     if (self->graph->status != TUFF_OK)
         return right;
     tuff_shape shape = TUFF_SHAPE(rows, right->shape.extent[1]);

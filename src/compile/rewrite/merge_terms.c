@@ -58,10 +58,10 @@ static bool pays(const rewriting *self, node *const *products, tuff_tensor *cons
         copies += 8 * (double)tuff_shape_count(y[i]->shape);
         cost.inner += y[i]->shape.extent[1];
     }
-    const bool free_of_copies = tuff__placing_is_free(self, y, count, 1);
+    const bool free_of_copies = tuff__concat_is_free(self, y, count, 1);
     cost.launches_saved = count - 1 - !free_of_copies;
     cost.bytes_added = (free_of_copies ? 0 : copies) - pass * (count - 1);
-    return tuff__merge_pays(self, &cost);
+    return tuff__merge_is_profitable(self, &cost);
 }
 
 static tuff_tensor *joined_product(rewriting *self, node *const *products, const factor *factors, int count)
@@ -73,7 +73,7 @@ static tuff_tensor *joined_product(rewriting *self, node *const *products, const
         (v = tuff__join_rows(self, factors, count)) == NULL)
         return NULL;
     const tuff_tensor *result = &products[0]->outputs[0];
-    tuff_tensor *left = tuff__place_together(self, y, count, 1);
+    tuff_tensor *left = tuff__concat_as_view(self, y, count, 1);
     if (self->graph->status != TUFF_OK)
         return NULL;
     return tuff__node_create(self->graph, OP_MATMUL, result->dtype, result->shape, (tuff_tensor *[]){left, v}, 2, NULL);
@@ -111,7 +111,7 @@ tuff_status tuff__merge_terms(rewriting *self)
         tuff_tensor *sum = NULL;
         if (!is_whole_sum(self, at) || at->outputs[0].dtype != TUFF_F32)
             continue;
-        tuff__make_like(self->graph, at);
+        tuff__graph_set_origin(self->graph, at);
         add_term(self, at->inputs[0], &found);
         add_term(self, at->inputs[1], &found);
         if (!found.complete || found.product_count < 2 || !join_products(self, &found, at->outputs[0].shape, &sum))

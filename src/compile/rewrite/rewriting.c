@@ -11,7 +11,7 @@ node *tuff__only_user(const rewriting *self, const node *at)
 }
 
 /* Seconds that units would wait for the last tiles of each product, and do not where the products are one. */
-static double waiting_saved(const cost_figures *on, const merge_cost *cost)
+static double waiting_saved(const cost_parameters *on, const merge_cost *cost)
 {
     const double tile = 2.0 * (double)(on->tile_rows * on->tile_columns * cost->inner) / on->rate;
     int64_t apart = 0, tiles = 0;
@@ -26,9 +26,9 @@ static double waiting_saved(const cost_figures *on, const merge_cost *cost)
     return (double)(apart - tuff__divide_up(tiles, on->units)) * tile;
 }
 
-bool tuff__merge_pays(const rewriting *self, const merge_cost *cost)
+bool tuff__merge_is_profitable(const rewriting *self, const merge_cost *cost)
 {
-    const cost_figures on = tuff__cost_figures(&self->target);
+    const cost_parameters on = tuff__cost_parameters(&self->target);
     const double saved = (double)cost->launches_saved * on.launch + waiting_saved(&on, cost);
     return saved > cost->bytes_added / on.bandwidth;
 }
@@ -71,7 +71,7 @@ static tuff_tensor *find_concat(const rewriting *self, tuff_tensor *const *value
     return NULL;
 }
 
-bool tuff__placing_is_free(const rewriting *self, tuff_tensor *const *values, int count, int axis)
+bool tuff__concat_is_free(const rewriting *self, tuff_tensor *const *values, int count, int axis)
 {
     bool placed = true;
     if (find_concat(self, values, count, axis) != NULL)
@@ -84,7 +84,7 @@ bool tuff__placing_is_free(const rewriting *self, tuff_tensor *const *values, in
     return placed;
 }
 
-tuff_tensor *tuff__place_together(rewriting *self, tuff_tensor *const *values, int count, int axis)
+tuff_tensor *tuff__concat_as_view(rewriting *self, tuff_tensor *const *values, int count, int axis)
 {
     tuff_tensor *found = find_concat(self, values, count, axis);
     for (int i = 0; i < count; ++i)
@@ -208,7 +208,7 @@ static tuff_status sort(const rewriting *self)
 
 tuff_status tuff__rewriting_end(rewriting *self, tuff_status status)
 {
-    tuff__make_like(self->graph, NULL);
+    tuff__graph_set_origin(self->graph, NULL);
     if (status == TUFF_OK)
         status = self->graph->status;
     if (status == TUFF_OK && self->graph->node_count > self->original_count) {

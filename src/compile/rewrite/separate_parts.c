@@ -16,7 +16,7 @@ static void separate(rewriting *self, node *concat)
     for (int i = 0; i < concat->input_count && self->graph->status == TUFF_OK; ++i) {
         tuff_tensor *part = concat->inputs[i];
         if (concat->input_count > FEW_PARTS && lies_elsewhere(self, part->node)) {
-            tuff__make_like(self->graph, concat);
+            tuff__graph_set_origin(self->graph, concat);
             concat->inputs[i] =
                 tuff__node_create(self->graph, OP_RESHAPE, part->dtype, part->shape, (tuff_tensor *[]){part}, 1, NULL);
         } else {

@@ -303,7 +303,7 @@ static tuff_status rebuild_node(rebuild *self, const node *at)
         inputs[i] = self->map[at->inputs[i]->node->id];
     if (at->op == OP_INPUT || at->op == OP_CONSTANT || at->op == OP_ARRAY)
         TRY(own_attributes(graph, &copy.attributes, &at->outputs[0]));
-    tuff__make_like(graph, at);
+    tuff__graph_set_origin(graph, at);
     tuff_tensor *made = self->only_live ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape,
                                                             inputs, at->input_count, &copy.attributes)
                                         : apply_rules(self, &copy, inputs);
@@ -360,7 +360,7 @@ static tuff_status rebuild_all(rebuild *self)
     for (int i = 0; i < self->source->node_count; ++i)
         if (self->live[i])
             TRY(rebuild_node(self, self->source->nodes[i]));
-    tuff__make_like(self->target, NULL);
+    tuff__graph_set_origin(self->target, NULL);
     TRY(rebuild_outputs(self));
     return raise_step(self);
 }

@@ -73,7 +73,7 @@ static int columns_of_group(const rewriting *self, const tuff_tensor *y, int64_t
     enum { OF_DOTS = 4, OF_SPANS = 32, MAX_ROWS_OF_DOTS = 4 };
     if (!is_along_terms(y))
         return OF_SPANS;
-    return rows <= MAX_ROWS_OF_DOTS ? OF_DOTS : (int)tuff__cost_figures(&self->target).tile_columns;
+    return rows <= MAX_ROWS_OF_DOTS ? OF_DOTS : (int)tuff__cost_parameters(&self->target).tile_columns;
 }
 
 /* Of a product of few rows on a GPU, which takes as long as the reading of y: parts enough that all units read at once,
@@ -81,7 +81,7 @@ static int columns_of_group(const rewriting *self, const tuff_tensor *y, int64_t
 static int64_t count_for_reading(const rewriting *self, int64_t groups, int64_t columns, int64_t inner)
 {
     enum { GROUPS_OF_UNIT = 4, MIN_TERMS_OF_PART = 256, MIN_ELEMENTS = 1 << 22 };
-    const int64_t units = tuff__cost_figures(&self->target).units;
+    const int64_t units = tuff__cost_parameters(&self->target).units;
     if (self->target.keeps_to_registers || columns * inner < MIN_ELEMENTS)
         return 1;
     for (int64_t split_k = 1; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS_OF_PART; ++split_k)
@@ -136,7 +136,7 @@ tuff_status tuff__split_k(rewriting *self)
         if (split.pieces <= 1)
             continue;
         const int axis = at->outputs[0].shape.rank - 2;
-        tuff__make_like(self->graph, at);
+        tuff__graph_set_origin(self->graph, at);
         tuff_tensor *parts = tuff_matmul(cut(at->inputs[0], at->inputs[0]->shape.rank - 1, &split),
                                          cut(at->inputs[1], at->inputs[1]->shape.rank - 2, &split));
         self->now[i] = tuff_sum(parts, &axis, 1, false);

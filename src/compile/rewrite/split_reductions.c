@@ -283,7 +283,7 @@ tuff_tensor *tuff__split_bias_gradient(tuff_graph *graph, const node *at, tuff_t
                             .batches = q->extent[0],
                             .heads = q->extent[2],
                             .most = tuff_shape_count(*q) + tuff_shape_count(*k),
-                            .wanted = ITEMS_PER_UNIT * tuff__cost_figures(&on).units};
+                            .wanted = ITEMS_PER_UNIT * tuff__cost_parameters(&on).units};
     const tuff_shape parts = choose_parts(&shared);
     if (tuff_shape_equal(parts, bias))
         return NULL;

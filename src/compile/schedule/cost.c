@@ -1,5 +1,5 @@
-/* The cost model: see the header. The figures are those of average processors, by the textbook: waves of groups, what
-   occupancy hides, the intensity of tiles, and the bytes that must move. */
+/* The cost model: see the header. The parameters are those of average processors, by the textbook: waves of groups,
+   what occupancy hides, the intensity of tiles, and the bytes that must move. */
 #include "compile/schedule/cost.h"
 
 #include "base/checked.h"
@@ -23,31 +23,31 @@ static double max(double a, double b)
     return a > b ? a : b;
 }
 
-cost_figures tuff__cost_figures(const target *on)
+cost_parameters tuff__cost_parameters(const target *on)
 {
     const int64_t units = on->info->compute_units;
     if (!on->is_cpu)
-        return (cost_figures){.launch = 5e-6,
-                              .bandwidth = 200e9,
-                              .cached = 200e9,
-                              .rate = 60e9,
-                              .units = units > 0 ? units : 16,
-                              .tile_rows = 64,
-                              .tile_columns = 64};
-    return (cost_figures){.launch = on->items_are_lanes ? 40e-6 : 5e-6,
-                          .bandwidth = 15e9,
-                          .cached = 60e9,
-                          .cache_size = 1 << 20,
-                          .rate = on->items_are_lanes ? 10e9 : 80e9,
-                          .units = units > 0 ? units : 2,
-                          .tile_rows = 12,
-                          .tile_columns = 32};
+        return (cost_parameters){.launch = 5e-6,
+                                 .bandwidth = 200e9,
+                                 .cached = 200e9,
+                                 .rate = 60e9,
+                                 .units = units > 0 ? units : 16,
+                                 .tile_rows = 64,
+                                 .tile_columns = 64};
+    return (cost_parameters){.launch = on->items_are_lanes ? 40e-6 : 5e-6,
+                             .bandwidth = 15e9,
+                             .cached = 60e9,
+                             .cache_size = 1 << 20,
+                             .rate = on->items_are_lanes ? 10e9 : 80e9,
+                             .units = units > 0 ? units : 2,
+                             .tile_rows = 12,
+                             .tile_columns = 32};
 }
 
 double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, int64_t columns, int64_t inner,
                                int64_t split_k)
 {
-    const cost_figures cost = tuff__cost_figures(on);
+    const cost_parameters cost = tuff__cost_parameters(on);
     const int64_t tiles =
         batches * split_k * tuff__divide_up(rows, cost.tile_rows) * tuff__divide_up(columns, cost.tile_columns);
     const double tile = 2.0 * (double)(cost.tile_rows * cost.tile_columns) * (double)(inner / split_k) / cost.rate;
@@ -58,7 +58,7 @@ double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, 
 /* Groups fewer than there are units leave the others idle, of what they compute and of what they move. */
 double tuff__cost_seconds(const target *on, double operations, double bytes, uint64_t groups)
 {
-    const cost_figures cost = tuff__cost_figures(on);
+    const cost_parameters cost = tuff__cost_parameters(on);
     const double share = groups > 0 ? min(1, (double)groups / (double)cost.units) : 1;
     const double computing = operations / (cost.rate * (double)cost.units * share);
     return cost.launch + max(computing, bytes / (cost.bandwidth * share));

@@ -7,8 +7,8 @@
 
 #include "device/target.h"
 
-/* Rough figures of a class of devices, in seconds. */
-typedef struct cost_figures {
+/* Rough parameters of a class of devices, in seconds. */
+typedef struct cost_parameters {
     double launch;    /* from one dispatch to the next */
     double bandwidth; /* bytes a second */
     double cached;    /* the same for what is written and then read soon, where that is at most cache_size bytes */
@@ -16,9 +16,9 @@ typedef struct cost_figures {
     double rate; /* operations a second of one unit */
     int64_t units;
     int64_t tile_rows, tile_columns; /* of a matmul, in elements */
-} cost_figures;
+} cost_parameters;
 
-cost_figures tuff__cost_figures(const target *on);
+cost_parameters tuff__cost_parameters(const target *on);
 
 /* Seconds of a batch of matmuls whose inner axis is split, with the sum over the parts. */
 double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, int64_t columns, int64_t inner,

@@ -124,7 +124,7 @@ typedef struct staged_block {
 
 enum { SUBGROUP_SIZES = 16 };
 
-typedef struct lent_thread lent_thread;
+typedef struct wait_thread wait_thread;
 
 struct driver_device {
     cl_platform_id platform;
@@ -139,7 +139,7 @@ struct driver_device {
     bool is_cpu;
     bool shares_memory; /* with the host: buffers are where the host says */
     bool wants_thread;  /* computes on one core more while a thread waits in the driver */
-    lent_thread *lent;  /* NULL until there is work for it */
+    wait_thread *wait_thread; /* NULL until there is work for it */
     bool used_library;  /* for products */
     char identity[1024];
     char build_options[64];
@@ -269,12 +269,12 @@ tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue
 /* Memory of the device's in large pages; NULL where that is of no use or cannot be had. */
 cl_mem tuff__cl_create_huge(driver_device *device, size_t size);
 
-/* lend.c */
+/* wait_thread.c */
 /* Has the device's thread wait in the driver until the event is complete, where the driver computes with such threads.
    From one thread at a time, as all that enqueues. */
-void tuff__cl_lend(driver_device *device, cl_event event);
+void tuff__cl_wait_thread_post(driver_device *device, cl_event event);
 /* Ends that thread; where the device hangs it is left to itself, with what it holds. */
-void tuff__cl_take_back(driver_device *device);
+void tuff__cl_wait_thread_stop(driver_device *device);
 
 /* wait.c */
 tuff_status tuff__cl_wait(driver_device *device);
@@ -282,12 +282,15 @@ tuff_status tuff__cl_wait(driver_device *device);
    application's where it has the queue too. */
 tuff_status tuff__cl_wait_to_block(driver_device *device);
 /* Waits, within bounds, until the ring has room for one more event and at most staged_limit bytes are staged. */
-tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit);
-/* After tuff__cl_make_room: takes over event, and block (may be NULL), which is freed when the event is complete. */
-/* A block for a write: one that is spare, or new memory; NULL where that ran out. And back; NULL is allowed. */
-void *tuff__cl_take_block(driver_device *device, size_t size);
-void tuff__cl_give_back_block(driver_device *device, void *memory, size_t size);
+tuff_status tuff__cl_reserve_staging(driver_device *device, size_t staged_limit);
+/* A block for a write: one that is spare, or new memory; NULL where that ran out. */
+void *tuff__cl_alloc_block(driver_device *device, size_t size);
+/* Keeps it as a spare, or frees it; NULL is allowed. */
+void tuff__cl_free_block(driver_device *device, void *memory, size_t size);
+/* Frees the spare ones. */
 void tuff__cl_free_blocks(driver_device *device);
+/* After tuff__cl_reserve_staging: takes over event, and block (may be NULL), which is freed when the event is
+   complete. */
 void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t size);
 /* *done where the event is complete; an event that ended in an error is done and fails. */
 tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state);

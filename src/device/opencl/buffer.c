@@ -56,7 +56,7 @@ void tuff__cl_buffer_destroy(driver_device *device, driver_buffer *buffer)
 }
 
 /* A loop that writes inputs of the same sizes again and again asks for memory only until enough of it is on its way. */
-void *tuff__cl_take_block(driver_device *device, size_t size)
+void *tuff__cl_alloc_block(driver_device *device, size_t size)
 {
     for (int i = device->spare_count - 1; i >= 0; i--)
         if (device->spares[i].size == size) {
@@ -68,7 +68,7 @@ void *tuff__cl_take_block(driver_device *device, size_t size)
     return tuff__alloc(size);
 }
 
-void tuff__cl_give_back_block(driver_device *device, void *memory, size_t size)
+void tuff__cl_free_block(driver_device *device, void *memory, size_t size)
 {
     if (!memory)
         return;
@@ -91,15 +91,15 @@ static tuff_status write_staged(driver_device *device, driver_buffer *buffer, si
                                 size_t size)
 {
     cl_event event = NULL;
-    TRY(tuff__cl_make_room(device, STAGED_LIMIT));
-    void *block = tuff__cl_take_block(device, size);
+    TRY(tuff__cl_reserve_staging(device, STAGED_LIMIT));
+    void *block = tuff__cl_alloc_block(device, size);
     if (!block)
         return TUFF_E_OOM_HOST;
     memcpy(block, data, size);
     cl_int error =
         tuff__cl.EnqueueWriteBuffer(device->queue, buffer->memory, CL_FALSE, offset, size, block, 0, NULL, &event);
     if (error != CL_SUCCESS) {
-        tuff__cl_give_back_block(device, block, size);
+        tuff__cl_free_block(device, block, size);
         return tuff__cl_fail(error, "clEnqueueWriteBuffer");
     }
     tuff__cl_track(device, event, block, size);
@@ -131,7 +131,7 @@ tuff_status tuff__cl_buffer_copy(driver_device *device, driver_buffer *from, uin
                                  uint64_t to_offset, uint64_t size)
 {
     cl_event event = NULL;
-    TRY(tuff__cl_make_room(device, SIZE_MAX));
+    TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
     CL_TRY(EnqueueCopyBuffer, (device->queue, from->memory, to->memory, (size_t)from_offset, (size_t)to_offset,
                                (size_t)size, 0, NULL, &event));
     tuff__cl_track(device, event, NULL, 0);

@@ -116,7 +116,8 @@ tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue
     if (error != 0 && error > -1000)
         return tuff__cl_fail(error, "CLBlast");
     if (error != 0 || (event && !*event))
-        return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a product %lld x %lld x %lld answers %d%s", (long long)gemm->rows,
-                    (long long)gemm->columns, (long long)gemm->inner, error, error ? "" : " and no event");
+        return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a matmul of %lld x %lld x %lld failed with %d%s",
+                    (long long)gemm->rows, (long long)gemm->columns, (long long)gemm->inner, error,
+                    error ? "" : " and no event");
     return TUFF_OK;
 }

@@ -241,11 +241,11 @@ void tuff__cl_close(driver_device *device)
             break;
     if (device->hung && !tuff__cl_is_idle(device)) {
         /* Releasing the queue could wait for ever: it stays, with what it uses. */
-        tuff__cl_take_back(device);
+        tuff__cl_wait_thread_stop(device);
         tuff__free(device);
         return;
     }
-    tuff__cl_take_back(device);
+    tuff__cl_wait_thread_stop(device);
     tuff__cl_forget(device);
     tuff__cl_free_blocks(device);
     tuff__cl_library_forget(device);

@@ -117,8 +117,10 @@ static tuff_status add_dispatch(driver_device *device, driver_recording *record,
                     program->buffer_count, program->word_count, work->binding_count, work->word_count);
     const uint64_t limit = launch_limit(device, record, work);
     if (work->group_count > limit && work->word_count == 0)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: %llu groups need a split, for which it has no word", program->name,
-                    (unsigned long long)work->group_count);
+        return FAIL(TUFF_E_LIMIT,
+                    "kernel %s: %llu groups must be split into several launches, but the kernel has no group-offset "
+                    "parameter",
+                    program->name, (unsigned long long)work->group_count);
     for (uint64_t base = 0; base < work->group_count; base += limit) {
         uint64_t left = work->group_count - base;
         TRY(add_launch(device, record, work, index, base, left < limit ? left : limit));
@@ -295,7 +297,7 @@ static tuff_status submit_parts(driver_device *device, driver_recording *record,
     for (uint64_t at = 0; at < groups; at += most) {
         const uint64_t count = groups - at < most ? groups - at : most;
         cl_event event = NULL;
-        TRY(tuff__cl_make_room(device, SIZE_MAX));
+        TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
         const bool is_idle = tuff__cl_is_idle(device);
         TRY(set_base(&part, part.base + (cl_uint)at));
         part.global_size = (size_t)count * part.local_size;
@@ -312,7 +314,7 @@ static tuff_status submit_step(driver_device *device, driver_recording *record, 
     cl_event event = NULL;
     const bool sign = ends_stretch(device, record, run, index);
     if (sign)
-        TRY(tuff__cl_make_room(device, SIZE_MAX));
+        TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
     if (device->pace.is_on && run->first == index)
         run->is_idle = tuff__cl_is_idle(device);
     if (part->is_moved)
@@ -427,7 +429,7 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
     const tuff_status handed_over = flush(device->timed_queue);
     status = status == TUFF_OK ? handed_over : status;
     if (enqueued > 0 && record->steps[enqueued - 1].event)
-        tuff__cl_lend(device, record->steps[enqueued - 1].event);
+        tuff__cl_wait_thread_post(device, record->steps[enqueued - 1].event);
     const tuff_status ended = wait_timed(device, record);
     return status == TUFF_OK ? ended : status;
 }

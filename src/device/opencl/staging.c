@@ -128,7 +128,7 @@ static tuff_status enqueue_all(driver_device *device, driver_staging *self, cons
 tuff_status tuff__cl_staging_copy(driver_device *device, driver_staging *self, const staged_copy *copies, int count,
                                   bool upload)
 {
-    TRY(tuff__cl_make_room(device, SIZE_MAX));
+    TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
     const tuff_status status = enqueue_all(device, self, copies, count, upload);
     /* Copies that nothing tells of must not outlive this call. */
     if (status != TUFF_OK && self->event == NULL)

@@ -79,7 +79,7 @@ static void release_first(driver_device *device)
 {
     pending *first = &device->pending[device->pending_first];
     tuff__cl.ReleaseEvent(first->event);
-    tuff__cl_give_back_block(device, first->block, first->size);
+    tuff__cl_free_block(device, first->block, first->size);
     device->staged_size -= first->size;
     device->pending_first = (device->pending_first + 1) % PENDING_COUNT;
     device->pending_count--;
@@ -125,7 +125,7 @@ bool tuff__cl_is_idle(driver_device *device)
     return device->pending_count == 0;
 }
 
-tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit)
+tuff_status tuff__cl_reserve_staging(driver_device *device, size_t staged_limit)
 {
     reap(device);
     while (device->pending_count == PENDING_COUNT || device->staged_size > staged_limit)
@@ -139,7 +139,7 @@ void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t s
     device->pending[last] = (pending){.event = event, .block = block, .size = size};
     device->pending_count++;
     device->staged_size += size;
-    tuff__cl_lend(device, event);
+    tuff__cl_wait_thread_post(device, event);
 }
 
 void tuff__cl_mark(driver_device *device, pace_mark mark, bool is_idle)
@@ -185,7 +185,7 @@ bool tuff__cl_is_lost(driver_device *device)
 tuff_status tuff__cl_wait(driver_device *device)
 {
     cl_event event = NULL;
-    TRY(tuff__cl_make_room(device, SIZE_MAX));
+    TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
     CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 0, NULL, &event));
     tuff__cl_track(device, event, NULL, 0);
     CL_TRY(Flush, (device->queue));

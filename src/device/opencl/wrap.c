@@ -108,7 +108,7 @@ tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *si
     CL_TRY(GetEventInfo, (before, CL_EVENT_CONTEXT, sizeof(cl_context), &context, NULL));
     if (context != device->context)
         return FAIL(TUFF_E_USAGE, "tuff_opencl_enqueue_wait: the event is one of another context");
-    TRY(tuff__cl_make_room(device, SIZE_MAX));
+    TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
     CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 1, &before, &behind));
     tuff__cl_track(device, behind, NULL, 0);
     CL_TRY(Flush, (device->queue));

@@ -5,12 +5,12 @@
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
-static tuff_status make_buffer(driver_device *device, uint64_t size, vulkan_place place, driver_buffer **out)
+static tuff_status make_buffer(driver_device *device, uint64_t size, vulkan_memory_kind kind, driver_buffer **out)
 {
     driver_buffer *buffer = tuff__alloc(sizeof *buffer);
     if (!buffer)
         return TUFF_E_OOM_HOST;
-    tuff_status status = tuff__vulkan_buffer_create(device, size, place, false, buffer);
+    tuff_status status = tuff__vulkan_buffer_create(device, size, kind, false, buffer);
     if (status != TUFF_OK) {
         tuff__free(buffer);
         return status;
@@ -21,12 +21,12 @@ static tuff_status make_buffer(driver_device *device, uint64_t size, vulkan_plac
 
 tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **out)
 {
-    return make_buffer(device, size, PLACE_DEVICE, out);
+    return make_buffer(device, size, MEMORY_DEVICE, out);
 }
 
 tuff_status tuff__vulkan_new_buffer_anywhere(driver_device *device, uint64_t size, driver_buffer **out)
 {
-    return make_buffer(device, size, PLACE_ANYWHERE, out);
+    return make_buffer(device, size, MEMORY_ANYWHERE, out);
 }
 
 void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer)
@@ -56,7 +56,7 @@ static tuff_status open_staging(driver_device *device)
         };
         TRY(VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, staging->commands));
     }
-    return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, PLACE_HOST, false,
+    return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, MEMORY_HOST, false,
                                       &staging->buffer);
 }
 
@@ -87,7 +87,7 @@ static tuff_status upload_piece(driver_device *device, driver_buffer *buffer, ui
     TRY(take_slot(device, &slot));
     driver_buffer *staging = &device->staging.buffer;
     VkBufferCopy region = {.srcOffset = (uint64_t)slot * STAGING_SLOT_SIZE, .dstOffset = offset, .size = size};
-    TRY(tuff__vulkan_poke(device, staging, region.srcOffset, data, size));
+    TRY(tuff__vulkan_write_mapped(device, staging, region.srcOffset, data, size));
     TRY(copy_slot(device, slot, staging->handle, buffer->handle, region));
     buffer->last_use = device->submitted;
     return TUFF_OK;
@@ -106,7 +106,7 @@ tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uin
     /* Small writes to a buffer in use queue up; large ones would fill the ring and wait anyway. */
     if (is_direct(buffer) && (tuff__vulkan_is_done(device, buffer->last_use) || size > STAGING_SLOT_SIZE)) {
         TRY(tuff__vulkan_wait_until(device, buffer->last_use));
-        return tuff__vulkan_poke(device, buffer, offset, data, size);
+        return tuff__vulkan_write_mapped(device, buffer, offset, data, size);
     }
     for (uint64_t done = 0; done < size; done += STAGING_SLOT_SIZE) {
         uint64_t piece = size - done < STAGING_SLOT_SIZE ? size - done : STAGING_SLOT_SIZE;
@@ -149,8 +149,8 @@ static tuff_status get(driver_device *device, download *range)
     uint32_t slot = range->slots[range->first];
     uint64_t size = next_piece(range, range->got);
     TRY(tuff__vulkan_wait_until(device, device->staging.tickets[slot]));
-    TRY(tuff__vulkan_peek(device, &device->staging.buffer, (uint64_t)slot * STAGING_SLOT_SIZE, range->data + range->got,
-                          size));
+    TRY(tuff__vulkan_read_mapped(device, &device->staging.buffer, (uint64_t)slot * STAGING_SLOT_SIZE,
+                                 range->data + range->got, size));
     range->got += size;
     range->first = (range->first + 1) % STAGING_SLOTS;
     range->count--;
@@ -161,7 +161,7 @@ tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint
 {
     TRY(tuff__vulkan_wait_until(device, device->submitted));
     if (is_direct(buffer) && !device->reads_copies)
-        return tuff__vulkan_peek(device, buffer, offset, data, size);
+        return tuff__vulkan_read_mapped(device, buffer, offset, data, size);
     download range = {.buffer = buffer, .offset = offset, .size = size, .data = data};
     /* Half of the ring is under way while the other half is emptied. */
     while (range.got < size)

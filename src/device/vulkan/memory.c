@@ -34,12 +34,12 @@ static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t al
     return best;
 }
 
-static int choose_type(const driver_device *device, uint32_t allowed, vulkan_place place)
+static int choose_type(const driver_device *device, uint32_t allowed, vulkan_memory_kind kind)
 {
     const uint32_t visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
     const uint32_t easy = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const VkPhysicalDeviceMemoryProperties *memory = &device->physical.memory;
-    if (place == PLACE_HOST)
+    if (kind == MEMORY_HOST)
         return find_type(memory, allowed, visible, easy);
     int type = device->mapped ? find_type(memory, allowed, local | visible, easy) : -1;
     if (type < 0)
@@ -58,7 +58,7 @@ static bool is_over_budget(const driver_device *device, int type, uint64_t size)
     return available > 0 && size > available;
 }
 
-static tuff_status allocate_of(driver_device *device, int type, vulkan_place place, vulkan_memory *memory)
+static tuff_status allocate_of(driver_device *device, int type, vulkan_memory_kind kind, vulkan_memory *memory)
 {
     const VkMemoryPropertyFlags flags = device->physical.memory.memoryTypes[type].propertyFlags;
     memory->coherent = flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -68,7 +68,7 @@ static tuff_status allocate_of(driver_device *device, int type, vulkan_place pla
         .memoryTypeIndex = (uint32_t)type,
     };
     TRY(VULKAN(device->vk, vkAllocateMemory, device->handle, &info, NULL, &memory->handle));
-    if (place == PLACE_HOST || (device->mapped && flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT))
+    if (kind == MEMORY_HOST || (device->mapped && flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT))
         TRY(VULKAN(device->vk, vkMapMemory, device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped));
     return TUFF_OK;
 }
@@ -76,21 +76,21 @@ static tuff_status allocate_of(driver_device *device, int type, vulkan_place pla
 /* Every type that the device can use, the device's own first. */
 static tuff_status allocate_anywhere(driver_device *device, uint32_t allowed, int first, vulkan_memory *memory)
 {
-    tuff_status status = allocate_of(device, first, PLACE_ANYWHERE, memory);
+    tuff_status status = allocate_of(device, first, MEMORY_ANYWHERE, memory);
     for (uint32_t left = allowed & ~(UINT32_C(1) << first); status == TUFF_E_OOM_DEVICE && !memory->handle && left;) {
         const int type = find_type(&device->physical.memory, left, 0, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
         if (type < 0)
             break;
         left &= ~(UINT32_C(1) << type);
-        status = allocate_of(device, type, PLACE_ANYWHERE, memory);
+        status = allocate_of(device, type, MEMORY_ANYWHERE, memory);
     }
     return status;
 }
 
-static tuff_status allocate(driver_device *device, const VkMemoryRequirements *requirements, vulkan_place place,
+static tuff_status allocate(driver_device *device, const VkMemoryRequirements *requirements, vulkan_memory_kind kind,
                             vulkan_memory *memory)
 {
-    int type = choose_type(device, requirements->memoryTypeBits, place);
+    int type = choose_type(device, requirements->memoryTypeBits, kind);
     if (type < 0)
         return FAIL(TUFF_E_UNSUPPORTED, "vulkan: no memory type serves a buffer of %llu bytes",
                     (unsigned long long)requirements->size);
@@ -99,15 +99,15 @@ static tuff_status allocate(driver_device *device, const VkMemoryRequirements *r
                          &memory->size))
         return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is too large",
                     (unsigned long long)requirements->size);
-    if (place == PLACE_ANYWHERE)
+    if (kind == MEMORY_ANYWHERE)
         return allocate_anywhere(device, requirements->memoryTypeBits, type, memory);
-    if (place == PLACE_DEVICE && is_over_budget(device, type, memory->size))
+    if (kind == MEMORY_DEVICE && is_over_budget(device, type, memory->size))
         return FAIL(TUFF_E_OOM_DEVICE, "vulkan: a buffer of %llu bytes is more than is left of the device's memory",
                     (unsigned long long)memory->size);
-    return allocate_of(device, type, place, memory);
+    return allocate_of(device, type, kind, memory);
 }
 
-static tuff_status fill_buffer(driver_device *device, uint64_t size, vulkan_place place, bool shared,
+static tuff_status fill_buffer(driver_device *device, uint64_t size, vulkan_memory_kind kind, bool shared,
                                driver_buffer *buffer)
 {
     const uint32_t families[] = {device->physical.queue_family, device->physical.upload.family};
@@ -125,11 +125,11 @@ static tuff_status fill_buffer(driver_device *device, uint64_t size, vulkan_plac
     TRY(VULKAN(device->vk, vkCreateBuffer, device->handle, &info, NULL, &buffer->handle));
     VkMemoryRequirements requirements;
     device->vk->vkGetBufferMemoryRequirements(device->handle, buffer->handle, &requirements);
-    TRY(allocate(device, &requirements, place, &buffer->memory));
+    TRY(allocate(device, &requirements, kind, &buffer->memory));
     return VULKAN(device->vk, vkBindBufferMemory, device->handle, buffer->handle, buffer->memory.handle, 0);
 }
 
-tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vulkan_place place, bool shared,
+tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vulkan_memory_kind kind, bool shared,
                                        driver_buffer *buffer)
 {
     *buffer = (driver_buffer){.size = size};
@@ -138,7 +138,7 @@ tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vul
         return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is larger than %s allows (%llu)",
                     (unsigned long long)size, device->physical.properties.properties.deviceName,
                     (unsigned long long)limit);
-    tuff_status status = fill_buffer(device, size, place, shared, buffer);
+    tuff_status status = fill_buffer(device, size, kind, shared, buffer);
     if (status != TUFF_OK)
         tuff__vulkan_buffer_release(device, buffer);
     return status;
@@ -184,15 +184,16 @@ tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *
 }
 
 /* Whole atoms are flushed: what the host's caches had of the bytes around the range would undo the device's writes. */
-tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
-                              uint64_t size)
+tuff_status tuff__vulkan_write_mapped(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
+                                      uint64_t size)
 {
     TRY(tuff__vulkan_invalidate(device, buffer, offset, size));
     memcpy((char *)buffer->memory.mapped + offset, data, size);
     return tuff__vulkan_flush(device, buffer, offset, size);
 }
 
-tuff_status tuff__vulkan_peek(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
+tuff_status tuff__vulkan_read_mapped(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
+                                     uint64_t size)
 {
     TRY(tuff__vulkan_invalidate(device, buffer, offset, size));
     memcpy(data, (const char *)buffer->memory.mapped + offset, size);

@@ -7,7 +7,7 @@
 
 static const VkPipelineStageFlags work_stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 
-tuff_status tuff__vulkan_note(driver_device *device, VkResult result, const char *function)
+tuff_status tuff__vulkan_check_device(driver_device *device, VkResult result, const char *function)
 {
     if (result == VK_ERROR_DEVICE_LOST) {
         if (!device->lost)
@@ -61,7 +61,7 @@ static tuff_status wait_within(driver_device *device, uint64_t ticket, uint64_t 
             continue;
         }
         if (result != VK_TIMEOUT)
-            return tuff__vulkan_note(device, result, "vkWaitForFences");
+            return tuff__vulkan_check_device(device, result, "vkWaitForFences");
         /* A process that was stopped for an hour has waited for one slice only. */
         uint64_t elapsed = tuff__nanoseconds() - start;
         idle += elapsed < slice ? elapsed : slice;
@@ -85,7 +85,7 @@ bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket)
     while (device->finished < ticket) {
         const VkResult result = device->vk->vkGetFenceStatus(device->handle, oldest(device));
         if (result == VK_ERROR_DEVICE_LOST)
-            (void)tuff__vulkan_note(device, result, "vkGetFenceStatus");
+            (void)tuff__vulkan_check_device(device, result, "vkGetFenceStatus");
         if (result != VK_SUCCESS)
             break;
         finish_oldest(device, false);
@@ -114,7 +114,7 @@ static tuff_status submit(driver_device *device, VkQueue queue, const VkSubmitIn
     const VkResult result = device->vk->vkQueueSubmit(queue, 1, info, fence);
     if (application->unlock_queue)
         application->unlock_queue(application->lock_user);
-    return tuff__vulkan_note(device, result, "vkQueueSubmit");
+    return tuff__vulkan_check_device(device, result, "vkQueueSubmit");
 }
 
 /* The fence of the next ticket, not signalled. */
@@ -123,9 +123,10 @@ static tuff_status next_fence(driver_device *device, VkFence *out)
     VkFence *fence = &device->fences[(device->submitted + 1) % MAX_IN_FLIGHT];
     VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     if (*fence)
-        TRY(tuff__vulkan_note(device, device->vk->vkResetFences(device->handle, 1, fence), "vkResetFences"));
+        TRY(tuff__vulkan_check_device(device, device->vk->vkResetFences(device->handle, 1, fence), "vkResetFences"));
     else
-        TRY(tuff__vulkan_note(device, device->vk->vkCreateFence(device->handle, &info, NULL, fence), "vkCreateFence"));
+        TRY(tuff__vulkan_check_device(device, device->vk->vkCreateFence(device->handle, &info, NULL, fence),
+                                      "vkCreateFence"));
     *out = *fence;
     return TUFF_OK;
 }
@@ -199,7 +200,7 @@ tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool 
 {
     const VkResult result = device->vk->vkGetFenceStatus(device->handle, fence);
     *done = result == VK_SUCCESS;
-    return tuff__vulkan_note(device, result, "vkGetFenceStatus");
+    return tuff__vulkan_check_device(device, result, "vkGetFenceStatus");
 }
 
 bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
@@ -213,7 +214,7 @@ bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
             result = device->vk->vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
             left -= slice;
         } while (result == VK_TIMEOUT && left > 0);
-        (void)tuff__vulkan_note(device, result, "vkWaitForFences");
+        (void)tuff__vulkan_check_device(device, result, "vkWaitForFences");
     }
     if (result == VK_SUCCESS || device->lost)
         return true;

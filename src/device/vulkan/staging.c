@@ -40,13 +40,13 @@ static tuff_status fill_staging(driver_device *device, uint64_t size, bool sends
 {
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     TRY(allocate_commands(device, device->commands, &self->commands));
-    TRY(tuff__vulkan_buffer_create(device, size, PLACE_HOST, sends, &self->buffer));
+    TRY(tuff__vulkan_buffer_create(device, size, MEMORY_HOST, sends, &self->buffer));
     if (!sends)
         return TUFF_OK;
     TRY(allocate_commands(device, device->upload_commands, &self->upload_commands));
     TRY(VULKAN(device->vk, vkCreateFence, device->handle, &fence, NULL, &self->uploaded));
     TRY(create_semaphore(device, &self->landed));
-    return tuff__vulkan_buffer_create(device, size, PLACE_ANYWHERE, true, &self->landing);
+    return tuff__vulkan_buffer_create(device, size, MEMORY_ANYWHERE, true, &self->landing);
 }
 
 tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, bool sends, driver_staging **out,

@@ -212,7 +212,7 @@ void tuff__vulkan_estimate_units(tuff_device_info *info);
 
 /* queue.c */
 /* tuff__vulkan_check, which also notes what an answer of the driver means for the device as a whole. */
-tuff_status tuff__vulkan_note(driver_device *device, VkResult result, const char *function);
+tuff_status tuff__vulkan_check_device(driver_device *device, VkResult result, const char *function);
 /* TUFF_E_DEVICE_LOST where the device was lost. */
 tuff_status tuff__vulkan_check_lost(const driver_device *device);
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket);
@@ -242,15 +242,16 @@ void tuff__vulkan_barrier(const driver_device *device, VkCommandBuffer commands,
 
 /* memory.c */
 /* Where a buffer is to be: on the device, as far as its budget goes; anywhere that it can use; mapped by the host. */
-typedef enum vulkan_place { PLACE_DEVICE, PLACE_ANYWHERE, PLACE_HOST } vulkan_place;
+typedef enum vulkan_memory_kind { MEMORY_DEVICE, MEMORY_ANYWHERE, MEMORY_HOST } vulkan_memory_kind;
 /* Creates a buffer for storage and copies. shared: uploads use it too. */
-tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vulkan_place place, bool shared,
+tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vulkan_memory_kind kind, bool shared,
                                        driver_buffer *buffer);
 void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer); /* a buffer of zeros is allowed */
 /* Copies between host memory and a mapped buffer that no submission uses. */
-tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
-                              uint64_t size);
-tuff_status tuff__vulkan_peek(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);
+tuff_status tuff__vulkan_write_mapped(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
+                                      uint64_t size);
+tuff_status tuff__vulkan_read_mapped(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
+                                     uint64_t size);
 /* Makes what the host wrote to a mapped range visible to later submissions; and what finished ones wrote, to the host.
    */
 tuff_status tuff__vulkan_flush(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size);

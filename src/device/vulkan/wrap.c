@@ -185,8 +185,8 @@ static tuff_status check_value(driver_device *device, const vulkan_semaphore *se
         if (under_way->handle == semaphore->handle && under_way->value > coming)
             coming = under_way->value;
     }
-    TRY(tuff__vulkan_note(device, counter_value(device->handle, semaphore->handle, &reached),
-                          "vkGetSemaphoreCounterValue"));
+    TRY(tuff__vulkan_check_device(device, counter_value(device->handle, semaphore->handle, &reached),
+                                  "vkGetSemaphoreCounterValue"));
     reached = coming > reached ? coming : reached;
     if (semaphore->value > reached)
         return TUFF_OK;

@@ -1,6 +1,6 @@
 /* Graph files, little-endian: 8 bytes of magic, u32 format, u32 zero, u64 length of the body, 16 bytes of XXH3-128 over
-   the body; then the body: the notes, which are name and compile options, and the graph as tuff__graph_put writes it. A
-   later format may change all that follows the format's number. */
+   the body; then the body: the notes, which are name and compile options, and the graph as tuff__graph_serialize writes
+   it. A later format may change all that follows the format's number. */
 #include "graph/blob/file.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ tuff_status tuff__graph_file_put(const tuff_graph *graph, const tuff_graph_save_
     const array_names names = {options->arrays, options->names, options->array_count};
     text body = {0};
     put_notes(graph, options, &body);
-    tuff_status status = tuff__graph_put(graph, &names, &body);
+    tuff_status status = tuff__graph_serialize(graph, &names, &body);
     if (status == TUFF_OK) {
         static const char no_hash[HASH_SIZE];
         tuff__text_add_bytes(out, (const char *)magic, sizeof magic);
@@ -110,14 +110,14 @@ tuff_status tuff_graph_save(const tuff_graph *graph, const char *path, const tuf
 /* What is refused here is no enumerator of this version. */
 static void take_compile(byte_reader *from, tuff_compile_options *out)
 {
-    out->fuse = (tuff_fuse_mode)tuff__take_below(from, TUFF_FUSE_NONE + 1);
-    out->family = (tuff_family)tuff__take_below(from, TUFF_FAMILY_COOPERATIVE + 1);
-    out->matmul_library = (tuff_matmul_library)tuff__take_below(from, TUFF_MATMUL_CLBLAST + 1);
-    const int precisions = tuff__take_below(from, PRECISIONS * PRECISIONS);
+    out->fuse = (tuff_fuse_mode)tuff__get_below(from, TUFF_FUSE_NONE + 1);
+    out->family = (tuff_family)tuff__get_below(from, TUFF_FAMILY_COOPERATIVE + 1);
+    out->matmul_library = (tuff_matmul_library)tuff__get_below(from, TUFF_MATMUL_CLBLAST + 1);
+    const int precisions = tuff__get_below(from, PRECISIONS * PRECISIONS);
     out->precision = (tuff_precision)(precisions % PRECISIONS);
     out->matmul_precision = (tuff_precision)(precisions / PRECISIONS);
-    out->barrier_everywhere = tuff__take_bool(from);
-    out->memory_budget = tuff__take_u64(from);
+    out->barrier_everywhere = tuff__get_bool(from);
+    out->memory_budget = tuff__get_u64(from);
 }
 
 /* The head has one legal form, and the hash shows whether the body is as it was written. */
@@ -128,11 +128,11 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
     unsigned char hash[HASH_SIZE];
     if (size < BODY_AT || memcmp(data, magic, sizeof magic) != 0)
         return FAIL(TUFF_E_FORMAT, "no graph file");
-    const uint32_t format = tuff__take_u32(&head), zero = tuff__take_u32(&head);
+    const uint32_t format = tuff__get_u32(&head), zero = tuff__get_u32(&head);
     if (format > FORMAT)
         return FAIL(TUFF_E_UNSUPPORTED, "a graph file of format %u, of a later tuff: this one reads format %d",
                     (unsigned)format, FORMAT);
-    if (format != FORMAT || zero != 0 || tuff__take_u64(&head) != size - BODY_AT)
+    if (format != FORMAT || zero != 0 || tuff__get_u64(&head) != size - BODY_AT)
         return FAIL(TUFF_E_FORMAT, "a damaged graph file, or a part of one");
     put_hash(hash, body, size - BODY_AT);
     if (memcmp(body - HASH_SIZE, hash, HASH_SIZE) != 0)
@@ -164,13 +164,13 @@ tuff_status tuff__graph_file_read(tuff_device *device, const void *data, size_t 
     *out = NULL;
     *info = (tuff_graph_file_info){.format = FORMAT};
     TRY(open_body(data, size, &from));
-    tuff__take_text(&from, info->name, sizeof info->name);
+    tuff__get_text(&from, info->name, sizeof info->name);
     take_compile(&from, &info->compile);
-    info->deterministic = tuff__take_bool(&from);
-    const bool owns_step = tuff__take_bool(&from);
+    info->deterministic = tuff__get_bool(&from);
+    const bool owns_step = tuff__get_bool(&from);
     if (from.failed)
-        return FAIL(TUFF_E_FORMAT, "the graph: its options are none of this version");
-    TRY(tuff__graph_take(device, &from, memory, out));
+        return FAIL(TUFF_E_FORMAT, "the graph: this version does not know its options");
+    TRY(tuff__graph_deserialize(device, &from, memory, out));
     const tuff_status status = owns_step ? own_step(*out) : TUFF_OK;
     if (status != TUFF_OK) {
         tuff_graph_destroy(*out);

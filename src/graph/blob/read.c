@@ -30,9 +30,9 @@ typedef struct reading {
 /* A scalar after a failure, which is legal everywhere. */
 static tuff_shape take_shape(reading *self)
 {
-    tuff_shape shape = {.rank = tuff__take_below(self->from, TUFF_MAX_RANK + 1)};
+    tuff_shape shape = {.rank = tuff__get_below(self->from, TUFF_MAX_RANK + 1)};
     for (int i = 0; i < shape.rank; i++)
-        shape.extent[i] = tuff__take_i64(self->from);
+        shape.extent[i] = tuff__get_i64(self->from);
     if (!self->from->failed && !tuff__shape_is_legal(self->graph, "graph", shape))
         self->from->failed = true;
     return self->from->failed ? TUFF_SCALAR : shape;
@@ -40,15 +40,15 @@ static tuff_shape take_shape(reading *self)
 
 static tuff_dtype take_dtype(reading *self)
 {
-    return (tuff_dtype)tuff__take_below(self->from, TUFF_BOOL + 1);
+    return (tuff_dtype)tuff__get_below(self->from, TUFF_BOOL + 1);
 }
 
 /* The device says itself what it cannot allocate at once, but not always what it cannot allocate in all. */
 static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, uint64_t *all)
 {
     storage **out = &self->storages[self->storage_count];
-    if (self->memory == GRAPH_STAND_INS)
-        return tuff__storage_stand_in(self->device, size, is_imported, out);
+    if (self->memory == GRAPH_PLACEHOLDERS)
+        return tuff__storage_create_placeholder(self->device, size, is_imported, out);
     const tuff_device_info *info = tuff__device_info(self->device);
     const uint64_t limit = info->memory_size > 0 ? info->memory_size : info->max_allocation;
     if (size > limit || *all > limit - size)
@@ -57,20 +57,20 @@ static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, 
     *all += size;
     TRY(tuff__storage_create(self->device, size, true, out));
     if (is_imported)
-        tuff__storage_pose_imported(*out);
+        tuff__storage_mark_imported(*out);
     return TUFF_OK;
 }
 
 static tuff_status read_storages(reading *self)
 {
     uint64_t all = 0;
-    const int count = tuff__take_count(self->from, 9);
+    const int count = tuff__get_count(self->from, 9);
     self->storages = tuff__calloc((size_t)count + 1, sizeof *self->storages);
     if (self->storages == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < count; i++) {
-        const uint64_t size = tuff__take_u64(self->from);
-        const bool is_imported = tuff__take_bool(self->from);
+        const uint64_t size = tuff__get_u64(self->from);
+        const bool is_imported = tuff__get_bool(self->from);
         if (self->from->failed)
             return TUFF_OK;
         TRY(make_storage(self, size, is_imported, &all));
@@ -89,7 +89,7 @@ static bool lies_within(const tuff_array *array)
 static tuff_status take_text(reading *self, const char **out)
 {
     char name[NAME_SIZE];
-    tuff__take_text(self->from, name, sizeof name);
+    tuff__get_text(self->from, name, sizeof name);
     *out = tuff__arena_strdup(&self->graph->arena, name);
     return *out == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
 }
@@ -104,8 +104,8 @@ static tuff_status take_name(reading *self, const char **out)
 static tuff_status read_array(reading *self, int index)
 {
     graph_array *made = &self->graph->arrays[index];
-    const int memory = tuff__take_below(self->from, (uint64_t)self->storage_count);
-    const uint64_t offset = tuff__take_u64(self->from);
+    const int memory = tuff__get_below(self->from, (uint64_t)self->storage_count);
+    const uint64_t offset = tuff__get_u64(self->from);
     const tuff_dtype dtype = take_dtype(self);
     const tuff_shape shape = take_shape(self);
     TRY(take_text(self, &made->name));
@@ -136,7 +136,7 @@ static tuff_status check_array_names(reading *self)
 static tuff_status read_arrays(reading *self)
 {
     TRY(read_storages(self));
-    const int count = tuff__take_count(self->from, LEAST_ARRAY);
+    const int count = tuff__get_count(self->from, LEAST_ARRAY);
     self->arrays = tuff__calloc((size_t)count + 1, sizeof(tuff_array *));
     self->graph->arrays = tuff__calloc((size_t)count + 1, sizeof(graph_array));
     if (self->arrays == NULL || self->graph->arrays == NULL)
@@ -150,7 +150,7 @@ static tuff_status read_arrays(reading *self)
 static tuff_status take_op(reading *self, op_code *out)
 {
     char name[64];
-    tuff__take_text(self->from, name, sizeof name);
+    tuff__get_text(self->from, name, sizeof name);
     for (int op = 0; op < OP_COUNT; op++)
         if (strcmp(tuff__op_info((op_code)op)->name, name) == 0) {
             *out = (op_code)op;
@@ -163,7 +163,7 @@ static tuff_status take_op(reading *self, op_code *out)
 
 static tuff_status read_ops(reading *self)
 {
-    const int count = tuff__take_count(self->from, LEAST_OP);
+    const int count = tuff__get_count(self->from, LEAST_OP);
     self->from->failed |= count > OP_COUNT;
     for (int i = 0; i < count && !self->from->failed; i++)
         TRY(take_op(self, &self->ops[i]));
@@ -175,9 +175,9 @@ static tuff_status read_ops(reading *self)
 static tuff_status take_data(reading *self, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
 {
     size_t size;
-    if (!tuff__take_bool(self->from))
+    if (!tuff__get_bool(self->from))
         return TUFF_OK;
-    const void *found = tuff__take_bytes(self->from, &size);
+    const void *found = tuff__get_bytes(self->from, &size);
     self->from->failed |= size != (size_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
     if (self->from->failed)
         return TUFF_OK;
@@ -194,33 +194,33 @@ static tuff_status take_data(reading *self, tuff_dtype dtype, tuff_shape shape, 
 
 static void take_steps(byte_reader *from, op_attributes *out)
 {
-    const int count = tuff__take_below(from, TUFF_MAX_RANK + 1);
+    const int count = tuff__get_below(from, TUFF_MAX_RANK + 1);
     for (int i = 0; i < count; i++) {
-        out->order[i] = tuff__take_below(from, TUFF_MAX_RANK);
-        out->start[i] = tuff__take_i64(from);
-        out->step[i] = tuff__take_i64(from);
+        out->order[i] = tuff__get_below(from, TUFF_MAX_RANK);
+        out->start[i] = tuff__get_i64(from);
+        out->step[i] = tuff__get_i64(from);
     }
 }
 
 static void take_numbers(byte_reader *from, op_attributes *out)
 {
-    const uint8_t groups = tuff__take_u8(from);
+    const uint8_t groups = tuff__get_u8(from);
     from->failed |= groups > GROUP_ALL;
     if (groups & GROUP_AXES) {
-        out->axes = tuff__take_u32(from);
-        out->axis = tuff__take_below(from, TUFF_MAX_RANK);
+        out->axes = tuff__get_u32(from);
+        out->axis = tuff__get_below(from, TUFF_MAX_RANK);
     }
     if (groups & GROUP_STEPS)
         take_steps(from, out);
     if (groups & GROUP_VALUE)
-        out->value = tuff__take_double(from);
+        out->value = tuff__get_double(from);
     if (groups & GROUP_RANDOM) {
-        out->seed = tuff__take_u32(from);
-        out->ordinal = tuff__take_u32(from);
+        out->seed = tuff__get_u32(from);
+        out->ordinal = tuff__get_u32(from);
     }
     if (groups & GROUP_OPTIONS) {
-        out->options = tuff__take_u32(from);
-        out->dropout = tuff__take_double(from);
+        out->options = tuff__get_u32(from);
+        out->dropout = tuff__get_double(from);
     }
 }
 
@@ -234,7 +234,7 @@ static tuff_status take_attributes(reading *self, op_code op, tuff_dtype dtype, 
     if (attribute == ATTRIBUTE_DATA)
         return take_data(self, dtype, shape, out);
     if (attribute == ATTRIBUTE_ARRAY) {
-        const int index = tuff__take_below(self->from, (uint64_t)self->array_count);
+        const int index = tuff__get_below(self->from, (uint64_t)self->array_count);
         out->array = self->from->failed ? NULL : self->arrays[index];
     }
     return TUFF_OK;
@@ -244,12 +244,12 @@ static tuff_status take_attributes(reading *self, op_code op, tuff_dtype dtype, 
 static tuff_status take_inputs(reading *self, tuff_tensor ***out, int *count)
 {
     tuff_graph *graph = self->graph;
-    *count = tuff__take_count(self->from, 4);
+    *count = tuff__get_count(self->from, 4);
     *out = tuff__arena_alloc(&graph->arena, ((size_t)*count + 1) * sizeof(tuff_tensor *));
     if (*out == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < *count; i++) {
-        const int id = tuff__take_below(self->from, (uint64_t)graph->node_count);
+        const int id = tuff__get_below(self->from, (uint64_t)graph->node_count);
         if (!self->from->failed)
             (*out)[i] = &graph->nodes[id]->outputs[0];
     }
@@ -264,19 +264,19 @@ static tuff_status read_node(reading *self)
     op_attributes attributes = {0};
     tuff_tensor **inputs;
     int input_count;
-    const op_code op = self->ops[tuff__take_below(from, (uint64_t)self->op_count)];
+    const op_code op = self->ops[tuff__get_below(from, (uint64_t)self->op_count)];
     const tuff_dtype dtype = take_dtype(self);
     const tuff_shape shape = take_shape(self);
-    const bool stops_gradient = tuff__take_bool(from), is_late_copy = tuff__take_bool(from);
-    const tuff_phase phase = (tuff_phase)tuff__take_u8(from);
-    const int copy = tuff__take_below(from, from->size); /* no more of them than bytes */
+    const bool stops_gradient = tuff__get_bool(from), is_late_copy = tuff__get_bool(from);
+    const tuff_phase phase = (tuff_phase)tuff__get_u8(from);
+    const int copy = tuff__get_below(from, from->size); /* no more of them than bytes */
     TRY(take_inputs(self, &inputs, &input_count));
     if (!from->failed)
         TRY(take_attributes(self, op, dtype, shape, &attributes));
     if (from->failed)
         return TUFF_OK;
     const tuff_tensor *made = tuff__node_create(graph, op, dtype, shape, inputs, input_count, &attributes);
-    if (!tuff__is_sound(made))
+    if (!tuff__is_valid(made))
         return TUFF_E_OOM_HOST;
     made->node->stops_gradient = stops_gradient;
     made->node->is_late_copy = is_late_copy;
@@ -289,16 +289,16 @@ static tuff_status read_node(reading *self)
 static tuff_status read_nodes(reading *self)
 {
     tuff_graph *graph = self->graph;
-    graph->seed = tuff__take_u32(self->from);
-    graph->random_count = tuff__take_u32(self->from);
-    graph->copy_count = tuff__take_below(self->from, self->from->size);
-    const uint32_t step = tuff__take_u32(self->from);
+    graph->seed = tuff__get_u32(self->from);
+    graph->random_count = tuff__get_u32(self->from);
+    graph->copy_count = tuff__get_below(self->from, self->from->size);
+    const uint32_t step = tuff__get_u32(self->from);
     if (step != UINT32_MAX && step >= (uint32_t)self->array_count)
         self->from->failed = true;
     if (self->from->failed)
         return TUFF_OK;
     graph->step_array = step == UINT32_MAX ? NULL : self->arrays[step];
-    const int count = tuff__take_count(self->from, LEAST_NODE);
+    const int count = tuff__get_count(self->from, LEAST_NODE);
     for (int i = 0; i < count && !self->from->failed; i++)
         TRY(read_node(self));
     return TUFF_OK;
@@ -307,11 +307,11 @@ static tuff_status read_nodes(reading *self)
 static tuff_status read_outputs(reading *self)
 {
     tuff_graph *graph = self->graph;
-    const int count = tuff__take_count(self->from, 12);
+    const int count = tuff__get_count(self->from, 12);
     for (int i = 0; i < count && !self->from->failed; i++) {
         const char *name;
         TRY(take_name(self, &name));
-        const int id = tuff__take_below(self->from, (uint64_t)graph->node_count);
+        const int id = tuff__get_below(self->from, (uint64_t)graph->node_count);
         if (self->from->failed)
             return TUFF_OK;
         if (!GROW(graph->outputs, graph->output_count, graph->output_capacity))
@@ -324,9 +324,9 @@ static tuff_status read_outputs(reading *self)
 static tuff_status read_assigns(reading *self)
 {
     tuff_graph *graph = self->graph;
-    const int count = tuff__take_count(self->from, 4);
+    const int count = tuff__get_count(self->from, 4);
     for (int i = 0; i < count && !self->from->failed; i++) {
-        const int id = tuff__take_below(self->from, (uint64_t)graph->node_count);
+        const int id = tuff__get_below(self->from, (uint64_t)graph->node_count);
         if (self->from->failed || graph->nodes[id]->op != OP_ASSIGN) {
             self->from->failed = true;
             return TUFF_OK;
@@ -400,7 +400,7 @@ static tuff_status read_body(reading *self)
     return tuff__reader_status(self->from, "the graph");
 }
 
-tuff_status tuff__graph_take(tuff_device *device, byte_reader *from, graph_memory memory, tuff_graph **out)
+tuff_status tuff__graph_deserialize(tuff_device *device, byte_reader *from, graph_memory memory, tuff_graph **out)
 {
     reading self = {.from = from, .device = device, .memory = memory, .graph = tuff_graph_create(device)};
     const tuff_status status = self.graph == NULL ? tuff_last_status() : read_body(&self);
@@ -418,11 +418,11 @@ tuff_status tuff__graph_take(tuff_device *device, byte_reader *from, graph_memor
 static tuff_status open_body(const void *data, size_t size, byte_reader *out)
 {
     byte_reader head = {.data = data, .size = size};
-    const uint32_t magic = tuff__take_u32(&head), version = tuff__take_u32(&head), sum = tuff__take_u32(&head);
+    const uint32_t magic = tuff__get_u32(&head), version = tuff__get_u32(&head), sum = tuff__get_u32(&head);
     size_t length;
-    const void *body = tuff__take_bytes(&head, &length);
+    const void *body = tuff__get_bytes(&head, &length);
     if (!head.failed && (magic != BLOB_MAGIC || version != BLOB_VERSION))
-        return FAIL(TUFF_E_FORMAT, "the graph: no graph of this version");
+        return FAIL(TUFF_E_FORMAT, "the graph: written by another version of tuff");
     TRY(tuff__reader_status(&head, "the graph"));
     if (tuff__crc32(body, length) != sum)
         return FAIL(TUFF_E_FORMAT, "the graph: its checksum is another");
@@ -435,5 +435,5 @@ tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size,
     byte_reader body;
     *out = NULL;
     TRY(open_body(data, size, &body));
-    return tuff__graph_take(device, &body, GRAPH_STAND_INS, out);
+    return tuff__graph_deserialize(device, &body, GRAPH_PLACEHOLDERS, out);
 }

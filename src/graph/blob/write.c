@@ -247,7 +247,7 @@ static tuff_status check_names(const tuff_graph *graph, const listing *listed)
     return status;
 }
 
-tuff_status tuff__graph_put(const tuff_graph *graph, const array_names *names, text *out)
+tuff_status tuff__graph_serialize(const tuff_graph *graph, const array_names *names, text *out)
 {
     listing listed = {.names = names, .graph = graph};
     tuff_status status = list_all(graph, &listed);
@@ -266,7 +266,7 @@ tuff_status tuff__graph_put(const tuff_graph *graph, const array_names *names, t
 tuff_status tuff__graph_write(const tuff_graph *graph, text *out)
 {
     text body = {0};
-    tuff_status status = tuff__graph_put(graph, NULL, &body);
+    tuff_status status = tuff__graph_serialize(graph, NULL, &body);
     if (status == TUFF_OK) {
         tuff__put_u32(out, BLOB_MAGIC);
         tuff__put_u32(out, BLOB_VERSION);

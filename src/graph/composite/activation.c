@@ -120,7 +120,7 @@ tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent)
     if (!graph)
         return answer;
     if (exponent == 0)
-        return tuff__filled(graph, x->dtype, x->shape, 1);
+        return tuff__full(graph, x->dtype, x->shape, 1);
     if (exponent == 0.5)
         return tuff_sqrt(x);
     if (exponent == -0.5)
@@ -166,7 +166,7 @@ tuff_tensor *tuff_dropout(tuff_tensor *x, double probability)
     if (probability == 0)
         return x;
     if (probability == 1)
-        return tuff__filled(graph, x->dtype, x->shape, 0);
+        return tuff__full(graph, x->dtype, x->shape, 0);
     tuff_tensor *dropped = tuff_less(tuff_random(graph, x->shape), tuff_constant(graph, TUFF_F32, probability));
     return tuff_where(dropped, zero(x), tuff__scale(x, 1 / (1 - probability)));
 }

@@ -278,7 +278,7 @@ static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads
     if (options->bias)
         scores = tuff_add(scores, split_bias(options->bias, sizes));
     tuff_tensor *mask = visible(q->graph, sizes, options);
-    if (!mask || !tuff__is_sound(scores))
+    if (!mask || !tuff__is_valid(scores))
         return scores;
     return tuff_where(mask, scores, tuff__scalar(scores, options->no_softmax ? 0 : -INFINITY));
 }
@@ -309,7 +309,7 @@ static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const
     if (options->window > 0 && shift - options->window + 1 > first)
         first = shift - options->window + 1;
     const attention_operands operands = {q, k, v, options->bias ? whole_bias(options->bias) : NULL};
-    if (operands.bias && !tuff__is_sound(operands.bias))
+    if (operands.bias && !tuff__is_valid(operands.bias))
         return operands.bias;
     return tuff__attention(&operands, &(op_attributes){.value = scale,
                                                        .start = {first, options->causal ? shift : sizes->keys},
@@ -362,7 +362,7 @@ static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, co
         return &graph->failed;
     const tuff_shape shape = TUFF_SHAPE(sizes.batch, sizes.queries, sizes.heads, sizes.value_width);
     if (tuff_shape_count(shape) == 0 || sizes.keys == 0)
-        return tuff__filled(graph, q->dtype, shape, 0);
+        return tuff__full(graph, q->dtype, shape, 0);
     if (form == FORM_COMPOSED || needs_composite(&sizes, chosen) ||
         (form == FORM_OF_DEVICE && (is_quicker_composed(graph, &sizes) || loops_are_too_long(graph, &sizes, chosen))))
         return compose(q, k, v, &sizes, chosen);

@@ -13,7 +13,7 @@ typedef struct geometry {
 static tuff_tensor *frame(tuff_tensor *x, const int64_t *before, const int64_t *after)
 {
     for (int i = 0; i < 2; i++) {
-        if (!tuff__is_sound(x))
+        if (!tuff__is_valid(x))
             return x;
         const int axis = 2 + i;
         int64_t starts[TUFF_MAX_RANK] = {0}, ends[TUFF_MAX_RANK] = {0};
@@ -32,7 +32,7 @@ static tuff_tensor *patches(tuff_tensor *x, const geometry *of, const int64_t *s
     x = frame(x, of->padding, of->padding);
     x = tuff__windows(x, 2, size[0], of->stride[0], of->dilation[0]);
     x = tuff__windows(x, 4, size[1], of->stride[1], of->dilation[1]);
-    if (!tuff__is_sound(x))
+    if (!tuff__is_valid(x))
         return x;
     const int64_t *e = x->shape.extent;
     x = tuff_reshape(x, TUFF_SHAPE(e[0], of->groups, e[1] / of->groups, e[2], e[3], e[4], e[5]));
@@ -48,8 +48,8 @@ static bool is_thin(const tuff_tensor *x, const geometry *of)
 /* The sum over channels and places of patches [N,G,C,KH,KW,OH,OW] times kernels [G,O,C,KH,KW]: [N,G·O,OH,OW]. */
 static tuff_tensor *multiply(tuff_tensor *seen, tuff_tensor *kernels, bool thin)
 {
-    if (!tuff__is_sound(seen) || !tuff__is_sound(kernels))
-        return tuff__is_sound(seen) ? kernels : seen;
+    if (!tuff__is_valid(seen) || !tuff__is_valid(kernels))
+        return tuff__is_valid(seen) ? kernels : seen;
     const int64_t *p = seen->shape.extent, *k = kernels->shape.extent;
     const int64_t terms = k[2] * k[3] * k[4], points = p[5] * p[6];
     tuff_tensor *result;
@@ -87,7 +87,7 @@ static phases phases_of(const geometry *of, int i, int64_t size, int64_t rows)
 /* x with the axis the other way round. */
 static tuff_tensor *turned(tuff_tensor *x, int axis)
 {
-    return tuff__is_sound(x) ? tuff__slice_axis(x, axis, x->shape.extent[axis] - 1, -1, -1) : x;
+    return tuff__is_valid(x) ? tuff__slice_axis(x, axis, x->shape.extent[axis] - 1, -1, -1) : x;
 }
 
 /* Kernels [G·O,C,KH,KW] as those of the gradient [G,C·phases,O,KH',KW']: the taps of each phase, last first. */
@@ -114,7 +114,7 @@ static tuff_tensor *image_gradient(tuff_tensor *x, tuff_tensor *weight, const ge
         along[i] = phases_of(of, i, weight->shape.extent[2 + i], rows);
         if (along[i].step < of->stride[i] && rows > 1)
             g = tuff__dilate(g, 2 + i, of->stride[i]);
-        if (!tuff__is_sound(g))
+        if (!tuff__is_valid(g))
             return g;
     }
     const geometry backwards = {.stride = {1, 1},
@@ -137,7 +137,7 @@ static tuff_tensor *kernel_gradient(tuff_tensor *x, tuff_tensor *weight, const g
 {
     const int64_t *w = weight->shape.extent;
     tuff_tensor *seen = patches(x, of, w + 2);
-    if (!tuff__is_sound(seen))
+    if (!tuff__is_valid(seen))
         return seen;
     const int64_t *p = seen->shape.extent, points = p[5] * p[6], terms = w[1] * w[2] * w[3];
     const int64_t per_group = w[0] / of->groups;
@@ -149,7 +149,7 @@ static tuff_tensor *kernel_gradient(tuff_tensor *x, tuff_tensor *weight, const g
     g = tuff_permute(tuff_reshape(g, TUFF_SHAPE(p[0], p[1], per_group, points)), (int[]){1, 2, 0, 3});
     g = tuff_reshape(g, TUFF_SHAPE(of->groups, per_group, p[0] * points));
     seen = tuff_reshape(tuff_permute(seen, (int[]){1, 2, 3, 4, 0, 5, 6}), TUFF_SHAPE(of->groups, terms, p[0] * points));
-    return tuff_reshape(tuff_matmul(g, tuff__is_sound(seen) ? tuff__swap_axes(seen, 1, 2) : seen), weight->shape);
+    return tuff_reshape(tuff_matmul(g, tuff__is_valid(seen) ? tuff__swap_axes(seen, 1, 2) : seen), weight->shape);
 }
 
 static tuff_tensor *correlation_gradient(tuff_tensor *const *inputs, const void *options, tuff_tensor *g, int input)
@@ -272,5 +272,5 @@ tuff_tensor *tuff_patch_embed(tuff_tensor *image, tuff_tensor *weight, tuff_tens
     tuff_tensor *seen = tuff__windows(tuff__windows(image, 2, w[2], w[2], 1), 4, w[3], w[3], 1);
     seen = tuff_reshape(tuff_permute(seen, (int[]){0, 2, 4, 1, 3, 5}), TUFF_SHAPE(batch, rows * columns, terms));
     weight = tuff_reshape(weight, TUFF_SHAPE(width, terms));
-    return tuff_linear(seen, tuff__is_sound(weight) ? tuff__swap_axes(weight, 0, 1) : weight, bias);
+    return tuff_linear(seen, tuff__is_valid(weight) ? tuff__swap_axes(weight, 0, 1) : weight, bias);
 }

@@ -41,7 +41,7 @@ static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double 
 {
     const int64_t classes = logits->shape.extent[1];
     tuff_tensor *log_sum, *shifted = tuff__shifted_logits("cross_entropy", logits, 1, &log_sum);
-    if (!tuff__is_sound(shifted) || !tuff__is_sound(log_sum))
+    if (!tuff__is_valid(shifted) || !tuff__is_valid(log_sum))
         return &logits->graph->failed;
     tuff_tensor *loss = tuff_sub(log_sum, tuff__scale(pick(shifted, column), 1 - smoothing));
     if (smoothing > 0)
@@ -63,7 +63,7 @@ tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64
         return &graph->failed;
     tuff_tensor *column = tuff_reshape(targets, TUFF_SHAPE(targets->shape.extent[0], 1));
     tuff_tensor *losses = row_losses(logits, column, smoothing);
-    if (!tuff__is_sound(losses))
+    if (!tuff__is_valid(losses))
         return losses;
     if (ignore_index < INT32_MIN || ignore_index > INT32_MAX)
         return tuff_mean(losses, (int[]){0, 1}, 2, false);
@@ -78,7 +78,7 @@ tuff_tensor *tuff_mse(tuff_tensor *x, tuff_tensor *target)
 {
     static const int axes[TUFF_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
     tuff_tensor *difference = tuff_sub(x, target);
-    if (!tuff__is_sound(difference))
+    if (!tuff__is_valid(difference))
         return difference;
     return tuff_mean(tuff_mul(difference, difference), axes, difference->shape.rank, false);
 }

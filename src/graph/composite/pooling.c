@@ -67,8 +67,8 @@ tuff_tensor *tuff_avg_pool2d(tuff_tensor *x, const tuff_pool2d_options *options)
         return answer;
     tuff_tensor *sum = tuff_sum(windows(x, &of, 0), (int[]){2, 3}, 2, false);
     if (!of.without_padding || (of.padding[0] == 0 && of.padding[1] == 0))
-        return tuff__is_sound(sum) ? tuff__scale(sum, 1.0 / (double)of.size[0] / (double)of.size[1]) : sum;
+        return tuff__is_valid(sum) ? tuff__scale(sum, 1.0 / (double)of.size[0] / (double)of.size[1]) : sum;
     const tuff_shape image = TUFF_SHAPE(1, 1, x->shape.extent[2], x->shape.extent[3]);
-    tuff_tensor *count = tuff_sum(windows(tuff__filled(graph, x->dtype, image, 1), &of, 0), (int[]){2, 3}, 2, false);
+    tuff_tensor *count = tuff_sum(windows(tuff__full(graph, x->dtype, image, 1), &of, 0), (int[]){2, 3}, 2, false);
     return tuff_div(sum, count);
 }

@@ -35,7 +35,7 @@ tuff_tensor *tuff_mean(tuff_tensor *x, const int *axes, int count, bool keep)
     if (!legal)
         return failure;
     tuff_tensor *sum = tuff_sum(x, axes, count, keep);
-    return tuff__is_sound(sum) ? tuff__scale(sum, 1 / reduced_count(x, axes, count)) : sum;
+    return tuff__is_valid(sum) ? tuff__scale(sum, 1 / reduced_count(x, axes, count)) : sum;
 }
 
 /* Two passes: the squares of large numbers would cancel. */
@@ -46,7 +46,7 @@ tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, bool keep
     if (!legal)
         return failure;
     tuff_tensor *mean = tuff_mean(x, axes, count, true);
-    if (!tuff__is_sound(mean))
+    if (!tuff__is_valid(mean))
         return mean;
     tuff_tensor *deviation = tuff_sub(x, mean);
     const double divisor = reduced_count(x, axes, count) - correction;
@@ -58,7 +58,7 @@ tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, bool keep
 tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int correction)
 {
     tuff_tensor *variance = tuff_variance(x, axes, count, keep, correction);
-    if (!tuff__is_sound(variance))
+    if (!tuff__is_valid(variance))
         return variance;
     tuff_tensor *spreads = tuff_less(tuff__scalar(variance, 0), variance);
     tuff_tensor *root = tuff_sqrt(tuff_where(spreads, variance, tuff__scalar(variance, 1)));
@@ -69,7 +69,7 @@ tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int
 /* By the maximum of the negated operand: kernels have one kind of extremum. */
 tuff_tensor *tuff_reduce_min(tuff_tensor *x, const int *axes, int count, bool keep)
 {
-    if (!tuff__is_sound(x) || (x->dtype != TUFF_I32 && x->dtype != TUFF_U32))
+    if (!tuff__is_valid(x) || (x->dtype != TUFF_I32 && x->dtype != TUFF_U32))
         return tuff_neg(tuff_reduce_max(tuff_neg(x), axes, count, keep));
     /* -x would leave the range: of i32 for the least number, of u32 for all but 0. */
     tuff_tensor *last = tuff_constant(x->graph, x->dtype, x->dtype == TUFF_I32 ? -1.0 : (double)UINT32_MAX);
@@ -130,7 +130,7 @@ static bool exponentiate(const char *op, tuff_tensor *x, int axis, exponentials 
     if (!tuff__axis(op, x, axis, &axis))
         return false;
     out->largest = tuff__stop_gradient(tuff_reduce_max(x, &axis, 1, true));
-    if (!tuff__is_sound(out->largest))
+    if (!tuff__is_valid(out->largest))
         return false;
     tuff_tensor *shift = tuff_max(out->largest, tuff__scalar(x, -FLT_MAX));
     out->shifted = tuff_sub(x, tuff__stop_gradient(shift));
@@ -194,7 +194,7 @@ tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep)
     /* inf - inf is no number, but the sum of exponentials is infinite. */
     tuff_tensor *infinite = tuff_equal(parts.largest, tuff__scalar(parts.largest, (double)INFINITY));
     result = tuff_where(infinite, parts.largest, result);
-    if (keep || !tuff__is_sound(result))
+    if (keep || !tuff__is_valid(result))
         return result;
     tuff_shape shape = {.rank = x->shape.rank - 1};
     axis = axis < 0 ? axis + x->shape.rank : axis;

@@ -25,7 +25,7 @@ static double least(tuff_dtype dtype)
 /* Rows [R, n] as blocks [R, blocks, block], the last one filled up. */
 static tuff_tensor *in_blocks(tuff_tensor *rows, int64_t block, double fill)
 {
-    if (!tuff__is_sound(rows))
+    if (!tuff__is_valid(rows))
         return rows;
     const int64_t count = rows->shape.extent[0], extent = rows->shape.extent[1], blocks = (extent + block - 1) / block;
     rows = tuff_pad(rows, (int64_t[]){0, 0}, (int64_t[]){0, blocks * block - extent}, fill);
@@ -54,7 +54,7 @@ static tuff_tensor *ranks(tuff_tensor *x)
 /* [R, B, n] ranks -> [R, B, k] i32: where in its block the element of each rank below k is. */
 static tuff_tensor *places(tuff_tensor *rank, int64_t k)
 {
-    if (!tuff__is_sound(rank))
+    if (!tuff__is_valid(rank))
         return rank;
     const int64_t *e = rank->shape.extent;
     tuff_tensor *wanted = tuff_iota(rank->graph, TUFF_SHAPE(1, 1, k, 1), 2);
@@ -68,7 +68,7 @@ static candidates choose(const candidates *rows, int64_t block, int64_t k)
 {
     tuff_tensor *elements = in_blocks(rows->elements, block, least(rows->elements->dtype));
     tuff_tensor *positions = in_blocks(rows->positions, block, 0);
-    if (!tuff__is_sound(elements) || !tuff__is_sound(positions))
+    if (!tuff__is_valid(elements) || !tuff__is_valid(positions))
         return *rows;
     tuff_tensor *place = places(ranks(elements), k);
     const tuff_shape shape = TUFF_SHAPE(elements->shape.extent[0], elements->shape.extent[1] * k);
@@ -110,12 +110,12 @@ tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indic
                                 "top_k: %s: axis %d has %lld elements: k must be 1 to that, not %lld",
                                 SHAPE_TEXT(x->shape), axis, (long long)extent, (long long)k);
     tuff_tensor *rows = tuff__swap_axes(x, axis, last);
-    if (!tuff__is_sound(rows))
+    if (!tuff__is_valid(rows))
         return rows;
     const tuff_shape shape = tuff__with_extent(rows->shape, last, k);
     rows = tuff_reshape(rows, TUFF_SHAPE(tuff_shape_count(x->shape) / extent, extent));
-    tuff_tensor *chosen = tuff_reshape(tuff__is_sound(rows) ? largest(rows, k) : rows, shape);
-    if (!tuff__is_sound(chosen))
+    tuff_tensor *chosen = tuff_reshape(tuff__is_valid(rows) ? largest(rows, k) : rows, shape);
+    if (!tuff__is_valid(chosen))
         return chosen;
     *indices = tuff__swap_axes(chosen, axis, last);
     return tuff_gather(x, *indices, axis);

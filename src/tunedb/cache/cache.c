@@ -175,7 +175,7 @@ tuff_status tuff__cache_own_file(tuff_cache *self, const char *environment, cach
         }
     TRY(tuff__tune_open(environment, &store));
     if (!tuff__store_file(store)[0]) {
-        const tuff_status status = FAIL(TUFF_E_IO, "%s", tuff__store_trouble(store));
+        const tuff_status status = FAIL(TUFF_E_IO, "%s", tuff__store_error(store));
         tuff__store_close(store);
         return status;
     }
@@ -188,11 +188,11 @@ tuff_status tuff__cache_add(tuff_cache *self, const char *environment, const tun
 {
     cache_file *file;
     TRY(tuff__cache_own_file(self, environment, &file));
-    const char *trouble = tuff__store_trouble(file->store);
-    if (!trouble[0])
+    const char *error = tuff__store_error(file->store);
+    if (!error[0])
         TRY(tuff__store_add(file->store, record));
-    trouble = tuff__store_trouble(file->store);
-    return trouble[0] ? FAIL(TUFF_E_IO, "%s", trouble) : TUFF_OK;
+    error = tuff__store_error(file->store);
+    return error[0] ? FAIL(TUFF_E_IO, "%s", error) : TUFF_OK;
 }
 
 bool tuff__cache_knows(const cache_file *file, hash128 key)

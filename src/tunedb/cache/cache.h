@@ -30,7 +30,7 @@ struct tuff_cache {
     bool knows_here; /* here was asked for */
 };
 
-/* Opens all stores; those that cannot be read are there, with their trouble. */
+/* Opens all stores; those that cannot be read are there, with their errors. */
 tuff_status tuff__cache_open(const char *wanted, tuff_cache **out);
 /* Whether `wanted` lets a file, or an environment, through; NULL: everything. "opencl:pocl" is what has pocl in it and
    is behind OpenCL, another text is looked for in both, in any case. */

@@ -31,7 +31,7 @@ static bool is_better(const tune_record *a, const tune_record *b)
 
 static tuff_status merge_record(merging *self, const tune_record *record)
 {
-    const tune_record *before = tuff__store_like(self->out, record);
+    const tune_record *before = tuff__store_superseded(self->out, record);
     if (record->kind == RECORD_ENVIRONMENT && before)
         return TUFF_OK;
     if (!before)

@@ -49,7 +49,7 @@ static bool was_locked(const tuff_cache *self, int index, const tune_record *rec
 {
     for (int i = 0; i < index; i++) {
         const tune_store *store = self->files[i].store;
-        const tune_record *win = tuff__store_win(store, record->environment, record->key, NULL);
+        const tune_record *win = tuff__store_winner(store, record->environment, record->key, NULL);
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
         if (self->files[i].is_wanted && (is_pinned || (win && is_answer(win))))
             return true;
@@ -94,7 +94,7 @@ static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
     for (int at = 0; (record = tuff__store_next(store, &at));) {
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
         const bool is_newest =
-            record->kind == RECORD_PIN || tuff__store_win(store, record->environment, record->key, NULL) == record;
+            record->kind == RECORD_PIN || tuff__store_winner(store, record->environment, record->key, NULL) == record;
         const bool counts = is_answer(record) && is_newest && (record->kind == RECORD_PIN || !is_pinned);
         if (record->kind == RECORD_ENVIRONMENT)
             TRY(put(to, record));
@@ -153,7 +153,7 @@ typedef struct importing {
 /* Whether what is here of the same key is to be kept. */
 static bool is_newer_here(const tune_store *here, const tune_record *record)
 {
-    const tune_record *known = tuff__store_like(here, record);
+    const tune_record *known = tuff__store_superseded(here, record);
     if (record->kind == RECORD_PIN)
         return known && known->time >= record->time;
     if (record->kind == RECORD_BAD)
@@ -162,7 +162,7 @@ static bool is_newer_here(const tune_store *here, const tune_record *record)
            (tuff__record_is_seed(record) || known->time >= record->time || tuff__record_is_weaker(record, known));
 }
 
-/* What others died of bars here too, but is no strike of today that ends measuring here. */
+/* What others died of is forbidden here too, but is no strike of today that ends measuring here. */
 static uint64_t time_of_rejection(const tune_record *record)
 {
     enum { DAY = 24 * 60 * 60 };

@@ -13,7 +13,7 @@ tuff_status tuff__cache_candidate(const char *source, text *out)
     return tuff__text_status(out);
 }
 
-/* What bars the pin today: not what other kernel texts did, nor what a default is suspected of. */
+/* What forbids the pin today: not what other kernel texts did, nor what a default is suspected of. */
 static const tune_record *find_bad(const tuff_cache *self, const tune_record *pin)
 {
     tune_key key;
@@ -22,8 +22,8 @@ static const tune_record *find_bad(const tuff_cache *self, const tune_record *pi
     const char *const today = is_key ? tuff__kernel_hash_of(key.family, generator) : NULL;
     for (int i = 0; i < self->count; i++) {
         const tune_record *bad =
-            tuff__store_bad(self->files[i].store, pin->environment, pin->key, pin->candidate, today);
-        if (tuff__record_bars(bad, today))
+            tuff__store_rejection(self->files[i].store, pin->environment, pin->key, pin->candidate, today);
+        if (tuff__record_forbids(bad, today))
             return bad;
     }
     return NULL;
@@ -115,8 +115,8 @@ tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *dropped)
         bool concerned = false;
         if (!may_drop_from(file, dropped))
             continue;
-        if (tuff__store_trouble(file->store)[0])
-            return FAIL(TUFF_E_IO, "%s", tuff__store_trouble(file->store));
+        if (tuff__store_error(file->store)[0])
+            return FAIL(TUFF_E_IO, "%s", tuff__store_error(file->store));
         for (int at = 0; !concerned && (record = tuff__store_next(file->store, &at));)
             concerned = record->kind == dropped->kind && is_chosen(dropped, record);
         if (concerned)

@@ -49,7 +49,7 @@ tuff_status tuff_cache_file(const tuff_cache *cache, int index, tuff_cache_file_
                                        .environment = file->text,
                                        .device = file->environment.device,
                                        .driver = file->environment.driver,
-                                       .error = tuff__store_trouble(file->store),
+                                       .error = tuff__store_error(file->store),
                                        .is_shipped = file->is_shipped,
                                        .bytes = counts.bytes,
                                        .shards = counts.shards,

@@ -59,8 +59,9 @@ static void check_record(checking *self, int line, const tune_record *record)
         self->found.orphans++;
         find(self, line, "of an environment that no line describes", record->op);
     } else if ((record->kind == RECORD_WIN || record->kind == RECORD_PIN) &&
-               (bad = tuff__store_bad(self->store, record->environment, record->key, record->candidate, generator)) &&
-               tuff__record_bars(bad, generator)) {
+               (bad = tuff__store_rejection(self->store, record->environment, record->key, record->candidate,
+                                            generator)) &&
+               tuff__record_forbids(bad, generator)) {
         self->found.rejected++;
         find(self, line, record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",
              bad->reason);

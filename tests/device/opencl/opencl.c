@@ -275,7 +275,7 @@ static void expect_every_site_reached(const char *selector)
 /* Skips the test where there is no device. */
 static void for_each_opencl(void (*test)(const char *selector))
 {
-    if (tuff_device_absence("opencl"))
+    if (tuff_device_unavailable_reason("opencl"))
         skip();
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
@@ -357,7 +357,7 @@ static void the_first_open_may_fail(void **state)
 static void listing_survives_failures(void **state)
 {
     (void)state;
-    if (tuff_device_absence("opencl"))
+    if (tuff_device_unavailable_reason("opencl"))
         skip();
     const char *absence = NULL;
     int count = tuff__driver_opencl.count(&absence);
@@ -545,7 +545,7 @@ static int begin(void **state)
 {
     (void)state;
     /* Listing fills the table. */
-    if (tuff_device_count() > 0 && !tuff_device_absence("opencl"))
+    if (tuff_device_count() > 0 && !tuff_device_unavailable_reason("opencl"))
         install_faults();
     disarm();
     return 0;
@@ -554,7 +554,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    if (!tuff_device_absence("opencl"))
+    if (!tuff_device_unavailable_reason("opencl"))
         remove_faults();
     tuff__cl_group_limit = 0;
     return 0;
@@ -578,7 +578,7 @@ int main(void)
 static void opencl_is_absent(void **state)
 {
     (void)state;
-    assert_non_null(tuff_device_absence("opencl"));
+    assert_non_null(tuff_device_unavailable_reason("opencl"));
     assert_null(tuff_device_open("opencl"));
 }
 

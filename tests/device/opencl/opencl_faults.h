@@ -112,7 +112,7 @@ static const char *const site_names[SITE_COUNT] = {
    answer armed_error. alive: objects made and events given, less those released. */
 static struct {
     opencl_api real;
-    atomic_int calls[SITE_COUNT]; /* the thread lent to the driver calls too */
+    atomic_int calls[SITE_COUNT]; /* the thread that waits in the driver calls too */
     int armed_site, armed_call, armed_count;
     cl_int armed_error;
     atomic_int hits, alive, null_handles;

@@ -225,7 +225,7 @@ static void for_each_application(void (*test)(const application *app))
 {
     cl_platform_id platforms[16];
     cl_uint platform_count = 0;
-    if (tuff_device_absence("opencl"))
+    if (tuff_device_unavailable_reason("opencl"))
         skip();
     install_faults();
     disarm();

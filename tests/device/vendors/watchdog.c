@@ -212,7 +212,7 @@ static void restore(void)
 /* The last driver here that computes on the processor, made a GPU; NULL where there is none. */
 static tuff_device *open_gpu(void)
 {
-    if (tuff_device_absence("opencl"))
+    if (tuff_device_unavailable_reason("opencl"))
         return NULL;
     install();
     tuff_device *device = tuff_device_open("opencl:pocl");
@@ -223,9 +223,9 @@ static tuff_device *open_gpu(void)
     assert_int_equal(tuff__device_info(device)->device_class, TUFF_DEVICE_GPU_INTEGRATED);
     assert_true(device->handle->pace.is_on);
     real = device->driver;
-    device->posing = *real;
-    device->posing.recording_create = create_recording;
-    device->driver = &device->posing;
+    device->driver_override = *real;
+    device->driver_override.recording_create = create_recording;
+    device->driver = &device->driver_override;
     return device;
 }
 

@@ -1,6 +1,6 @@
 /* Plans and kernels for a GPU that is not there. */
-#ifndef TUFF_TOOLS_INSPECT_POSE_H
-#define TUFF_TOOLS_INSPECT_POSE_H
+#ifndef TUFF_TOOLS_INSPECT_OVERRIDE_GPU_H
+#define TUFF_TOOLS_INSPECT_OVERRIDE_GPU_H
 
 #include "tools/cli/cli.h"
 #include "tuff/device.h"
@@ -16,6 +16,6 @@
 
 /* From now on the device is compiled for as a GPU as the choice's are (0: none): only what the compiler goes by. It
    runs nothing any more. Does nothing to the reference device. */
-void pose_as(tuff_device *device, int vendor);
+void override_gpu(tuff_device *device, int vendor);
 
 #endif

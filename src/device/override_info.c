@@ -1,4 +1,5 @@
-/* A device that poses as another: the driver's memory, and nothing built or run. */
+/* A device whose description is overridden: it compiles as another device would, in its own driver's memory; nothing is
+   built or run. */
 #include "base/text.h"
 #include "device/state.h"
 
@@ -39,24 +40,24 @@ static tuff_status refuse(driver_device *device, driver_recording *recorded)
     (void)device;
     if (recorded == (driver_recording *)&moves)
         return TUFF_OK;
-    return FAIL(TUFF_E_UNSUPPORTED, "a device that poses as another runs nothing");
+    return FAIL(TUFF_E_UNSUPPORTED, "a device that is described as another runs nothing");
 }
 
-void tuff__device_pose(tuff_device *device, const tuff_device_info *as)
+void tuff__device_override_info(tuff_device *device, const tuff_device_info *as)
 {
-    device->posing = *device->driver;
-    device->posing.program_create = create_nothing;
-    device->posing.program_destroy = destroy_nothing;
-    device->posing.loads_in_parallel = false;
-    device->posing.is_binary_costly = NULL;
-    device->posing.program_bytes = NULL;
-    device->posing.tell_spills = NULL;
-    device->posing.spilled_bytes = NULL;
-    device->posing.recording_create = record_nothing;
-    device->posing.recording_destroy = destroy_recording;
-    device->posing.submit = refuse;
-    device->posing.refused_dispatch = NULL;
-    device->posing.library_absence = NULL;
-    device->driver = &device->posing;
+    device->driver_override = *device->driver;
+    device->driver_override.program_create = create_nothing;
+    device->driver_override.program_destroy = destroy_nothing;
+    device->driver_override.loads_in_parallel = false;
+    device->driver_override.is_binary_costly = NULL;
+    device->driver_override.program_bytes = NULL;
+    device->driver_override.tell_spills = NULL;
+    device->driver_override.spilled_bytes = NULL;
+    device->driver_override.recording_create = record_nothing;
+    device->driver_override.recording_destroy = destroy_recording;
+    device->driver_override.submit = refuse;
+    device->driver_override.refused_dispatch = NULL;
+    device->driver_override.library_absence = NULL;
+    device->driver = &device->driver_override;
     device->info = *as;
 }

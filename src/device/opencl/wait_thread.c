@@ -1,7 +1,7 @@
-/* A thread lent to a driver. Intel's runtime for CPUs starts one worker less than the processor has cores: a thread
-   that waits in the driver is the last one, and computes while it waits. tuff's own waits are bounded and never block
-   in a driver, so a thread of the device's does that, from the moment that work is enqueued. Where the device hangs, it
-   hangs with it, and is left behind. */
+/* A thread that waits in the driver. Intel's runtime for CPUs starts one worker less than the processor has cores: a
+   thread that waits in the driver is the last one, and computes while it waits. tuff's own waits are bounded and never
+   block in a driver, so a thread of the device's does that, from the moment that work is enqueued. Where the device
+   hangs, it hangs with it, and is left behind. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -14,7 +14,7 @@
 /* Of closing a device, in nanoseconds: its work is done by then, or never will be. */
 #define TIMEOUT 1000000000u
 
-struct lent_thread {
+struct wait_thread {
     pthread_t thread;
     mutex lock;
     pthread_cond_t changed;
@@ -24,7 +24,7 @@ struct lent_thread {
     bool is_abandoned; /* nobody waits for its end */
 };
 
-static void destroy(lent_thread *self)
+static void destroy(wait_thread *self)
 {
     tuff__mutex_destroy(&self->lock);
     (void)pthread_cond_destroy(&self->changed);
@@ -32,7 +32,7 @@ static void destroy(lent_thread *self)
 }
 
 /* NULL where the thread is to end. */
-static cl_event take_next(lent_thread *self)
+static cl_event take_next(wait_thread *self)
 {
     tuff__lock(&self->lock);
     self->is_waiting = false;
@@ -46,9 +46,9 @@ static cl_event take_next(lent_thread *self)
     return event;
 }
 
-static void *serve(void *lent)
+static void *serve(void *argument)
 {
-    lent_thread *self = lent;
+    wait_thread *self = argument;
     for (cl_event event = take_next(self); event != NULL; event = take_next(self)) {
         (void)tuff__cl.WaitForEvents(1, &event); /* whoever waits for the work hears of errors */
         (void)tuff__cl.ReleaseEvent(event);
@@ -62,7 +62,7 @@ static void *serve(void *lent)
 }
 
 /* Kernels run on its stack, and signals are for the program's threads. */
-static int start_thread(lent_thread *self)
+static int start_thread(wait_thread *self)
 {
     enum { STACK_SIZE = 8 << 20 };
     pthread_attr_t attributes;
@@ -81,9 +81,9 @@ static int start_thread(lent_thread *self)
 }
 
 /* NULL where that fails: work is done all the same, on one core less. */
-static lent_thread *create(void)
+static wait_thread *create(void)
 {
-    lent_thread *self = tuff__calloc(1, sizeof *self);
+    wait_thread *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return NULL;
     if (tuff__mutex_create(&self->lock) != 0) {
@@ -102,15 +102,15 @@ static lent_thread *create(void)
     return self;
 }
 
-void tuff__cl_lend(driver_device *device, cl_event event)
+void tuff__cl_wait_thread_post(driver_device *device, cl_event event)
 {
     if (!device->wants_thread)
         return;
-    if (device->lent == NULL && (device->lent = create()) == NULL) {
+    if (device->wait_thread == NULL && (device->wait_thread = create()) == NULL) {
         device->wants_thread = false;
         return;
     }
-    lent_thread *self = device->lent;
+    wait_thread *self = device->wait_thread;
     if (tuff__cl.RetainEvent(event) != CL_SUCCESS)
         return;
     tuff__lock(&self->lock);
@@ -122,10 +122,10 @@ void tuff__cl_lend(driver_device *device, cl_event event)
         (void)tuff__cl.ReleaseEvent(before);
 }
 
-void tuff__cl_take_back(driver_device *device)
+void tuff__cl_wait_thread_stop(driver_device *device)
 {
-    lent_thread *self = device->lent;
-    device->lent = NULL;
+    wait_thread *self = device->wait_thread;
+    device->wait_thread = NULL;
     if (self == NULL)
         return;
     const struct timespec until = tuff__time_after(TIMEOUT);

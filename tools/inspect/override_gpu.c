@@ -1,5 +1,5 @@
 /* Plans and kernels for a GPU that is not there: see the header. */
-#include "tools/inspect/pose.h"
+#include "tools/inspect/override_gpu.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ static const vendor_facts vendors[] = {
     {0x1002, 64, {TUFF_MATRIX_MFMA, TUFF_MATRIX_KHR}, {32, 32, 16}, 64, {16, 16, 16}},
 };
 
-void pose_as(tuff_device *device, int vendor)
+void override_gpu(tuff_device *device, int vendor)
 {
     enum { NVIDIA = 0x10de };
     if (vendor == 0 || tuff__device_is_reference(device))
@@ -40,5 +40,5 @@ void pose_as(tuff_device *device, int vendor)
     memcpy(as.matrix_shape, glsl ? facts->glsl_shape : facts->opencl_shape, sizeof as.matrix_shape);
     as.matrix_lanes = glsl ? 0 : facts->lanes;
     as.matrix_bf16 = !glsl;
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
 }
