@@ -50,8 +50,8 @@ tuff_status tuff__subgraph_graph(const subgraph *self, tuff_device *device, bool
 tuff_dtype tuff__subgraph_dtype(const subgraph *self, const node *at);
 /* What the values of a node are rounded to in memory: that dtype, or the same in more bits. */
 tuff_dtype tuff__subgraph_rounding(const subgraph *self, const node *at);
-/* What factors on matrix units may be rounded to, those among them that the task makes itself: as the plan allows, or the
-   16 bits that it reads; f32: none is. */
+/* What factors on matrix units may be rounded to, those among them that the task makes itself: as the plan allows, or
+   the 16 bits that it reads; f32: none is. */
 tuff_dtype tuff__subgraph_factors(const subgraph *self);
 /* Whether the task computes with what it stores, which may be rounded by then. */
 bool tuff__subgraph_reads_roots(const subgraph *self);

@@ -43,8 +43,8 @@ static bool keeps_bits(const node *at)
     return at->op == OP_ASSIGN || (at->op == OP_CAST && !tuff__dtype_is_float(at->outputs[0].dtype));
 }
 
-/* What such values are computed from element by element, and put together from; and the terms of a sum that a product in
-   pieces is, whatever becomes of it: they are partial sums. */
+/* What such values are computed from element by element, and put together from; and the terms of a sum that a product
+   in pieces is, whatever becomes of it: they are partial sums. */
 static void find_precise(const choice *self)
 {
     const tuff_graph *graph = self->fusion->graph;

@@ -54,8 +54,8 @@ typedef enum gemv_form {
 
 gemv_form tuff__gemv_form(const kernel_policy *policy, const tuff_graph *graph, const fused_chain *chain,
                           int64_t inner);
-/* Whether a whole copy of y leaves the product in the kernel that it would be in, which adds terms in the same order: with
-   copied columns a thin product of GPUs may be one of gemv_local. */
+/* Whether a whole copy of y leaves the product in the kernel that it would be in, which adds terms in the same order:
+   with copied columns a thin product of GPUs may be one of gemv_local. */
 bool tuff__copy_keeps_order(const kernel_policy *policy, const fused_chain *chain);
 /* tuff__gemv_form on GPUs, whose groups share the terms of few columns. */
 gemv_form tuff__gemv_local_form(const kernel_policy *policy, const fused_chain *chain, int64_t inner);
