@@ -141,7 +141,8 @@ typedef struct tuff_compile_options {
        that its self-test proved; sums and results stay f32. Attention's products are among them. Nothing else changes,
        neither memory nor any other op, as with TF32 elsewhere. TUFF_PRECISION_F32, the default: no rounding.
        TUFF_PRECISION_BF16 keeps the range of f32 with 8 bits of significand; TUFF_PRECISION_F16 has 11 bits, and
-       factors beyond 65504 become infinities. Ignored on other devices, on the reference device, and where precision already says what matmuls read. */
+       factors beyond 65504 become infinities. Ignored on other devices, on the reference device, and where precision
+       already says what matmuls read. */
     tuff_precision matmul_precision;
     uint32_t reserved[14];
 } tuff_compile_options;
