@@ -25,7 +25,7 @@ typedef struct scale {
     double low, high, step;
 } scale;
 
-static scale make_scale(double low, double high, int ticks)
+static scale make_scale(double low, double high, int ticks, double least)
 {
     if (!(low < high)) { /* one value, or none */
         const double margin = low != 0 && isfinite(low) ? fabs(low) * 0.1 : 0;
@@ -33,7 +33,7 @@ static scale make_scale(double low, double high, int ticks)
         high = margin > 0 ? low + 2 * margin : 1;
     }
     const double raw = (high - low) / ticks, power = pow(10, floor(log10(raw))), digit = raw / power;
-    const double step = power * (digit <= 1 ? 1 : digit <= 2 ? 2 : digit <= 5 ? 5 : 10);
+    const double step = fmax(power * (digit <= 1 ? 1 : digit <= 2 ? 2 : digit <= 5 ? 5 : 10), least);
     return (scale){.low = floor(low / step + 1e-9) * step, .high = ceil(high / step - 1e-9) * step, .step = step};
 }
 
@@ -55,7 +55,7 @@ static scale scale_of_values(const chart *self, const history *all, bool on_righ
             high = fmax(high, value);
         }
     }
-    return make_scale(low, high, TICKS);
+    return make_scale(low, high, TICKS, self->is_whole ? 1 : 0);
 }
 
 /* What the functions below share of a drawing. */
@@ -122,9 +122,8 @@ static void add_steps(const drawing *self)
 {
     text *out = self->out;
     const int64_t first = self->first, last = self->last;
-    const scale steps = make_scale((double)first, (double)last, self->right / 80);
-    const double least = fmax(steps.step, 1);
-    for (double step = steps.low; step <= steps.high && first < last; step += least)
+    const scale steps = make_scale((double)first, (double)last, self->right / 80, 1);
+    for (double step = steps.low; step <= steps.high && first < last; step += steps.step)
         if (step >= (double)first && step <= (double)last)
             tuff__text_add(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>",
                            place_x(self, (int64_t)step), BOTTOM + 18, step);

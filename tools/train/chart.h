@@ -18,6 +18,7 @@ typedef struct chart {
     const chart_series *series;
     int count;
     bool from_zero; /* the scales begin at 0 */
+    bool is_whole;  /* they have whole numbers only */
     int width;      /* of the drawing, in pixels where it is not scaled */
 } chart;
 

@@ -16,6 +16,7 @@ enum { MAX_KERNELS = 40 };
 
 static const char style[] =
     ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 .75rem}"
+    ".charts.even{grid-template-columns:repeat(auto-fit,minmax(min(25rem,100%),1fr))}.tile{flex-basis:8rem}"
     ".table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.875rem;margin-top:.6rem}"
     "th,td{padding:.3rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}"
     "th{color:var(--soft);font-weight:normal}th:last-child,td:last-child,.left{text-align:left}"
@@ -82,18 +83,19 @@ static void add_charts(text *out, const progress *self)
                                          {"average", "two", average, false, NULL}};
     static const chart_series norms[] = {{"before clipping", "one", gradient_norm, false, NULL}};
     static const chart_series sizes[] = {{"MiB at most", "one", memory, false, NULL}};
-    static const chart charts[] = {{"Tokens a second", rates, 2, true, 400},
-                                   {"Norm of the gradients", norms, 1, true, 400},
-                                   {"Device memory", sizes, 1, true, 400}};
+    static const chart charts[] = {{"Tokens a second", rates, 2, .from_zero = true, .width = 400},
+                                   {"Norm of the gradients", norms, 1, .from_zero = true, .width = 400},
+                                   {"Device memory", sizes, 1, .from_zero = true, .width = 400}};
     static const chart_series scales[] = {{"its power of two", "one", scale_exponent, false, NULL},
                                           {"steps skipped so far", "two", skipped_steps, true, NULL}};
-    static const chart scaling = {"Loss scale", scales, 2, .width = 400};
+    static const chart scaling = {"Loss scale", scales, 2, .is_whole = true, .width = 400};
     const history *lines = &self->lines;
+    const bool is_scaled = lines->count > 0 && lines->lines[0].extras.has_scale;
     add_losses(out, self);
-    tuff__text_add(out, "<div class=\"charts\">");
+    tuff__text_add(out, "<div class=\"charts%s\">", is_scaled ? " even" : "");
     for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
         chart_draw(&charts[i], lines, out);
-    if (lines->count > 0 && lines->lines[0].extras.has_scale)
+    if (is_scaled)
         chart_draw(&scaling, lines, out);
     tuff__text_add(out, "</div>\n");
 }
