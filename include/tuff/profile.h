@@ -33,7 +33,11 @@ typedef struct tuff_task_info {
     int op_count;        /* ops fused into it */
     uint64_t items;      /* elements of its iteration space */
     uint64_t bytes_read, bytes_written;
-    double operations;    /* floating-point operations of matmuls; 0 for others */
+    /* Floating-point operations. Of matmuls and attention: those of their products. Of other tasks: one for each value
+       that an op computes, whatever the op is (two where it multiplies and adds), and one for each element of a sum, a
+       maximum or a cumulative sum; a value that is computed more than once counts once. Integers, comparisons,
+       selections, conversions and scatters count none. */
+    double operations;
     uint64_t nanoseconds; /* of the last tuff_plan_profile; 0 before */
     uint64_t start;   /* nanoseconds from the start of the first task to this one's, by the device's clock; likewise */
     tuff_phase phase; /* of a task that several phases share: of its matmul, attention or scatter where it has one,

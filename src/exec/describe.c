@@ -101,6 +101,47 @@ static tuff_phase phase_of(const executable *self, const launch *kernel)
     return from < fusion->graph->node_count ? fusion->graph->nodes[from]->phase : TUFF_PHASE_FORWARD;
 }
 
+/* Points of the domain that differ along some of its axes. */
+static double points_of(const fused_chain *chain, uint32_t axes)
+{
+    double count = 1;
+    for (int i = 0; i < chain->rank; ++i)
+        if ((axes >> i & 1) != 0)
+            count *= (double)chain->extent[i];
+    return count;
+}
+
+/* Floating-point operations for one element: a multiply-add is two, a function like exp one; what only selects,
+   compares or converts is none. */
+static int operations_of_value(const chain_value *value)
+{
+    if (value->kind != VALUE_OP || value->dtype != TUFF_F32 || value->op == OP_WHERE || value->op == OP_CAST)
+        return 0;
+    return value->op == OP_FMA ? 2 : 1;
+}
+
+/* Operations of a launch that walks a chain: each value once wherever it differs, however often the kernel computes it;
+   and one for each element of what it reduces or adds up in order. */
+static double chain_operations(const fused_chain *chain)
+{
+    const uint32_t all = (1u << chain->rank) - 1;
+    double sum = 0;
+    for (int i = 0; i < chain->value_count; ++i)
+        sum += operations_of_value(&chain->values[i]) * points_of(chain, chain->values[i].varies);
+    for (int i = 0; i < chain->reduction_count; ++i)
+        if (chain->values[chain->reductions[i].input].dtype == TUFF_F32)
+            sum += points_of(chain, all);
+    return sum;
+}
+
+/* Those of products alone where there are some: what is fused into them is little beside. */
+static double operations_of(const launch *kernel)
+{
+    if (kernel->operations > 0 || kernel->kind != LAUNCH_KERNEL || kernel->task < 0)
+        return kernel->operations;
+    return chain_operations(&kernel->chain);
+}
+
 tuff_status tuff__describe_launch(const executable *self, int index, task_record *out)
 {
     const launch *kernel = &self->launches.launches[index];
@@ -111,7 +152,7 @@ tuff_status tuff__describe_launch(const executable *self, int index, task_record
     out->op_count = strncmp(kernel->body, "matmul", 6) == 0 || strncmp(kernel->body, "attention", 9) == 0 ||
                     kernel->walk == WALK_SCAN || kernel->kind == LAUNCH_COPY;
     list_ops(kernel, &label, &out->op_count);
-    out->operations = kernel->operations;
+    out->operations = operations_of(kernel);
     out->items = 1;
     for (int i = 0; i < kernel->chain.rank; ++i)
         out->items *= (uint64_t)kernel->chain.extent[i];

@@ -189,7 +189,7 @@ static double operations_of(const launch *kernel, const task_record *record)
     const double elements = (double)record->items * (kernel->chain.value_count + 1);
     const double items = (double)kernel->groups * kernel->local_size;
     const double steps = kernel->kind == LAUNCH_KERNEL ? tuff__loop_steps(kernel) * items : 0;
-    const double most = record->operations > elements ? record->operations : elements;
+    const double most = kernel->operations > elements ? kernel->operations : elements;
     return steps > most ? steps : most;
 }
 

@@ -16,7 +16,7 @@ typedef struct golden_run {
 void golden_row(golden_run *run, const char *tuning_task, const char *quantity, double deviation, double bar);
 /* One line for something that could not be computed, with the library's message. Counts a failure. */
 void golden_broken(golden_run *run, const char *tuning_task);
-/* One line for something that tuff has no op for. */
+/* One line for something in the file that is not computed. Counts a skip, which fails too unless skips are allowed. */
 void golden_skip(golden_run *run, const char *tuning_task, const char *why);
 
 /* The larger of two deviations; NaN where either is. */

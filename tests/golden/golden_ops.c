@@ -138,7 +138,9 @@ static void compare(const golden_case *self, tuff_plan *plan, const char *quanti
 {
     tuff_file_tensor wanted;
     if (!golden_find(self->run->file, self->prefix, quantity, &wanted)) {
-        golden_skip(self->run, self->name, quantity);
+        char why[128];
+        snprintf(why, sizeof why, "the file has no \"%s\" of it", quantity);
+        golden_skip(self->run, self->name, why);
         return;
     }
     const int64_t count = golden_count(&wanted);
@@ -198,7 +200,7 @@ static void run_case(golden_run *run, const char *name, const json_t *attributes
     else if (build)
         run_builder(&self, build);
     else if (!golden_optimizer(&self))
-        golden_skip(run, name, op);
+        golden_skip(run, name, op); /* which has no builder */
     tuff_graph_destroy(self.graph);
 }
 

@@ -122,8 +122,55 @@ for row, line in zip(rows, lines):
     for name, value in scalars.items():
         assert float(row[name]) == line[name] and abs(value - line[name]) <= 1e-7 * abs(line[name]), (name, row, line)
     assert line["memory_peak"] > 0 or "reference" in sys.argv
+# Only the first half was run with --profile.
+phases = [[line.get(phase + "_seconds", 0) for phase in ("forward", "backward", "optimizer")] for line in lines]
+assert "reference" in sys.argv or (min(phases[0]) > 0 and max(phases[1] + phases[2]) == 0), phases
+assert not any(row["loss_scale"] for row in rows), rows
 EOF
 python3 readers.py "$device" || fail "the files do not agree: $(cat log log.csv)"
+
+# A step of several batches, with a scale and a validation: as many runs of the one plan as there are batches, to one of the
+# other.
+long() {
+    train --steps 6 --accumulate 3 --loss-scale auto --validate 0.2 --validate-every 3 --patience 9 --optimizer sgd \
+        --momentum 0.5 --schedule linear --clip-value 0.25 --group 'wte,wpe:rate=0.5' --ema 0.99 --save-every 100 "$@"
+}
+expect 0 "done after step 6" long --save plain-long.safetensors
+expect 0 "done after step 6" long --save long.safetensors --log-every 2 --csv long.csv --profile --report long.html
+cmp -s plain-long.safetensors long.safetensors || fail "a profile changes the weights of accumulated steps"
+for text in '>validation loss<' '<circle' 'Loss scale' 'best validation loss' '<dt>optimizer</dt><dd>sgd<' \
+    '<dt>momentum</dt><dd>0.5<' '<dd>linear, 1 steps of warm-up, to 0.1 of the rate at the end<' '<dt>precision</dt><dd>f32<' \
+    '<dt>loss scale</dt><dd>auto<' 'at most 1, then each element at most 0.25<' '<dd>wte,wpe:rate=0.5<' \
+    '<dd>3 batches make a step<' '<dd>decays by 0.99 a step<' '<dd>0.2, every 3 steps, ends after 9 without gain<'; do
+    grep -qF -e "$text" long.html || fail "the page of accumulated steps lacks \"$text\""
+done
+if [ "$device" != reference ]; then
+    grep -q "in kernels, median of 5: forward .* backward .* optimizer " out || fail "no phases of accumulated steps: $(cat out)"
+    python3 - <<'EOF' || fail "the times of accumulated steps: $(cat long.csv)"
+import csv, re
+# A save of the best weights has a line of its own, for a step that nobody knew to need one.
+rows = [row for row in csv.DictReader(open("long.csv")) if row["loss"] and row["step"] != "3"]
+assert [int(row["step"]) for row in rows] == [2, 4, 6]
+assert all(float(row[phase + "_seconds"]) > 0 for row in rows for phase in ("forward", "backward", "optimizer"))
+assert all(float(row["loss_scale"]) > 0 and float(row["skipped_steps"]) >= 0 for row in rows)
+calls = {}
+for number, phase in re.findall(r'<td>(\d+)</td><td class="left">(\w+)</td>', open("long.html").read()):
+    calls.setdefault(phase, []).append(int(number))
+assert set(calls) == {"forward", "backward", "optimizer"}, calls
+assert all(number % 3 == 0 for number in calls["forward"]), calls
+assert any(number % 3 != 0 for number in calls["optimizer"]), calls
+EOF
+fi
+
+# A run of one step is timed behind its end: its weights and its sample are those of the step.
+train --steps 1 --save plain-one.safetensors --sample 8 >plain-one.out 2>out || fail "one step: $(cat out)"
+train --steps 1 --save one.safetensors --sample 8 --profile --report one.html >one.out 2>out || fail "one step: $(cat out)"
+cmp -s plain-one.safetensors one.safetensors || fail "the profile of one step changes its weights"
+cmp -s plain-one.out one.out || fail "the profile of one step changes its sample: $(cat one.out plain-one.out)"
+if [ "$device" != reference ]; then
+    grep -q "in kernels, median of 5 behind the end: forward " out || fail "one step has no phases: $(cat out)"
+    grep -q "behind the end of the run" one.html || fail "the page of one step has no kernels"
+fi
 
 # The page.
 for text in '<!DOCTYPE html>' 'prefers-color-scheme:dark' 'width=device-width' 'Training of a GPT' 'loss at the end' \

@@ -10,6 +10,9 @@ expect 0 "usage: tuff profile" "$tuff" profile --help
 expect 2 "--plan takes both|train|generate" "$tuff" profile --plan all
 expect 2 "--runs takes a whole number" "$tuff" profile --runs 0
 expect 2 "no multiple of 3 heads" "$tuff" profile --width 32 --heads 3
+expect 2 "--precision takes f32|f16|bf16" "$tuff" profile --precision f8
+expect 2 "--optimizer takes adamw|" "$tuff" profile --optimizer best
+expect 2 "leave out the options of a model" "$tuff" profile step.graph --optimizer sgd
 expect 1 "nothing on a device to time" "$tuff" profile $small --device reference
 
 first=$("$tuff" devices --json | python3 -c '
@@ -45,12 +48,31 @@ for plan in json.load(open("out"))["plans"]:
     assert kernels == sorted(kernels, key=lambda k: -k["seconds"])
     assert sum(k["calls"] for k in kernels) <= plan["tasks"]
     assert all(k["ops"].split()[0] == k["kind"] for k in kernels)
-    assert all((k["operations"] > 0) == (k["kind"] in ("matmul", "attention")) for k in kernels), kernels
+    assert all(k["operations"] > 0 for k in kernels if k["kind"] in ("matmul", "attention", "row", "column")), kernels
+    assert all(k["operations"] == 0 for k in kernels if k["kind"] in ("scatter", "copy", "convert")), kernels
     assert all(close(k["bytes"] / k["seconds"], k["bytes_per_second"]) or k["bytes"] == 0 for k in kernels)
     train = plan["name"] == "train"
+    assert not train or any(k["operations"] > 0 for k in kernels if k["kind"] == "map"), kernels
     assert (plan["phases"]["backward"] > 0) == train and (plan["phases"]["optimizer"] > 0) == train
 EOF
 done
+
+# Mixed precision moves fewer bytes; what updates the weights is the optimizer that was asked for.
+profile --plan train --json >f32 2>err || fail "$(cat err)"
+profile --plan train --json --optimizer sgd >sgd 2>err || fail "$(cat err)"
+profile --plan train --json --optimizer muon >muon 2>err || fail "$(cat err)"
+for precision in f16 bf16; do
+    profile --plan train --json --precision $precision >$precision 2>err || fail "$precision: $(cat err)"
+done
+python3 - <<'EOF' || fail "--precision or --optimizer has no effect"
+import json
+plans = {name: json.load(open(name))["plans"][0]["kernels"] for name in ("f32", "f16", "bf16", "sgd", "muon")}
+bytes_of = {name: sum(k["bytes"] for k in kernels) for name, kernels in plans.items()}
+assert bytes_of["f16"] < bytes_of["f32"] and bytes_of["bf16"] < bytes_of["f32"], bytes_of
+updates = {name: [k for k in kernels if k["phase"] == "optimizer"] for name, kernels in plans.items()}
+assert sum(k["bytes"] for k in updates["sgd"]) < sum(k["bytes"] for k in updates["f32"]), updates
+assert any(k["kind"] == "matmul" for k in updates["muon"]) and not any(k["kind"] == "matmul" for k in updates["f32"])
+EOF
 
 expect 0 "train" profile --trace trace.json
 python3 - <<'EOF' || fail "the trace is none: $(head -c 2000 trace.json)"

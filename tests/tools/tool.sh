@@ -26,6 +26,7 @@ expect 2 "usage: tuff tune VERB" "$tuff" tune
 expect 0 "usage: tuff tune warm" "$tuff" tune warm --help
 expect 2 "--tune takes" "$tuff" tune warm --tune maybe
 expect 2 "no multiple of 3 heads" "$tuff" tune warm --width 32 --heads 3
+expect 2 "--precision takes f32|f16|bf16" "$tuff" tune warm --precision f8
 expect 2 "--tune-budget takes a number" "$tuff" tune warm --tune-budget 5m
 expect 2 "give a text" "$tuff" train
 expect 2 "--steps takes a whole number" "$tuff" train --data text --steps many
@@ -280,6 +281,10 @@ listed = json.load(open("out"))
 assert all(key["calls"] > 0 and key["origin"] for plan in ("train", "generate") for key in listed[plan]), listed
 assert any(key["origin"] == "same" for key in listed["train"]), listed' || fail "the list of keys: $(cat out)"
     expect 0 "default" env TUFF_CACHE_DIR="$work/none" "$tuff" tune warm --device "$first" $tiny --list
+    # Mixed precision has keys of its own.
+    grep "^train" out >keys-f32
+    expect 0 "default" env TUFF_CACHE_DIR="$work/none" "$tuff" tune warm --device "$first" $tiny --list --precision f16
+    grep "^train" out | cmp -s - keys-f32 && fail "--precision f16 lists the keys of f32: $(cat out)"
     [ -z "$(find "$work/none" -name '*.jsonl')" ] || fail "listing writes: $(find "$work/none")"
     # A manifest is what a plan runs with; another model's is none.
     expect 0 "plan hash" "$tuff" plan --device "$first" $small --summary --save-manifest manifest

@@ -61,6 +61,20 @@ void page_add_tile(text *out, const char *name, const char *value)
     tuff__text_add(out, "<div class=\"tile\"><b>%s</b><span class=\"soft\">%s</span></div>", value, name);
 }
 
+void page_add_fact(text *out, const char *name, const char *value)
+{
+    tuff__text_add(out, "<dt>%s</dt><dd>", name);
+    page_add_escaped(out, value);
+    tuff__text_add(out, "</dd>");
+}
+
+void page_add_number(text *out, const char *name, double value)
+{
+    char shown[32];
+    (void)snprintf(shown, sizeof shown, "%.10g", value);
+    page_add_fact(out, name, shown);
+}
+
 const char *page_duration(double nanoseconds, char *buffer, size_t size)
 {
     static const char *const units[] = {"ns", "\xc2\xb5s", "ms", "s"};

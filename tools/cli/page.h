@@ -14,6 +14,10 @@ void page_add_escaped(text *out, const char *source);
 /* A box with a figure and what it is, both HTML; tiles stand in a <div class="tiles">. */
 void page_add_tile(text *out, const char *name, const char *value);
 
+/* A name and its value, plain text and a number; they stand in a <dl>. */
+void page_add_fact(text *out, const char *name, const char *value);
+void page_add_number(text *out, const char *name, double value);
+
 /* "412 us" of nanoseconds: three digits that count. Returns buffer. */
 const char *page_duration(double nanoseconds, char *buffer, size_t size);
 #define DURATION(nanoseconds) page_duration((nanoseconds), (char[32]){0}, 32)

@@ -14,7 +14,7 @@ typedef struct plan_options {
     model_options description;
     int64_t memory_budget;
     const char *device, *save_graph;
-    int fuse, matmul, family, precision, matmul_precision, vendor;
+    int fuse, matmul, family, matmul_precision, vendor;
     bool json, profile, summary;
     tuning tune;
 } plan_options;
@@ -163,7 +163,7 @@ static int compile_and_show(tuff_device *device, plan_options *options)
                                   .matmul_library = (tuff_matmul_library)options->matmul,
                                   .family = (tuff_family)options->family,
                                   .memory_budget = (uint64_t)options->memory_budget,
-                                  .precision = (tuff_precision)options->precision,
+                                  .precision = (tuff_precision)options->description.precision,
                                   .matmul_precision = (tuff_precision)options->matmul_precision};
     const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
     known_plans plans = {0}, unfused = {0};
@@ -194,7 +194,7 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         FAMILY_OPTION(&self->family),
-        PRECISION_OPTION(&self->precision, &self->description.has_precision),
+        PRECISION_OPTION(&self->description.precision, &self->description.has_precision),
         MATMUL_PRECISION_OPTION(&self->matmul_precision, &self->description.has_matmul_precision),
         AS_OPTION(&self->vendor),
         RECOMPUTE_OPTION(&self->description.recompute),

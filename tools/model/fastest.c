@@ -12,7 +12,8 @@
 static tuff_plan *setup(tuff_device *device, void *user, void **entry)
 {
     const fastest_work *work = user;
-    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL,
+                                          .precision = (tuff_precision)work->described->precision};
     known_plans *plans = tuff__calloc(1, sizeof *plans);
     *entry = plans;
     if (!plans || known_plans_open(device, work->described, &options, plans) != TUFF_OK ||
@@ -68,15 +69,22 @@ static tuff_status name_work(const fastest_work *work, char *key, size_t size)
     char *config = model_config_text(&described->model);
     if (!config)
         return TUFF_E_OOM_HOST;
-    (void)snprintf(key, size, "%s batch %lld recompute %d plan %d", config, (long long)described->batch,
-                   described->recompute, work->plan);
+    int used = snprintf(key, size, "%s batch %lld recompute %d plan %d", config, (long long)described->batch,
+                        described->recompute, work->plan);
     tuff__free(config);
+    if (described->precision != TUFF_PRECISION_F32 && (size_t)used < size)
+        used += snprintf(key + used, size - (size_t)used, " precision %d", described->precision);
+    if (described->rule && described->rule->kind != TUFF_ADAMW && (size_t)used < size)
+        (void)snprintf(key + used, size - (size_t)used, " optimizer %d", (int)described->rule->kind);
     return TUFF_OK;
 }
 
 tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const fastest_work *work, int *code)
 {
     const char *asked = name ? name : getenv("TUFF_DEVICE");
+    /* 16-bit storage is what matrix units work on. */
+    if (work->described->precision != TUFF_PRECISION_F32 && (!asked || !*asked || strcmp(asked, "auto") == 0))
+        return cli_open_device(verb, "auto:matrix", code);
     if (!asked || strcmp(asked, "fastest") != 0)
         return cli_open_device(verb, name, code);
     char key[2048];

@@ -20,7 +20,7 @@ typedef struct fastest_work {
 } fastest_work;
 
 /* Like cli_open_device; where name, or else $TUFF_DEVICE, is "fastest", opens that one and says on the error stream
-   which it is. */
+   which it is. "auto" and no name prefer matrix units where the precision has 16 bits. */
 tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const fastest_work *work, int *code);
 
 #endif

@@ -16,18 +16,26 @@ static tuff_status compile(known_plan *self, const char *name, tuff_graph *graph
     return self->plan ? TUFF_OK : tuff_last_status();
 }
 
-tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
-                               const tuff_compile_options *options, known_plans *out)
+static tuff_status create_plans(tuff_device *device, const model_options *described,
+                                const tuff_compile_options *options, known_plans *out)
 {
+    const int64_t batch = described->batch;
     *out = (known_plans){.batch = batch, .count = KNOWN_COUNT};
-    TRY(model_create(device, config, &out->model));
-    out->model.recompute = recompute;
-    const tuff_optimizer_options rule = model_optimizer_options(1e-3, 1000);
+    TRY(model_create(device, &described->model, &out->model));
+    out->model.recompute = described->recompute;
+    const tuff_optimizer_options rule = described->rule ? *described->rule : model_optimizer_options(1e-3, 1000);
     out->optimizer = tuff_optimizer_create(out->model.parameters, &rule);
     if (!out->optimizer)
         return tuff_last_status();
     TRY(compile(&out->items[KNOWN_TRAIN], "train", train_graph(device, &out->model, out->optimizer, batch), options));
     return compile(&out->items[KNOWN_GENERATE], "generate", sampler_graph(device, &out->model), options);
+}
+
+tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
+                               const tuff_compile_options *options, known_plans *out)
+{
+    return create_plans(device, &(model_options){.model = *config, .batch = batch, .recompute = recompute}, options,
+                        out);
 }
 
 /* What was asked for by name is not the file's. Kernels without fusion are a baseline: no limit is theirs. */
@@ -82,7 +90,7 @@ tuff_status known_plans_open(tuff_device *device, const model_options *described
 {
     if (described->file)
         return open_file(device, described, options, out);
-    return known_plans_create(device, &described->model, described->batch, described->recompute, options, out);
+    return create_plans(device, described, options, out);
 }
 
 void known_plans_destroy(known_plans *self)

@@ -12,8 +12,10 @@ typedef struct model_options {
     bool given;         /* whether the command line has any of the options: default values mean a model too */
     bool recompute;     /* of verbs with RECOMPUTE_OPTION */
     const char *file;   /* a graph file in place of a model; NULL: none. The operand of most verbs */
-    bool has_matmul_precision;
-    bool has_precision; /* of a verb with PRECISION_OPTION: it was given, and the file's does not count */
+    int precision;      /* of verbs with PRECISION_OPTION: a tuff_precision */
+    bool has_precision; /* it was given, and the file's does not count */
+    bool has_matmul_precision;          /* likewise */
+    const tuff_optimizer_options *rule; /* of the training step; NULL: that of model_optimizer_options */
 } model_options;
 
 /* How verbs name their operand, and what their --help says of it. */

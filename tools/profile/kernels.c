@@ -106,6 +106,36 @@ tuff_status profile_finish(plan_profile *self, const tuff_plan *plan)
     return status;
 }
 
+tuff_status profile_add_times(plan_profile *self, const plan_profile *part, int64_t times)
+{
+    const size_t count = (size_t)self->count + (size_t)part->count;
+    kernel_profile *kernels = tuff__realloc_array(self->kernels, count + 1, sizeof *kernels);
+    if (!kernels)
+        return TUFF_E_OOM_HOST;
+    self->kernels = kernels;
+    for (int i = 0; i < part->count; i++) {
+        kernel_profile *kernel = &self->kernels[self->count];
+        *kernel = part->kernels[i];
+        kernel->program = tuff__arena_strdup(&self->names, kernel->program);
+        kernel->kind = tuff__arena_strdup(&self->names, kernel->kind);
+        kernel->label = tuff__arena_strdup(&self->names, kernel->label);
+        if (!kernel->program || !kernel->kind || !kernel->label)
+            return TUFF_E_OOM_HOST;
+        kernel->calls *= (int)times;
+        kernel->seconds *= (double)times;
+        kernel->operations *= (double)times;
+        kernel->bytes *= (double)times;
+        self->count++;
+    }
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        self->phases[phase] += part->phases[phase] * (double)times;
+    self->seconds += part->seconds * (double)times;
+    self->run_seconds += part->run_seconds * (double)times;
+    self->task_count += part->task_count * (int)times;
+    qsort(self->kernels, (size_t)self->count, sizeof *self->kernels, compare_kernels);
+    return TUFF_OK;
+}
+
 /* Where background tuning gave the plan other tasks, the runs before count no longer. */
 tuff_status profile_add_run(plan_profile *self, const tuff_plan *plan)
 {

@@ -34,6 +34,9 @@ typedef struct plan_profile {
 tuff_status profile_add_run(plan_profile *self, const tuff_plan *plan);
 /* After the last run: fills in the kernels; each task counts with its median over the runs. */
 tuff_status profile_finish(plan_profile *self, const tuff_plan *plan);
+/* Adds the kernels of a finished profile as if its plan ran so many times, to a profile of several plans. A kernel of
+   two plans stands there twice. */
+tuff_status profile_add_times(plan_profile *self, const plan_profile *part, int64_t times);
 void profile_free(plan_profile *self);
 
 /* What the device can do at most in a second, measured now; 0 where that could not be measured. */

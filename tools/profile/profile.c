@@ -9,6 +9,7 @@
 #include "tools/model/random.h"
 #include "tools/profile/kernels.h"
 #include "tools/profile/trace.h"
+#include "tools/train/optimizer_choices.h"
 #include "tools/tune/tuning.h"
 #include "tools/verbs.h"
 
@@ -16,6 +17,7 @@ typedef struct profile_options {
     model_options description;
     int64_t memory_budget, runs;
     const char *device, *trace_path;
+    optimizer_flags optimizer;
     int fuse, matmul, plan; /* plan: 0 both, else 1 more than its index among the known ones */
     bool json;
     tuning tune;
@@ -185,7 +187,8 @@ static int compile_and_show(tuff_device *device, profile_options *options)
 {
     tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                   .matmul_library = (tuff_matmul_library)options->matmul,
-                                  .memory_budget = (uint64_t)options->memory_budget};
+                                  .memory_budget = (uint64_t)options->memory_budget,
+                                  .precision = (tuff_precision)options->description.precision};
     profiling self = {.options = options};
     int code;
     tuning_apply(&options->tune, &asked);
@@ -219,6 +222,9 @@ static cli_end parse(int count, char **arguments, profile_options *self)
          "a training step, or the forward pass for the next token", 0, 0, NULL},
         WORK_DEVICE_OPTION(&self->device),
         MODEL_OPTIONS(&self->description),
+        {"--optimizer", CLI_CHOICE, &self->optimizer.kind, optimizer_choices("--optimizer"),
+         "rule of the updates, with the defaults of tuff train", 0, 0, &self->description.given},
+        PRECISION_OPTION(&self->description.precision, &self->description.has_precision),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         RECOMPUTE_OPTION(&self->description.recompute),
@@ -236,7 +242,8 @@ static cli_end parse(int count, char **arguments, profile_options *self)
 
 static int profile(int count, char **arguments)
 {
-    profile_options self = {.description = MODEL_OPTIONS_DEFAULT, .runs = 5};
+    profile_options self = {.description = MODEL_OPTIONS_DEFAULT, .optimizer = optimizer_flags_default(), .runs = 5};
+    optimizer_setup setup;
     const cli_end end = parse(count, arguments, &self);
     if (end.now)
         return end.code;
@@ -244,6 +251,8 @@ static int profile(int count, char **arguments)
         return cli_fail(&verb_profile, EXIT_WRONG_USE, "%s", tuff_error());
     if (self.description.file && self.plan > 0)
         return cli_fail(&verb_profile, EXIT_WRONG_USE, "--plan is for a model: %s is one plan", self.description.file);
+    optimizer_setup_make(&self.optimizer, 1e-3, 1000, &setup);
+    self.description.rule = &setup.options;
     int code = EXIT_FAILED;
     tuff_device *device =
         cli_open_device_for(&verb_profile, self.device, &(fastest_work){.described = &self.description}, &code);

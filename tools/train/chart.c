@@ -15,30 +15,38 @@ const char chart_style[] =
     "font-size:.875rem;color:var(--soft);margin-bottom:.4rem}figcaption b{color:var(--ink)}"
     "figcaption svg{display:inline-block;width:1.6rem;height:.7rem;margin-right:.35rem}\n"
     "svg text{fill:var(--soft);font:12px system-ui,sans-serif}.grid{stroke:var(--line);stroke-width:1}"
-    ".one,.two{fill:none;stroke:var(--win);stroke-width:2;stroke-linejoin:round}"
-    ".two{stroke:var(--warn);stroke-width:1.5;stroke-dasharray:6 4}\n";
+    ".one,.two,.three{fill:none;stroke:var(--win);stroke-width:2;stroke-linejoin:round}"
+    ".two{stroke:var(--warn);stroke-width:1.5;stroke-dasharray:6 4}.three{stroke:var(--third)}"
+    "circle.three{fill:var(--third)}:root{--third:#6d3fc0}"
+    "@media (prefers-color-scheme:dark){:root{--third:#b79bf5}}\n";
 
 /* Evenly spaced values of few digits that cover low to high. */
 typedef struct scale {
     double low, high, step;
 } scale;
 
-static scale make_scale(double low, double high, int ticks)
+static scale make_scale(double low, double high, int ticks, double least)
 {
     if (!(low < high)) { /* one value, or none */
-        const double margin = low != 0 && isfinite(low) ? fabs(low) * 0.1 : 1;
+        const double margin = low != 0 && isfinite(low) ? fabs(low) * 0.1 : 0;
         low = isfinite(low) ? low - margin : 0;
-        high = low + 2 * margin;
+        high = margin > 0 ? low + 2 * margin : 1;
     }
     const double raw = (high - low) / ticks, power = pow(10, floor(log10(raw))), digit = raw / power;
-    const double step = power * (digit <= 1 ? 1 : digit <= 2 ? 2 : digit <= 5 ? 5 : 10);
+    const double step = fmax(power * (digit <= 1 ? 1 : digit <= 2 ? 2 : digit <= 5 ? 5 : 10), least);
     return (scale){.low = floor(low / step + 1e-9) * step, .high = ceil(high / step - 1e-9) * step, .step = step};
 }
 
-static scale scale_of_values(const chart *self, const history *lines, bool on_right)
+static const history *lines_of(const chart_series *series, const history *lines)
+{
+    return series->of ? series->of : lines;
+}
+
+static scale scale_of_values(const chart *self, const history *all, bool on_right)
 {
     double low = self->from_zero ? 0 : (double)INFINITY, high = -INFINITY;
-    for (int k = 0; k < self->count; k++)
+    for (int k = 0; k < self->count; k++) {
+        const history *lines = lines_of(&self->series[k], all);
         for (int i = 0; i < lines->count && self->series[k].on_right == on_right; i++) {
             const double value = self->series[k].value(&lines->lines[i]);
             if (!isfinite(value))
@@ -46,20 +54,34 @@ static scale scale_of_values(const chart *self, const history *lines, bool on_ri
             low = fmin(low, value);
             high = fmax(high, value);
         }
-    return make_scale(low, high, TICKS);
+    }
+    return make_scale(low, high, TICKS, self->is_whole ? 1 : 0);
 }
 
 /* What the functions below share of a drawing. */
 typedef struct drawing {
     const history *lines;
     text *out;
-    int right; /* where the last step lies */
+    int right;           /* where the last step lies */
+    int64_t first, last; /* steps */
 } drawing;
+
+static void find_steps(drawing *self, const chart *of)
+{
+    self->first = self->lines->lines[0].step;
+    self->last = self->lines->lines[self->lines->count - 1].step;
+    for (int k = 0; k < of->count; k++) {
+        const history *lines = lines_of(&of->series[k], self->lines);
+        for (int i = 0; i < lines->count; i++) {
+            self->first = lines->lines[i].step < self->first ? lines->lines[i].step : self->first;
+            self->last = lines->lines[i].step > self->last ? lines->lines[i].step : self->last;
+        }
+    }
+}
 
 static double place_x(const drawing *self, int64_t step)
 {
-    const line_numbers *lines = self->lines->lines;
-    const int64_t first = lines[0].step, last = lines[self->lines->count - 1].step;
+    const int64_t first = self->first, last = self->last;
     const double width = self->right - LEFT;
     return LEFT + (last > first ? width * (double)(step - first) / (double)(last - first) : width / 2);
 }
@@ -98,12 +120,10 @@ static void add_values(const drawing *self, const scale *of, bool on_right)
 
 static void add_steps(const drawing *self)
 {
-    const history *lines = self->lines;
     text *out = self->out;
-    const int64_t first = lines->lines[0].step, last = lines->lines[lines->count - 1].step;
-    const scale steps = make_scale((double)first, (double)last, self->right / 80);
-    const double least = fmax(steps.step, 1);
-    for (double step = steps.low; step <= steps.high && first < last; step += least)
+    const int64_t first = self->first, last = self->last;
+    const scale steps = make_scale((double)first, (double)last, self->right / 80, 1);
+    for (double step = steps.low; step <= steps.high && first < last; step += steps.step)
         if (step >= (double)first && step <= (double)last)
             tuff__text_add(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>",
                            place_x(self, (int64_t)step), BOTTOM + 18, step);
@@ -123,7 +143,7 @@ static double mean_of(const chart_series *series, const history *lines, int firs
 
 static void add_line(const drawing *self, const chart_series *series, const scale *of)
 {
-    const history *lines = self->lines;
+    const history *lines = lines_of(series, self->lines);
     text *out = self->out;
     const int group = (lines->count + MAX_POINTS - 1) / MAX_POINTS;
     bool is_open = false;
@@ -139,6 +159,19 @@ static void add_line(const drawing *self, const chart_series *series, const scal
     }
     /* A line of one point would not be seen. */
     tuff__text_add(out, "%s\"/>", lines->count == 1 && is_open ? "h1" : "");
+}
+
+/* Those of few lines are seen where they are. */
+static void add_dots(const drawing *self, const chart_series *series, const scale *of)
+{
+    enum { MAX_DOTS = 60 };
+    const history *lines = lines_of(series, self->lines);
+    for (int i = 0; i < lines->count && lines->count <= MAX_DOTS; i++) {
+        const double value = series->value(&lines->lines[i]);
+        if (isfinite(value))
+            tuff__text_add(self->out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", series->colour,
+                           place_x(self, lines->lines[i].step), place_y(of, value));
+    }
 }
 
 static void add_legend(text *out, const chart *self)
@@ -161,7 +194,8 @@ void chart_draw(const chart *self, const history *lines, text *out)
     if (lines->count == 0)
         return;
     const scale left = scale_of_values(self, lines, false), right = scale_of_values(self, lines, true);
-    const drawing made = {lines, out, self->width - (has_right ? RIGHT_MARGIN : MARGIN)};
+    drawing made = {.lines = lines, .out = out, .right = self->width - (has_right ? RIGHT_MARGIN : MARGIN)};
+    find_steps(&made, self);
     tuff__text_add(out, "<figure>");
     add_legend(out, self);
     tuff__text_add(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s over the steps\">", self->width,
@@ -170,7 +204,11 @@ void chart_draw(const chart *self, const history *lines, text *out)
     if (has_right)
         add_values(&made, &right, true);
     add_steps(&made);
-    for (int i = 0; i < self->count; i++)
-        add_line(&made, &self->series[i], self->series[i].on_right ? &right : &left);
+    for (int i = 0; i < self->count; i++) {
+        const scale *of = self->series[i].on_right ? &right : &left;
+        add_line(&made, &self->series[i], of);
+        if (self->series[i].of)
+            add_dots(&made, &self->series[i], of);
+    }
     tuff__text_add(out, "</svg></figure>\n");
 }

@@ -9,7 +9,8 @@ typedef struct chart_series {
     const char *name;   /* for the legend */
     const char *colour; /* class of its line */
     double (*value)(const line_numbers *line);
-    bool on_right; /* has the scale on the right */
+    bool on_right;     /* has the scale on the right */
+    const history *of; /* lines of its own, which are drawn with dots; NULL: those of the chart */
 } chart_series;
 
 typedef struct chart {
@@ -17,6 +18,7 @@ typedef struct chart {
     const chart_series *series;
     int count;
     bool from_zero; /* the scales begin at 0 */
+    bool is_whole;  /* they have whole numbers only */
     int width;      /* of the drawing, in pixels where it is not scaled */
 } chart;
 

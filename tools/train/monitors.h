@@ -6,6 +6,14 @@
 
 enum { MONITOR_LOG, MONITOR_CSV, MONITOR_EVENTS, MONITOR_COUNT };
 
+/* What only some lines tell: with --profile seconds of the step in kernels, by phase; with loss scaling the scale and
+   the steps skipped so far. */
+typedef struct line_extras {
+    bool has_phases, has_scale;
+    double phases[3]; /* by tuff_phase */
+    double loss_scale, skipped_steps;
+} line_extras;
+
 /* What a line tells of a step. */
 typedef struct line_numbers {
     int64_t step;
@@ -14,6 +22,7 @@ typedef struct line_numbers {
     double seconds;         /* since the run began */
     double waited;          /* seconds that steps waited for their batches */
     uint64_t memory_peak;   /* bytes of device memory at most so far */
+    line_extras extras;
 } line_numbers;
 
 typedef struct monitors {

@@ -39,7 +39,7 @@ typedef struct given_settings {
      NULL}, \
     {"--report", CLI_TEXT, &(self)->report, "FILE", "write a page with curves and kernel times (HTML) at the end", 0, \
      0, NULL}, \
-    {"--profile", CLI_SWITCH, &(self)->profile, NULL, "time the kernels of a few steps, and print the phases", 0, 0, \
+    {"--profile", CLI_SWITCH, &(self)->profile, NULL, "print the phases of a few steps, log those of lines", 0, 0, \
      NULL}, \
     {"--plot", CLI_SWITCH, &(self)->plot, NULL, "draw the loss above the progress line, on a terminal", 0, 0, NULL}, \
     {"--force-plot", CLI_SWITCH, &(self)->force_plot, NULL, "draw it anywhere: ten times in a run without a terminal", \

@@ -104,7 +104,8 @@ void progress_line(progress *self, int64_t step, const step_report *report)
                                   .average = tokens * (double)(step - self->first) / fmax(whole, 1e-9),
                                   .seconds = whole,
                                   .waited = self->waited,
-                                  .memory_peak = memory_peak(self)};
+                                  .memory_peak = memory_peak(self),
+                                  .extras = self->extras};
     const double left = tokens * (double)(self->last - step) / fmax(numbers.recent, 1e-9);
     history_add(&self->lines, &numbers);
     draw_plot(self, step);
@@ -131,6 +132,7 @@ void progress_end(progress *self)
 bool progress_close(progress *self)
 {
     history_free(&self->lines);
+    history_free(&self->validations);
     return monitors_close(&self->files);
 }
 
@@ -140,5 +142,6 @@ void progress_validation(progress *self, int64_t step, double loss, double best,
             is_best ? ", the best so far" : "");
     self->is_open = false;
     self->plot_lines = 0;
+    history_add(&self->validations, &(line_numbers){.step = step, .loss = loss});
     monitors_write_validation(&self->files, step, loss, best, begin_message, self);
 }

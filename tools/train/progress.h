@@ -17,7 +17,8 @@ typedef enum plot_mode { PLOT_NONE, PLOT_ON_TERMINAL, PLOT_ALWAYS } plot_mode;
 
 typedef struct progress {
     monitors files;
-    history lines; /* of this run */
+    history lines;       /* of this run */
+    history validations; /* likewise: steps and losses */
     tuff_device *device;
     plot_mode plot;
     int plot_lines;             /* of the drawing that stands above the progress line; 0: there is none */
@@ -31,6 +32,7 @@ typedef struct progress {
     bool terminal;
     bool is_open;  /* the progress line has no end yet */
     double waited; /* seconds that steps waited for their batches so far; set before progress_line */
+    line_extras extras; /* likewise */
 } progress;
 
 /* Opens the files, as monitors_open does. Message and EXIT_FAILED where one cannot be written. */

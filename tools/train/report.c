@@ -3,17 +3,20 @@
 #include "tools/train/report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/file/file.h"
 #include "tools/cli/page.h"
 #include "tools/train/chart.h"
+#include "tools/train/report_settings.h"
 
 enum { MAX_KERNELS = 40 };
 
 static const char style[] =
     ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 .75rem}"
+    ".charts.even{grid-template-columns:repeat(auto-fit,minmax(min(25rem,100%),1fr))}.tile{flex-basis:8rem}"
     ".table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.875rem;margin-top:.6rem}"
     "th,td{padding:.3rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}"
     "th{color:var(--soft);font-weight:normal}th:last-child,td:last-child,.left{text-align:left}"
@@ -53,20 +56,47 @@ static double memory(const line_numbers *line)
     return (double)line->memory_peak / (1 << 20);
 }
 
-static void add_charts(text *out, const history *lines)
+/* A scale is a power of two in most runs, and may move over many of them. */
+static double scale_exponent(const line_numbers *line)
 {
-    static const chart_series losses[] = {{"loss", "one", loss, false}, {"learning rate", "two", learning_rate, true}};
-    static const chart_series rates[] = {{"recent", "one", recent, false}, {"average", "two", average, false}};
-    static const chart_series norms[] = {{"before clipping", "one", gradient_norm, false}};
-    static const chart_series sizes[] = {{"MiB at most", "one", memory, false}};
-    static const chart whole = {"Loss", losses, 2, .width = 800};
-    static const chart charts[] = {{"Tokens a second", rates, 2, true, 400},
-                                   {"Norm of the gradients", norms, 1, true, 400},
-                                   {"Device memory", sizes, 1, true, 400}};
-    chart_draw(&whole, lines, out);
-    tuff__text_add(out, "<div class=\"charts\">");
+    return line->extras.has_scale ? log2(line->extras.loss_scale) : (double)NAN;
+}
+
+static double skipped_steps(const line_numbers *line)
+{
+    return line->extras.has_scale ? line->extras.skipped_steps : (double)NAN;
+}
+
+/* The validation has steps of its own. */
+static void add_losses(text *out, const progress *self)
+{
+    const chart_series losses[] = {{"loss", "one", loss, false, NULL},
+                                   {"learning rate", "two", learning_rate, true, NULL},
+                                   {"validation loss", "three", loss, false, &self->validations}};
+    const chart whole = {"Loss", losses, self->validations.count > 0 ? 3 : 2, .width = 800};
+    chart_draw(&whole, &self->lines, out);
+}
+
+static void add_charts(text *out, const progress *self)
+{
+    static const chart_series rates[] = {{"recent", "one", recent, false, NULL},
+                                         {"average", "two", average, false, NULL}};
+    static const chart_series norms[] = {{"before clipping", "one", gradient_norm, false, NULL}};
+    static const chart_series sizes[] = {{"MiB at most", "one", memory, false, NULL}};
+    static const chart charts[] = {{"Tokens a second", rates, 2, .from_zero = true, .width = 400},
+                                   {"Norm of the gradients", norms, 1, .from_zero = true, .width = 400},
+                                   {"Device memory", sizes, 1, .from_zero = true, .width = 400}};
+    static const chart_series scales[] = {{"its power of two", "one", scale_exponent, false, NULL},
+                                          {"steps skipped so far", "two", skipped_steps, true, NULL}};
+    static const chart scaling = {"Loss scale", scales, 2, .is_whole = true, .width = 400};
+    const history *lines = &self->lines;
+    const bool is_scaled = lines->count > 0 && lines->lines[0].extras.has_scale;
+    add_losses(out, self);
+    tuff__text_add(out, "<div class=\"charts%s\">", is_scaled ? " even" : "");
     for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
         chart_draw(&charts[i], lines, out);
+    if (is_scaled)
+        chart_draw(&scaling, lines, out);
     tuff__text_add(out, "</div>\n");
 }
 
@@ -96,6 +126,10 @@ static void add_tiles(text *out, const run_report *self)
         page_add_tile(out, "loss at the end", value);
         (void)snprintf(value, sizeof value, "%" PRId64 " of %" PRId64, self->done, self->options->settings.steps);
         page_add_tile(out, self->first > 0 ? "steps, with those before this run" : "steps", value);
+        if (self->options->settings.state.has_best) {
+            (void)snprintf(value, sizeof value, "%.4f", self->options->settings.state.best_loss);
+            page_add_tile(out, "best validation loss", value);
+        }
         page_add_tile(out, "tokens a second on average", COUNT_TEXT(last->average));
         page_add_tile(out, "time of the run", TIME_TEXT(last->seconds));
         page_add_tile(out, "device memory at most", BYTES_TEXT(last->memory_peak));
@@ -165,33 +199,21 @@ static void add_profile(text *out, const run_report *self)
     tuff__text_add(out, "<h2>Time of a step</h2>");
     if (!profile->taken) {
         tuff__text_add(out, "<p class=\"soft\">Not measured: ");
-        page_add_escaped(out, profile->absence[0] ? profile->absence : "the run had one step only");
+        page_add_escaped(out, profile->absence[0] ? profile->absence : "the run had no steps");
         tuff__text_add(out, "</p>\n");
         return;
     }
     peaks_measure(self->device, &peaks);
+    char steps[64] = "behind the end of the run";
+    if (!profile->is_behind)
+        (void)snprintf(steps, sizeof steps, "up to step %" PRId64, profile->last);
     tuff__text_add(out,
-                   "<p class=\"soft\">Kernels by their medians over %d steps up to step %" PRId64
-                   ", which ran with timestamps: %s in %d kernels. At most the device reached %.1f GFLOP/s and %.1f "
-                   "GB/s.</p>",
-                   profile->kernels.runs, profile->last, DURATION(1e9 * profile->kernels.seconds),
-                   profile->kernels.task_count, 1e-9 * peaks.operations, 1e-9 * peaks.bytes);
+                   "<p class=\"soft\">Kernels by their medians over %d steps %s, which ran with timestamps: %s in %d "
+                   "kernels. At most the device reached %.1f GFLOP/s and %.1f GB/s.</p>",
+                   profile->count, steps, DURATION(1e9 * profile->kernels.seconds), profile->kernels.task_count,
+                   1e-9 * peaks.operations, 1e-9 * peaks.bytes);
     add_phases(out, &profile->kernels);
     add_table(out, &profile->kernels, &peaks);
-}
-
-static void add_fact(text *out, const char *name, const char *value)
-{
-    tuff__text_add(out, "<dt>%s</dt><dd>", name);
-    page_add_escaped(out, value);
-    tuff__text_add(out, "</dd>");
-}
-
-static void add_number(text *out, const char *name, double value)
-{
-    char shown[32];
-    (void)snprintf(shown, sizeof shown, "%.10g", value);
-    add_fact(out, name, shown);
 }
 
 static void add_memory(text *out, const run_report *self)
@@ -200,40 +222,14 @@ static void add_memory(text *out, const run_report *self)
     tuff_plan_info info;
     tuff__text_add(out, "<h2>Memory</h2><dl>");
     if (lines->count > 0)
-        add_fact(out, "device memory at most", BYTES_TEXT(lines->lines[lines->count - 1].memory_peak));
+        page_add_fact(out, "device memory at most", BYTES_TEXT(lines->lines[lines->count - 1].memory_peak));
     if (tuff_plan_describe(self->plan, &info) == TUFF_OK && info.memory_peak > 0) {
-        add_fact(out, "intermediates at the peak", BYTES_TEXT(info.memory_peak));
-        add_fact(out, "if none shared memory", BYTES_TEXT(info.memory_unplanned));
-        add_fact(out, "constants", BYTES_TEXT(info.constant_size));
+        page_add_fact(out, "intermediates at the peak", BYTES_TEXT(info.memory_peak));
+        page_add_fact(out, "if none shared memory", BYTES_TEXT(info.memory_unplanned));
+        page_add_fact(out, "constants", BYTES_TEXT(info.constant_size));
     }
-    add_fact(out, "parameters as f32", BYTES_TEXT(4 * (uint64_t)model_parameter_count(&self->options->settings.model)));
-    tuff__text_add(out, "</dl>\n");
-}
-
-static void add_settings(text *out, const run_report *self, const tuff_device_info *device)
-{
-    const run_settings *settings = &self->options->settings;
-    const model_config *model = &settings->model;
-    tuff__text_add(out, "<h2>Settings</h2><dl>");
-    add_fact(out, "device", device->name);
-    add_fact(out, "driver", device->driver);
-    add_fact(out, "form", model->form == MODEL_GPT ? "GPT" : "Llama");
-    add_number(out, "layers", (double)model->layers);
-    add_number(out, "heads", (double)model->heads);
-    if (model->form == MODEL_LLAMA) {
-        add_number(out, "key and value heads", (double)model->key_value_heads);
-        add_number(out, "hidden", (double)model->hidden);
-    }
-    add_number(out, "width", (double)model->width);
-    add_number(out, "context", (double)model->context);
-    add_number(out, "batch", (double)settings->batch);
-    add_number(out, "steps", (double)settings->steps);
-    add_number(out, "learning rate at the peak", settings->learning_rate);
-    add_number(out, "seed", (double)settings->seed);
-    for (int i = 0; i < self->options->data.count; i++)
-        add_fact(out, "data", self->options->data.items[i]);
-    if (self->options->save)
-        add_fact(out, "saved to", self->options->save);
+    page_add_fact(out, "parameters as f32",
+                  BYTES_TEXT(4 * (uint64_t)model_parameter_count(&self->options->settings.model)));
     tuff__text_add(out, "</dl>\n");
 }
 
@@ -248,10 +244,10 @@ static void write_page(text *out, const run_report *self, const tuff_device_info
     tuff__text_add(out, " \xc2\xb7 %s \xc2\xb7 tuff %s \xc2\xb7 %s</p>\n", device->api, tuff_version(),
                    page_day((int64_t)time(NULL), (char[32]){0}, 32));
     add_tiles(out, self);
-    add_charts(out, &self->progress->lines);
+    add_charts(out, self->progress);
     add_profile(out, self);
     add_memory(out, self);
-    add_settings(out, self, device);
+    report_add_settings(out, self->options, device);
     page_end(out);
 }
 

@@ -52,13 +52,11 @@ static int open_device(training *self)
 {
     const model_options described = {.model = self->options.settings.model,
                                      .batch = self->options.settings.batch,
+                                     .precision = self->options.settings.precision,
                                      .recompute = self->options.recompute};
     int code = EXIT_DONE;
-    const char *name = self->options.device, *asked = name ? name : getenv("TUFF_DEVICE");
-    /* 16-bit storage is what matrix units work on. */
-    if (self->options.settings.precision != TUFF_PRECISION_F32 && (!asked || !*asked || strcmp(asked, "auto") == 0))
-        name = "auto:matrix";
-    self->device = cli_open_device_for(&verb_train, name, &(fastest_work){.described = &described}, &code);
+    self->device =
+        cli_open_device_for(&verb_train, self->options.device, &(fastest_work){.described = &described}, &code);
     return code;
 }
 
@@ -217,6 +215,23 @@ static tuff_plan *reporting_plan(const training *self)
     return self->update ? self->update : self->plan;
 }
 
+/* The loss scale and the number of skipped steps; false where there is no scaling, or nothing can be read. */
+static bool read_scaling(const training *self, float scaling[2])
+{
+    return self->setup.options.loss_scaling &&
+           tuff_plan_read(reporting_plan(self), "scaling", scaling, 2 * sizeof *scaling) == TUFF_OK;
+}
+
+static line_extras extras_of(const training *self)
+{
+    float scaling[2] = {0, 0};
+    line_extras extras = {.has_scale = read_scaling(self, scaling)};
+    extras.loss_scale = (double)scaling[0];
+    extras.skipped_steps = (double)scaling[1];
+    extras.has_phases = step_profile_phases(&self->profile, extras.phases);
+    return extras;
+}
+
 static int report(training *self)
 {
     step_report numbers;
@@ -224,6 +239,7 @@ static int report(training *self)
     if (tuff_plan_read(reporting_plan(self), "report", &numbers, sizeof numbers) != TUFF_OK)
         return cli_fail_library(&verb_train, "reading the loss");
     self->progress.waited = batches_waited(&self->batches);
+    self->progress.extras = extras_of(self);
     progress_line(&self->progress, self->done, &numbers);
     if (may_skip && tuff_optimizer_check(self->optimizer) != TUFF_OK) {
         progress_end(&self->progress);
@@ -304,11 +320,12 @@ static int validate(training *self, bool *is_best)
 static int step(training *self)
 {
     const int64_t parts = self->options.settings.optimizer.accumulate;
+    step_profile_begin(&self->profile, self->done + 1, progress_is_due(&self->progress, self->done + 1));
     for (int64_t i = 0; i < parts; i++)
         if (batches_next(&self->batches, self->plan) != TUFF_OK ||
-            step_profile_run(&self->profile, self->plan, self->done + 1) != TUFF_OK)
+            step_profile_run(&self->profile, self->plan, STEP_BATCH) != TUFF_OK)
             return cli_fail_library(&verb_train, "a training step");
-    if (self->update && tuff_plan_run(self->update) != TUFF_OK)
+    if (self->update && step_profile_run(&self->profile, self->update, STEP_UPDATE) != TUFF_OK)
         return cli_fail_library(&verb_train, "a training step");
     self->done++;
     return EXIT_DONE;
@@ -376,8 +393,7 @@ static void say_end(const training *self, int64_t first)
                 batches_are_sent_beside(&self->batches) ? "ahead, on a queue of their own"
                                                         : "in the queue of the steps");
     float scaling[2];
-    if (self->setup.options.loss_scaling && self->done > first &&
-        tuff_plan_read(reporting_plan(self), "scaling", scaling, sizeof scaling) == TUFF_OK)
+    if (self->done > first && read_scaling(self, scaling))
         fprintf(stderr, "%.0f steps skipped, the loss scale is %g\n", (double)scaling[1], (double)scaling[0]);
     /* PoCL makes the binary of a kernel in a compilation of its own. */
     if (cli_is_interrupted())
@@ -391,11 +407,11 @@ static void say_profile(const training *self)
     if (!self->options.profile)
         return;
     if (!profile->taken) {
-        fprintf(stderr, "no profile: %s\n", profile->absence[0] ? profile->absence : "the run had one step only");
+        fprintf(stderr, "no profile: %s\n", profile->absence[0] ? profile->absence : "the run had no steps");
         return;
     }
-    fprintf(stderr, "%.3f ms of a step in kernels, median of %d:", 1e3 * profile->kernels.seconds,
-            profile->kernels.runs);
+    fprintf(stderr, "%.3f ms of a step in kernels, median of %d%s:", 1e3 * profile->kernels.seconds, profile->count,
+            profile->is_behind ? " behind the end" : "");
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         fprintf(stderr, "%s %s %.3f ms (%.0f %%)", phase > 0 ? "," : "", tuff_phase_name((tuff_phase)phase),
                 1e3 * profile->kernels.phases[phase], 100 * profile->kernels.phases[phase] / profile->kernels.seconds);
@@ -451,9 +467,9 @@ static int run(training *self)
     self->last = self->options.stop_after > 0 && self->options.stop_after < settings->steps ? self->options.stop_after
                                                                                             : settings->steps;
     cli_catch_interrupt();
-    self->profile.wanted = (self->options.profile || self->options.report) && !self->update;
-    if (self->update)
-        snprintf(self->profile.absence, sizeof self->profile.absence, "a step of several batches is several plans");
+    self->profile = (step_profile){.wanted = self->options.profile || self->options.report,
+                                   .with_lines = self->options.profile,
+                                   .batches = settings->optimizer.accumulate};
     self->progress.device = self->device;
     self->progress.plot = self->options.force_plot ? PLOT_ALWAYS : self->options.plot ? PLOT_ON_TERMINAL : PLOT_NONE;
     progress_begin(&self->progress, self->done, self->last, settings->steps, tokens, self->options.log_every);
@@ -469,15 +485,15 @@ static int run(training *self)
         code = cli_fail_library(&verb_train, "the best weights");
     if (code == EXIT_DONE && self->options.tune.background && !tuning_end(&self->options.tune, self->plan))
         code = EXIT_FAILED;
-    if (code == EXIT_DONE) {
-        say_end(self, first);
-        step_profile_finish(&self->profile, self->plan);
-        say_profile(self);
-        code = write_report(self, first);
-    }
-    if (code == EXIT_DONE)
-        code = print_sample(self);
-    return code;
+    if (code != EXIT_DONE)
+        return code;
+    say_end(self, first);
+    code = print_sample(self);
+    /* Behind everything that needs the weights: it may run further steps. */
+    step_profile_finish(&self->profile, (tuff_plan *const[]){self->plan, self->update});
+    say_profile(self);
+    const int written = write_report(self, first);
+    return code == EXIT_DONE ? written : code;
 }
 
 /* Everything that can be wrong with what the user gave comes before the work. */

@@ -3,7 +3,7 @@
 int measure_model(const cli_verb *verb, tuff_device *device, const model_options *options, tuning *tune,
                   known_plans *plans)
 {
-    tuff_compile_options compiled = {.fuse = TUFF_FUSE_ALL};
+    tuff_compile_options compiled = {.fuse = TUFF_FUSE_ALL, .precision = (tuff_precision)options->precision};
     int code = EXIT_DONE;
     tuning_apply(tune, &compiled);
     if (known_plans_open(device, options, &compiled, plans) != TUFF_OK)

@@ -95,6 +95,7 @@ static int warm(int count, char **arguments)
     const cli_option options[] = {
         WORK_DEVICE_OPTION(&self.device),
         MODEL_OPTIONS(&self.description),
+        PRECISION_OPTION(&self.description.precision, &self.description.has_precision),
         TUNING_OPTIONS(&self.tune),
         {"--list", CLI_SWITCH, &self.list, NULL, "print what each key of the model runs with; measure nothing", 0, 0,
          NULL},

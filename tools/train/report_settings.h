@@ -1,0 +1,10 @@
+/* The part of a training's page that says how it was trained. */
+#ifndef TUFF_TOOLS_TRAIN_REPORT_SETTINGS_H
+#define TUFF_TOOLS_TRAIN_REPORT_SETTINGS_H
+
+#include "base/text.h"
+#include "tools/train/options.h"
+
+void report_add_settings(text *out, const train_options *options, const tuff_device_info *device);
+
+#endif
