@@ -39,7 +39,8 @@ static void step(run *self)
     static int32_t windows[BATCH * (CONTEXT + 1)];
     corpus_batch(&self->text, 1, self->done, BATCH, CONTEXT + 1, windows);
     assert_int_equal(tuff_plan_write(self->plan, "windows", windows, sizeof windows), TUFF_OK);
-    assert_int_equal(step_profile_run(&self->profile, self->plan, self->done + 1), TUFF_OK);
+    step_profile_begin(&self->profile, self->done + 1, false);
+    assert_int_equal(step_profile_run(&self->profile, self->plan, STEP_BATCH), TUFF_OK);
     self->done++;
     assert_false(progress_is_due(&self->progress, self->done));
 }
@@ -90,7 +91,7 @@ static void check_device(tuff_device *device)
 {
     static unsigned char bytes[4096];
     language_model model;
-    run self = {.text = {.bytes = bytes, .size = sizeof bytes}, .profile = {.wanted = true}};
+    run self = {.text = {.bytes = bytes, .size = sizeof bytes}, .profile = {.wanted = true, .batches = 1}};
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(i * i % 251);
     assert_int_equal(model_create(device, &config, &model), TUFF_OK);
@@ -103,7 +104,7 @@ static void check_device(tuff_device *device)
         fail_msg("%s", tuff_error());
     progress_begin(&self.progress, 0, 1 << 20, 1 << 20, BATCH * CONTEXT, 1 << 20);
     check_steps(device, &self);
-    step_profile_finish(&self.profile, self.plan);
+    step_profile_finish(&self.profile, (tuff_plan *const[STEP_PLANS]){[STEP_BATCH] = self.plan});
     assert_true(self.profile.taken || self.profile.absence[0]);
     step_profile_free(&self.profile);
     tuff_plan_destroy(self.plan);
