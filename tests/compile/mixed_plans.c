@@ -106,7 +106,7 @@ static int count_conversions(const tuff_plan *plan)
     return count;
 }
 
-/* Operands of attention's launches that are matrices of heads: queries, keys, values, upstream gradients. *narrow: those
+/* Operands of attention that are matrices of heads: queries, keys, values, upstream gradients. *narrow: those
    that lie in memory with 16 bits. */
 static int count_attention_operands(const tuff_plan *plan, int *narrow)
 {
