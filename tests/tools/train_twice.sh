@@ -14,7 +14,7 @@ steps=10
 train() {
     selector=$1
     shift
-    everything_on "$rule" "$tuff" train --data text --device "$selector" --layers 2 --heads 2 --width 32 --context 32 \
+    everything_on "$rule" "$tuff" train --data text --device "$selector" --layers 1 --heads 2 --width 16 --context 16 \
         --batch 2 --sample 0 --steps $steps --validate 0.2 --validate-every $((steps / 3)) --workers 2 --upload ahead "$@"
 }
 
