@@ -13,6 +13,7 @@
 #include "compile/rewrite/simplify.h"
 #include "differential.h"
 #include "each_device.h"
+#include "posed_gpu.h"
 #include "tuff.h"
 
 typedef struct convolution {
@@ -121,44 +122,89 @@ static void images_are_right_on_every_device(void **state)
     assert_int_equal(failures, 0);
 }
 
-/* The elements of the largest value that a task stores, which is told. */
-static int64_t largest_stored(tuff_graph *graph, const tuff_compile_options *options)
+/* The elements of the largest value that a task stores, in *what the op that makes it. */
+static int64_t largest_stored(tuff_graph *graph, const tuff_compile_options *options, const char **what)
 {
     struct fusion fusion;
     int64_t largest = 0;
-    const node *at = NULL;
+    *what = "none";
     tuff_graph *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
     assert_int_equal(tuff__fuse(simple, options, MAX_BINDINGS, NULL, &fusion), TUFF_OK);
     for (int i = 0; i < fusion.task_count; i++)
         for (int k = 0; k < fusion.tasks[i].root_count; k++) {
-            const int64_t count = tuff_shape_count(fusion.tasks[i].roots[k]->outputs[0].shape);
-            at = count > largest ? fusion.tasks[i].roots[k] : at;
+            const node *root = fusion.tasks[i].roots[k];
+            const int64_t count = tuff_shape_count(root->outputs[0].shape);
+            *what = count > largest ? tuff__op_info(root->op)->name : *what;
             largest = count > largest ? count : largest;
         }
-    print_message("  largest: %s, %lld elements\n", at ? tuff__op_info(at->op)->name : "none", (long long)largest);
     tuff__fusion_free(&fusion);
     tuff_graph_destroy(simple);
     return largest;
 }
 
-/* Forward, and both gradients: of 3x3 kernels patches would be nine images. */
-static void measure_patches(tuff_device *device)
+/* Large enough that patches are several times what anything else has. Depthwise convolutions are no matmuls. */
+static const convolution large[] = {
+    {"3x3", {4, 16, 20, 20}, {16, 16, 3, 3}, {.padding = {1, 1}}},
+    {"3x3 without padding", {4, 16, 20, 20}, {16, 16, 3, 3}, {.groups = 1}},
+    {"7x7 by 2", {4, 16, 20, 20}, {32, 16, 7, 7}, {.stride = {2, 2}, .padding = {3, 3}}},
+    {"5x3 by 1 and 2", {4, 16, 20, 20}, {32, 16, 5, 3}, {.stride = {1, 2}, .padding = {2, 1}}},
+    {"dilated", {4, 16, 20, 20}, {16, 16, 3, 3}, {.dilation = {2, 3}, .padding = {2, 3}}},
+    {"dilated by 2", {4, 16, 20, 20}, {32, 16, 3, 3}, {.stride = {2, 2}, .dilation = {2, 2}, .padding = {2, 2}}},
+    {"groups", {4, 16, 20, 20}, {16, 4, 3, 3}, {.groups = 4, .padding = {1, 1}}},
+    {"groups by 2", {4, 16, 20, 20}, {32, 4, 5, 5}, {.groups = 4, .stride = {2, 2}, .padding = {2, 2}}},
+};
+enum { LARGE = sizeof large / sizeof *large };
+
+/* Forward, and both gradients. The largest thing that they need to store is an image, or its gradient with the padding
+   around it; patches would be several of either. */
+static void measure_patches(tuff_device *device, const convolution *one)
 {
-    static const convolution one = {"3x3", {4, 16, 20, 20}, {16, 16, 3, 3}, {.padding = {1, 1}}};
-    const int64_t image = tuff_shape_count(shape_of(one.image));
+    static const tuff_family families[] = {TUFF_FAMILY_LOCAL, TUFF_FAMILY_DEVICE, TUFF_FAMILY_SUBGROUP,
+                                           TUFF_FAMILY_COOPERATIVE};
+    const int64_t image = tuff_shape_count(shape_of(one->image));
+    const char *what;
     tuff_graph *graph = tuff_graph_create(device);
-    build_convolution(graph, &one);
+    build_convolution(graph, one);
     assert_int_equal(tuff_graph_status(graph), TUFF_OK);
-    assert_true(largest_stored(graph, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL}) <= image);
-    assert_true(largest_stored(graph, &(tuff_compile_options){.fuse = TUFF_FUSE_NONE}) >= 9 * image);
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (int precision = TUFF_PRECISION_F32; precision <= TUFF_PRECISION_F16; precision++) {
+            const tuff_compile_options options = {.family = families[i], .precision = (tuff_precision)precision};
+            const int64_t largest = largest_stored(graph, &options, &what);
+            if (largest > 2 * image)
+                fail_msg("%s, family %d, precision %d: a %s of %lld elements is stored, the image has %lld", one->name,
+                         (int)families[i], precision, what, (long long)largest, (long long)image);
+        }
+    assert_true(largest_stored(graph, &(tuff_compile_options){.fuse = TUFF_FUSE_NONE}, &what) >= 4 * image);
     tuff_graph_destroy(graph);
+}
+
+/* The kernels, too: those on matrix units, which would read patches from memory, leave such matmuls to others. */
+static void compile_patches(tuff_device *device, const convolution *one)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    build_convolution(graph, one);
+    tuff_plan *plan = tuff_compile(
+        graph, &(tuff_compile_options){.family = TUFF_FAMILY_COOPERATIVE, .precision = TUFF_PRECISION_F16});
+    if (!plan)
+        fail_msg("%s: %s", one->name, tuff_error());
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+static void look_for_patches(tuff_device *device)
+{
+    pose_as_gpu(device);
+    for (int i = 0; i < LARGE; i++) {
+        measure_patches(device, &large[i]);
+        compile_patches(device, &large[i]);
+    }
 }
 
 static void kernels_for_gpus_store_no_patches(void **state)
 {
     (void)state;
-    for_each_driver(measure_patches);
+    for_drawn_drivers(look_for_patches);
 }
 
 static void expect_failure(tuff_graph *graph, tuff_tensor *made, tuff_status status, const char *words)

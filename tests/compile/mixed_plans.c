@@ -11,28 +11,8 @@
 
 #include "each_device.h"
 #include "exec/plan.h"
+#include "posed_gpu.h"
 #include "tools/model/graphs.h"
-
-static void describe_as_gpu(tuff_device *device)
-{
-    tuff_device_info as = *tuff__device_info(device);
-    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
-    as.local_is_global = false;
-    as.compute_units = 32;
-    as.max_group_size = 1024;
-    as.local_memory_size = 65536;
-    as.vector_width = 1;
-    as.loop_limit = 0;
-    as.local_is_global = false;
-    as.max_binding = (uint64_t)1 << 30;
-    as.subgroup_size = as.proved_subgroup_size = 32;
-    as.subgroup_shuffle = as.narrow_storage = as.proved_narrow_storage = true;
-    as.cooperative_matrix = tuff__device_takes_glsl(device) ? TUFF_MATRIX_KHR : TUFF_MATRIX_NVIDIA;
-    as.matrix_shape[0] = as.matrix_shape[1] = as.matrix_shape[2] = 16;
-    as.matrix_lanes = 32;
-    as.matrix_bf16 = !tuff__device_takes_glsl(device);
-    tuff__device_override_info(device, &as);
-}
 
 /* A training step of a model, with all that it needs. */
 typedef struct step {
@@ -79,13 +59,76 @@ static const model_config models[] = {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* Kernels that do nothing but store with other bits what another kernel has stored. */
+/* A launch that computes nothing: its values are loads, and casts of them. A scatter puts in order what it adds up by
+   such a launch whatever the precision is. */
+static bool only_moves(const tuff_plan *plan, const launch *kernel)
+{
+    const fused_chain *chain = &kernel->chain;
+    bool moves = kernel->walk == WALK_MAP && chain->value_count > 0;
+    moves &= plan->fusion.tasks[kernel->task].kind != TASK_SCATTER;
+    for (int i = 0; i < chain->value_count; i++)
+        moves &= chain->values[i].kind == VALUE_LOAD ||
+                 (chain->values[i].kind == VALUE_OP && chain->values[i].op == OP_CAST);
+    return moves;
+}
+
+/* Whether a launch stores what another one has stored, with other bits. Copies of parameters are of no other. */
+static bool stores_other_bits(const tuff_plan *plan, const launch *kernel)
+{
+    const memory_buffer *buffers = plan->executable.launches.buffers;
+    const tuff_graph *graph = plan->fusion.graph;
+    const fused_chain *chain = &kernel->chain;
+    for (int i = 0; i < chain->buffer_count; i++)
+        for (int k = 0; k < chain->buffer_count; k++) {
+            const int from = chain->buffers[i].id, to = chain->buffers[k].id;
+            const bool is_made = from >= graph->node_count || !tuff__op_is_source(graph->nodes[from]->op);
+            if (chain->buffers[i].read && chain->buffers[k].written && is_made &&
+                buffers[from].dtype != buffers[to].dtype)
+                return true;
+        }
+    return false;
+}
+
+/* Kernels that do nothing but store with other bits what another kernel has stored, whether lowering adds them, which
+   makes them no task's, or a cast is a task of its own. */
 static int count_conversions(const tuff_plan *plan)
 {
     const launch_list *list = &plan->executable.launches;
     int count = 0;
-    for (int i = 0; i < list->launch_count; i++)
-        count += list->launches[i].kind == LAUNCH_KERNEL && list->launches[i].task < 0;
+    for (int i = 0; i < list->launch_count; i++) {
+        const launch *kernel = &list->launches[i];
+        if (kernel->kind != LAUNCH_KERNEL ||
+            (kernel->task >= 0 && !(only_moves(plan, kernel) && stores_other_bits(plan, kernel))))
+            continue;
+        print_message("    launch %d only converts: %s, %s\n", i, kernel->body, plan->executable.records[i].label);
+        count++;
+    }
+    return count;
+}
+
+/* Operands of attention that are matrices of heads: queries, keys, values, upstream gradients. *narrow: those
+   that lie in memory with 16 bits. */
+static int count_attention_operands(const tuff_plan *plan, int *narrow)
+{
+    const launch_list *list = &plan->executable.launches;
+    int count = 0;
+    *narrow = 0;
+    for (int i = 0; i < list->launch_count; i++) {
+        const launch *kernel = &list->launches[i];
+        if (kernel->kind != LAUNCH_KERNEL || strncmp(kernel->body, "attention", strlen("attention")) != 0)
+            continue;
+        const node *core = plan->fusion.tasks[kernel->task].core;
+        for (int k = 0; k < core->input_count; k++) {
+            view layout;
+            const node *missing;
+            if (core->inputs[k]->shape.rank != 4)
+                continue;
+            const node *base = tuff__operand_view(&plan->fusion, core->inputs[k], &layout, &missing);
+            assert_null(missing);
+            count++;
+            *narrow += tuff_dtype_size(list->buffers[base->id].dtype) == 2;
+        }
+    }
     return count;
 }
 
@@ -99,7 +142,7 @@ static int count_body(const tuff_plan *plan, const char *name)
 }
 
 /* Nine of ten matmuls read both operands with 16 bits, and are on matrix units that take them unless another family is
-   asked for; three fifths of the memory are enough, and there are at most
+   asked for; so does all attention; three fifths of the memory are enough, and there are at most
    two copies of weights for each sixth of them. */
 static void check_step(tuff_device *device, const model_config *model, const tuff_plan_info *plain,
                        const tuff_compile_options *options)
@@ -113,6 +156,11 @@ static void check_step(tuff_device *device, const model_config *model, const tuf
     assert_true(10 * info.narrow_matmul_count >= 9 * info.matmul_count);
     assert_true(10 * info.memory_peak <= 6 * plain->memory_peak);
     assert_int_equal(count_conversions(mixed.plan), 0);
+    int narrow_operands;
+    const int operands = count_attention_operands(mixed.plan, &narrow_operands);
+    print_message("    %d of %d operands of attention\n", narrow_operands, operands);
+    assert_true(operands > 0);
+    assert_int_equal(narrow_operands, operands);
     const int on_units = count_body(mixed.plan, "matmul_cooperative"), all = count_body(mixed.plan, "matmul");
     print_message("    %d of %d on matrix units\n", on_units, all);
     if (options->precision == TUFF_PRECISION_F16 || tuff__device_info(device)->matrix_bf16)
@@ -183,10 +231,105 @@ static void keep_bits(tuff_device *device)
     tuff_array_destroy(w);
 }
 
+/* The same two matmuls of an array, in the phase of an optimizer and before: there neither gets a copy of 16 bits to
+   read, nor has the first, whose product a task reads, fewer than 32. */
+static void keep_optimizer(tuff_device *device)
+{
+    pose_as_gpu(device);
+    tuff_array *w = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(40, 48));
+    for (int optimizes = 0; optimizes < 2; optimizes++) {
+        tuff_plan_info info;
+        tuff_graph *graph = tuff_graph_create(device);
+        (void)tuff_graph_phase(graph, optimizes ? TUFF_PHASE_OPTIMIZER : TUFF_PHASE_BACKWARD);
+        tuff_tensor *x = tuff_array_tensor(graph, w);
+        tuff_tensor *square = tuff_matmul(x, tuff_permute(x, (int[]){1, 0}));
+        tuff_output(graph, "y", tuff_exp(tuff_matmul(square, square)));
+        tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.precision = TUFF_PRECISION_F16});
+        if (!plan)
+            fail_msg("%s", tuff_error());
+        assert_int_equal(stored(plan, OP_MATMUL), optimizes ? TUFF_F32 : TUFF_F16);
+        assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+        assert_int_equal(info.matmul_count, 2);
+        assert_int_equal(info.narrow_matmul_count, optimizes ? 0 : 2);
+        tuff_plan_destroy(plan);
+        tuff_graph_destroy(graph);
+    }
+    tuff_array_destroy(w);
+}
+
 static void what_must_be_exact_keeps_32_bits(void **state)
 {
     (void)state;
     for_each_driver(keep_bits);
+}
+
+static void optimizers_keep_32_bits(void **state)
+{
+    (void)state;
+    for_each_driver(keep_optimizer);
+}
+
+/* What the library warns of. */
+static struct {
+    int count;
+    char text[300];
+} warned;
+
+static void note_warning(void *user, tuff_log_level level, const char *line)
+{
+    (void)user;
+    if (level != TUFF_LOG_WARNING)
+        return;
+    warned.count++;
+    (void)snprintf(warned.text, sizeof warned.text, "%s", line);
+}
+
+/* A product that two tasks read, of which there is memory, compiled on a device that stores 16 bits or does not. */
+static void compile_warned(tuff_device *device, bool stores_narrow, tuff_precision precision)
+{
+    tuff_device_info as = *tuff__device_info(device);
+    as.narrow_storage = as.proved_narrow_storage = stores_narrow;
+    tuff__device_pose(device, &as);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(32, 40));
+    tuff_tensor *y = tuff_matmul(x, tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(40, 48)));
+    tuff_output(graph, "scaled", tuff_exp(tuff_matmul(y, tuff_permute(y, (int[]){1, 0}))));
+    warned.count = 0;
+    tuff_set_log(note_warning, NULL);
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.precision = precision});
+    tuff_set_log(NULL, NULL);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    const bool narrow = stores_narrow && precision != TUFF_PRECISION_F32;
+    assert_int_equal(tuff_dtype_size(stored(plan, OP_MATMUL)), narrow ? 2 : 4);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+/* OpenCL C stores single halves on every device. */
+static void check_warnings(tuff_device *device)
+{
+    char expected[200];
+    if (!tuff__device_takes_glsl(device)) {
+        leave_out_device("its kernels can always store 16 bits");
+        return;
+    }
+    (void)snprintf(expected, sizeof expected, "%s cannot store 16 bits: values are rounded",
+                   tuff__device_info(device)->selector);
+    for (int precision = TUFF_PRECISION_F32; precision <= TUFF_PRECISION_BF16; precision++) {
+        compile_warned(device, false, (tuff_precision)precision);
+        assert_int_equal(warned.count, precision != TUFF_PRECISION_F32);
+        if (warned.count > 0 && !strstr(warned.text, expected))
+            fail_msg("the warning is \"%s\"", warned.text);
+        compile_warned(device, true, (tuff_precision)precision);
+        assert_int_equal(warned.count, 0);
+    }
+}
+
+static void a_device_without_16_bits_is_warned_of(void **state)
+{
+    (void)state;
+    for_each_driver(check_warnings);
 }
 
 int main(void)
@@ -194,6 +337,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_training_step_is_stored_with_16_bits, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(what_must_be_exact_keeps_32_bits, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(optimizers_keep_32_bits, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(a_device_without_16_bits_is_warned_of, use_fresh_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

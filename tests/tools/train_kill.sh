@@ -1,69 +1,121 @@
 #!/bin/sh
-# A training that is killed at any moment goes on to the same bits: with checkpoints after every second step, three of them
-# kept, validations, and threads that prepare batches. No name ever holds a torn file. TUFF_TRAIN_KILLS says how often it is
-# killed. Called: train_kill.sh BUILD
+# A training that is killed at any moment goes on to the same bits: plain, and with everything on (16 bits and loss scaling,
+# parts of steps, averages, groups, clipping, a schedule), each with checkpoints after every second step, three of them kept,
+# validations, threads that prepare batches, and the files that follow a training. No name ever holds a torn file, and the
+# files tell every step once. TUFF_TRAIN_KILLS says how often a run with everything on is killed. Called: train_kill.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$(cd "$(dirname "$0")" && pwd)"
 enter "$1"
-kills=${TUFF_TRAIN_KILLS:-6}
+kills=${TUFF_TRAIN_KILLS:-3}
+make_text 200
+begin_draws
+draw_optimizer
+rule=$optimizer
 
-i=0
-while [ $i -lt 200 ]; do
-    echo "Step $i of a text that is cut off here and there, and then goes on with $((i * i))."
-    i=$((i + 1))
-done >text
-
-device=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
-# To be called in a subshell, which becomes the tool: killing it kills that.
+device=${TUFF_DEVICE:-$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)}
+# train KIND OPTIONS...: to be called in a subshell, which becomes the tool: killing it kills that.
 train() {
-    exec "$tuff" train --data text --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 \
-        --steps 240 --validate 0.2 --validate-every 7 --patience 30 --workers 2 "$@"
-}
-
-# Seeds of the shell's numbers, so that a failure can be repeated.
-seed=${TUFF_TEST_SEED:-$$}
-echo "TUFF_TEST_SEED=$seed"
-# draw MOST: a number below it.
-draw() {
-    seed=$(((seed * 1103515245 + 12345) % 2147483648))
-    drawn=$((seed / 65536 % $1))
-}
-
-(train --save whole) >out 2>&1 || fail "the uninterrupted run: $(cat out)"
-
-killed=0
-while [ $killed -lt "$kills" ]; do
-    resume=
-    [ ! -f cut ] || resume="--resume cut"
-    (train --save cut --save-every 2 --keep 3 $resume) >out 2>&1 &
-    process=$!
-    draw 1500
-    sleep "$(printf '%d.%03d' $((drawn / 1000)) $((drawn % 1000)))"
-    if kill -KILL $process 2>/dev/null; then
-        killed=$((killed + 1))
-        wait $process 2>/dev/null
-    elif wait $process; then
-        # It came to its end: from the beginning again.
-        cmp -s whole cut || fail "the run that was killed $killed times ends with other bits"
-        rm -f cut*
+    kind=$1
+    shift
+    set -- exec "$tuff" train --data text --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 \
+        --sample 0 --steps 120 --validate 0.2 --validate-every 7 --patience 30 --workers 2 --upload ahead "$@"
+    if [ "$kind" = everything ]; then
+        everything_on "$rule" "$@"
     else
-        fail "going on after kill $killed: $(cat out)"
-        break
+        "$@"
     fi
-    # Whatever has a name is whole: the hash over all tensors is checked when it is loaded.
+}
+
+# train_cut KIND OPTIONS...: a run that may be killed, from the last checkpoint on where there is one.
+train_cut() {
+    kind=$1
+    shift
+    [ ! -f cut ] || set -- "$@" --resume cut
+    train "$kind" --save cut --save-every 2 --keep 3 --log-every 3 --log cut.log --csv cut.csv --tensorboard cut.runs "$@"
+}
+
+# Whatever has a name is whole: the hash over all tensors is checked when it is loaded.
+check_files() {
     for file in cut cut.prev cut.best cut.step-*; do
         [ -f "$file" ] || continue
         draw 4
         [ $drawn -ne 0 ] || "$tuff" generate --checkpoint "$file" --device reference --tokens 1 >out 2>&1 ||
-            fail "$file after kill $killed: $(cat out)"
+            fail "$1: $file after kill $killed: $(cat out)"
     done
-done
-resume=
-[ ! -f cut ] || resume="--resume cut"
-(train --save cut --save-every 2 --keep 3 $resume) >out 2>&1 || fail "the last run: $(cat out)"
-cmp -s whole cut || fail "after $killed kills the run ends with other bits"
-cmp -s whole.best cut.best || fail "after $killed kills the best weights are others"
-[ "$(ls | grep -c '^cut\.step-[0-9]*$')" -eq 3 ] || fail "of three checkpoints there are $(ls)"
+}
 
-[ $failures -eq 0 ] || echo "$failures checks failed" >&2
+# What does not depend on time is the same in both logs, and in all of the cut run's files; event files in the order in which
+# they were made.
+cat >logs.py <<'END'
+import csv, json
+from event_files import events
+
+timeless = ("step", "loss", "learning_rate", "gradient_norm", "validation_loss", "best_validation_loss")
+
+def read(path):
+    with open(path) as file:
+        return [{name: value for name, value in json.loads(line).items() if name in timeless} for line in file]
+
+whole, cut = read("whole.log"), read("cut.log")
+assert whole == cut, ([pair for pair in zip(whole, cut) if pair[0] != pair[1]][:1], len(whole), len(cut))
+rows = [{name: float(field) for name, field in row.items() if field and name in timeless}
+        for row in csv.DictReader(open("cut.csv"))]
+assert rows == cut, (rows, cut)
+merged = {}
+for line in cut:
+    merged.setdefault(line["step"], {}).update((name, value) for name, value in line.items() if name != "step")
+seen = events("cut.runs", key=lambda name: int(name.rsplit(".", 1)[1]))
+assert sorted(seen) == sorted(merged), (sorted(seen), sorted(merged))
+for step, scalars in merged.items():
+    for name, value in scalars.items():
+        assert abs(seen[step][name] - value) <= 1e-6 * abs(value), (step, name, seen[step], value)
+END
+
+check_end() {
+    cmp -s whole cut || fail "$1: after $killed kills the run ends with other bits"
+    cmp -s whole.best cut.best || fail "$1: after $killed kills the best weights are others"
+    [ "$(ls | grep -c '^cut\.step-[0-9]*$')" -eq 3 ] || fail "$1: of three checkpoints there are $(ls)"
+    python3 logs.py >out 2>&1 || fail "$1: after $killed kills the files do not tell the same: $(cat out)"
+}
+
+milliseconds() {
+    echo $(($(date +%s%N) / 1000000))
+}
+
+# kill_often KIND KILLS: each checkpoint that is saved has a line in the log. Kills lie anywhere in a run, or in what is left of it; its kernels are compiled before.
+kill_often() {
+    rm -rf cut* whole*
+    (train "$1" --stop-after 7) >out 2>&1 || fail "$1: the first steps: $(cat out)"
+    begun=$(milliseconds)
+    (train "$1" --save whole --save-every 2 --log-every 3 --log whole.log) >out 2>&1 || fail "$1: the uninterrupted run: $(cat out)"
+    took=$(($(milliseconds) - begun))
+    killed=0 ended=0
+    while [ $killed -lt "$2" ] && [ $failures -eq 0 ]; do
+        (train_cut "$1") >out 2>&1 &
+        process=$!
+        draw $took
+        sleep "$(printf '%d.%03d' $((drawn / 1000)) $((drawn % 1000)))"
+        if kill -KILL $process 2>/dev/null; then
+            killed=$((killed + 1))
+            wait $process 2>/dev/null
+        elif wait $process; then
+            # It came to its end: from the beginning again.
+            check_end "$1"
+            ended=$((ended + 1))
+            rm -rf cut*
+        else
+            fail "$1: going on after kill $killed: $(cat out)"
+        fi
+        check_files "$1"
+    done
+    (train_cut "$1") >out 2>&1 || fail "$1: the last run: $(cat out)"
+    check_end "$1"
+    echo "$1 on $device: $killed kills of runs of $took ms, of which $((ended + 1)) came to their end"
+}
+
+kill_often plain 2
+kill_often everything "$kills"
+
+[ $failures -eq 0 ] || echo "$failures checks failed, with $rule" >&2
 [ $failures -eq 0 ]

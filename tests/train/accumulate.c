@@ -169,6 +169,43 @@ static void check_other_parts(tuff_device *device)
     trainer_drop(&other);
 }
 
+/* The arrays that gradients are accumulated in, NULL where a slab has none. */
+static int accumulated(const trainer *self, tuff_array **arrays, int most)
+{
+    const int count = self->parameters->slab_count;
+    assert_true(count <= most);
+    for (int i = 0; i < count; i++)
+        arrays[i] = self->optimizer->ranges[i].accumulated;
+    return count;
+}
+
+/* What lies in their memory before the first part, NaN here, does not matter to a step, and no launch is there to clear
+   it: one of each part writes the memory of a slab, the update none. */
+static void check_first_part(tuff_device *device)
+{
+    const tuff_optimizer_options options = defaults(NULL);
+    tuff_array *arrays[4];
+    trainer self = make(device, &options);
+    const int count = accumulated(&self, arrays, 4);
+    if (!tuff__device_is_reference(device)) {
+        assert_int_equal(trainer_count_writers(self.plan, arrays, count), count);
+        assert_int_equal(trainer_count_writers(self.update, arrays, count), 0);
+    }
+    for (int step = 0; step < 2; step++) {
+        for (int i = 0; i < count; i++) {
+            const size_t size = (size_t)tuff_array_size(arrays[i]);
+            unsigned char *bits = malloc(size);
+            assert_non_null(bits);
+            memset(bits, 0xff, size);
+            assert_int_equal(tuff_array_write(arrays[i], bits, size), TUFF_OK);
+            free(bits);
+        }
+        trainer_step(&self, step);
+    }
+    compare(&self, 2);
+    trainer_drop(&self);
+}
+
 /* Arrays of parameter i. */
 static void expect_same(tuff_array *got, tuff_array *wanted, int i)
 {
@@ -242,6 +279,12 @@ static void steps_of_parts_take_the_mean_and_averages_follow(void **state)
     for_each_device(check_means);
 }
 
+static void the_first_part_writes_and_nothing_clears(void **state)
+{
+    (void)state;
+    for_each_device(check_first_part);
+}
+
 static void a_part_that_overflows_skips_its_step(void **state)
 {
     (void)state;
@@ -276,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_parts_take_the_mean_and_averages_follow),
+        cmocka_unit_test(the_first_part_writes_and_nothing_clears),
         cmocka_unit_test(a_part_that_overflows_skips_its_step),
         cmocka_unit_test_setup_teardown(checkpoints_are_written_between_steps, scratch_folder_make,
                                         scratch_folder_remove),

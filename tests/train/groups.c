@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "each_device.h"
+#include "posed_gpu.h"
 #include "scratch_folder.h"
 #include "train_fixture.h"
 
@@ -237,6 +238,70 @@ static void check_rules_in_slabs(tuff_device *device)
     }
 }
 
+/* Launches that write a parameter, a moment or an average. */
+static int count_updates(const trainer *self)
+{
+    enum { ARRAYS_MAX = 64 };
+    tuff_array *arrays[ARRAYS_MAX];
+    int count = 0;
+    for (int i = 0; i < self->optimizer->piece_count; i++) {
+        const piece *of = &self->optimizer->pieces[i];
+        assert_true(count + MOMENTS_MAX + 2 <= ARRAYS_MAX);
+        arrays[count++] = of->weights;
+        arrays[count++] = of->average;
+        for (int k = 0; k < MOMENTS_MAX; k++)
+            arrays[count++] = of->moments[k];
+    }
+    return trainer_count_writers(self->plan, arrays, count);
+}
+
+/* Those with parameters that are not frozen. */
+static int trained_slabs(const trainer *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->parameters->slab_count; i++)
+        count += self->optimizer->ranges[i].end > self->optimizer->ranges[i].begin;
+    return count;
+}
+
+/* What a rule computes element by element is one dispatch for each slab, whatever else is on. */
+static void count_dispatches(tuff_device *device)
+{
+    static const tuff_optimizer_kind kinds[] = {TUFF_ADAMW, TUFF_SGD, TUFF_ADAM, TUFF_LION};
+    const tuff_loss_scaling scaling = {.initial = 256};
+    for (size_t i = 0; i < 2 * sizeof kinds / sizeof *kinds; i++) {
+        const bool everything = i % 2 == 1;
+        tuff_optimizer_options options = {.kind = kinds[i / 2], .learning_rate = 0.01};
+        if (everything) {
+            options = defaults();
+            options.kind = kinds[i / 2];
+            options.epsilon = 0;
+            options.average_decay = 0.9;
+            options.loss_scaling = &scaling;
+        }
+        options.momentum = options.kind == TUFF_SGD ? 0.9 : 0;
+        for (int64_t limit = 0; limit <= 2048; limit += 2048) {
+            trainer self = make(device, &options, limit);
+            const int slabs = trained_slabs(&self), updates = count_updates(&self);
+            assert_true((limit == 0) == (slabs == 1));
+            if (updates != slabs)
+                fail_msg("rule %d%s: %d dispatches for %d slabs", (int)options.kind,
+                         everything ? " with everything on" : "", updates, slabs);
+            trainer_drop(&self);
+        }
+    }
+}
+
+/* Nothing is built: the device poses as itself, and as a GPU. */
+static void check_dispatches(tuff_device *device)
+{
+    const tuff_device_info own = *tuff__device_info(device);
+    tuff__device_pose(device, &own);
+    count_dispatches(device);
+    pose_as_gpu(device);
+    count_dispatches(device);
+}
+
 static void check_refusals(tuff_device *device)
 {
     const char *const nothing[] = {"none"}, *const two[] = {"*.bias", "*.weight"};
@@ -286,6 +351,12 @@ static void every_rule_takes_several_slabs(void **state)
     for_each_device(check_rules_in_slabs);
 }
 
+static void elementwise_rules_take_one_dispatch_a_slab(void **state)
+{
+    (void)state;
+    for_drawn_drivers(check_dispatches);
+}
+
 static void wrong_groups_are_refused(void **state)
 {
     (void)state;
@@ -295,6 +366,7 @@ static void wrong_groups_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elementwise_rules_take_one_dispatch_a_slab),
         cmocka_unit_test(groups_have_rates_decays_and_norms_of_their_own),
         cmocka_unit_test(an_optimizer_without_groups_treats_all_alike),
         cmocka_unit_test_setup_teardown(several_slabs_are_as_good_as_one, scratch_folder_make, scratch_folder_remove),

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "exec/plan.h"
+
 static tuff_tensor *loss_of(const trainer *self, tuff_graph *graph)
 {
     const int all = 0;
@@ -194,4 +196,29 @@ float *trainer_weights(const trainer *self, int index)
     assert_non_null(values);
     assert_int_equal(tuff_array_read(array, values, (size_t)tuff_array_size(array)), TUFF_OK);
     return values;
+}
+
+static bool writes_to(const launch_list *list, const launch *kernel, const tuff_array *array)
+{
+    if (!array)
+        return false;
+    if (kernel->kind == LAUNCH_COPY)
+        return list->buffers[kernel->copy_to].storage == array->storage;
+    for (int i = 0; i < kernel->chain.buffer_count; i++)
+        if (kernel->chain.buffers[i].written && list->buffers[kernel->chain.buffers[i].id].storage == array->storage)
+            return true;
+    return false;
+}
+
+int trainer_count_writers(const tuff_plan *plan, tuff_array *const *arrays, int count)
+{
+    const launch_list *list = &plan->executable.launches;
+    int found = 0;
+    for (int i = 0; i < list->launch_count; i++) {
+        bool writes = false;
+        for (int k = 0; k < count; k++)
+            writes |= writes_to(list, &list->launches[i], arrays[k]);
+        found += writes;
+    }
+    return found;
 }

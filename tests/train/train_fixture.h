@@ -40,6 +40,9 @@ int32_t trainer_int(trainer *self, const char *name);
    and the count of batches where `settled` is set. Freed with free. */
 char *trainer_bits(const trainer *self, bool settled, size_t *size);
 bool trainer_same_bits(const trainer *a, const trainer *b, bool settled);
+/* Launches of a plan that write the storage of one of the arrays, of which some may be NULL; not of the reference
+   device. */
+int trainer_count_writers(const tuff_plan *plan, tuff_array *const *arrays, int count);
 /* Elements of a parameter, freed with free. */
 float *trainer_weights(const trainer *self, int index);
 

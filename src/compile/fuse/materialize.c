@@ -69,7 +69,8 @@ static const node *behind_windows(const node *at, bool *found)
 }
 
 /* Patches of an image, of which an operand is a view that strides cannot say, are made where kernels for GPUs load
-   them, for each matmul that reads them: each element of the image is in several. The image itself then has memory. */
+   them, for each matmul that reads them: each element of the image is in several. Matrix units, which read operands
+   from memory, leave such matmuls to other kernels. The image itself then has memory. */
 static bool makes_patches(struct fusion *fusion, const node *at)
 {
     const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};
@@ -79,7 +80,7 @@ static bool makes_patches(struct fusion *fusion, const node *at)
     node_facts *facts = &fusion->facts[at->id];
     const node *image = behind_windows(at, &found);
     if (!found || facts->materialized || facts->forced || facts->kept || fusion->mode != TUFF_FUSE_ALL ||
-        fusion->by_library || fusion->family == TUFF_FAMILY_COOPERATIVE || tuff__uses_registers(&policy))
+        fusion->by_library || tuff__uses_registers(&policy))
         return false;
     facts->prologue_fused = facts->patches = true;
     if (!tuff__op_is_source(image->op) && !fusion->facts[image->id].materialized) {

@@ -204,6 +204,27 @@ static bool is_map_beside(const struct task *early, const struct task *late)
     return false;
 }
 
+static bool reads_array(const struct task *task, const tuff_array *array)
+{
+    for (int i = 0; i < task->read_count; ++i)
+        if (task->reads[i]->op == OP_ARRAY && tuff__arrays_overlap(task->reads[i]->attributes.array, array))
+            return true;
+    return false;
+}
+
+/* A map that assigns to arrays that it reads, as optimizers do, writes them in place, in step with what it reads.
+   Kernels of reductions would write copies. */
+static bool writes_in_place(const struct fusion *fusion, const struct task *map)
+{
+    const tuff_graph *graph = fusion->graph;
+    for (int i = 0; i < graph->assign_count && map->kind == TASK_MAP; ++i)
+        for (int k = 0; k < map->root_count; ++k)
+            if (graph->assigns[i]->inputs[0]->node == map->roots[k] &&
+                reads_array(map, graph->assigns[i]->attributes.array))
+                return true;
+    return false;
+}
+
 static bool reads_from(const struct fusion *fusion, const struct task *task, int writer)
 {
     for (int i = 0; i < task->read_count; ++i)
@@ -233,7 +254,7 @@ static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool
         const bool vertical = reads_from(fusion, late, first);
         const bool beside =
             (early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late)) ||
-            is_map_beside(early, late) ||
+            (is_map_beside(early, late) && (early->kind == TASK_MAP || !writes_in_place(fusion, late))) ||
             (early->kind == TASK_COLUMN && late->kind == TASK_COLUMN && shares_a_writer(fusion, early, late));
         if ((!vertical && !beside) || !tuff__can_run_together(fusion, first, second, seen))
             continue;
