@@ -243,9 +243,9 @@ static snippet literal(tuff_dtype dtype, double number)
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
     if (single == floorf(single) && fabsf(single) < 1e6f && bits != 0x80000000u)
-        return tuff__format("(%.1ff)", (double)single);
+        return tuff__format("(%sf)", NUMBER_TEXT('f', 1, (double)single));
     if (isfinite(single) && fabsf(single) > 1e-30f)
-        return tuff__format("(%.9ef)", (double)single);
+        return tuff__format("(%sf)", NUMBER_TEXT('e', 9, (double)single));
     return tuff__format("FROM_BITS_1(0x%08xu)", bits);
 }
 
