@@ -15,7 +15,9 @@ extern "C" {
 #endif
 
 /* Sources. */
-/* A tensor of rank 0 and any dtype. */
+/* A tensor of rank 0 and any dtype. Beside an operand of another dtype, as an operand of an elementwise op or as what is
+   assigned, it takes that one's: any number that of floats, an integer that of integers which have the number. A float
+   constant beside integers is TUFF_E_DTYPE: cast one of them. */
 TUFF_API tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value);
 /* Elements of dtype, as many as shape has, copied from data. */
 TUFF_API tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const void *data);

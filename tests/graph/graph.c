@@ -98,10 +98,30 @@ static void constant_scalars_take_the_dtype_of_the_other_operand(void **state)
     tuff_graph *graph = new_graph();
     tuff_tensor *half = tuff_input(graph, "half", TUFF_F16, S(3)), *whole = tuff_input(graph, "whole", TUFF_I32, S(3));
     assert_int_equal(tuff_tensor_dtype(tuff_mul(half, tuff_constant(graph, TUFF_F32, 0.1))), TUFF_F16);
-    assert_int_equal(tuff_tensor_dtype(tuff_add(tuff_constant(graph, TUFF_F32, 2), whole)), TUFF_I32);
-    assert_int_equal(tuff_tensor_dtype(tuff_less(whole, tuff_constant(graph, TUFF_F32, 2))), TUFF_BOOL);
+    assert_int_equal(tuff_tensor_dtype(tuff_add(tuff_constant(graph, TUFF_U32, 2), whole)), TUFF_I32);
+    assert_int_equal(tuff_tensor_dtype(tuff_less(half, tuff_constant(graph, TUFF_I32, 2))), TUFF_BOOL);
     assert_int_equal(tuff_graph_status(graph), TUFF_OK);
     tuff_graph_destroy(graph);
+    graph = new_graph();
+    EXPECT(tuff_div(tuff_constant(graph, TUFF_I32, 3), tuff_constant(graph, TUFF_F32, 2)), 1.5);
+}
+
+static void float_constants_do_not_become_integers(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        tuff_graph *graph = new_graph();
+        tuff_array *array = tuff_array_create(device, TUFF_I32, TUFF_SCALAR);
+        tuff_tensor *whole = tuff_iota(graph, S(3), 0), *two = tuff_constant(graph, TUFF_F32, 2);
+        tuff_tensor *made = form == 0   ? tuff_div(whole, two)
+                            : form == 1 ? tuff_where(tuff_less(whole, whole), two, whole)
+                                        : tuff_assign(graph, array, two);
+        (void)made;
+        assert_int_equal(tuff_graph_status(graph), TUFF_E_DTYPE);
+        assert_non_null(strstr(tuff_graph_error(graph), form < 2 ? "cast one of them" : "cast the value"));
+        tuff_array_destroy(array);
+        tuff_graph_destroy(graph);
+    }
 }
 
 static void what_changes_nothing_makes_no_node(void **state)
@@ -591,6 +611,7 @@ int main(void)
         cmocka_unit_test(attention_without_a_visible_key_gives_zeros),
         cmocka_unit_test(cross_entropy_counts_what_is_not_ignored),
         cmocka_unit_test(integers_wrap_and_divide_as_promised),
+        cmocka_unit_test(float_constants_do_not_become_integers),
         cmocka_unit_test(casts_truncate_saturate_and_round_to_even),
         cmocka_unit_test(narrow_floats_convert_both_ways),
         cmocka_unit_test(random_numbers_are_threefry),
