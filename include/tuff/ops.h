@@ -52,8 +52,11 @@ TUFF_API tuff_tensor *tuff_floor(tuff_tensor *x); /* gradient 0 */
 TUFF_API tuff_tensor *tuff_add(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_sub(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_mul(tuff_tensor *x, tuff_tensor *y);
-TUFF_API tuff_tensor *tuff_div(tuff_tensor *x, tuff_tensor *y); /* integers: rounds towards 0; x / 0 is 0 */
-/* NaN where either is NaN. Of equal elements each gets half of the gradient. */
+/* Integers: rounds towards 0; x / 0 is 0. Floats: within 3 * 2^-24, relative. Where a row shares y, x times 1 / y may be
+   taken, so that x / x is not always 1; but not where the same kernel compares the quotient, takes its floor or casts it
+   to integers. */
+TUFF_API tuff_tensor *tuff_div(tuff_tensor *x, tuff_tensor *y);
+/* NaN where either is NaN. Of equal elements each gets half of the gradient; where either is NaN, both get 0. */
 TUFF_API tuff_tensor *tuff_max(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_min(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_fma(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z); /* x * y + z, rounded once or twice */

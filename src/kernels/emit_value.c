@@ -99,6 +99,28 @@ void tuff__find_uniform(emitter *self)
     }
 }
 
+static bool jumps(const chain_value *value)
+{
+    return value->kind == VALUE_OP && (tuff__op_info(value->op)->domain == DOMAIN_STEPS ||
+                                       (value->op == OP_CAST && !tuff__dtype_is_float(value->cast_to)));
+}
+
+/* Values stand before those that are computed from them. */
+void tuff__find_exact(emitter *self)
+{
+    const fused_chain *chain = self->chain;
+    for (int i = chain->value_count - 1; i >= 0; --i) {
+        const chain_value *value = &chain->values[i];
+        if (!self->exact[i] && !jumps(value))
+            continue;
+        for (int k = 0; k < 3; ++k)
+            if (value->args[k] != NO_VALUE)
+                self->exact[value->args[k]] = true;
+        if (value->kind == VALUE_RESULT && value->index < chain->reduction_count)
+            self->exact[chain->reductions[value->index].input] = true;
+    }
+}
+
 static int place_of(const emitter *self, uint32_t varies)
 {
     const bool in_loop = (varies & loop_mask(self)) != 0, along = varies_along_vector(self, varies);
@@ -328,14 +350,14 @@ static snippet write_cast(emitter *self, const chain_value *value, bool vector)
 }
 
 /* Makes sure of the reciprocal of a float divisor that a whole row shares. It is safe where neither it nor the divisor
-   is denormal or beyond. */
+   is denormal or beyond, and where nobody asks whether x / x is 1. */
 static bool knows_reciprocal(emitter *self, const chain_value *division, int number)
 {
     const chain_value *divisor = &self->chain->values[division->args[1]];
     const int place = place_of(self, divisor->varies);
-    if (division->dtype != TUFF_F32 || divisor->kind == VALUE_CONSTANT || tuff__is_vector(self, divisor) ||
-        self->uniform[division->args[1]] || !(place == PLACE_ROW || (place == PLACE_RUN && self->walk == WALK_ROW)) ||
-        self->walk == WALK_MATMUL)
+    if (division->dtype != TUFF_F32 || self->exact[number] || divisor->kind == VALUE_CONSTANT ||
+        tuff__is_vector(self, divisor) || self->uniform[division->args[1]] ||
+        !(place == PLACE_ROW || (place == PLACE_RUN && self->walk == WALK_ROW)) || self->walk == WALK_MATMUL)
         return false;
     if (self->named[number] & PLACE_INVERSE)
         return true;
