@@ -317,7 +317,7 @@ static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
     static const char *const patterns[10][4] = {
         [TUFF_F32] = {"x", "I_TO_F(x)", "U_TO_F(x)", "B_TO_F(x)"},
         [TUFF_F16] = {"ROUND_F16(x)", "ROUND_F16(I_TO_F(x))", "ROUND_F16(U_TO_F(x))", "B_TO_F(x)"},
-        [TUFF_BF16] = {"ROUND_BF16(x)", "ROUND_BF16(I_TO_F(x))", "ROUND_BF16(U_TO_F(x))", "B_TO_F(x)"},
+        [TUFF_BF16] = {"ROUND_BF16(x)", NULL, NULL, "B_TO_F(x)"}, /* of integers: write_unrounded */
         [TUFF_I32] = {"F_TO_I(x)", "x", "U_TO_I(x)", "B_TO_I(x)"},
         [TUFF_U32] = {"F_TO_U(x)", "I_TO_U(x)", "x", "B_TO_U(x)"},
         [TUFF_I8] = {"CLAMP_I8(F_TO_I(x))", "CLAMP_I8(x)", "CLAMP_I8(U_TO_I(UMIN(x, y)))", "B_TO_I(x)"},
@@ -327,11 +327,29 @@ static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
     return patterns[to][from == TUFF_I32 ? 1 : from == TUFF_U32 ? 2 : from == TUFF_BOOL ? 3 : 0];
 }
 
+/* An integer as a float that rounds to the same bf16. From 2^24 on most integers are no floats and would be rounded
+   twice: what lies between two multiples of 512 becomes the middle, which is a float and on the same side of every
+   number halfway between two of bf16. */
+static snippet write_unrounded(const char *x, tuff_dtype from, bool vector)
+{
+    const char w = vector ? 'v' : '1', *p = tuff__prefix(from), *suffix = from == TUFF_I32 ? "" : "u";
+    const snippet rest = tuff__format("%sSPLAT_%c(511%s)", p, w, suffix);
+    const snippet middle = tuff__format("(%s & ~%s) | ((((%s & %s) + %s) >> %sSPLAT_%c(9%s)) << %sSPLAT_%c(8%s))", x,
+                                        rest.text, x, rest.text, rest.text, p, w, suffix, p, w, suffix);
+    const snippet is_small =
+        from == TUFF_I32
+            ? tuff__format("ULESS_%c(I_TO_U_%c(%s) + USPLAT_%c(0x1000000u), USPLAT_%c(0x2000000u))", w, w, x, w, w)
+            : tuff__format("ULESS_%c(%s, USPLAT_%c(0x1000000u))", w, x, w);
+    return tuff__format("%s_TO_F_%c(%sSELECT_%c(%s, %s, %s))", p, w, p, w, is_small.text, x, middle.text);
+}
+
 /* Names like F_TO_I hold underscores: substitute() would split them, so casts are written whole. */
 static snippet write_cast(emitter *self, const chain_value *value, bool vector)
 {
     const tuff_dtype from = self->chain->values[value->args[0]].dtype;
     const snippet x = tuff__emit_value(self, value->args[0], vector);
+    if (value->cast_to == TUFF_BF16 && (from == TUFF_I32 || from == TUFF_U32))
+        return tuff__format("ROUND_BF16_%c(%s)", vector ? 'v' : '1', write_unrounded(x.text, from, vector).text);
     const snippet limit = from == TUFF_U32 ? tuff__format("2147483647u") : tuff__format("0");
     const snippet y = vector ? widen(from, limit) : limit;
     const char *pattern = cast_pattern(from, value->cast_to);
