@@ -22,7 +22,7 @@ TUFF_API tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep);
 /* indices [...] i32 -> f32 [..., classes]: 1 where the class is the index, else 0. */
 TUFF_API tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes);
 
-TUFF_API tuff_tensor *tuff_relu(tuff_tensor *x);      /* gradient 0 at 0 */
+TUFF_API tuff_tensor *tuff_relu(tuff_tensor *x);      /* gradient 0 at 0 and at NaN */
 TUFF_API tuff_tensor *tuff_gelu(tuff_tensor *x);      /* 0.5 x (1 + erf(x / sqrt 2)) */
 TUFF_API tuff_tensor *tuff_gelu_tanh(tuff_tensor *x); /* the tanh form of GPT-2 */
 TUFF_API tuff_tensor *tuff_silu(tuff_tensor *x);      /* x sigmoid(x) */

@@ -44,7 +44,7 @@ TUFF_API tuff_tensor *tuff_tanh(tuff_tensor *x);
 TUFF_API tuff_tensor *tuff_sigmoid(tuff_tensor *x);
 TUFF_API tuff_tensor *tuff_erf(tuff_tensor *x);
 TUFF_API tuff_tensor *tuff_erfc(tuff_tensor *x);
-TUFF_API tuff_tensor *tuff_pow(tuff_tensor *x, tuff_tensor *y); /* as C's pow */
+TUFF_API tuff_tensor *tuff_pow(tuff_tensor *x, tuff_tensor *y); /* as C's pow; d/dy of 0^y is 0, of y < 0 -inf */
 /* Elementwise, floats and integers. */
 TUFF_API tuff_tensor *tuff_neg(tuff_tensor *x);
 TUFF_API tuff_tensor *tuff_abs(tuff_tensor *x);   /* gradient 0 at 0 */
@@ -74,7 +74,7 @@ TUFF_API tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_te
 TUFF_API tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype);
 
 /* Reductions over count axes; keep: reduced axes stay with extent 1. The sum of no elements is 0, the maximum of none
-   an error. Equal maxima share the gradient evenly. */
+   an error. Equal maxima share the gradient evenly; where the maximum is NaN, it is 0 for all elements. */
 TUFF_API tuff_tensor *tuff_sum(tuff_tensor *x, const int *axes, int count, bool keep);
 TUFF_API tuff_tensor *tuff_reduce_max(tuff_tensor *x, const int *axes, int count, bool keep);
 
