@@ -15,9 +15,9 @@ extern "C" {
 #endif
 
 /* Sources. */
-/* A tensor of rank 0 and any dtype. Beside an operand of another dtype, as an operand of an elementwise op or as what is
-   assigned, it takes that one's: any number that of floats, an integer that of integers which have the number. A float
-   constant beside integers is TUFF_E_DTYPE: cast one of them. */
+/* A tensor of rank 0 and any dtype. Beside an operand of another dtype, as an operand of an elementwise op or as what
+   is assigned, it takes that one's: any number that of floats, an integer that of integers which have the number. A
+   float constant beside integers is TUFF_E_DTYPE: cast one of them. */
 TUFF_API tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value);
 /* Elements of dtype, as many as shape has, copied from data. */
 TUFF_API tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const void *data);
@@ -52,9 +52,9 @@ TUFF_API tuff_tensor *tuff_floor(tuff_tensor *x); /* gradient 0 */
 TUFF_API tuff_tensor *tuff_add(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_sub(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_mul(tuff_tensor *x, tuff_tensor *y);
-/* Integers: rounds towards 0; x / 0 is 0. Floats: within 3 * 2^-24, relative. Where a row shares y, x times 1 / y may be
-   taken, so that x / x is not always 1; but not where the same kernel compares the quotient, takes its floor or casts it
-   to integers. */
+/* Integers: rounds towards 0; x / 0 is 0. Floats: within 3 * 2^-24, relative. Where a row shares y, x times 1 / y may
+   be taken, so that x / x is not always 1; but not where the same kernel compares the quotient, takes its floor or
+   casts it to integers. */
 TUFF_API tuff_tensor *tuff_div(tuff_tensor *x, tuff_tensor *y);
 /* NaN where either is NaN. Of equal elements each gets half of the gradient; where either is NaN, both get 0. */
 TUFF_API tuff_tensor *tuff_max(tuff_tensor *x, tuff_tensor *y);

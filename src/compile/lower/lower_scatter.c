@@ -271,21 +271,30 @@ static tuff_status clear(launch_list *list, int index, int buffer, int64_t count
     return finish_copy(list, index, chain.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &chain);
 }
 
+/* The sums of runs first, of which the second launch makes the starts. */
+static tuff_status find_starts(launch_list *list, int index, int64_t keys, const scratch *use)
+{
+    const int64_t length = run_length(keys), runs = at_least_one(tuff__divide_up(keys, length));
+    for (int step = 0; step < 2; ++step) {
+        TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums, use->starts},
+                      step == 0 ? "rww" : "rrw", runs, (int64_t[]){keys, length, runs, 0, 0, 0}, 6));
+        launch *made = &list->launches[list->launch_count - 1];
+        snprintf(made->defines, sizeof made->defines, "%s", step == 0 ? "#define RUN_SUMS\n" : "");
+    }
+    return TUFF_OK;
+}
+
 /* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], counted from the part's first item on. */
 static tuff_status sort_list(launch_list *list, int index, const scatter_part *part, const scratch *use)
 {
     const int64_t blocks = part->blocks, batch = part->items / part->batches, size = tuff__divide_up(batch, blocks);
-    const int64_t items = part->batches * blocks, length = run_length(part->keys);
-    const int64_t runs = at_least_one(tuff__divide_up(part->keys, length));
+    const int64_t items = part->batches * blocks;
     TRY(clear(list, index, use->counts, blocks * part->keys));
     TRY(add_plain(list, index, "scatter_count", (int[]){use->list, use->counts}, "rb", items,
                   (int64_t[]){items, blocks, size, batch, part->keys, part->item, 0}, 7));
     TRY(add_plain(list, index, "scatter_offsets", (int[]){use->counts, use->totals}, "bw", part->keys,
                   (int64_t[]){part->keys, blocks, 0, 0}, 4));
-    TRY(add_plain(list, index, "scatter_runs", (int[]){use->totals, use->sums}, "rw", runs,
-                  (int64_t[]){part->keys, length, runs, 0, 0}, 5));
-    TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums, use->starts}, "rrw", runs,
-                  (int64_t[]){part->keys, length, runs, 0, 0, 0}, 6));
+    TRY(find_starts(list, index, part->keys, use));
     return add_plain(list, index, "scatter_place", (int[]){use->list, use->counts, use->starts, use->positions}, "rbrw",
                      items, (int64_t[]){items, blocks, size, batch, part->keys, part->item, 0, 0, 0}, 9);
 }
