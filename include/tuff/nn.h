@@ -22,7 +22,7 @@ TUFF_API tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep);
 /* indices [...] i32 -> f32 [..., classes]: 1 where the class is the index, else 0. */
 TUFF_API tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes);
 
-TUFF_API tuff_tensor *tuff_relu(tuff_tensor *x);      /* gradient 0 at 0 */
+TUFF_API tuff_tensor *tuff_relu(tuff_tensor *x);      /* gradient 0 at 0 and at NaN */
 TUFF_API tuff_tensor *tuff_gelu(tuff_tensor *x);      /* 0.5 x (1 + erf(x / sqrt 2)) */
 TUFF_API tuff_tensor *tuff_gelu_tanh(tuff_tensor *x); /* the tanh form of GPT-2 */
 TUFF_API tuff_tensor *tuff_silu(tuff_tensor *x);      /* x sigmoid(x) */
@@ -120,7 +120,7 @@ TUFF_API tuff_tensor *tuff_avg_pool2d(tuff_tensor *x, const tuff_pool2d_options 
 /* The k largest elements along axis, largest first: the shape of x, of floats, i32 or u32, with extent k there, 1 to
    that of x. *indices, unless indices is NULL, becomes their positions, i32. A NaN counts as largest; of equals the
    first comes first. The gradient goes to the elements that were chosen. Work grows with the extent times 4 k, or times
-   64 where that is more. */
+   64 where that is more. TUFF_E_LIMIT where k is more than 11585 of more than 46340 elements. */
 TUFF_API tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indices);
 
 /* logits [N, V], targets [N] i32 -> rank 0: the mean, over targets other than ignore_index, of (1 - smoothing) · -log

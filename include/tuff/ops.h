@@ -15,7 +15,9 @@ extern "C" {
 #endif
 
 /* Sources. */
-/* A tensor of rank 0 and any dtype. */
+/* A tensor of rank 0 and any dtype. Beside an operand of another dtype, as an operand of an elementwise op or as what
+   is assigned, it takes that one's: any number that of floats, an integer that of integers which have the number. A
+   float constant beside integers is TUFF_E_DTYPE: cast one of them. */
 TUFF_API tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value);
 /* Elements of dtype, as many as shape has, copied from data. */
 TUFF_API tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const void *data);
@@ -42,7 +44,7 @@ TUFF_API tuff_tensor *tuff_tanh(tuff_tensor *x);
 TUFF_API tuff_tensor *tuff_sigmoid(tuff_tensor *x);
 TUFF_API tuff_tensor *tuff_erf(tuff_tensor *x);
 TUFF_API tuff_tensor *tuff_erfc(tuff_tensor *x);
-TUFF_API tuff_tensor *tuff_pow(tuff_tensor *x, tuff_tensor *y); /* as C's pow */
+TUFF_API tuff_tensor *tuff_pow(tuff_tensor *x, tuff_tensor *y); /* as C's pow; d/dy of 0^y is 0, of y < 0 -inf */
 /* Elementwise, floats and integers. */
 TUFF_API tuff_tensor *tuff_neg(tuff_tensor *x);
 TUFF_API tuff_tensor *tuff_abs(tuff_tensor *x);   /* gradient 0 at 0 */
@@ -50,8 +52,11 @@ TUFF_API tuff_tensor *tuff_floor(tuff_tensor *x); /* gradient 0 */
 TUFF_API tuff_tensor *tuff_add(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_sub(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_mul(tuff_tensor *x, tuff_tensor *y);
-TUFF_API tuff_tensor *tuff_div(tuff_tensor *x, tuff_tensor *y); /* integers: rounds towards 0; x / 0 is 0 */
-/* NaN where either is NaN. Of equal elements each gets half of the gradient. */
+/* Integers: rounds towards 0; x / 0 is 0. Floats: within 3 * 2^-24, relative. Where a row shares y, x times 1 / y may
+   be taken, so that x / x is not always 1; but not where the same kernel compares the quotient, takes its floor or
+   casts it to integers. */
+TUFF_API tuff_tensor *tuff_div(tuff_tensor *x, tuff_tensor *y);
+/* NaN where either is NaN. Of equal elements each gets half of the gradient; where either is NaN, both get 0. */
 TUFF_API tuff_tensor *tuff_max(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_min(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_fma(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z); /* x * y + z, rounded once or twice */
@@ -69,7 +74,7 @@ TUFF_API tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_te
 TUFF_API tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype);
 
 /* Reductions over count axes; keep: reduced axes stay with extent 1. The sum of no elements is 0, the maximum of none
-   an error. Equal maxima share the gradient evenly. */
+   an error. Equal maxima share the gradient evenly; where the maximum is NaN, it is 0 for all elements. */
 TUFF_API tuff_tensor *tuff_sum(tuff_tensor *x, const int *axes, int count, bool keep);
 TUFF_API tuff_tensor *tuff_reduce_max(tuff_tensor *x, const int *axes, int count, bool keep);
 

@@ -57,8 +57,9 @@ void tuff__session_log_add(const tuning_task *task, const tune_config *config, t
     tuff__text_one_line(reason);
     tuff__config_format(config, &name);
     const double seconds = (double)(tuff__nanoseconds() - self->opened) * 1e-9;
-    tuff__text_add(&line, "%.3f\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", seconds, tuff__evaluation_text(found), nanoseconds,
-                   samples, name.length > 0 ? tuff__text_get(&name) : "default", task->text, reason);
+    tuff__text_add(&line, "%s\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", NUMBER_TEXT('f', 3, seconds),
+                   tuff__evaluation_text(found), nanoseconds, samples,
+                   name.length > 0 ? tuff__text_get(&name) : "default", task->text, reason);
     if (tuff__text_status(&line) == TUFF_OK)
         write_line(self, &line);
     tuff__text_free(&line);

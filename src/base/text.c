@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -124,4 +125,47 @@ const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size)
     if (used < size)
         (void)snprintf(buffer + used, size - used, "]");
     return buffer;
+}
+
+/* What printf can write of a number beside the separator, infinities and NaN included. */
+#define OF_NUMBERS "+-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ()"
+
+/* A separator may take several bytes. */
+const char *tuff__number_text(char form, int digits, double number, char *buffer, size_t size)
+{
+    if (form == 'e')
+        (void)snprintf(buffer, size, "%.*e", digits, number);
+    else if (form == 'f')
+        (void)snprintf(buffer, size, "%.*f", digits, number);
+    else
+        (void)snprintf(buffer, size, "%.*g", digits, number);
+    char *separator = buffer + strspn(buffer, OF_NUMBERS);
+    if (*separator != 0) {
+        const char *rest = separator + strcspn(separator, OF_NUMBERS);
+        *separator = '.';
+        memmove(separator + 1, rest, strlen(rest) + 1);
+    }
+    return buffer;
+}
+
+/* strtod wants the locale's separator, which a number printed in it shows. */
+double tuff__number_from(const char *source, char **end)
+{
+    char shown[32], copy[128];
+    const int length = snprintf(shown, sizeof shown, "%.1f", 0.5) - 2; /* of the separator: "0.5" */
+    const size_t blanks = strspn(source, " \t\n\v\f\r"), whole = blanks + strspn(source + blanks, OF_NUMBERS);
+    const char *fraction = source + whole + (source[whole] == '.');
+    const bool has_point = source[whole] == '.';
+    const int used = snprintf(copy, sizeof copy, "%.*s%.*s%.*s", (int)whole, source, has_point ? length : 0, shown + 1,
+                              has_point ? (int)strspn(fraction, OF_NUMBERS) : 0, fraction);
+    *end = (char *)(uintptr_t)source;
+    if (used < 0 || (size_t)used >= sizeof copy)
+        return 0;
+    char *stop;
+    const double number = strtod(copy, &stop);
+    size_t read = (size_t)(stop - copy);
+    if (read > whole && has_point) /* the separator is one byte of the source */
+        read -= (size_t)length - 1;
+    *end += read;
+    return number;
 }

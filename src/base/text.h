@@ -28,4 +28,12 @@ void tuff__text_one_line(char *line);
 const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size);
 #define SHAPE_TEXT(shape) tuff__shape_text((shape), (char[96]){0}, 96)
 
+/* A number for a machine to read, as printf's %e, %f or %g writes it with that many digits in the locale "C": whatever
+   locale the program has set, a point is a point. Into buffer, which is answered. NUMBER_TEXT(form, digits, x) is a
+   buffer literal for numbers below 1e15. */
+const char *tuff__number_text(char form, int digits, double number, char *buffer, size_t size);
+#define NUMBER_TEXT(form, digits, number) tuff__number_text((form), (digits), (number), (char[48]){0}, 48)
+/* As strtod in the locale "C". */
+double tuff__number_from(const char *source, char **end);
+
 #endif

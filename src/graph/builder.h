@@ -55,6 +55,9 @@ tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *upstream);
 /* Exchanges two axes. */
 tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
 
+/* The positions [R, k] of the largest elements of rows [R, n], in order, by tensors of at most `limit` elements. */
+tuff_tensor *tuff__largest(tuff_tensor *rows, int64_t k, int64_t limit);
+
 /* x less its greatest element along the axis, and the logarithm of the sum of the exponentials of that, in *log_sum:
    their difference is the log-softmax. Both carry the error where there is one. */
 tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff_tensor **log_sum);

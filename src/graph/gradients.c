@@ -135,10 +135,12 @@ static tuff_tensor *power_base(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
     return tuff_where(tuff_equal(y, zero(y)), zero(g), tuff_mul(g, slope));
 }
 
-/* 0^y stays 0 as y moves. */
-static tuff_tensor *power_exponent(tuff_tensor *g, tuff_tensor *x, tuff_tensor *f)
+/* 0^y stays 0 as y moves above 0, and falls from infinity as it moves below. */
+static tuff_tensor *power_exponent(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y, tuff_tensor *f)
 {
-    return tuff_where(tuff_equal(x, zero(x)), zero(g), tuff_mul(g, tuff_mul(f, tuff_log(x))));
+    tuff_tensor *slope = tuff_mul(g, tuff_mul(f, tuff_log(x)));
+    tuff_tensor *stays = tuff_where(tuff_less(y, zero(y)), slope, zero(g));
+    return tuff_where(tuff_equal(x, zero(x)), stays, slope);
 }
 
 /* Terms of the column `gradients`. */

@@ -24,7 +24,7 @@ static void print_attribute(const node *n, text *out)
         break;
     case ATTRIBUTE_DATA:
         if (!n->attributes.data)
-            tuff__text_add(out, " %.9g", n->attributes.value);
+            tuff__text_add(out, " %s", NUMBER_TEXT('g', 9, n->attributes.value));
         break;
     case ATTRIBUTE_AXES:
         tuff__text_add(out, " axes 0x%x", (unsigned)n->attributes.axes);

@@ -24,14 +24,15 @@ static bool is_scalar_constant(const tuff_tensor *tensor)
     return tensor->node->op == OP_CONSTANT && tensor->shape.rank == 0 && !tensor->node->attributes.data;
 }
 
-/* Whether dtype can stand for a constant of another dtype: any number for floats, whole numbers in range for
-   integers. */
+/* Whether dtype can stand for a constant of another dtype: any number for floats, numbers in range for integers that
+   are an integer's. A float constant never becomes an integer: a division by it would turn into an integer division. */
 static bool can_hold(tuff_dtype dtype, const tuff_tensor *constant)
 {
     if (dtype == TUFF_BOOL || constant->dtype == TUFF_BOOL)
         return dtype == constant->dtype;
     const double value = constant->node->attributes.value;
-    return tuff__dtype_is_float(dtype) || tuff__round_to(dtype, value) == value;
+    return tuff__dtype_is_float(dtype) ||
+           (!tuff__dtype_is_float(constant->dtype) && tuff__round_to(dtype, value) == value);
 }
 
 tuff_tensor *tuff__as_dtype(tuff_tensor *tensor, tuff_dtype dtype)

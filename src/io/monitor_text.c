@@ -16,7 +16,7 @@ static void add_number(text *out, double value, bool json)
     if (value == floor(value) && fabs(value) < 1e15)
         tuff__text_add(out, "%.0f", value);
     else if (isfinite(value))
-        tuff__text_add(out, "%.9g", value);
+        tuff__text_add(out, "%s", NUMBER_TEXT('g', 9, value));
     else
         tuff__text_add(out, "%s", json ? "null" : isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }

@@ -26,18 +26,20 @@ tuff_status tuff__emitter_create(const fused_chain *chain, walk order, int vec, 
     out->named = tuff__calloc(count, 1);
     out->placed = tuff__calloc(count, 1);
     out->uniform = tuff__calloc(count, sizeof *out->uniform);
+    out->exact = tuff__calloc(count, sizeof *out->exact);
     out->first_pass = tuff__calloc(count, sizeof *out->first_pass);
     out->last_pass = tuff__calloc(count, sizeof *out->last_pass);
     out->kept = tuff__calloc(count, sizeof *out->kept);
     out->expensive = tuff__calloc(count, sizeof *out->expensive);
-    if (out->named == NULL || out->placed == NULL || out->uniform == NULL || out->first_pass == NULL ||
-        out->last_pass == NULL || out->kept == NULL || out->expensive == NULL) {
+    if (out->named == NULL || out->placed == NULL || out->uniform == NULL || out->exact == NULL ||
+        out->first_pass == NULL || out->last_pass == NULL || out->kept == NULL || out->expensive == NULL) {
         tuff__emitter_free(out);
         return TUFF_E_OOM_HOST;
     }
     for (size_t i = 0; i < count; ++i)
         out->first_pass[i] = out->last_pass[i] = -1;
     tuff__find_uniform(out);
+    tuff__find_exact(out);
     return TUFF_OK;
 }
 
@@ -46,6 +48,7 @@ void tuff__emitter_free(emitter *self)
     tuff__free(self->named);
     tuff__free(self->placed);
     tuff__free(self->uniform);
+    tuff__free(self->exact);
     tuff__free(self->first_pass);
     tuff__free(self->last_pass);
     tuff__free(self->kept);

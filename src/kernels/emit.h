@@ -47,6 +47,7 @@ typedef struct emitter {
     unsigned char *named;  /* per value: the places in which it has a name */
     unsigned char *placed; /* per address: the parts written so far */
     bool *uniform;         /* per value: the same for all lanes of a vector, though it varies from vector to vector */
+    bool *exact;           /* per value: the kernel computes something from it that jumps */
     bool vector;           /* writing vectors now */
     bool gathers;          /* vectors of elements anywhere: `column` is an ivec */
     int loop_depth;        /* > 0 while writing what varies along the loop of columns alone */

@@ -99,6 +99,28 @@ void tuff__find_uniform(emitter *self)
     }
 }
 
+static bool jumps(const chain_value *value)
+{
+    return value->kind == VALUE_OP && (tuff__op_info(value->op)->domain == DOMAIN_STEPS ||
+                                       (value->op == OP_CAST && !tuff__dtype_is_float(value->cast_to)));
+}
+
+/* Values stand before those that are computed from them. */
+void tuff__find_exact(emitter *self)
+{
+    const fused_chain *chain = self->chain;
+    for (int i = chain->value_count - 1; i >= 0; --i) {
+        const chain_value *value = &chain->values[i];
+        if (!self->exact[i] && !jumps(value))
+            continue;
+        for (int k = 0; k < 3; ++k)
+            if (value->args[k] != NO_VALUE)
+                self->exact[value->args[k]] = true;
+        if (value->kind == VALUE_RESULT && value->index < chain->reduction_count)
+            self->exact[chain->reductions[value->index].input] = true;
+    }
+}
+
 static int place_of(const emitter *self, uint32_t varies)
 {
     const bool in_loop = (varies & loop_mask(self)) != 0, along = varies_along_vector(self, varies);
@@ -243,9 +265,9 @@ static snippet literal(tuff_dtype dtype, double number)
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
     if (single == floorf(single) && fabsf(single) < 1e6f && bits != 0x80000000u)
-        return tuff__format("(%.1ff)", (double)single);
+        return tuff__format("(%sf)", NUMBER_TEXT('f', 1, (double)single));
     if (isfinite(single) && fabsf(single) > 1e-30f)
-        return tuff__format("(%.9ef)", (double)single);
+        return tuff__format("(%sf)", NUMBER_TEXT('e', 9, (double)single));
     return tuff__format("FROM_BITS_1(0x%08xu)", bits);
 }
 
@@ -295,7 +317,7 @@ static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
     static const char *const patterns[10][4] = {
         [TUFF_F32] = {"x", "I_TO_F(x)", "U_TO_F(x)", "B_TO_F(x)"},
         [TUFF_F16] = {"ROUND_F16(x)", "ROUND_F16(I_TO_F(x))", "ROUND_F16(U_TO_F(x))", "B_TO_F(x)"},
-        [TUFF_BF16] = {"ROUND_BF16(x)", "ROUND_BF16(I_TO_F(x))", "ROUND_BF16(U_TO_F(x))", "B_TO_F(x)"},
+        [TUFF_BF16] = {"ROUND_BF16(x)", NULL, NULL, "B_TO_F(x)"}, /* of integers: write_unrounded */
         [TUFF_I32] = {"F_TO_I(x)", "x", "U_TO_I(x)", "B_TO_I(x)"},
         [TUFF_U32] = {"F_TO_U(x)", "I_TO_U(x)", "x", "B_TO_U(x)"},
         [TUFF_I8] = {"CLAMP_I8(F_TO_I(x))", "CLAMP_I8(x)", "CLAMP_I8(U_TO_I(UMIN(x, y)))", "B_TO_I(x)"},
@@ -305,11 +327,29 @@ static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
     return patterns[to][from == TUFF_I32 ? 1 : from == TUFF_U32 ? 2 : from == TUFF_BOOL ? 3 : 0];
 }
 
+/* An integer as a float that rounds to the same bf16. From 2^24 on most integers are no floats and would be rounded
+   twice: what lies between two multiples of 512 becomes the middle, which is a float and on the same side of every
+   number halfway between two of bf16. */
+static snippet write_unrounded(const char *x, tuff_dtype from, bool vector)
+{
+    const char w = vector ? 'v' : '1', *p = tuff__prefix(from), *suffix = from == TUFF_I32 ? "" : "u";
+    const snippet rest = tuff__format("%sSPLAT_%c(511%s)", p, w, suffix);
+    const snippet middle = tuff__format("(%s & ~%s) | ((((%s & %s) + %s) >> %sSPLAT_%c(9%s)) << %sSPLAT_%c(8%s))", x,
+                                        rest.text, x, rest.text, rest.text, p, w, suffix, p, w, suffix);
+    const snippet is_small =
+        from == TUFF_I32
+            ? tuff__format("ULESS_%c(I_TO_U_%c(%s) + USPLAT_%c(0x1000000u), USPLAT_%c(0x2000000u))", w, w, x, w, w)
+            : tuff__format("ULESS_%c(%s, USPLAT_%c(0x1000000u))", w, x, w);
+    return tuff__format("%s_TO_F_%c(%sSELECT_%c(%s, %s, %s))", p, w, p, w, is_small.text, x, middle.text);
+}
+
 /* Names like F_TO_I hold underscores: substitute() would split them, so casts are written whole. */
 static snippet write_cast(emitter *self, const chain_value *value, bool vector)
 {
     const tuff_dtype from = self->chain->values[value->args[0]].dtype;
     const snippet x = tuff__emit_value(self, value->args[0], vector);
+    if (value->cast_to == TUFF_BF16 && (from == TUFF_I32 || from == TUFF_U32))
+        return tuff__format("ROUND_BF16_%c(%s)", vector ? 'v' : '1', write_unrounded(x.text, from, vector).text);
     const snippet limit = from == TUFF_U32 ? tuff__format("2147483647u") : tuff__format("0");
     const snippet y = vector ? widen(from, limit) : limit;
     const char *pattern = cast_pattern(from, value->cast_to);
@@ -328,14 +368,14 @@ static snippet write_cast(emitter *self, const chain_value *value, bool vector)
 }
 
 /* Makes sure of the reciprocal of a float divisor that a whole row shares. It is safe where neither it nor the divisor
-   is denormal or beyond. */
+   is denormal or beyond, and where nobody asks whether x / x is 1. */
 static bool knows_reciprocal(emitter *self, const chain_value *division, int number)
 {
     const chain_value *divisor = &self->chain->values[division->args[1]];
     const int place = place_of(self, divisor->varies);
-    if (division->dtype != TUFF_F32 || divisor->kind == VALUE_CONSTANT || tuff__is_vector(self, divisor) ||
-        self->uniform[division->args[1]] || !(place == PLACE_ROW || (place == PLACE_RUN && self->walk == WALK_ROW)) ||
-        self->walk == WALK_MATMUL)
+    if (division->dtype != TUFF_F32 || self->exact[number] || divisor->kind == VALUE_CONSTANT ||
+        tuff__is_vector(self, divisor) || self->uniform[division->args[1]] ||
+        !(place == PLACE_ROW || (place == PLACE_RUN && self->walk == WALK_ROW)) || self->walk == WALK_MATMUL)
         return false;
     if (self->named[number] & PLACE_INVERSE)
         return true;

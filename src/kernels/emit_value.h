@@ -28,6 +28,8 @@ int tuff__kept_vectors(const emitter *self);
 /* Finds the values that a whole vector shares: bounds of pads and concats that fall between vectors, and what is
    computed from them alone. */
 void tuff__find_uniform(emitter *self);
+/* Finds the values that must have the bits that their ops say, for something that jumps is computed from them. */
+void tuff__find_exact(emitter *self);
 /* True where the value is a vector in the current mode. */
 bool tuff__is_vector(const emitter *self, const chain_value *value);
 /* Writes what value number index needs and answers an expression of it: a vector if wide (and the mode writes

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/thread.h"
 
 extern char **environ;
@@ -154,6 +155,7 @@ int tuff__worker_reap(worker_process *self, uint64_t grace)
 uint64_t tuff__worker_watchdog(uint64_t default_limit)
 {
     const char *asked = getenv("TUFF_TUNE_WATCHDOG");
-    const double seconds = asked == NULL ? 0 : strtod(asked, NULL);
+    char *end;
+    const double seconds = asked == NULL ? 0 : tuff__number_from(asked, &end);
     return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : default_limit;
 }

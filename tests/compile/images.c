@@ -13,7 +13,7 @@
 #include "compile/rewrite/simplify.h"
 #include "differential.h"
 #include "each_device.h"
-#include "posed_gpu.h"
+#include "gpu_description.h"
 #include "tuff.h"
 
 typedef struct convolution {
@@ -194,7 +194,7 @@ static void compile_patches(tuff_device *device, const convolution *one)
 
 static void look_for_patches(tuff_device *device)
 {
-    pose_as_gpu(device);
+    describe_as_gpu(device);
     for (int i = 0; i < LARGE; i++) {
         measure_patches(device, &large[i]);
         compile_patches(device, &large[i]);

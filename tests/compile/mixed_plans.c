@@ -11,7 +11,7 @@
 
 #include "each_device.h"
 #include "exec/plan.h"
-#include "posed_gpu.h"
+#include "gpu_description.h"
 #include "tools/model/graphs.h"
 
 /* A training step of a model, with all that it needs. */
@@ -235,7 +235,7 @@ static void keep_bits(tuff_device *device)
    read, nor has the first, whose product a task reads, fewer than 32. */
 static void keep_optimizer(tuff_device *device)
 {
-    pose_as_gpu(device);
+    describe_as_gpu(device);
     tuff_array *w = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(40, 48));
     for (int optimizes = 0; optimizes < 2; optimizes++) {
         tuff_plan_info info;
@@ -289,7 +289,7 @@ static void compile_warned(tuff_device *device, bool stores_narrow, tuff_precisi
 {
     tuff_device_info as = *tuff__device_info(device);
     as.narrow_storage = as.proved_narrow_storage = stores_narrow;
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(32, 40));
     tuff_tensor *y = tuff_matmul(x, tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(40, 48)));

@@ -10,16 +10,19 @@
 #include <cmocka.h>
 
 #include "each_device.h"
+#include "graph/builder.h"
 #include "tuff.h"
 
 typedef struct rows {
     int64_t count, extent, k;
     bool few_values; /* ties, NaN and infinities everywhere */
+    int64_t limit;   /* on the elements of any tensor; 0: the usual one */
 } rows;
 
-/* The last is longer than the loops that some drivers allow. */
-static const rows cases[] = {{3, 1, 1, true},    {5, 13, 4, true},    {2, 64, 64, false},   {4, 127, 5, true},
-                             {3, 130, 1, false}, {1, 1000, 30, true}, {2, 777, 300, false}, {1, 70001, 3, true}};
+/* The last but one is chosen from part by part, and the last is longer than the loops that some drivers allow. */
+static const rows cases[] = {{3, 1, 1, true, 0},      {5, 13, 4, true, 0},       {2, 64, 64, false, 0},
+                             {4, 127, 5, true, 0},    {3, 130, 1, false, 0},     {1, 1000, 30, true, 0},
+                             {2, 777, 300, false, 0}, {3, 200, 30, true, 30000}, {1, 70001, 3, true, 0}};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 static void fill(const rows *of, uint32_t state, float *x)
@@ -64,9 +67,15 @@ static void run_rows(tuff_device *device, const rows *of, uint32_t seed)
     assert_true(x && values && positions);
     fill(of, seed, x);
     tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *indices;
-    tuff_tensor *largest =
-        tuff_top_k(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(of->count, of->extent)), of->k, -1, &indices);
+    tuff_tensor *indices, *in = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(of->count, of->extent)), *largest;
+    if (of->limit == 0) {
+        largest = tuff_top_k(in, of->k, -1, &indices);
+    } else {
+        indices = tuff__largest(in, of->k, of->limit);
+        largest = tuff_gather(in, indices, 1);
+        for (int i = 0; i < graph->node_count; i++)
+            assert_true(tuff_shape_count(graph->nodes[i]->outputs[0].shape) <= of->limit);
+    }
     tuff_output(graph, "values", largest);
     tuff_output(graph, "positions", indices);
     tuff_plan *plan = tuff_compile(graph, NULL);
@@ -166,10 +175,34 @@ static void what_cannot_be_chosen_is_refused(void **state)
     tuff_device_close(device);
 }
 
+/* Of the logits of a language model, and of rows whose blocks have too many comparisons for one tensor. */
+static void rows_of_ordinary_sizes_can_be_chosen_from(void **state)
+{
+    (void)state;
+    static const rows sizes[] = {{1024, 50257, 5, false, 0}, {1, 600000, 1000, false, 0}, {1, 46341, 11585, false, 0}};
+    tuff_device *device = tuff_device_open("reference");
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(sizes[i].count, sizes[i].extent));
+        const tuff_shape made = tuff_tensor_shape(tuff_top_k(x, sizes[i].k, 1, NULL));
+        if (tuff_graph_status(graph) != TUFF_OK)
+            fail_msg("%s", tuff_graph_error(graph));
+        assert_true(tuff_shape_equal(made, TUFF_SHAPE(sizes[i].count, sizes[i].k)));
+        tuff_graph_destroy(graph);
+    }
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_top_k(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(50257)), 50257, 0, NULL);
+    assert_int_equal(tuff_graph_status(graph), TUFF_E_LIMIT);
+    assert_non_null(strstr(tuff_graph_error(graph), "top_k: [1,50257]: the 50257 largest"));
+    tuff_graph_destroy(graph);
+    tuff_device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_chosen_is_refused),
+        cmocka_unit_test(rows_of_ordinary_sizes_can_be_chosen_from),
         cmocka_unit_test(integers_and_gradients_are_right),
         cmocka_unit_test(the_largest_are_chosen_in_order),
     };

@@ -98,10 +98,30 @@ static void constant_scalars_take_the_dtype_of_the_other_operand(void **state)
     tuff_graph *graph = new_graph();
     tuff_tensor *half = tuff_input(graph, "half", TUFF_F16, S(3)), *whole = tuff_input(graph, "whole", TUFF_I32, S(3));
     assert_int_equal(tuff_tensor_dtype(tuff_mul(half, tuff_constant(graph, TUFF_F32, 0.1))), TUFF_F16);
-    assert_int_equal(tuff_tensor_dtype(tuff_add(tuff_constant(graph, TUFF_F32, 2), whole)), TUFF_I32);
-    assert_int_equal(tuff_tensor_dtype(tuff_less(whole, tuff_constant(graph, TUFF_F32, 2))), TUFF_BOOL);
+    assert_int_equal(tuff_tensor_dtype(tuff_add(tuff_constant(graph, TUFF_U32, 2), whole)), TUFF_I32);
+    assert_int_equal(tuff_tensor_dtype(tuff_less(half, tuff_constant(graph, TUFF_I32, 2))), TUFF_BOOL);
     assert_int_equal(tuff_graph_status(graph), TUFF_OK);
     tuff_graph_destroy(graph);
+    graph = new_graph();
+    EXPECT(tuff_div(tuff_constant(graph, TUFF_I32, 3), tuff_constant(graph, TUFF_F32, 2)), 1.5);
+}
+
+static void float_constants_do_not_become_integers(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        tuff_graph *graph = new_graph();
+        tuff_array *array = tuff_array_create(device, TUFF_I32, TUFF_SCALAR);
+        tuff_tensor *whole = tuff_iota(graph, S(3), 0), *two = tuff_constant(graph, TUFF_F32, 2);
+        tuff_tensor *made = form == 0   ? tuff_div(whole, two)
+                            : form == 1 ? tuff_where(tuff_less(whole, whole), two, whole)
+                                        : tuff_assign(graph, array, two);
+        (void)made;
+        assert_int_equal(tuff_graph_status(graph), TUFF_E_DTYPE);
+        assert_non_null(strstr(tuff_graph_error(graph), form < 2 ? "cast one of them" : "cast the value"));
+        tuff_array_destroy(array);
+        tuff_graph_destroy(graph);
+    }
 }
 
 static void what_changes_nothing_makes_no_node(void **state)
@@ -270,6 +290,8 @@ static void ties_and_kinks_have_their_conventions(void **state)
     EXPECT(slope(tuff_reduce_max(x, (int[]){0}, 1, false), x), 0.5, 0, 0.5, 0);
     x = F32(new_graph(), S(2), 0, 2);
     EXPECT(slope(tuff_pow(x, F32(x->graph, S(2), 0, 3)), x), 0, 12);
+    tuff_tensor *y = F32(new_graph(), S(4), -1, 0, 2, -3);
+    EXPECT(slope(tuff_pow(tuff_constant(y->graph, TUFF_F32, 0), y), y), -INFINITY, 0, 0, -INFINITY);
     x = F32(new_graph(), S(1), 0);
     EXPECT(slope(tuff_softplus(x), x), 0.5);
 }
@@ -284,6 +306,19 @@ static void branches_not_taken_reach_nothing(void **state)
     EXPECT(slope(tuff_elu(x, 1), x), 1, 0, 1);
     x = F32(new_graph(), S(2), 1000, -1000);
     EXPECT(tuff_softplus(x), 1000, 0);
+}
+
+static void not_a_number_has_no_slope(void **state)
+{
+    (void)state;
+    tuff_tensor *x = F32(new_graph(), S(3), NAN, 1, 2);
+    EXPECT(slope(tuff_max(x, F32(x->graph, S(3), 0, NAN, 1)), x), 0, 0, 1);
+    x = F32(new_graph(), S(3), NAN, 1, 2);
+    EXPECT(slope(tuff_min(x, F32(x->graph, S(3), 0, NAN, 3)), x), 0, 0, 1);
+    x = F32(new_graph(), S(2), NAN, 1);
+    EXPECT(slope(tuff_relu(x), x), 0, 1);
+    x = F32(new_graph(), S(2, 2), NAN, 1, 1, 2);
+    EXPECT(slope(tuff_reduce_max(x, (int[]){1}, 1, false), x), 0, 0, 0, 1);
 }
 
 static void argmax_is_the_first_of_the_largest(void **state)
@@ -576,6 +611,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_nodes_have_inputs_of_their_own_shape),
         cmocka_unit_test(constant_scalars_take_the_dtype_of_the_other_operand),
+        cmocka_unit_test(float_constants_do_not_become_integers),
         cmocka_unit_test(what_changes_nothing_makes_no_node),
         cmocka_unit_test(reductions_keep_axes_and_drop_them_by_reshape),
         cmocka_unit_test(a_shared_matrix_is_multiplied_once_and_so_is_its_gradient),
@@ -587,6 +623,7 @@ int main(void)
         cmocka_unit_test(deviations_of_constant_rows_have_gradients),
         cmocka_unit_test(ties_and_kinks_have_their_conventions),
         cmocka_unit_test(branches_not_taken_reach_nothing),
+        cmocka_unit_test(not_a_number_has_no_slope),
         cmocka_unit_test(argmax_is_the_first_of_the_largest),
         cmocka_unit_test(attention_without_a_visible_key_gives_zeros),
         cmocka_unit_test(cross_entropy_counts_what_is_not_ignored),

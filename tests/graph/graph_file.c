@@ -1,5 +1,6 @@
 /* Graph files: what is loaded compiles to the same plan and gives the same bits; files that are cut, flipped, of other
    versions or made up are errors, ask for no memory beyond their size, and leave what was there. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -400,6 +401,65 @@ static void other_formats_say_what_they_are(void **state)
     tuff_device_close(device);
 }
 
+/* A constant, the fill of a pad and a counter. */
+static tuff_graph *graph_of_values(tuff_device *device, tuff_array *counter, tuff_dtype dtype, node *nodes[2])
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_graph_step(graph, counter);
+    tuff_tensor *constant = tuff_constant(graph, dtype, 1);
+    tuff_tensor *pad = tuff_pad(tuff_input(graph, "x", dtype, TUFF_SHAPE(2)), (int64_t[]){1}, (int64_t[]){1}, 1);
+    tuff_output(graph, "constant", constant);
+    tuff_output(graph, "pad", pad);
+    assert_int_equal(tuff_graph_status(graph), TUFF_OK);
+    nodes[0] = constant->node;
+    nodes[1] = pad->node;
+    return graph;
+}
+
+static tuff_status save_and_load_it(tuff_device *device, const tuff_graph *graph)
+{
+    assert_int_equal(tuff_graph_save(graph, scratch_path("values"), NULL), TUFF_OK);
+    tuff_graph *loaded = tuff_graph_load(device, scratch_path("values"), NULL);
+    const tuff_status status = loaded ? TUFF_OK : tuff_last_status();
+    tuff_graph_destroy(loaded);
+    return status;
+}
+
+/* Kernels and their texts rely on what builders round and refuse. */
+static void values_that_no_builder_makes_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        tuff_dtype dtype;
+        double value;
+        bool is_one;
+    } tried[] = {{TUFF_I32, -7, true},    {TUFF_I32, 0.5, false},    {TUFF_I32, 3e9, false}, {TUFF_I32, NAN, false},
+                 {TUFF_U32, -1, false},   {TUFF_U8, 255, true},      {TUFF_U8, 256, false},  {TUFF_BOOL, 2, false},
+                 {TUFF_F32, NAN, true},   {TUFF_F32, 0.1, false},    {TUFF_F32, 0.5, true},  {TUFF_F16, 1e30, false},
+                 {TUFF_F16, 65536, true}, {TUFF_F32, INFINITY, true}};
+    tuff_device *device = reference();
+    tuff_array *counter = tuff_array_create(device, TUFF_I32, TUFF_SCALAR);
+    for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++)
+        for (int k = 0; k < 2; k++) {
+            node *nodes[2];
+            tuff_graph *graph = graph_of_values(device, counter, tried[i].dtype, nodes);
+            nodes[k]->attributes.value = tried[i].value;
+            assert_int_equal(save_and_load_it(device, graph), tried[i].is_one ? TUFF_OK : TUFF_E_FORMAT);
+            tuff_graph_destroy(graph);
+        }
+    node *nodes[2];
+    tuff_graph *graph = graph_of_values(device, counter, TUFF_F32, nodes);
+    assert_int_equal(save_and_load_it(device, graph), TUFF_OK);
+    counter->dtype = TUFF_F32;
+    assert_int_equal(save_and_load_it(device, graph), TUFF_E_FORMAT);
+    counter->dtype = TUFF_I32;
+    counter->shape = TUFF_SHAPE(1);
+    assert_int_equal(save_and_load_it(device, graph), TUFF_E_FORMAT);
+    tuff_graph_destroy(graph);
+    tuff_array_destroy(counter);
+    tuff_device_close(device);
+}
+
 /* The first number of the graph is that of storages, and the next is the first one's size. */
 static void arrays_beyond_the_device_are_refused(void **state)
 {
@@ -530,12 +590,19 @@ static void memory_that_runs_out_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(a_loaded_graph_is_the_same),           IN_FOLDER(it_is_the_same_on_the_reference_device),
-        IN_FOLDER(arrays_share_what_they_shared),        IN_FOLDER(a_loaded_graph_can_be_extended),
-        IN_FOLDER(a_part_of_a_file_is_an_error),         IN_FOLDER(every_flipped_bit_is_found),
-        IN_FOLDER(what_is_made_up_is_harmless),          IN_FOLDER(other_formats_say_what_they_are),
-        IN_FOLDER(arrays_beyond_the_device_are_refused), IN_FOLDER(wrong_use_is_told),
-        IN_FOLDER(files_that_fail_leave_what_was),       IN_FOLDER(memory_that_runs_out_is_told),
+        IN_FOLDER(a_loaded_graph_is_the_same),
+        IN_FOLDER(it_is_the_same_on_the_reference_device),
+        IN_FOLDER(arrays_share_what_they_shared),
+        IN_FOLDER(a_loaded_graph_can_be_extended),
+        IN_FOLDER(a_part_of_a_file_is_an_error),
+        IN_FOLDER(every_flipped_bit_is_found),
+        IN_FOLDER(what_is_made_up_is_harmless),
+        IN_FOLDER(other_formats_say_what_they_are),
+        IN_FOLDER(arrays_beyond_the_device_are_refused),
+        IN_FOLDER(wrong_use_is_told),
+        IN_FOLDER(files_that_fail_leave_what_was),
+        IN_FOLDER(memory_that_runs_out_is_told),
+        IN_FOLDER(values_that_no_builder_makes_are_refused),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

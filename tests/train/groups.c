@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "each_device.h"
-#include "posed_gpu.h"
+#include "gpu_description.h"
 #include "scratch_folder.h"
 #include "train_fixture.h"
 
@@ -296,9 +296,9 @@ static void count_dispatches(tuff_device *device)
 static void check_dispatches(tuff_device *device)
 {
     const tuff_device_info own = *tuff__device_info(device);
-    tuff__device_pose(device, &own);
+    tuff__device_override_info(device, &own);
     count_dispatches(device);
-    pose_as_gpu(device);
+    describe_as_gpu(device);
     count_dispatches(device);
 }
 

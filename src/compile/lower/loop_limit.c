@@ -93,7 +93,7 @@ double tuff__loops_pack(const launch *kernel)
 
 double tuff__loops_scatter_count(const launch *kernel)
 {
-    return loop(parameter(kernel, 3), 0) + loop(parameter(kernel, 1), 0);
+    return loop(parameter(kernel, 2), 0);
 }
 
 double tuff__loops_scatter_offsets(const launch *kernel)
@@ -103,7 +103,7 @@ double tuff__loops_scatter_offsets(const launch *kernel)
 
 double tuff__loops_scatter_starts(const launch *kernel)
 {
-    return loop(parameter(kernel, 0), 0);
+    return loop(parameter(kernel, 2), 0) + loop(parameter(kernel, 1), 0);
 }
 
 /* Every index of the list may be the same; launch.k says how many there are. */

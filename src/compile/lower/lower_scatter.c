@@ -1,5 +1,6 @@
 /* Launches of scatter_add: indices become keys of rows, a counting sort orders list positions by key, and each row adds
    its segment in list order. So results are the same bits every time, without atomics. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -195,18 +196,39 @@ static tuff_status add_plain(launch_list *list, int index, const char *body, con
 }
 
 typedef struct scratch {
-    int list, counts, totals, starts, positions;
+    int list, counts, totals, sums, starts, positions;
 } scratch;
 
 /* The keys and the items of the list that are sorted at once: all of them, unless the driver ends loops early. */
 typedef struct scatter_part {
     int64_t key, keys, item, items; /* the first one and their number */
+    int64_t batches;                /* stretches of the list that share no key with another */
+    int64_t blocks;                 /* of each of them, whose items are counted side by side */
 } scatter_part;
 
-static int64_t block_count(int64_t items)
+static int64_t at_least_one(int64_t count)
 {
-    const int64_t blocks = tuff__divide_up(items, BLOCK_SIZE);
-    return blocks > MAX_BLOCKS ? MAX_BLOCKS : blocks < 1 ? 1 : blocks;
+    return count < 1 ? 1 : count;
+}
+
+/* Blocks count every key, so that few of them may be where keys are many: there is a count for each key, and no more
+   others than items. */
+static int64_t block_count(const scatter_part *part)
+{
+    const int64_t keys = at_least_one(part->keys), fitting = (keys + part->items) / keys;
+    int64_t blocks = tuff__divide_up(part->items / part->batches, BLOCK_SIZE);
+    blocks = blocks > MAX_BLOCKS / part->batches ? MAX_BLOCKS / part->batches : blocks;
+    return at_least_one(blocks > fitting ? fitting : blocks);
+}
+
+/* The axes of the list before the one that is indexed: along them, neither items nor keys meet. */
+static int64_t count_batches(const split *scatter)
+{
+    int64_t batches = 1;
+    for (int i = 0; i < scatter->axis; ++i)
+        if (scatter->list[i])
+            batches *= scatter->at->inputs[2]->shape.extent[i];
+    return at_least_one(batches);
 }
 
 /* Columns that one item adds up. */
@@ -220,30 +242,61 @@ static scatter_part largest_part(const launch_list *list, const split *scatter)
 {
     enum { SUM_BLOCK = 128, LEAST = 16 };
     const int64_t limit = list->policy.target.info->loop_limit;
-    scatter_part part = {.keys = scatter->keys, .items = scatter->list_size};
-    if (limit == 0)
-        return part;
-    const int64_t items = (limit / tile_columns(list, scatter) - LEAST) * SUM_BLOCK / (SUM_BLOCK + 2);
-    part.items = part.items > items ? items : part.items;
-    part.items = part.items < LEAST ? LEAST : part.items;
-    const int64_t keys = limit - tuff__divide_up(part.items, block_count(part.items)) - LEAST;
-    part.keys = part.keys > keys ? keys : part.keys;
-    part.keys = part.keys < LEAST ? LEAST : part.keys;
+    scatter_part part = {.keys = scatter->keys, .items = scatter->list_size, .batches = 1};
+    if (limit > 0) {
+        const int64_t items = (limit / tile_columns(list, scatter) - LEAST) * SUM_BLOCK / (SUM_BLOCK + 2);
+        part.items = part.items > items ? items : part.items;
+        part.items = part.items < LEAST ? LEAST : part.items;
+        const int64_t length = (limit - LEAST) / 2, keys = length < LEAST ? LEAST : length * length;
+        part.keys = part.keys > keys ? keys : part.keys;
+    }
+    if (part.items >= scatter->list_size)
+        part.batches = count_batches(scatter);
+    part.blocks = block_count(&part);
     return part;
+}
+
+/* Keys in a run: there are as many runs as keys in one, so that no loop over either is long. */
+static int64_t run_length(int64_t keys)
+{
+    return at_least_one((int64_t)ceil(sqrt((double)keys)));
+}
+
+static tuff_status clear(launch_list *list, int index, int buffer, int64_t count)
+{
+    fused_chain chain = {.rank = 1, .extent = {count}, .classes = {AXIS_OUTER}, .buffer_count = 1, .output_count = 1};
+    chain.buffers[0] = buffer_for(list, buffer, true);
+    chain.outputs[0] =
+        (chain_output){.value = add_constant(&chain, 0), .buffer = 0, .address = {.stride = {1}}, .every_point = true};
+    return finish_copy(list, index, chain.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &chain);
+}
+
+/* The sums of runs first, of which the second launch makes the starts. */
+static tuff_status find_starts(launch_list *list, int index, int64_t keys, const scratch *use)
+{
+    const int64_t length = run_length(keys), runs = at_least_one(tuff__divide_up(keys, length));
+    for (int step = 0; step < 2; ++step) {
+        TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums, use->starts},
+                      step == 0 ? "rww" : "rrw", runs, (int64_t[]){keys, length, runs, 0, 0, 0}, 6));
+        launch *made = &list->launches[list->launch_count - 1];
+        snprintf(made->defines, sizeof made->defines, "%s", step == 0 ? "#define RUN_SUMS\n" : "");
+    }
+    return TUFF_OK;
 }
 
 /* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], counted from the part's first item on. */
 static tuff_status sort_list(launch_list *list, int index, const scatter_part *part, const scratch *use)
 {
-    const int64_t blocks = block_count(part->items), size = tuff__divide_up(part->items, blocks);
-    TRY(add_plain(list, index, "scatter_count", (int[]){use->list, use->counts}, "rw", blocks,
-                  (int64_t[]){blocks, size, part->items, part->keys, part->item, 0}, 6));
+    const int64_t blocks = part->blocks, batch = part->items / part->batches, size = tuff__divide_up(batch, blocks);
+    const int64_t items = part->batches * blocks;
+    TRY(clear(list, index, use->counts, blocks * part->keys));
+    TRY(add_plain(list, index, "scatter_count", (int[]){use->list, use->counts}, "rb", items,
+                  (int64_t[]){items, blocks, size, batch, part->keys, part->item, 0}, 7));
     TRY(add_plain(list, index, "scatter_offsets", (int[]){use->counts, use->totals}, "bw", part->keys,
                   (int64_t[]){part->keys, blocks, 0, 0}, 4));
-    TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->starts}, "rw", 1,
-                  (int64_t[]){part->keys, 0, 0}, 3));
+    TRY(find_starts(list, index, part->keys, use));
     return add_plain(list, index, "scatter_place", (int[]){use->list, use->counts, use->starts, use->positions}, "rbrw",
-                     blocks, (int64_t[]){blocks, size, part->items, part->keys, part->item, 0, 0, 0}, 8);
+                     items, (int64_t[]){items, blocks, size, batch, part->keys, part->item, 0, 0, 0}, 9);
 }
 
 static tuff_status sum_segments(launch_list *list, int index, const split *scatter, const scatter_part *part,
@@ -267,7 +320,7 @@ static tuff_status sum_segments(launch_list *list, int index, const split *scatt
 static tuff_status add_parts(launch_list *list, int index, const split *scatter, scatter_part part, const scratch *use,
                              int source, int x, int result)
 {
-    const int64_t most = part.items < 1 ? 1 : part.items;
+    const int64_t most = at_least_one(part.items);
     fused_chain keys;
     const tuff_status status = key_chain(list, scatter, part.key, use->list, &keys);
     TRY(finish_copy(list, index, status, &keys));
@@ -336,13 +389,15 @@ tuff_status tuff__lower_scatter(launch_list *list, int index)
     TRY(ordered_operand(list, index, &scatter, 0, &x));
     if (!keeps_order(list, &scatter))
         result = tuff__buffer_add(list, list->buffers[at->id].dtype, tuff_shape_count(at->outputs[0].shape));
-    const int64_t counts = block_count(part.items) * part.keys, most = part.keys < 1 ? 1 : part.keys;
+    const int64_t most = at_least_one(part.keys);
     scratch use = {.list = tuff__buffer_add(list, TUFF_I32, scatter.list_size),
-                   .counts = tuff__buffer_add(list, TUFF_I32, counts)};
+                   .counts = tuff__buffer_add(list, TUFF_I32, part.blocks * part.keys)};
     use.totals = tuff__buffer_add(list, TUFF_I32, part.keys);
+    use.sums = tuff__buffer_add(list, TUFF_I32, run_length(part.keys));
     use.starts = tuff__buffer_add(list, TUFF_I32, part.keys + 1);
     use.positions = tuff__buffer_add(list, TUFF_I32, scatter.list_size);
-    if (use.list < 0 || use.counts < 0 || use.totals < 0 || use.starts < 0 || use.positions < 0 || result < 0)
+    if (use.list < 0 || use.counts < 0 || use.totals < 0 || use.sums < 0 || use.starts < 0 || use.positions < 0 ||
+        result < 0)
         return TUFF_E_OOM_HOST;
     TRY(ordered_operand(list, index, &scatter, 2, &source));
     for (; part.key == 0 || part.key < scatter.keys; part.key += most) {

@@ -130,11 +130,20 @@ static bool is_slice(const node *n)
     return true;
 }
 
+/* attributes.value is one that elements of the result can have; floats are kept to f32 whatever their dtype. */
+static bool has_value(const node *n)
+{
+    const tuff_dtype dtype = n->outputs[0].dtype;
+    const bool is_float = tuff__dtype_is_float(dtype);
+    const double value = n->attributes.value;
+    return isnan(value) ? is_float : tuff__round_to(is_float ? TUFF_F32 : dtype, value) == value;
+}
+
 /* The operand lies in the result as a whole. */
 static bool is_padding(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
-    if (from->rank != to->rank)
+    if (from->rank != to->rank || !has_value(n))
         return false;
     for (int i = 0; i < to->rank; i++)
         if (n->attributes.start[i] < 0 || from->extent[i] > to->extent[i] ||
@@ -308,7 +317,7 @@ static bool is_attention(const node *n)
 /* A constant without data is a scalar; larger ones of one value are an EXPAND of it. */
 static bool has_data_or_is_scalar(const node *n)
 {
-    return n->attributes.data != NULL || shape_of(n)->rank == 0;
+    return n->attributes.data != NULL || (shape_of(n)->rank == 0 && has_value(n));
 }
 
 /* The column `valid` of ops.def as functions. */

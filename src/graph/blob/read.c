@@ -298,6 +298,8 @@ static tuff_status read_nodes(reading *self)
     if (self->from->failed)
         return TUFF_OK;
     graph->step_array = step == UINT32_MAX ? NULL : self->arrays[step];
+    if (step != UINT32_MAX && (graph->step_array->dtype != TUFF_I32 || graph->step_array->shape.rank != 0))
+        self->from->failed = true;
     const int count = tuff__get_count(self->from, LEAST_NODE);
     for (int i = 0; i < count && !self->from->failed; i++)
         TRY(read_node(self));

@@ -63,30 +63,62 @@ static tuff_tensor *places(tuff_tensor *rank, int64_t k)
     return tuff_sum(tuff_where(found, place, tuff_constant(rank->graph, TUFF_I32, 0)), (int[]){3}, 1, false);
 }
 
+/* [R, B, n] -> [R, B, k] i32: the places of the first k of each block, of no more blocks at once than have `limit`
+   comparisons. */
+static tuff_tensor *first_places(tuff_tensor *x, int64_t k, int64_t limit)
+{
+    tuff_graph *graph = x->graph;
+    const int64_t *e = x->shape.extent, blocks = e[0] * e[1], most = limit / (e[2] * e[2]);
+    if (blocks <= most)
+        return places(ranks(x), k);
+    const int64_t count = (blocks + most - 1) / most, size = (blocks + count - 1) / count;
+    tuff_tensor *flat = tuff_reshape(x, TUFF_SHAPE(1, blocks, e[2]));
+    tuff_tensor **parts = tuff__arena_alloc(&graph->arena, (size_t)count * sizeof *parts);
+    if (parts == NULL)
+        return tuff__graph_out_of_memory(graph);
+    int made = 0;
+    for (int64_t start = 0; start < blocks && graph->status == TUFF_OK; start += size) {
+        const int64_t stop = start + size < blocks ? start + size : blocks;
+        tuff_tensor *part = tuff__slice_axis(flat, 1, start, stop, 1);
+        parts[made++] = tuff__is_valid(part) ? places(ranks(part), k) : part;
+    }
+    return tuff_reshape(tuff_concat(parts, made, 1), TUFF_SHAPE(e[0], e[1], k));
+}
+
 /* The first k of each block side by side. */
-static candidates choose(const candidates *rows, int64_t block, int64_t k)
+static candidates choose(const candidates *rows, int64_t block, int64_t k, int64_t limit)
 {
     tuff_tensor *elements = in_blocks(rows->elements, block, least(rows->elements->dtype));
     tuff_tensor *positions = in_blocks(rows->positions, block, 0);
     if (!tuff__is_valid(elements) || !tuff__is_valid(positions))
         return *rows;
-    tuff_tensor *place = places(ranks(elements), k);
+    tuff_tensor *place = first_places(elements, k, limit);
     const tuff_shape shape = TUFF_SHAPE(elements->shape.extent[0], elements->shape.extent[1] * k);
     return (candidates){.elements = tuff_reshape(tuff_gather(elements, place, 2), shape),
                         .positions = tuff_reshape(tuff_gather(positions, place, 2), shape)};
 }
 
-/* The positions [R, k] of the largest elements of rows [R, n]. */
-static tuff_tensor *largest(tuff_tensor *rows, int64_t k)
+/* A block is compared with itself as a whole, so that its square must fit. */
+tuff_tensor *tuff__largest(tuff_tensor *rows, int64_t k, int64_t limit)
 {
-    const tuff_graph *graph = rows->graph;
-    const int64_t block = 4 * k > LEAST_BLOCK ? 4 * k : LEAST_BLOCK;
-    candidates left = {.elements = rows, .positions = tuff_iota(rows->graph, rows->shape, 1)};
-    while (graph->status == TUFF_OK && left.elements->shape.extent[1] > 2 * block)
-        left = choose(&left, block, k);
+    tuff_graph *graph = rows->graph;
+    const int64_t block = 4 * k > LEAST_BLOCK ? 4 * k : LEAST_BLOCK, extent = rows->shape.extent[1];
+    const int64_t least_side = extent < block ? extent : block;
+    if (least_side > limit / least_side)
+        return tuff__graph_fail(
+            graph, TUFF_E_LIMIT,
+            "top_k: %s: the %lld largest of so long rows take %lld x %lld comparisons at once, more "
+            "than %lld: ask for fewer, or cut the rows",
+            SHAPE_TEXT(rows->shape), (long long)k, (long long)least_side, (long long)least_side, (long long)limit);
+    candidates left = {.elements = rows, .positions = tuff_iota(graph, rows->shape, 1)};
+    int64_t length = extent;
+    while (graph->status == TUFF_OK && (length > 2 * block || length > limit / length)) {
+        left = choose(&left, block, k, limit);
+        length = (length + block - 1) / block * k;
+    }
     if (graph->status == TUFF_OK)
-        left = choose(&left, left.elements->shape.extent[1], k);
-    return graph->status == TUFF_OK ? left.positions : &rows->graph->failed;
+        left = choose(&left, length, k, limit);
+    return graph->status == TUFF_OK ? left.positions : &graph->failed;
 }
 
 tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indices)
@@ -114,7 +146,7 @@ tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indic
         return rows;
     const tuff_shape shape = tuff__with_extent(rows->shape, last, k);
     rows = tuff_reshape(rows, TUFF_SHAPE(tuff_shape_count(x->shape) / extent, extent));
-    tuff_tensor *chosen = tuff_reshape(tuff__is_valid(rows) ? largest(rows, k) : rows, shape);
+    tuff_tensor *chosen = tuff_reshape(tuff__is_valid(rows) ? tuff__largest(rows, k, INT32_MAX) : rows, shape);
     if (!tuff__is_valid(chosen))
         return chosen;
     *indices = tuff__swap_axes(chosen, axis, last);

@@ -1,6 +1,6 @@
-#include "posed_gpu.h"
+#include "gpu_description.h"
 
-void pose_as_gpu(tuff_device *device)
+void describe_as_gpu(tuff_device *device)
 {
     tuff_device_info as = *tuff__device_info(device);
     as.device_class = TUFF_DEVICE_GPU_DISCRETE;
@@ -17,5 +17,5 @@ void pose_as_gpu(tuff_device *device)
     as.matrix_shape[0] = as.matrix_shape[1] = as.matrix_shape[2] = 16;
     as.matrix_lanes = 32;
     as.matrix_bf16 = !tuff__device_takes_glsl(device);
-    tuff__device_pose(device, &as);
+    tuff__device_override_info(device, &as);
 }
