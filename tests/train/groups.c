@@ -244,8 +244,8 @@ static int count_updates(const trainer *self)
     enum { ARRAYS_MAX = 64 };
     tuff_array *arrays[ARRAYS_MAX];
     int count = 0;
-    for (int i = 0; i < self->optimizer->piece_count; i++) {
-        const piece *of = &self->optimizer->pieces[i];
+    for (int i = 0; i < self->optimizer->slab_range_count; i++) {
+        const slab_range *of = &self->optimizer->slab_ranges[i];
         assert_true(count + MOMENTS_MAX + 2 <= ARRAYS_MAX);
         arrays[count++] = of->weights;
         arrays[count++] = of->average;
