@@ -5,6 +5,7 @@
 #include "tools/cli/cli.h"
 
 enum { MONITOR_LOG, MONITOR_CSV, MONITOR_EVENTS, MONITOR_COUNT };
+enum { MONITOR_NAME_SIZE = 192 };
 
 /* What a line tells of a step. */
 typedef struct line_numbers {
@@ -14,22 +15,38 @@ typedef struct line_numbers {
     double seconds;         /* since the run began */
     double waited;          /* seconds that steps waited for their batches */
     uint64_t memory_peak;   /* bytes of device memory at most so far */
+    double loss_scale;      /* of the next step; 0: the loss is not scaled */
+    double skipped;         /* steps that were skipped so far */
 } line_numbers;
+
+/* What lines tell beside these numbers. */
+typedef struct line_extras {
+    bool is_scaled;           /* loss_scale and skipped */
+    const char *const *norms; /* names of parameters or groups, by whose norms the lines end */
+    int norm_count;
+} line_extras;
 
 typedef struct monitors {
     const cli_verb *verb;
+    bool is_scaled;
+    char (*norm_names)[MONITOR_NAME_SIZE];
+    const char **names;   /* of all scalars, those of a validation last */
+    tuff_scalar *scalars; /* room for as many */
+    int count;
     tuff_monitor *items[MONITOR_COUNT]; /* NULL: not asked for */
     bool is_failing[MONITOR_COUNT];     /* the last record could not be written, which was said */
     bool has_failed;                    /* some record is missing */
 } monitors;
 
-/* Opens the files whose paths are not NULL. resumed: goes on with what is there after first_step. Message and
-   EXIT_FAILED where one cannot be written. */
+/* Opens the files whose paths are not NULL. resumed: goes on with what is there after first_step. extras: NULL: there
+   are none. Message and EXIT_FAILED where one cannot be written. */
 int monitors_open(monitors *self, const cli_verb *verb, const char *const paths[MONITOR_COUNT], bool resumed,
-                  int64_t first_step);
-/* Writes a record to each. A file that takes no more is said once, and tried again with the next record: a training is
-   worth more than its log. begin_message is called before a message, where not NULL. */
-void monitors_write(monitors *self, const line_numbers *numbers, void (*begin_message)(void *user), void *user);
+                  int64_t first_step, const line_extras *extras);
+/* Writes a record to each; norms: as many as extras have names. A file that takes no more is said once, and tried again
+   with the next record: a training is worth more than its log. begin_message is called before a message, where not
+   NULL. */
+void monitors_write(monitors *self, const line_numbers *numbers, const float *norms, void (*begin_message)(void *user),
+                    void *user);
 /* The same for the loss of a validation, and the best one so far. */
 void monitors_write_validation(monitors *self, int64_t step, double loss, double best,
                                void (*begin_message)(void *user), void *user);

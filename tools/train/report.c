@@ -53,12 +53,25 @@ static double memory(const line_numbers *line)
     return (double)line->memory_peak / (1 << 20);
 }
 
+static double loss_scale(const line_numbers *line)
+{
+    return line->loss_scale;
+}
+
+static double skipped(const line_numbers *line)
+{
+    return line->skipped;
+}
+
 static void add_charts(text *out, const history *lines)
 {
     static const chart_series losses[] = {{"loss", "one", loss, false}, {"learning rate", "two", learning_rate, true}};
     static const chart_series rates[] = {{"recent", "one", recent, false}, {"average", "two", average, false}};
     static const chart_series norms[] = {{"before clipping", "one", gradient_norm, false}};
     static const chart_series sizes[] = {{"MiB at most", "one", memory, false}};
+    static const chart_series scales[] = {{"loss scale", "one", loss_scale, false},
+                                          {"steps skipped so far", "two", skipped, true}};
+    static const chart scaling = {"Loss scale", scales, 2, true, 400};
     static const chart whole = {"Loss", losses, 2, .width = 800};
     static const chart charts[] = {{"Tokens a second", rates, 2, true, 400},
                                    {"Norm of the gradients", norms, 1, true, 400},
@@ -67,6 +80,8 @@ static void add_charts(text *out, const history *lines)
     tuff__text_add(out, "<div class=\"charts\">");
     for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
         chart_draw(&charts[i], lines, out);
+    if (lines->count > 0 && lines->lines[0].loss_scale > 0)
+        chart_draw(&scaling, lines, out);
     tuff__text_add(out, "</div>\n");
 }
 
