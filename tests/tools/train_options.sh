@@ -79,13 +79,13 @@ for option in "--final-rate 0.1" "--warmup 1" "--learning-rate 0.1"; do
 done
 expect 2 "--rates is empty" train reference --steps 2 --rates ""
 expect 2 "--rates: the path is too long" train reference --steps 2 --rates "$(printf '%600s' x)"
-expect 1 "--rates gone" train reference --steps 2 --rates gone
-expect 1 "--rates ." train reference --steps 2 --rates .
+expect 1 "--rates: cannot open gone" train reference --steps 2 --rates gone
+expect 1 "--rates: cannot read ." train reference --steps 2 --rates .
 : >bad
-expect 1 "--rates bad: the file is empty" train reference --steps 2 --rates bad
+expect 1 "--rates: bad: the file is empty" train reference --steps 2 --rates bad
 for line in fast -0.1 101 nan inf "0.1 0.2" "" "0.1,"; do
     printf '0.1\n%s\n0.2\n' "$line" >bad
-    expect 1 "--rates bad:2: \"$line\" is no learning rate: each line has one, from 0 to 100" train reference --steps 2 \
+    expect 1 "--rates: bad:2: \"$line\" is no learning rate: each line has one, from 0 to 100" train reference --steps 2 \
         --rates bad
     [ "$(grep -c . out)" -eq 1 ] || fail "a bad line is told in more than one: $(cat out)"
 done

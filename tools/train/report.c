@@ -243,7 +243,13 @@ static void add_settings(text *out, const run_report *self, const tuff_device_in
     add_number(out, "context", (double)model->context);
     add_number(out, "batch", (double)settings->batch);
     add_number(out, "steps", (double)settings->steps);
-    add_number(out, "learning rate at the peak", settings->learning_rate);
+    if (settings->optimizer.rates[0])
+        add_fact(out, "learning rates from", settings->optimizer.rates);
+    else
+        add_number(out, "learning rate at the peak", settings->learning_rate);
+    add_fact(out, "precision", run_precision_name(settings->precision));
+    if (optimizer_flags_scale(&settings->optimizer))
+        add_fact(out, "loss scaling", settings->optimizer.loss_scale);
     add_number(out, "seed", (double)settings->seed);
     for (int i = 0; i < self->options->data.count; i++)
         add_fact(out, "data", self->options->data.items[i]);

@@ -252,7 +252,7 @@ static int read_rates(training *self)
     if (!flags->rates[0])
         return EXIT_DONE;
     if (rates_read(&self->rates, flags->rates, flags->epoch_steps) != TUFF_OK)
-        return cli_fail(&verb_train, EXIT_FAILED, "--rates %s", tuff_error());
+        return cli_fail(&verb_train, EXIT_FAILED, "--rates: %s", tuff_error());
     if (flags->rates_hash != 0 && flags->rates_hash != self->rates.hash)
         fprintf(stderr, "%s has other learning rates than the checkpoint's run: it differs from an uninterrupted one\n",
                 flags->rates);
