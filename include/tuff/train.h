@@ -206,8 +206,8 @@ TUFF_API tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *par
                                           const char *const *keys, const char *const *texts, int metadata_count);
 /* Loads what tuff_checkpoint_save wrote. If names or shapes differ, the result is TUFF_E_FORMAT or TUFF_E_SHAPE and
    nothing is changed; the same with TUFF_E_USAGE where the batches so far are no whole steps of the optimizer's
-   `accumulate`, which may be another than the file was written with. optimizer may be NULL: its state in the file is
-   then ignored. */
+   `accumulate`, which may be another than the file was written with. A file without a rate that the program wrote
+   leaves it as learning_rate says. optimizer may be NULL: its state in the file is then ignored. */
 TUFF_API tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer);
 /* Loads the averages of the parameters (average_decay) instead of the parameters, as what a trained model is run with;
    frozen parameters, which have none, are as they are. TUFF_E_FORMAT where the file holds no averages. */

@@ -19,6 +19,7 @@
 
 #define COUNTER_NAME "optimizer.step"
 #define BATCHES_NAME "optimizer.batches"
+#define RATE_NAME "optimizer.rate"
 #define AVERAGE_PREFIX "optimizer.average."
 #define OWN_METADATA_MAX 3
 #define TENSOR_NAME_MAX 256
@@ -274,11 +275,24 @@ static const char *stored_name(const tuff_file *file, const char *name)
     return lacks ? COUNTER_NAME : name;
 }
 
-static tuff_status read_file(state_list *self, const char *path, const tuff_file *file)
+/* A rate that no file has is the program's to write: it is that of the options, as at first. */
+static bool is_own_rate(const tuff_file *file, const state_tensor *into, const tuff_optimizer *optimizer)
+{
+    tuff_file_tensor tensor;
+    if (strcmp(into->name, RATE_NAME) != 0 || tuff_file_find(file, RATE_NAME, &tensor) == TUFF_OK)
+        return false;
+    const float rate = (float)optimizer->options.learning_rate;
+    memcpy(into->data, &rate, sizeof rate);
+    return true;
+}
+
+static tuff_status read_file(state_list *self, const char *path, const tuff_file *file, const tuff_optimizer *optimizer)
 {
     tuff_file_tensor tensor;
     for (int i = 0; i < self->tensor_count; i++) {
         const state_tensor *into = &self->tensors[i];
+        if (is_own_rate(file, into, optimizer))
+            continue;
         TRY(find_tensor(path, file, stored_name(file, into->name), into->dtype, into->shape, &tensor));
         if (tensor.size > 0)
             memcpy(into->data, tensor.data, (size_t)tensor.size);
@@ -300,7 +314,7 @@ static tuff_status load(state_list *self, const char *path, const tuff_file *fil
         TRY(check_optimizer(path, file, optimizer));
     TRY(check_no_more(path, file, parameters));
     TRY(tuff__state_list(parameters, optimizer, self));
-    TRY(averages ? read_averages(self, path, file) : read_file(self, path, file));
+    TRY(averages ? read_averages(self, path, file) : read_file(self, path, file, optimizer));
     TRY(check_whole_step(self, path, averages ? NULL : optimizer));
     return tuff__state_write(self);
 }

@@ -85,8 +85,8 @@ static tuff_status check_schedule(const tuff_optimizer_options *o)
     if (has_end(o) && o->total_steps == 0)
         return FAIL(TUFF_E_USAGE, "optimizer: the schedule needs total_steps");
     if (has_end(o) && o->warmup_steps >= o->total_steps)
-        return FAIL(TUFF_E_USAGE, "optimizer: %lld steps of warm-up leave none of %lld", (long long)o->warmup_steps,
-                    (long long)o->total_steps);
+        return FAIL(TUFF_E_USAGE, "optimizer: %lld %s of warm-up leave none of %lld", (long long)o->warmup_steps,
+                    o->steps_per_epoch > 0 ? "epochs" : "steps", (long long)o->total_steps);
     if (!(o->final_fraction >= 0 && o->final_fraction <= 1))
         return FAIL(TUFF_E_USAGE, "optimizer: the final fraction %g must lie between 0 and 1", o->final_fraction);
     return check_batches(o);

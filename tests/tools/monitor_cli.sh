@@ -30,10 +30,16 @@ expect 1 "--report" train --report nowhere/page.html
 # The same bits with everything on.
 expect 0 "done after step 12" train --steps 12 --save plain.safetensors
 watched() {
-    train --log-every 4 --log log --csv log.csv --tensorboard runs/one --report page.html --profile --force-plot "$@"
+    train --log-every 4 --log log --csv log.csv --tensorboard runs/one --report page.html --profile --force-plot \
+        --log-norms on "$@"
 }
 LC_ALL=C.UTF-8 expect 0 "done after step 12" watched --steps 12 --save watched.safetensors
-cmp -s plain.safetensors watched.safetensors || fail "what follows a training changes its weights"
+# The hash in a checkpoint is of all tensors; that norms are logged is among its settings.
+tensors_of() {
+    LC_ALL=C grep -ao '"tuff.hash": *"[0-9a-f]*"' "$1"
+}
+[ -n "$(tensors_of plain.safetensors)" ] && [ "$(tensors_of plain.safetensors)" = "$(tensors_of watched.safetensors)" ] ||
+    fail "what follows a training changes its weights"
 if [ "$device" = reference ]; then
     grep -q "no profile: " out || fail "the reference device has a profile: $(cat out)"
 else
@@ -64,6 +70,8 @@ for row, line in zip(rows, lines):
     for name, value in scalars.items():
         assert float(row[name]) == line[name] and abs(value - line[name]) <= 1e-7 * abs(line[name]), (name, row, line)
     assert line["memory_peak"] > 0 or "reference" in sys.argv
+    norms = [value for name, value in line.items() if name.startswith("gradient_norm/")]
+    assert len(norms) == 16 and abs(sum(norm * norm for norm in norms) ** 0.5 / line["gradient_norm"] - 1) < 1e-5, line
 # Only the first half was run with --profile.
 phases = [[line.get(phase + "_seconds", 0) for phase in ("forward", "backward", "optimizer")] for line in lines]
 assert "reference" in sys.argv or (min(phases[0]) > 0 and max(phases[1] + phases[2]) == 0), phases
@@ -145,6 +153,23 @@ EOF
 "$tuff" train --data "$name" --device reference --layers 1 --heads 1 --width 8 --context 8 --batch 1 --steps 1 --sample 0 \
     --report page.html >/dev/null 2>&1 || fail "no page on the reference device"
 grep -q "Not measured" page.html || fail "the reference device has times of kernels"
+
+# Where the loss is scaled, all three files and the page have the scale and the skipped steps.
+expect 0 "done after step 4" train --steps 4 --loss-scale 1024 --log-every 4 --log scaled --csv scaled.csv \
+    --tensorboard runs/scaled --report scaled.html --save scaled.safetensors
+sed -e '/^rows =/,$d' readers.py >scaled.py
+cat >>scaled.py <<'EOF'
+row, = csv.DictReader(open("scaled.csv"))
+(step, scalars), = events("runs/scaled").items()
+line = json.loads(open("scaled").read())
+assert step == line["step"] == 4 and {name for name, field in row.items() if field} == {"step", *scalars} == set(line)
+for of in (row, line, scalars):
+    assert float(of["loss_scale"]) == 1024 and float(of["skipped_steps"]) == 0, of
+EOF
+python3 scaled.py || fail "loss scaling is not in the files: $(cat scaled scaled.csv)"
+grep -qF "Loss scale" scaled.html || fail "the page lacks the loss scale"
+expect 1 "scaled.csv" "$tuff" train --data "$name" --device "$device" --resume scaled.safetensors --steps 6 --sample 0 \
+    --loss-scale off --csv scaled.csv
 
 # A file that takes no more after a while, played by a pipe whose reader leaves: said once, the training goes on, and its exit
 # code tells. (That a full disk tears no record is tested beside the monitors.)

@@ -43,6 +43,55 @@ for optimizer in adamw adam lion adafactor; do
     expect 2 "--momentum is of --optimizer sgd and muon" train reference --steps 2 --optimizer $optimizer --momentum 0.9
 done
 expect 0 "done after step 2" train reference --steps 2 --optimizer sgd --momentum 0
+for optimizer in adamw adam lion adafactor muon; do
+    expect 2 "--nesterov is of --optimizer sgd alone" train reference --steps 2 --optimizer $optimizer --nesterov on
+done
+expect 2 "--nesterov on: there is none with --momentum 0" train reference --steps 2 --optimizer sgd --momentum 0 --nesterov on
+expect 2 "--nesterov takes off|on" train reference --steps 2 --optimizer sgd --nesterov yes
+for optimizer in sgd adafactor; do
+    expect 2 "--beta1 is of" train reference --steps 2 --optimizer $optimizer --beta1 0.8
+    expect 2 "--beta2 is of" train reference --steps 2 --optimizer $optimizer --beta2 0.8
+done
+for optimizer in sgd lion; do
+    expect 2 "--epsilon is of" train reference --steps 2 --optimizer $optimizer --epsilon 1e-6
+done
+for option in --beta1 --beta2; do
+    for wrong in 0 1 -0.5 nan much; do
+        expect 2 "$option takes a number from 1e-06 to 0.999999" train reference --steps 2 $option $wrong
+    done
+done
+for wrong in 0 -1 inf 1e-40 2; do
+    expect 2 "--epsilon takes a number from 1e-37 to 1" train reference --steps 2 --epsilon $wrong
+done
+expect 2 "--epoch-steps takes a whole number" train reference --steps 4 --epoch-steps -1
+expect 2 "--epoch-steps: all steps are one epoch" train reference --steps 4 --epoch-steps 4
+expect 1 "2 epochs of warm-up leave none of 2" train reference --steps 4 --epoch-steps 2 --warmup 2
+expect 2 "--update-top takes a whole number" train reference --steps 2 --update-top -1
+expect 2 "--update-top 99: the model has 16 parameters" train reference --steps 2 --update-top 99
+expect 2 "--log-norms takes off|on" train reference --steps 2 --log-norms 1
+expect 2 "--log-norms needs a file that norms go into" train reference --steps 2 --log-norms on
+
+# A file of learning rates.
+printf '0.1\n0.2\n' >rates
+expect 2 "--rates takes the place of --schedule" train reference --steps 2 --rates rates --schedule cosine
+for option in "--final-rate 0.1" "--warmup 1" "--learning-rate 0.1"; do
+    expect 2 "${option% *}: with --rates the file says it" train reference --steps 2 --rates rates $option
+done
+expect 2 "--rates is empty" train reference --steps 2 --rates ""
+expect 2 "--rates: the path is too long" train reference --steps 2 --rates "$(printf '%600s' x)"
+expect 1 "--rates: cannot open gone" train reference --steps 2 --rates gone
+expect 1 "--rates: cannot read ." train reference --steps 2 --rates .
+: >bad
+expect 1 "--rates: bad: the file is empty" train reference --steps 2 --rates bad
+for line in fast -0.1 101 nan inf "0.1 0.2" "" "0.1,"; do
+    printf '0.1\n%s\n0.2\n' "$line" >bad
+    expect 1 "--rates: bad:2: \"$line\" is no learning rate: each line has one, from 0 to 100" train reference --steps 2 \
+        --rates bad
+    [ "$(grep -c . out)" -eq 1 ] || fail "a bad line is told in more than one: $(cat out)"
+done
+printf '0.1\r\n0\r\n' >windows
+expect 0 "done after step 2" train reference --steps 2 --rates windows
+
 expect 2 "elementwise is of --optimizer muon" train reference --steps 2 --group wte:elementwise
 expect 2 "--final-rate: with --schedule constant" train reference --steps 2 --schedule constant --final-rate 0.5
 expect 2 "--key-value-heads is of --form llama" train reference --steps 2 --key-value-heads 1
@@ -80,7 +129,8 @@ everything() {
     device=$1
     set -- --steps 6 --optimizer muon --accumulate 2 --ema 0.9 --loss-scale auto --schedule one_cycle --warmup 2 \
         --final-rate 0.05 --clip 0.5 --clip-value 0.05 --weight-decay 0.05 --group '*.bias,*.gain:rate=0.5,decay=0' \
-        --group 'wte,wpe:elementwise,clip=1,decay=0.01' --precision f16 --validate 0.2 --validate-every 2
+        --group 'wte,wpe:elementwise,clip=1,decay=0.01' --precision f16 --validate 0.2 --validate-every 2 --beta1 0.8 \
+        --beta2 0.9 --epsilon 1e-6 --epoch-steps 2 --update-top 9 --log-norms on --log norms.log
     expect 0 "done after step 6" train "$device" "$@" --save whole.safetensors
     expect 0 "stopped after step 2" train "$device" "$@" --stop-after 2 --save half.safetensors
     expect 0 "going on after step 2" "$tuff" train --data text --device "$device" --resume half.safetensors \
@@ -89,6 +139,10 @@ everything() {
     expect 0 "I" "$tuff" generate --checkpoint whole.safetensors --average --prompt I --tokens 4 --device "$device"
     expect 0 "--ema is not the checkpoint's" "$tuff" train --data text --device "$device" --resume half.safetensors \
         --sample 0 --ema 0.5
+    for changed in "--beta1 0.7" "--beta2 0.7" "--epsilon 1e-5" "--epoch-steps 0" "--update-top 3"; do
+        expect 0 "${changed% *} is not the checkpoint's" "$tuff" train --data text --device "$device" \
+            --resume half.safetensors --sample 0 --stop-after 3 $changed
+    done
     expect 0 "--precision bf16 instead of the checkpoint's f16" "$tuff" train --data text --device "$device" \
         --resume half.safetensors --sample 0 --precision bf16
     expect 2 "--momentum 0: muon needs" "$tuff" train --data text --device "$device" --resume half.safetensors --momentum 0

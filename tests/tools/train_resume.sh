@@ -112,6 +112,7 @@ expect 0 "what is held out of its text was trained on before" resume single --st
 
 # Numbers that are not finite end a run where they would be saved, whether or not a line is due.
 expect 1 "the loss is not finite" train --steps 400 --optimizer sgd --learning-rate 100 --log-every 1000 --save-every 5 --save broken
+grep -q "lower --learning-rate, or look for NaN in the data" out || fail "the message names no cause: $(cat out)"
 grep -q "the training goes on" out && fail "training goes on with numbers that are not finite"
 
 [ "$failures" -eq 0 ]

@@ -152,7 +152,7 @@ static void open_whole(tuff_device *device, const model_config *of, whole_run *s
     assert_non_null(self->optimizer);
     assert_int_equal(batches_open(&self->batches, device, &self->text, &settings, 1, TUFF_UPLOAD_DEFAULT), TUFF_OK);
     self->plan = compile(accumulate_graph(device, &self->batches, &self->model, self->optimizer));
-    self->update = compile(update_graph(device, self->optimizer));
+    self->update = compile(update_graph(device, self->optimizer, LOG_NO_NORMS));
     progress_begin(&self->progress, 0, 1 << 20, 1 << 20, (int64_t)BATCH * of->context * PARTS, self->steps);
 }
 

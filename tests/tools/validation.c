@@ -66,7 +66,7 @@ static void check_size(tuff_device *device, size_t size, int64_t batch)
     double loss = 0, again = 0;
     assert_int_equal(model_create(device, &config, &model), TUFF_OK);
     assert_int_equal(model_initialize(&model, 5), TUFF_OK);
-    if (validation_open(&self, device, &model, &text, &settings, NULL) != TUFF_OK)
+    if (validation_open(&self, device, &model, NULL, &text, &settings, NULL) != TUFF_OK)
         fail_msg("%s", tuff_error());
     assert_int_equal(validation_loss(&self, &loss), TUFF_OK);
     assert_int_equal(validation_loss(&self, &again), TUFF_OK);
@@ -117,7 +117,7 @@ static void records_the_best(void **state)
     float kept = 0;
     (void)state;
     assert_int_equal(model_create(device, &config, &model), TUFF_OK);
-    assert_int_equal(validation_open(&self, device, &model, &text, &settings, NULL), TUFF_OK);
+    assert_int_equal(validation_open(&self, device, &model, NULL, &text, &settings, NULL), TUFF_OK);
     for (int i = 0; i < 7; i++) {
         bool is_best;
         assert_int_equal(model_initialize(&model, (uint64_t)i), TUFF_OK);

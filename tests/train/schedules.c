@@ -106,6 +106,13 @@ static void check_program(tuff_device *device)
     assert_int_equal(tuff_checkpoint_load(path, other.parameters, other.optimizer), TUFF_OK);
     assert_int_equal(tuff_array_read(tuff_optimizer_rate(other.optimizer), &rate, sizeof rate), TUFF_OK);
     assert_true(rate == next);
+    /* A run of a schedule may go on with rates of the program's. */
+    trainer fixed = make(device, &(tuff_optimizer_options){.kind = TUFF_SGD});
+    assert_int_equal(tuff_checkpoint_save(path, fixed.parameters, fixed.optimizer, NULL, NULL, 0), TUFF_OK);
+    assert_int_equal(tuff_checkpoint_load(path, other.parameters, other.optimizer), TUFF_OK);
+    assert_int_equal(tuff_array_read(tuff_optimizer_rate(other.optimizer), &rate, sizeof rate), TUFF_OK);
+    assert_true(rate == 0.5F);
+    trainer_drop(&fixed);
     trainer_drop(&self);
     trainer_drop(&other);
 }

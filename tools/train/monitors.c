@@ -1,45 +1,70 @@
 /* The numbers of a line as scalars of monitors (tuff/monitor.h). */
 #include "tools/train/monitors.h"
 
+#include "base/alloc.h"
+
 static const tuff_monitor_format formats[] = {TUFF_MONITOR_JSON_LINES, TUFF_MONITOR_CSV, TUFF_MONITOR_TENSORBOARD};
 static const char *const options[] = {"--log", "--csv", "--tensorboard"};
-/* Those of every line, those of lines whose step was timed, those of lines of scaled losses, those of a validation. A
-   file has columns for all of them, so that a run may go on with other options. */
-static const char *const names[] = {
-    "loss",
-    "tokens_per_second",
-    "seconds",
-    "average_tokens_per_second",
-    "loader_wait_seconds",
-    "learning_rate",
-    "gradient_norm",
-    "memory_peak",
-    "forward_seconds",
-    "backward_seconds",
-    "optimizer_seconds",
-    "loss_scale",
-    "skipped_steps",
-    "validation_loss",
-    "best_validation_loss",
+/* Those of every line, of lines whose step was timed, of lines of scaled losses; behind the norms those of a validation.
+   A file has columns for all of them, so that a run may go on with other options. */
+static const char *const line_names[] = {
+    "loss",          "tokens_per_second", "seconds",     "average_tokens_per_second", "loader_wait_seconds",
+    "learning_rate", "gradient_norm",     "memory_peak",
 };
-enum {
-    NAME_COUNT = sizeof names / sizeof *names,
-    PHASES = 8,
-    SCALE = 11,
-    VALIDATION = 13,
-};
+static const char *const phase_names[] = {"forward_seconds", "backward_seconds", "optimizer_seconds"};
+static const char *const scaling_names[] = {"loss_scale", "skipped_steps"};
+static const char *const validation_names[] = {"validation_loss", "best_validation_loss"};
+#define NORM_PREFIX "gradient_norm/"
+#define COUNT_OF(list) ((int)(sizeof(list) / sizeof *(list)))
+enum { LINE_COUNT = COUNT_OF(line_names), PHASES = COUNT_OF(phase_names) };
+
+static void add_names(monitors *self, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        self->names[self->count++] = names[i];
+}
+
+/* A list of patterns may be longer than a name. */
+static void add_norm(monitors *self, const char *of, int i)
+{
+    char *name = self->norm_names[i];
+    if ((size_t)snprintf(name, MONITOR_NAME_SIZE, NORM_PREFIX "%s", of) >= MONITOR_NAME_SIZE)
+        snprintf(name, MONITOR_NAME_SIZE, NORM_PREFIX "group_%d", i);
+    self->names[self->count++] = name;
+}
+
+static tuff_status make_names(monitors *self, const line_norms *norms)
+{
+    self->norm_count = norms ? norms->count : 0;
+    const size_t most =
+        (size_t)self->norm_count + LINE_COUNT + PHASES + COUNT_OF(scaling_names) + COUNT_OF(validation_names);
+    self->names = tuff__calloc(most, sizeof *self->names);
+    self->scalars = tuff__calloc(most, sizeof *self->scalars);
+    self->norm_names = tuff__calloc((size_t)self->norm_count + 1, sizeof *self->norm_names);
+    if (!self->names || !self->scalars || !self->norm_names)
+        return TUFF_E_OOM_HOST;
+    add_names(self, line_names, LINE_COUNT);
+    add_names(self, phase_names, PHASES);
+    add_names(self, scaling_names, COUNT_OF(scaling_names));
+    for (int i = 0; i < self->norm_count; i++)
+        add_norm(self, norms->names[i], i);
+    add_names(self, validation_names, COUNT_OF(validation_names));
+    return TUFF_OK;
+}
 
 int monitors_open(monitors *self, const cli_verb *verb, const char *const paths[MONITOR_COUNT], bool resumed,
-                  int64_t first_step)
+                  int64_t first_step, const line_norms *norms)
 {
     *self = (monitors){.verb = verb};
+    if (make_names(self, norms) != TUFF_OK)
+        return cli_fail_library(verb, "the numbers of a line");
     for (int i = 0; i < MONITOR_COUNT; i++) {
         if (!paths[i])
             continue;
         self->items[i] = tuff_monitor_open(&(tuff_monitor_options){.format = formats[i],
                                                                    .path = paths[i],
-                                                                   .names = names,
-                                                                   .count = NAME_COUNT,
+                                                                   .names = self->names,
+                                                                   .count = self->count,
                                                                    .append = resumed,
                                                                    .first_step = first_step});
         if (!self->items[i])
@@ -49,26 +74,21 @@ int monitors_open(monitors *self, const cli_verb *verb, const char *const paths[
     return EXIT_DONE;
 }
 
-/* The scalars of a record. */
-typedef struct record {
-    tuff_scalar scalars[NAME_COUNT];
-    int count;
-} record;
-
-/* Values of the names from `first` to before `end`. */
-static void add_values(record *to, int first, int end, const double *values)
+/* Scalars of a record behind the first `at`; returns how many there are then. */
+static int add_values(monitors *self, int at, const char *const *names, int count, const double *values)
 {
-    for (int i = first; i < end; i++)
-        to->scalars[to->count++] = (tuff_scalar){names[i], values[i - first]};
+    for (int i = 0; i < count; i++)
+        self->scalars[at++] = (tuff_scalar){names[i], values[i]};
+    return at;
 }
 
-static void write_record(monitors *self, int64_t step, const record *made, void (*begin_message)(void *user),
-                         void *user)
+/* The first count scalars. */
+static void write_scalars(monitors *self, int64_t step, int count, void (*begin_message)(void *user), void *user)
 {
     for (int i = 0; i < MONITOR_COUNT; i++) {
         if (!self->items[i])
             continue;
-        const bool failed = tuff_monitor_write(self->items[i], step, made->scalars, made->count) != TUFF_OK;
+        const bool failed = tuff_monitor_write(self->items[i], step, self->scalars, count) != TUFF_OK;
         if (failed && !self->is_failing[i]) {
             if (begin_message)
                 begin_message(user);
@@ -80,27 +100,28 @@ static void write_record(monitors *self, int64_t step, const record *made, void 
     }
 }
 
-void monitors_write(monitors *self, const line_numbers *numbers, void (*begin_message)(void *user), void *user)
+void monitors_write(monitors *self, const line_numbers *numbers, const float *norms, void (*begin_message)(void *user),
+                    void *user)
 {
-    const line_extras *extras = &numbers->extras;
-    const double values[PHASES] = {
+    const double values[LINE_COUNT] = {
         numbers->loss,   numbers->recent,        numbers->seconds,       numbers->average,
         numbers->waited, numbers->learning_rate, numbers->gradient_norm, (double)numbers->memory_peak};
-    record made = {.count = 0};
-    add_values(&made, 0, PHASES, values);
-    if (extras->has_phases)
-        add_values(&made, PHASES, SCALE, extras->phases);
-    if (extras->has_scale)
-        add_values(&made, SCALE, VALIDATION, (double[]){extras->loss_scale, extras->skipped_steps});
-    write_record(self, numbers->step, &made, begin_message, user);
+    const double scaling[] = {numbers->loss_scale, numbers->skipped};
+    int count = add_values(self, 0, line_names, LINE_COUNT, values);
+    if (numbers->has_phases)
+        count = add_values(self, count, phase_names, PHASES, numbers->phases);
+    if (numbers->loss_scale > 0)
+        count = add_values(self, count, scaling_names, COUNT_OF(scaling_names), scaling);
+    for (int i = 0; i < self->norm_count; i++)
+        self->scalars[count++] = (tuff_scalar){self->norm_names[i], (double)norms[i]};
+    write_scalars(self, numbers->step, count, begin_message, user);
 }
 
 void monitors_write_validation(monitors *self, int64_t step, double loss, double best,
                                void (*begin_message)(void *user), void *user)
 {
-    record made = {.count = 0};
-    add_values(&made, VALIDATION, NAME_COUNT, (double[]){loss, best});
-    write_record(self, step, &made, begin_message, user);
+    const int count = add_values(self, 0, validation_names, COUNT_OF(validation_names), (double[]){loss, best});
+    write_scalars(self, step, count, begin_message, user);
 }
 
 bool monitors_close(monitors *self)
@@ -111,6 +132,9 @@ bool monitors_close(monitors *self)
             (void)cli_fail_library(self->verb, options[i]);
             complete = false;
         }
+    tuff__free(self->names);
+    tuff__free(self->scalars);
+    tuff__free(self->norm_names);
     *self = (monitors){.verb = self->verb};
     return complete;
 }

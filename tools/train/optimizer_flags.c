@@ -1,10 +1,13 @@
 /* The optimizer of tuff train, from its options to what the library takes. */
 #include "tools/train/optimizer_flags.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tools/train/update_top.h"
 
 enum { BY_DEFAULT = -1 };
 
@@ -99,6 +102,12 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
             return wrong(verb, "--loss-scale", given->loss_scale);
         snprintf(flags->loss_scale, sizeof flags->loss_scale, "%s", given->loss_scale);
     }
+    if (given->rates && (!*given->rates || strlen(given->rates) >= sizeof flags->rates))
+        return wrong_use(verb, *given->rates ? "--rates: the path is too long" : "--rates is empty: it takes a file");
+    if (given->rates && given->schedule)
+        return wrong_use(verb, "--rates takes the place of --schedule: give one of them");
+    if (given->rates)
+        snprintf(flags->rates, sizeof flags->rates, "%s", given->rates);
     size_t length = 0;
     for (int i = 0; i < given->groups.count; i++) {
         const char *text = given->groups.items[i];
@@ -144,34 +153,92 @@ static void merge_text(const char *option, bool given, char *asked, const char *
         snprintf(asked, size, "%s", kept);
 }
 
+/* The file of rates and a schedule take the place of each other. Whether the file has other rates is known once it is
+   read. */
+static void merge_rates(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags)
+{
+    const bool was_file = kept->rates[0] != 0;
+    if (given->schedule && was_file)
+        say("--schedule");
+    else
+        merge_choice("--schedule", given->schedule, &flags->schedule, kept->schedule);
+    if (given->rates && !was_file)
+        say("--rates");
+    if (!given->rates && !given->schedule)
+        snprintf(flags->rates, sizeof flags->rates, "%s", kept->rates);
+    flags->rates_hash = flags->rates[0] ? kept->rates_hash : 0;
+}
+
+static void merge_loss_scale(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags)
+{
+    const bool drops = given->loss_scale && scale_of(flags->loss_scale) < 0 && scale_of(kept->loss_scale) >= 0;
+    if (drops)
+        fputs("--loss-scale off: the checkpoint's loss scale and its count of skipped steps are dropped, and the run "
+              "differs from an uninterrupted one\n",
+              stderr);
+    else
+        merge_text("--loss-scale", given->loss_scale != NULL, flags->loss_scale, kept->loss_scale,
+                   sizeof kept->loss_scale);
+}
+
 void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags)
 {
     merge_choice("--optimizer", given->kind, &flags->kind, kept->kind);
-    merge_choice("--schedule", given->schedule, &flags->schedule, kept->schedule);
+    merge_choice("--nesterov", given->nesterov, &flags->nesterov, kept->nesterov);
     merge_number("--weight-decay", given->weight_decay, &flags->weight_decay, kept->weight_decay);
     merge_number("--momentum", given->momentum, &flags->momentum, kept->momentum);
+    merge_number("--beta1", given->beta1, &flags->beta1, kept->beta1);
+    merge_number("--beta2", given->beta2, &flags->beta2, kept->beta2);
+    merge_number("--epsilon", given->epsilon, &flags->epsilon, kept->epsilon);
     merge_number("--clip", given->clip, &flags->clip, kept->clip);
     merge_number("--clip-value", given->clip_value, &flags->clip_value, kept->clip_value);
     merge_number("--ema", given->average, &flags->average, kept->average);
     merge_number("--final-rate", given->final_fraction, &flags->final_fraction, kept->final_fraction);
     merge_whole("--warmup", given->warmup, &flags->warmup, kept->warmup);
+    merge_whole("--epoch-steps", given->epoch_steps, &flags->epoch_steps, kept->epoch_steps);
     merge_whole("--accumulate", given->accumulate, &flags->accumulate, kept->accumulate);
-    merge_text("--loss-scale", given->loss_scale != NULL, flags->loss_scale, kept->loss_scale, sizeof kept->loss_scale);
+    merge_whole("--update-top", given->update_top, &flags->update_top, kept->update_top);
+    merge_rates(given, kept, flags);
+    merge_loss_scale(given, kept, flags);
     merge_text("--group", given->groups.count > 0, flags->groups, kept->groups, sizeof kept->groups);
+}
+
+bool optimizer_flags_scale(const optimizer_flags *flags)
+{
+    return scale_of(flags->loss_scale) >= 0;
 }
 
 cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags)
 {
+    const int kind = flags->kind;
+    const bool has_betas = kind != TUFF_SGD && kind != TUFF_ADAFACTOR;
+    const bool sets_momentum = given->momentum || given->nesterov;
     optimizer_setup setup;
     optimizer_setup_make(flags, 1, 1, &setup);
-    if (given->momentum && flags->kind != TUFF_SGD && flags->kind != TUFF_MUON)
-        return wrong_use(verb, "--momentum is of --optimizer sgd and muon alone");
-    if (given->momentum && flags->momentum == 0 && flags->kind == TUFF_MUON)
-        return wrong_use(verb, "--momentum 0: muon needs one above 0; default 0.95");
-    if (given->final_fraction && setup.options.schedule == TUFF_SCHEDULE_CONSTANT)
-        return wrong_use(verb, "--final-rate: with --schedule constant the rate does not fall");
+    const struct {
+        bool wrong;
+        const char *message;
+    } all[] = {
+        {given->momentum && kind != TUFF_SGD && kind != TUFF_MUON, "--momentum is of --optimizer sgd and muon alone"},
+        {given->momentum && flags->momentum == 0 && kind == TUFF_MUON,
+         "--momentum 0: muon needs one above 0; default 0.95"},
+        {given->nesterov && kind != TUFF_SGD, "--nesterov is of --optimizer sgd alone"},
+        {sets_momentum && kind == TUFF_SGD && flags->nesterov && setup.options.momentum == 0,
+         "--nesterov on: there is none with --momentum 0"},
+        {given->beta1 && !has_betas, "--beta1 is of --optimizer adamw, adam, lion and muon alone"},
+        {given->beta2 && !has_betas, "--beta2 is of --optimizer adamw, adam, lion and muon alone"},
+        {given->epsilon && (kind == TUFF_SGD || kind == TUFF_LION),
+         "--epsilon is of --optimizer adamw, adam, adafactor and muon alone"},
+        {given->final_fraction && setup.options.schedule == TUFF_SCHEDULE_CONSTANT,
+         "--final-rate: with --schedule constant the rate does not fall"},
+        {given->final_fraction && flags->rates[0], "--final-rate: with --rates the file says it"},
+        {given->warmup && flags->rates[0], "--warmup: with --rates the file says it"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].wrong)
+            return wrong_use(verb, all[i].message);
     for (int i = 1; i <= setup.pattern_count && given->groups.count > 0; i++)
-        if (setup.groups[i].elementwise && flags->kind != TUFF_MUON)
+        if (setup.groups[i].elementwise && kind != TUFF_MUON)
             return wrong_use(verb, "--group: elementwise is of --optimizer muon alone");
     return (cli_end){0};
 }
@@ -197,13 +264,61 @@ void optimizer_given_free(optimizer_given *given)
     cli_texts_free(&given->groups);
 }
 
+/* What later versions brought. */
+static void add_later(json_t *object, const optimizer_flags *f)
+{
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, f->rates_hash);
+    const struct {
+        const char *key;
+        json_t *value;
+    } all[] = {
+        {"nesterov", json_integer(f->nesterov)},
+        {"beta1", json_real(f->beta1)},
+        {"beta2", json_real(f->beta2)},
+        {"epsilon", json_real(f->epsilon)},
+        {"epoch_steps", json_integer((json_int_t)f->epoch_steps)},
+        {"update_top", json_integer((json_int_t)f->update_top)},
+        {"rates", json_string(f->rates)},
+        {"rates_hash", json_string(hash)},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        (void)json_object_set_new(object, all[i].key, all[i].value);
+}
+
 json_t *optimizer_flags_json(const optimizer_flags *f)
 {
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:s}", "kind", f->kind, "schedule",
-                     f->schedule, "weight_decay", f->weight_decay, "momentum", f->momentum, "clip", f->clip,
-                     "clip_value", f->clip_value, "average", f->average, "final_fraction", f->final_fraction, "warmup",
-                     (json_int_t)f->warmup, "accumulate", (json_int_t)f->accumulate, "loss_scale", f->loss_scale,
-                     "groups", f->groups);
+    json_t *object = json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:s}", "kind", f->kind,
+                               "schedule", f->schedule, "weight_decay", f->weight_decay, "momentum", f->momentum,
+                               "clip", f->clip, "clip_value", f->clip_value, "average", f->average, "final_fraction",
+                               f->final_fraction, "warmup", (json_int_t)f->warmup, "accumulate",
+                               (json_int_t)f->accumulate, "loss_scale", f->loss_scale, "groups", f->groups);
+    if (object)
+        add_later(object, f);
+    return object;
+}
+
+static bool is_beta(double value)
+{
+    return value == 0 || (value > 0 && value < 1);
+}
+
+/* What earlier versions did not write has its default. */
+static bool parse_later(const json_t *object, optimizer_flags *out)
+{
+    const char *rates = "", *hash = "0";
+    json_int_t epoch_steps = 0, update_top = 0;
+    if (json_unpack((json_t *)object, "{s?i, s?F, s?F, s?F, s?I, s?I, s?s, s?s}", "nesterov", &out->nesterov, "beta1",
+                    &out->beta1, "beta2", &out->beta2, "epsilon", &out->epsilon, "epoch_steps", &epoch_steps,
+                    "update_top", &update_top, "rates", &rates, "rates_hash", &hash) != 0)
+        return false;
+    out->epoch_steps = epoch_steps;
+    out->update_top = update_top;
+    out->rates_hash = strtoull(hash, NULL, 16);
+    snprintf(out->rates, sizeof out->rates, "%s", rates);
+    return strlen(rates) < sizeof out->rates && (out->nesterov == 0 || out->nesterov == 1) && is_beta(out->beta1) &&
+           is_beta(out->beta2) && out->epsilon >= 0 && epoch_steps >= 0 && epoch_steps <= 1 << 24 && update_top >= 0 &&
+           update_top <= 1 << 20;
 }
 
 bool optimizer_flags_parse(const json_t *object, optimizer_flags *out)
@@ -225,7 +340,7 @@ bool optimizer_flags_parse(const json_t *object, optimizer_flags *out)
     snprintf(out->groups, sizeof out->groups, "%s", groups);
     return !isnan(scale_of(loss_scale)) && strlen(groups) < sizeof out->groups && groups_make_sense(groups) &&
            out->kind >= 0 && out->kind <= TUFF_MUON && out->schedule >= 0 && out->schedule < 4 && accumulate >= 1 &&
-           accumulate <= 1 << 16;
+           accumulate <= 1 << 16 && parse_later(object, out);
 }
 
 /* What a kind does where no momentum is given. */
@@ -236,27 +351,51 @@ static double momentum_of(const optimizer_flags *flags)
     return flags->kind == TUFF_SGD ? 0.9 : 0;
 }
 
-void optimizer_setup_make(const optimizer_flags *flags, double learning_rate, int64_t steps, optimizer_setup *out)
+/* In epochs, where the rate changes between these only. */
+static int64_t schedule_length(const optimizer_flags *flags, int64_t steps)
+{
+    return flags->epoch_steps > 0 ? (steps + flags->epoch_steps - 1) / flags->epoch_steps : steps;
+}
+
+static void set_rate(const optimizer_flags *flags, tuff_optimizer_options *options)
 {
     static const tuff_schedule schedules[] = {TUFF_SCHEDULE_COSINE, TUFF_SCHEDULE_CONSTANT, TUFF_SCHEDULE_LINEAR,
                                               TUFF_SCHEDULE_ONE_CYCLE};
-    const double scale = scale_of(flags->loss_scale);
-    *out = (optimizer_setup){.options = model_optimizer_options(learning_rate, steps)};
-    tuff_optimizer_options *options = &out->options;
+    options->schedule = flags->rates[0] ? TUFF_SCHEDULE_PROGRAM : schedules[flags->schedule];
+    options->steps_per_epoch = flags->epoch_steps;
+    options->final_fraction = flags->final_fraction;
+    if (flags->warmup != BY_DEFAULT)
+        options->warmup_steps = flags->warmup;
+}
+
+static void set_rule(const optimizer_flags *flags, tuff_optimizer_options *options)
+{
     options->inputs_first = true; /* as all models of the tool */
     options->kind = (tuff_optimizer_kind)flags->kind;
-    options->schedule = schedules[flags->schedule];
     options->weight_decay = flags->weight_decay;
     options->momentum = momentum_of(flags);
+    options->nesterov = flags->nesterov == 1;
+    if (flags->kind == TUFF_LION)
+        options->beta2 = 0; /* the rule's own */
+    if (flags->beta1 > 0)
+        options->beta1 = flags->beta1;
+    if (flags->beta2 > 0)
+        options->beta2 = flags->beta2;
+    options->epsilon = flags->epsilon;
+}
+
+void optimizer_setup_make(const optimizer_flags *flags, double learning_rate, int64_t steps, optimizer_setup *out)
+{
+    const double scale = scale_of(flags->loss_scale);
+    *out = (optimizer_setup){.options = model_optimizer_options(learning_rate, schedule_length(flags, steps)),
+                             .update_top = flags->update_top};
+    tuff_optimizer_options *options = &out->options;
+    set_rule(flags, options);
+    set_rate(flags, options);
     options->clip_norm = flags->clip;
     options->clip_value = flags->clip_value;
     options->average_decay = flags->average;
-    options->final_fraction = flags->final_fraction;
     options->accumulate = (int32_t)flags->accumulate;
-    if (flags->kind == TUFF_LION)
-        options->beta2 = 0; /* the rule's own */
-    if (flags->warmup != BY_DEFAULT)
-        options->warmup_steps = flags->warmup;
     if (scale > 0)
         out->scaling = (tuff_loss_scaling){.initial = scale, .low = scale, .high = scale, .growth = 1, .backoff = 1};
     options->loss_scaling = scale >= 0 ? &out->scaling : NULL;
@@ -264,4 +403,8 @@ void optimizer_setup_make(const optimizer_flags *flags, double learning_rate, in
     (void)read_groups(out->text, out->patterns, out->groups, &out->pattern_count);
     options->groups = out->groups;
     options->group_count = out->pattern_count + 1;
+    /* With groups always: what is logged changes no bit, and norms of groups are added in an order of their own. */
+    options->tensor_norms = flags->update_top > 0 || out->pattern_count > 0;
+    options->choose = flags->update_top > 0 ? update_top_choose : NULL;
+    options->choose_user = &out->update_top;
 }

@@ -11,16 +11,22 @@
 /* Of every number 0 is the default, which a kind of optimizer may have of its own. */
 typedef struct optimizer_flags {
     int kind, schedule; /* choices, in the order of tuff_optimizer_kind and of the schedules below */
-    double weight_decay, momentum, clip, clip_value, average, final_fraction;
+    int nesterov;       /* a choice: 0 off, 1 on */
+    double weight_decay, momentum, clip, clip_value, average, final_fraction, beta1, beta2, epsilon;
     int64_t warmup, accumulate;
+    int64_t epoch_steps; /* steps between changes of the rate, in which warmup and schedule then count; 0: each */
+    int64_t update_top;  /* parameters that a step updates; 0: all */
     char loss_scale[32]; /* "off", "auto" or a number */
     char groups[512];    /* "PATTERN:rate=0.1,decay=0;..." */
+    char rates[512];     /* a file of learning rates in place of a schedule; "": none */
+    uint64_t rates_hash; /* of its rates */
 } optimizer_flags;
 
-/* Which the command line gave; loss_scale and group are the texts. */
+/* Which the command line gave; loss_scale, rates and groups are the texts. */
 typedef struct optimizer_given {
     bool kind, schedule, weight_decay, momentum, clip, clip_value, average, final_fraction, warmup, accumulate;
-    const char *loss_scale;
+    bool nesterov, beta1, beta2, epsilon, epoch_steps, update_top;
+    const char *loss_scale, *rates;
     cli_texts groups;
 } optimizer_given;
 
@@ -28,74 +34,66 @@ typedef struct optimizer_given {
 optimizer_flags optimizer_flags_default(void);
 
 /* Rows of the verb's table of options. */
-#define OPTIMIZER_OPTIONS(flags, given)                                                                               \
-    {"--optimizer", CLI_CHOICE, &(flags)->kind, "adamw|sgd|adam|lion|adafactor|muon", "rule of the updates", 0, 0,    \
-     &(given)->kind},                                                                                                 \
-        {"--weight-decay",      CLI_NUMBER, &(flags)->weight_decay, "R", "of matrices; default 0.1", 0, 100,          \
-         &(given)->weight_decay},                                                                                     \
-        {"--momentum", CLI_NUMBER,        &(flags)->momentum, "R", "of sgd and muon; default 0.9 and 0.95", 0,        \
-         0.9999,       &(given)->momentum},                                                                           \
-        {"--clip", CLI_NUMBER, &(flags)->clip, "R", "clip the norm of all gradients to R; 0: no clipping; default 1", \
-         0,        1e9,        &(given)->clip},                                                                       \
-        {"--clip-value",                                                                                              \
-         CLI_NUMBER,                                                                                                  \
-         &(flags)->clip_value,                                                                                        \
-         "R",                                                                                                         \
-         "clip each gradient element to +-R; 0: no clipping",                                                         \
-         0,                                                                                                           \
-         1e9,                                                                                                         \
-         &(given)->clip_value},                                                                                       \
-        {"--schedule",                                                                                                \
-         CLI_CHOICE,                                                                                                  \
-         &(flags)->schedule,                                                                                          \
-         "cosine|constant|linear|one_cycle",                                                                          \
-         "of the learning rate, after the warm-up",                                                                   \
-         0,                                                                                                           \
-         0,                                                                                                           \
-         &(given)->schedule},                                                                                         \
-        {"--warmup",                                                                                                  \
-         CLI_WHOLE,                                                                                                   \
-         &(flags)->warmup,                                                                                            \
-         "N",                                                                                                         \
-         "warm-up steps; 0: none (one_cycle: 30 % of all steps); default: a tenth of all steps, at most 100",         \
-         0,                                                                                                           \
-         1 << 24,                                                                                                     \
-         &(given)->warmup},                                                                                           \
-        {"--final-rate",                                                                                              \
-         CLI_NUMBER,                                                                                                  \
-         &(flags)->final_fraction,                                                                                    \
-         "R",                                                                                                         \
-         "final learning rate as a fraction of the peak; default 0.1",                                                \
-         0,                                                                                                           \
-         1,                                                                                                           \
-         &(given)->final_fraction},                                                                                   \
-        {"--accumulate",                                                                                              \
-         CLI_WHOLE,                                                                                                   \
-         &(flags)->accumulate,                                                                                        \
-         "N",                                                                                                         \
-         "batches whose gradients make a step; default 1",                                                            \
-         1,                                                                                                           \
-         1 << 16,                                                                                                     \
-         &(given)->accumulate},                                                                                       \
-        {"--ema", CLI_NUMBER,  &(flags)->average, "D", "keep an average of the weights, which decays by D a step",    \
-         0,       0.999999999, &(given)->average},                                                                    \
-        {"--loss-scale",                                                                                              \
-         CLI_TEXT,                                                                                                    \
-         &(given)->loss_scale,                                                                                        \
-         "auto|off|N",                                                                                                \
-         "scale the loss, by a fixed N or as gradients allow, and skip steps that overflow; default off",             \
-         0,                                                                                                           \
-         0,                                                                                                           \
-         NULL},                                                                                                       \
-    {                                                                                                                 \
-        "--group", CLI_TEXTS, &(given)->groups, "NAMES:SETTINGS",                                                     \
-            "treat parameters otherwise, as in '*.bias,*.gain:rate=0.5' or 'wte,wpe:decay=0'; settings are "          \
-            "rate=FACTOR, "                                                                                           \
-            "decay=R (of matrices), clip=NORM, frozen, elementwise (muon); may be given several times",               \
-            0, 0, NULL                                                                                                \
-    }
+/* clang-format off */
+#define RULE_OPTIONS(flags, given) \
+    {"--optimizer", CLI_CHOICE, &(flags)->kind, "adamw|sgd|adam|lion|adafactor|muon", "rule of the updates", 0, 0, \
+     &(given)->kind}, \
+    {"--weight-decay", CLI_NUMBER, &(flags)->weight_decay, "R", "of matrices; default 0.1", 0, 100, \
+     &(given)->weight_decay}, \
+    {"--momentum", CLI_NUMBER, &(flags)->momentum, "R", "of sgd and muon; default 0.9 and 0.95", 0, 0.9999, \
+     &(given)->momentum}, \
+    {"--nesterov", CLI_CHOICE, &(flags)->nesterov, "off|on", "of sgd: step along gradient and momentum", 0, 0, \
+     &(given)->nesterov}, \
+    {"--beta1", CLI_NUMBER, &(flags)->beta1, "R", \
+     "of adamw, adam, lion, and of what muon leaves to adamw: decay of the mean of gradients; default 0.9", 1e-6, \
+     0.999999, &(given)->beta1}, \
+    {"--beta2", CLI_NUMBER, &(flags)->beta2, "R", \
+     "of the same: decay of the mean of their squares, in lion of the momentum; default 0.95, lion 0.99", 1e-6, \
+     0.999999, &(given)->beta2}, \
+    {"--epsilon", CLI_NUMBER, &(flags)->epsilon, "R", \
+     "what keeps divisors from 0, not of sgd and lion; default 1e-8, adafactor, added to squares, 1e-30", 1e-37, 1, \
+     &(given)->epsilon}, \
+    {"--clip", CLI_NUMBER, &(flags)->clip, "R", "clip the norm of all gradients to R; 0: no clipping; default 1", 0, 1e9, \
+     &(given)->clip}, \
+    {"--clip-value", CLI_NUMBER, &(flags)->clip_value, "R", "clip each gradient element to +-R; 0: no clipping", 0, 1e9, \
+     &(given)->clip_value}
+#define RATE_OPTIONS(flags, given) \
+    {"--schedule", CLI_CHOICE, &(flags)->schedule, "cosine|constant|linear|one_cycle", \
+     "of the learning rate, after the warm-up", 0, 0, &(given)->schedule}, \
+    {"--warmup", CLI_WHOLE, &(flags)->warmup, "N", \
+     "warm-up steps, or epochs of --epoch-steps; 0: none (one_cycle: 30 % of all steps); default: a tenth of all " \
+     "steps, at most 100", \
+     0, 1 << 24, &(given)->warmup}, \
+    {"--final-rate", CLI_NUMBER, &(flags)->final_fraction, "R", "final learning rate as a fraction of the peak; default 0.1", 0, 1, \
+     &(given)->final_fraction}, \
+    {"--epoch-steps", CLI_WHOLE, &(flags)->epoch_steps, "N", \
+     "steps of an epoch: the rate changes between epochs only; 0: with each step", 0, 1 << 24, \
+     &(given)->epoch_steps}, \
+    {"--rates", CLI_TEXT, &(given)->rates, "FILE", \
+     "learning rates in place of a schedule, a line for each step or epoch; the last one stays", 0, 0, NULL}
+#define OPTIMIZER_OPTIONS(flags, given) \
+    RULE_OPTIONS(flags, given), \
+    RATE_OPTIONS(flags, given), \
+    {"--accumulate", CLI_WHOLE, &(flags)->accumulate, "N", "batches whose gradients make a step; default 1", 1, \
+     1 << 16, &(given)->accumulate}, \
+    {"--ema", CLI_NUMBER, &(flags)->average, "D", \
+     "keep an average of the weights, which decays by D a step; validation and sample are of it", 0, 0.999999999, \
+     &(given)->average}, \
+    {"--update-top", CLI_WHOLE, &(flags)->update_top, "K", \
+     "update only the K parameters with the largest gradient norms in a step; 0: all", 0, 1 << 20, \
+     &(given)->update_top}, \
+    {"--loss-scale", CLI_TEXT, &(given)->loss_scale, "auto|off|N", \
+     "scale the loss, by a fixed N or as gradients allow, and skip steps that overflow; default off, with " \
+     "--precision f16 auto", \
+     0, 0, NULL}, \
+    {"--group", CLI_TEXTS, &(given)->groups, "NAMES:SETTINGS", \
+     "treat parameters otherwise, as in '*.bias,*.gain:rate=0.5' or 'wte,wpe:decay=0'; settings are rate=FACTOR, " \
+     "decay=R (of matrices), clip=NORM, frozen, elementwise (muon); may be given several times", \
+     0, 0, NULL}
+/* clang-format on */
 
-/* Takes over texts that were given, and checks all. EXIT_WRONG_USE with a message where a text means nothing. */
+/* Takes over texts that were given, and checks all. EXIT_WRONG_USE with a message where a text means nothing. The file
+   of rates is read later (rates.h). */
 cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags);
 /* What was not given is as in `kept`; says on the error stream what differs from it. */
 void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags);
@@ -106,6 +104,8 @@ cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *
 cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags,
                                      const model_config *model);
 void optimizer_given_free(optimizer_given *given);
+/* Whether the loss is scaled. */
+bool optimizer_flags_scale(const optimizer_flags *flags);
 
 /* As a JSON object: a new reference; NULL where memory ran out. */
 json_t *optimizer_flags_json(const optimizer_flags *flags);
@@ -119,6 +119,7 @@ typedef struct optimizer_setup {
     tuff_parameter_group groups[TUFF_MAX_GROUPS];
     const char *patterns[TUFF_MAX_GROUPS];
     int pattern_count;
+    int64_t update_top; /* what options.choose_user points to */
     char text[512];
 } optimizer_setup;
 /* Fills out, which must not be moved afterwards. */

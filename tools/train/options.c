@@ -24,19 +24,22 @@ static const run_settings defaults = {
 /* Which of the settings the command line gave. */
 typedef struct given_settings {
     bool form, layers, heads, key_value_heads, width, hidden, context, steps, batch, seed, learning_rate, resident;
-    bool validate_every, patience, precision, matmul_precision, workers, upload;
+    bool validate_every, patience, precision, matmul_precision, workers, upload, log_norms;
     const char *validate; /* NULL: not given */
     optimizer_given optimizer;
 } given_settings;
 
 /* Rows of the table: what follows a run, and what it keeps. */
 /* clang-format off */
-#define FOLLOWING_OPTIONS(self) \
+#define FOLLOWING_OPTIONS(self, settings, given) \
     {"--log", CLI_TEXT, &(self)->log, "FILE", "JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0, \
      NULL}, \
     {"--csv", CLI_TEXT, &(self)->csv, "FILE", "the same as CSV", 0, 0, NULL}, \
     {"--tensorboard", CLI_TEXT, &(self)->tensorboard, "FOLDER", "the same as an event file for TensorBoard", 0, 0, \
      NULL}, \
+    {"--log-norms", CLI_CHOICE, &(settings)->log_norms, "off|on", \
+     "gradient norms of each group, without groups of each parameter, go into these files", 0, 0, \
+     &(given)->log_norms}, \
     {"--report", CLI_TEXT, &(self)->report, "FILE", "write a page with curves and kernel times (HTML) at the end", 0, \
      0, NULL}, \
     {"--profile", CLI_SWITCH, &(self)->profile, NULL, "print the phases of a few steps, log those of lines", 0, 0, \
@@ -94,7 +97,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--context", CLI_WHOLE, &model->context, "N", "context length in bytes", 1, 1 << 20, &given->context},
         {"--batch", CLI_WHOLE, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
-         "the peak; warm-up, then cosine decay to a tenth", 1e-12, 100, &given->learning_rate},
+         "the peak; warm-up, then cosine decay to a tenth (--schedule)", 1e-12, 100, &given->learning_rate},
         LOADING_OPTIONS(self, given),
         {"--resident", CLI_SWITCH, &settings->resident, NULL,
          "keep the text in device memory and draw windows there: other windows than without", 0, 0, &given->resident},
@@ -107,7 +110,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
         TUNING_BACKGROUND_OPTION(&self->tune),
-        FOLLOWING_OPTIONS(self),
+        FOLLOWING_OPTIONS(self, settings, given),
         KEEPING_OPTIONS(self, settings, given),
         {"--sample", CLI_WHOLE, &self->sample, "N", "bytes of text to generate after training; 0: none", 0, 1 << 24,
          NULL},
@@ -222,6 +225,9 @@ static cli_end check_files(const cli_verb *verb, const train_options *self)
 static cli_end check_ignored(const cli_verb *verb, const given_settings *given, const train_options *self, int form)
 {
     const bool is_gpt = form == MODEL_GPT, resident = self->settings.resident;
+    const bool has_rates = self->settings.optimizer.rates[0] != 0,
+               has_files = self->log || self->csv || self->tensorboard;
+    const bool one_epoch = self->settings.optimizer.epoch_steps >= self->settings.steps;
     const struct {
         bool ignored;
         const char *message;
@@ -230,11 +236,40 @@ static cli_end check_ignored(const cli_verb *verb, const given_settings *given, 
         {is_gpt && given->hidden, "--hidden is of --form llama alone"},
         {resident && given->workers, "--workers: with --resident no threads prepare batches"},
         {resident && given->upload, "--upload: with --resident no batches go to the device"},
+        {has_rates && given->learning_rate, "--learning-rate: with --rates the file says it"},
+        {one_epoch && given->optimizer.epoch_steps, "--epoch-steps: all steps are one epoch, in which no rate changes"},
+        {given->log_norms && self->settings.log_norms && !has_files,
+         "--log-norms needs a file that norms go into: --log, --csv or --tensorboard"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].ignored)
             return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", all[i].message));
     return (cli_end){0};
+}
+
+/* What a change of the optimizer means beyond being said. */
+static cli_end check_changes(const cli_verb *verb, const given_settings *given, const run_settings *asked,
+                             run_settings *kept)
+{
+    const bool scales = optimizer_flags_scale(&kept->optimizer), averages = kept->optimizer.average > 0;
+    if (given->optimizer.loss_scale && optimizer_flags_scale(&asked->optimizer) && !scales)
+        return end_with(cli_fail(
+            verb, EXIT_FAILED, "--loss-scale %s: the checkpoint has no loss scale to go on with; leave the option out",
+            asked->optimizer.loss_scale));
+    if (given->precision && asked->precision == TUFF_PRECISION_F16 && kept->precision != TUFF_PRECISION_F16 && !scales)
+        fputs("the checkpoint has no loss scale to go on with: small gradients are 0 with --precision f16\n", stderr);
+    /* Losses of weights and of their averages are no measure of each other. */
+    if (given->optimizer.average && (asked->optimizer.average > 0) != averages)
+        run_state_forget_best(&kept->state);
+    return (cli_end){0};
+}
+
+/* f16 has no room for small gradients. A checkpoint says whether its run scales the loss. */
+static void scale_f16(const given_settings *given, train_options *self)
+{
+    optimizer_flags *flags = &self->settings.optimizer;
+    if (!given->optimizer.loss_scale && !self->resume && self->settings.precision == TUFF_PRECISION_F16)
+        snprintf(flags->loss_scale, sizeof flags->loss_scale, "auto");
 }
 
 /* Settings that the command line did not give are the checkpoint's. */
@@ -250,7 +285,9 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     run_settings kept, *asked = &self->settings;
     if (run_settings_read(self->resume, &kept) != TUFF_OK)
         return end_with(cli_fail_library(verb, "reading the checkpoint"));
-    const cli_end end = check_model(verb, given, self->form, &asked->model, &kept.model);
+    cli_end end = check_model(verb, given, self->form, &asked->model, &kept.model);
+    if (!end.now)
+        end = check_changes(verb, given, asked, &kept);
     if (end.now)
         return end;
     say_changed("--steps", given->steps, (double)asked->steps, (double)kept.steps);
@@ -266,6 +303,7 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     }
     say_changed("--resident", given->resident, 1, (double)kept.resident);
     kept.resident = given->resident || kept.resident;
+    kept.log_norms = given->log_norms ? asked->log_norms : kept.log_norms;
     kept.precision = given->precision ? asked->precision : kept.precision;
     kept.matmul_precision = given->matmul_precision ? asked->matmul_precision : kept.matmul_precision;
     kept.steps = given->steps ? asked->steps : kept.steps;
@@ -299,6 +337,7 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     end = check_files(verb, out);
     if (!end.now && out->resume)
         end = merge_checkpoint(verb, given, out);
+    scale_f16(given, out);
     if (!end.now)
         end = optimizer_flags_check_kind(verb, &given->optimizer, &out->settings.optimizer);
     if (!end.now)

@@ -10,10 +10,10 @@
 #include "base/thread.h"
 
 int progress_open(progress *self, const cli_verb *verb, const char *const paths[MONITOR_COUNT], bool resumed,
-                  int64_t first_step)
+                  int64_t first_step, const line_norms *norms)
 {
     *self = (progress){.terminal = cli_is_terminal()};
-    return monitors_open(&self->files, verb, paths, resumed, first_step);
+    return monitors_open(&self->files, verb, paths, resumed, first_step, norms);
 }
 
 void progress_begin(progress *self, int64_t first, int64_t last, int64_t total, int64_t tokens_per_step,
@@ -91,7 +91,8 @@ static void begin_message(void *user)
     progress_end(user);
 }
 
-void progress_line(progress *self, int64_t step, const step_report *report)
+void progress_line(progress *self, int64_t step, const step_report *report, const scaling_report *scaling,
+                   const float *norms)
 {
     const uint64_t now = tuff__nanoseconds();
     const double line = (double)(now - self->line_time) * 1e-9, whole = (double)(now - self->begin) * 1e-9;
@@ -105,7 +106,10 @@ void progress_line(progress *self, int64_t step, const step_report *report)
                                   .seconds = whole,
                                   .waited = self->waited,
                                   .memory_peak = memory_peak(self),
-                                  .extras = self->extras};
+                                  .loss_scale = scaling ? (double)scaling->loss_scale : 0,
+                                  .skipped = scaling ? (double)scaling->skipped : 0,
+                                  .has_phases = self->has_phases,
+                                  .phases = {self->phases[0], self->phases[1], self->phases[2]}};
     const double left = tokens * (double)(self->last - step) / fmax(numbers.recent, 1e-9);
     history_add(&self->lines, &numbers);
     draw_plot(self, step);
@@ -114,7 +118,7 @@ void progress_line(progress *self, int64_t step, const step_report *report)
             TIME_TEXT(left), self->terminal ? "" : "\n");
     fflush(stderr);
     self->is_open = self->terminal;
-    monitors_write(&self->files, &numbers, begin_message, self);
+    monitors_write(&self->files, &numbers, norms, begin_message, self);
     if (self->fixed_interval == 0)
         adapt(self, step - self->line_step, line);
     self->line_step = step;

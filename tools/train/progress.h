@@ -13,6 +13,11 @@ typedef struct step_report {
     float loss, gradient_norm, learning_rate;
 } step_report;
 
+/* What it reports of loss scaling, in this order. */
+typedef struct scaling_report {
+    float loss_scale, skipped;
+} scaling_report;
+
 typedef enum plot_mode { PLOT_NONE, PLOT_ON_TERMINAL, PLOT_ALWAYS } plot_mode;
 
 typedef struct progress {
@@ -32,20 +37,23 @@ typedef struct progress {
     bool terminal;
     bool is_open;  /* the progress line has no end yet */
     double waited; /* seconds that steps waited for their batches so far; set before progress_line */
-    line_extras extras; /* likewise */
+    bool has_phases;  /* likewise: the step was timed */
+    double phases[3]; /* its seconds in kernels, by tuff_phase */
 } progress;
 
 /* Opens the files, as monitors_open does. Message and EXIT_FAILED where one cannot be written. */
 int progress_open(progress *self, const cli_verb *verb, const char *const paths[MONITOR_COUNT], bool resumed,
-                  int64_t first_step);
+                  int64_t first_step, const line_norms *norms);
 /* Starts the clock. first steps are done, last is where the run ends. device and plot are members that the caller sets
    before. */
 void progress_begin(progress *self, int64_t first, int64_t last, int64_t total, int64_t tokens_per_step,
                     int64_t interval);
 /* Whether a line is due when step steps are done. */
 bool progress_is_due(const progress *self, int64_t step);
-/* Prints and logs the report of the last step. */
-void progress_line(progress *self, int64_t step, const step_report *report);
+/* Prints and logs the report of the last step. scaling: NULL where the loss is not scaled. norms: those that were named
+   when the files were opened. */
+void progress_line(progress *self, int64_t step, const step_report *report, const scaling_report *scaling,
+                   const float *norms);
 /* Prints and logs the loss of a validation after step; best: the lowest one so far, which this one is where is_best. */
 void progress_validation(progress *self, int64_t step, double loss, double best, bool is_best);
 /* Leaves the progress line, so that other text may follow. */

@@ -59,12 +59,12 @@ static double memory(const line_numbers *line)
 /* A scale is a power of two in most runs, and may move over many of them. */
 static double scale_exponent(const line_numbers *line)
 {
-    return line->extras.has_scale ? log2(line->extras.loss_scale) : (double)NAN;
+    return line->loss_scale > 0 ? log2(line->loss_scale) : (double)NAN;
 }
 
 static double skipped_steps(const line_numbers *line)
 {
-    return line->extras.has_scale ? line->extras.skipped_steps : (double)NAN;
+    return line->loss_scale > 0 ? line->skipped : (double)NAN;
 }
 
 /* The validation has steps of its own. */
@@ -90,7 +90,7 @@ static void add_charts(text *out, const progress *self)
                                           {"steps skipped so far", "two", skipped_steps, true, NULL}};
     static const chart scaling = {"Loss scale", scales, 2, .is_whole = true, .width = 400};
     const history *lines = &self->lines;
-    const bool is_scaled = lines->count > 0 && lines->lines[0].extras.has_scale;
+    const bool is_scaled = lines->count > 0 && lines->lines[0].loss_scale > 0;
     add_losses(out, self);
     tuff__text_add(out, "<div class=\"charts%s\">", is_scaled ? " even" : "");
     for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)

@@ -29,7 +29,7 @@ static void add_rule(text *out, const tuff_optimizer_options *rule, const optimi
     const double momentum = rule->kind == TUFF_MUON && rule->momentum == 0 ? 0.95 : rule->momentum;
     page_add_fact(out, "optimizer", optimizer_choice("--optimizer", flags->kind, word, sizeof word));
     if (rule->kind == TUFF_SGD || rule->kind == TUFF_MUON)
-        page_add_number(out, "momentum", momentum);
+        page_add_number(out, rule->nesterov ? "momentum, Nesterov's" : "momentum", momentum);
     page_add_number(out, "weight decay of matrices", rule->weight_decay);
 }
 
@@ -45,8 +45,14 @@ static void add_schedule(text *out, const tuff_optimizer_options *rule, const op
     if (rule->schedule != TUFF_SCHEDULE_CONSTANT)
         (void)snprintf(value + used, sizeof value - (size_t)used, ", to %.6g of the rate at the end",
                        rule->final_fraction);
+    if (flags->rates[0]) {
+        page_add_fact(out, "learning rates from", flags->rates);
+        return;
+    }
     page_add_number(out, "learning rate at the peak", rule->learning_rate);
     page_add_fact(out, "schedule", value);
+    if (flags->epoch_steps > 0)
+        page_add_number(out, "steps of an epoch, which has one rate", (double)flags->epoch_steps);
 }
 
 static void add_clipping(text *out, const tuff_optimizer_options *rule)
@@ -87,6 +93,8 @@ static void add_optimizer(text *out, const run_settings *settings)
     page_add_fact(out, "loss scale", flags->loss_scale);
     add_clipping(out, &setup.options);
     add_groups(out, flags);
+    if (flags->update_top > 0)
+        page_add_number(out, "parameters updated in a step", (double)flags->update_top);
     (void)snprintf(value, sizeof value, "%" PRId64 " batches make a step", flags->accumulate);
     page_add_fact(out, "accumulation", flags->accumulate > 1 ? value : "none");
     (void)snprintf(value, sizeof value, "decays by %.9g a step", flags->average);

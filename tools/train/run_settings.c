@@ -74,6 +74,7 @@ static tuff_status read_training(const char *path, const json_t *object, run_set
     out->text_hash = read_hash(object, "text_hash");
     out->held_out_hash = read_hash(object, "held_out_hash");
     out->resident = json_is_true(json_object_get(object, "resident"));
+    out->log_norms = json_is_true(json_object_get(object, "log_norms"));
     if (!read_whole(object, "steps", 1, 1 << 24, &out->steps) ||
         !read_whole(object, "batch", 1, 1 << 20, &out->batch) ||
         !read_whole(object, "seed", 0, INT64_MAX, &out->seed) || !(out->learning_rate > 0) ||
@@ -160,6 +161,8 @@ static char *training_text(const run_settings *settings)
         (void)json_object_set_new(object, "precision", json_string(precisions[settings->precision]));
     if (object && settings->matmul_precision != TUFF_PRECISION_F32)
         (void)json_object_set_new(object, "matmul_precision", json_string(precisions[settings->matmul_precision]));
+    if (object && settings->log_norms)
+        (void)json_object_set_new(object, "log_norms", json_true());
     if (object)
         (void)json_object_set_new(object, "optimizer", optimizer_flags_json(&settings->optimizer));
     if (object && settings->validate[0]) {

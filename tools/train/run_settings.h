@@ -27,6 +27,7 @@ typedef struct run_settings {
     uint64_t held_out_hash;           /* of the file that `validate` names; 0: none */
     int precision, matmul_precision;  /* each a tuff_precision */
     bool resident;                    /* the device draws the windows */
+    int log_norms; /* a choice: 1: the files that follow the run have norms of groups or parameters */
     char validate[512];               /* a file, or the fraction of the text that is held out; "": no validation */
     int64_t validate_every, patience; /* steps; validations without gain until the end, 0: none */
     run_state state;

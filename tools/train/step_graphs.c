@@ -14,22 +14,37 @@ static tuff_tensor *list_of(tuff_tensor *const *scalars, int count)
     return tuff_concat(parts, count, 0);
 }
 
-static void add_reports(tuff_graph *graph, const tuff_optimizer_tensors *made)
+static void add_reports(tuff_graph *graph, const tuff_optimizer_tensors *made, logged_norms norms)
 {
     tuff_tensor *const report[] = {made->loss, made->gradient_norm, made->learning_rate};
     tuff_tensor *const scaling[] = {made->loss_scale, tuff_cast(made->skipped, TUFF_F32)};
     tuff_output(graph, "report", list_of(report, 3));
     tuff_output(graph, "scaling", list_of(scaling, 2));
+    if (norms != LOG_NO_NORMS)
+        tuff_output(graph, "norms", norms == LOG_GROUP_NORMS ? made->group_norms : made->tensor_norms);
 }
 
-tuff_graph *scaled_train_graph(tuff_device *device, const batches *source, language_model *model,
-                               tuff_optimizer *optimizer)
+/* Not all errors of a step are the graph's: a chooser's is not. */
+static tuff_graph *finished(tuff_graph *graph, tuff_status status, const tuff_optimizer_tensors *made,
+                            logged_norms norms)
+{
+    if (status == TUFF_OK) {
+        add_reports(graph, made, norms);
+        return graph;
+    }
+    tuff_graph_destroy(graph);
+    return NULL;
+}
+
+tuff_graph *full_train_graph(tuff_device *device, const batches *source, language_model *model,
+                             tuff_optimizer *optimizer, logged_norms norms)
 {
     tuff_graph *graph = tuff_graph_create(device);
     tuff_optimizer_tensors made;
-    if (graph && tuff_optimizer_apply(optimizer, loss_of(graph, source, model, optimizer), &made) == TUFF_OK)
-        add_reports(graph, &made);
-    return graph;
+    if (!graph)
+        return NULL;
+    const tuff_status status = tuff_optimizer_apply(optimizer, loss_of(graph, source, model, optimizer), &made);
+    return finished(graph, status, &made, norms);
 }
 
 tuff_graph *accumulate_graph(tuff_device *device, const batches *source, language_model *model,
@@ -41,11 +56,12 @@ tuff_graph *accumulate_graph(tuff_device *device, const batches *source, languag
     return graph;
 }
 
-tuff_graph *update_graph(tuff_device *device, tuff_optimizer *optimizer)
+tuff_graph *update_graph(tuff_device *device, tuff_optimizer *optimizer, logged_norms norms)
 {
     tuff_graph *graph = tuff_graph_create(device);
     tuff_optimizer_tensors made;
-    if (graph && tuff_optimizer_update(optimizer, graph, &made) == TUFF_OK)
-        add_reports(graph, &made);
-    return graph;
+    if (!graph)
+        return NULL;
+    const tuff_status status = tuff_optimizer_update(optimizer, graph, &made);
+    return finished(graph, status, &made, norms);
 }

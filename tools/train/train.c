@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/thread.h"
 #include "tools/model/fastest.h"
+#include "tools/train/averages.h"
 #include "tools/train/batches.h"
+#include "tools/train/rates.h"
 #include "tools/train/report.h"
 #include "tools/train/sampler.h"
 #include "tools/train/saving.h"
@@ -30,6 +33,11 @@ typedef struct training {
     tuff_graph *update_graph;
     tuff_plan *update; /* ends a step whose parts are runs of plan; NULL: a run of plan is a step */
     batches batches;
+    rate_list rates;
+    logged_norms norms;
+    line_norms line_norms;
+    const char **norm_names; /* of what lines have norms of; NULL: of nothing */
+    float *norm_values;
     int64_t done, last; /* steps: done, and where this run ends */
     saving saving;
     validation validation;
@@ -60,17 +68,68 @@ static int open_device(training *self)
     return code;
 }
 
+/* What the files that follow the run have norms of. */
+static void choose_norms(training *self)
+{
+    const train_options *options = &self->options;
+    if (!options->settings.log_norms || (!options->log && !options->csv && !options->tensorboard))
+        return;
+    self->norms = self->setup.pattern_count > 0 ? LOG_GROUP_NORMS : LOG_TENSOR_NORMS;
+    self->setup.options.tensor_norms = true;
+}
+
+/* More columns than this are of no use to anybody. */
+enum { NAMED_NORMS_MAX = 512 };
+
+static int name_norms(training *self)
+{
+    const bool groups = self->norms == LOG_GROUP_NORMS;
+    const int count = groups ? self->setup.pattern_count + 1 : tuff_parameters_count(self->model.parameters);
+    if (self->norms == LOG_NO_NORMS)
+        return EXIT_DONE;
+    if (count > NAMED_NORMS_MAX)
+        return cli_fail(
+            &verb_train, EXIT_WRONG_USE,
+            "--log-norms: the model has %d parameters, and %d norms are logged at most: make groups of them "
+            "with --group",
+            count, NAMED_NORMS_MAX);
+    self->norm_names = tuff__calloc((size_t)count, sizeof *self->norm_names);
+    self->norm_values = tuff__calloc((size_t)count, sizeof *self->norm_values);
+    if (!self->norm_names || !self->norm_values)
+        return cli_fail_library(&verb_train, "--log-norms");
+    for (int i = 0; i < count; i++)
+        if (groups)
+            self->norm_names[i] = i > 0 ? self->setup.patterns[i - 1] : "others";
+        else
+            (void)tuff_parameters_at(self->model.parameters, i, &self->norm_names[i]);
+    self->line_norms.names = self->norm_names;
+    self->line_norms.count = count;
+    return EXIT_DONE;
+}
+
+static int check_update_top(const training *self)
+{
+    const int count = tuff_parameters_count(self->model.parameters);
+    if (self->setup.update_top <= count)
+        return EXIT_DONE;
+    return cli_fail(&verb_train, EXIT_WRONG_USE, "--update-top %" PRId64 ": the model has %d parameters",
+                    self->setup.update_top, count);
+}
+
 static int make_model(training *self)
 {
     const run_settings *settings = &self->options.settings;
     optimizer_setup_make(&settings->optimizer, settings->learning_rate, settings->steps, &self->setup);
+    choose_norms(self);
     if (model_create_grouped(self->device, &settings->model, self->setup.patterns, self->setup.pattern_count,
                              &self->model) != TUFF_OK)
         return cli_fail_library(&verb_train, "making the model");
     self->optimizer = tuff_optimizer_create(self->model.parameters, &self->setup.options);
     if (!self->optimizer)
         return cli_fail_library(&verb_train, "making the optimizer");
-    return EXIT_DONE;
+    if (check_update_top(self) != EXIT_DONE)
+        return EXIT_WRONG_USE;
+    return name_norms(self);
 }
 
 /* The steps behind a checkpoint. The number of batches says it only where every step so far had as many. */
@@ -115,8 +174,9 @@ static tuff_graph *make_graph(training *self)
 {
     if (self->setup.options.accumulate > 1)
         return accumulate_graph(self->device, &self->batches, &self->model, self->optimizer);
-    return self->setup.options.loss_scaling
-               ? scaled_train_graph(self->device, &self->batches, &self->model, self->optimizer)
+    const tuff_optimizer_options *options = &self->setup.options;
+    return options->loss_scaling || options->choose || self->norms != LOG_NO_NORMS
+               ? full_train_graph(self->device, &self->batches, &self->model, self->optimizer, self->norms)
                : batches_graph(&self->batches, self->device, &self->model, self->optimizer);
 }
 
@@ -124,7 +184,7 @@ static int make_update(training *self, const tuff_compile_options *options)
 {
     if (self->setup.options.accumulate <= 1)
         return EXIT_DONE;
-    self->update_graph = update_graph(self->device, self->optimizer);
+    self->update_graph = update_graph(self->device, self->optimizer, self->norms);
     self->update = self->update_graph ? tuff_compile(self->update_graph, options) : NULL;
     return self->update ? EXIT_DONE : cli_fail_library(&verb_train, "compiling the update");
 }
@@ -185,6 +245,20 @@ static int read_text(training *self)
     return EXIT_DONE;
 }
 
+static int read_rates(training *self)
+{
+    optimizer_flags *flags = &self->options.settings.optimizer;
+    if (!flags->rates[0])
+        return EXIT_DONE;
+    if (rates_read(&self->rates, flags->rates, flags->epoch_steps) != TUFF_OK)
+        return cli_fail(&verb_train, EXIT_FAILED, "--rates: %s", tuff_error());
+    if (flags->rates_hash != 0 && flags->rates_hash != self->rates.hash)
+        fprintf(stderr, "%s has other learning rates than the checkpoint's run: it differs from an uninterrupted one\n",
+                flags->rates);
+    flags->rates_hash = self->rates.hash;
+    return EXIT_DONE;
+}
+
 /* Behind the weights, of which it keeps a copy. */
 static int make_validation(training *self)
 {
@@ -192,7 +266,8 @@ static int make_validation(training *self)
     const tuff_compile_options options = compile_options(self);
     if (!settings->validate[0])
         return EXIT_DONE;
-    if (validation_open(&self->validation, self->device, &self->model, &self->held_out, settings, &options) != TUFF_OK)
+    if (validation_open(&self->validation, self->device, &self->model, self->optimizer, &self->held_out, settings,
+                        &options) != TUFF_OK)
         return cli_fail_library(&verb_train, "the validation");
     if (self->options.resume &&
         validation_resume(&self->validation, &settings->state, self->options.resume, self->done) != TUFF_OK)
@@ -215,32 +290,28 @@ static tuff_plan *reporting_plan(const training *self)
     return self->update ? self->update : self->plan;
 }
 
-/* The loss scale and the number of skipped steps; false where there is no scaling, or nothing can be read. */
-static bool read_scaling(const training *self, float scaling[2])
+/* One read of the device for each that is asked for. */
+static tuff_status read_report(training *self, step_report *numbers, scaling_report *scaling)
 {
-    return self->setup.options.loss_scaling &&
-           tuff_plan_read(reporting_plan(self), "scaling", scaling, 2 * sizeof *scaling) == TUFF_OK;
-}
-
-static line_extras extras_of(const training *self)
-{
-    float scaling[2] = {0, 0};
-    line_extras extras = {.has_scale = read_scaling(self, scaling)};
-    extras.loss_scale = (double)scaling[0];
-    extras.skipped_steps = (double)scaling[1];
-    extras.has_phases = step_profile_phases(&self->profile, extras.phases);
-    return extras;
+    tuff_plan *plan = reporting_plan(self);
+    TRY(tuff_plan_read(plan, "report", numbers, sizeof *numbers));
+    if (self->setup.options.loss_scaling)
+        TRY(tuff_plan_read(plan, "scaling", scaling, sizeof *scaling));
+    if (self->norms == LOG_NO_NORMS)
+        return TUFF_OK;
+    return tuff_plan_read(plan, "norms", self->norm_values, (size_t)self->line_norms.count * sizeof(float));
 }
 
 static int report(training *self)
 {
     step_report numbers;
+    scaling_report scaling;
     const bool may_skip = self->setup.options.loss_scaling != NULL;
-    if (tuff_plan_read(reporting_plan(self), "report", &numbers, sizeof numbers) != TUFF_OK)
+    if (read_report(self, &numbers, &scaling) != TUFF_OK)
         return cli_fail_library(&verb_train, "reading the loss");
     self->progress.waited = batches_waited(&self->batches);
-    self->progress.extras = extras_of(self);
-    progress_line(&self->progress, self->done, &numbers);
+    self->progress.has_phases = step_profile_phases(&self->profile, self->progress.phases);
+    progress_line(&self->progress, self->done, &numbers, may_skip ? &scaling : NULL, self->norm_values);
     if (may_skip && tuff_optimizer_check(self->optimizer) != TUFF_OK) {
         progress_end(&self->progress);
         return cli_fail_library(&verb_train, "a training step");
@@ -248,7 +319,8 @@ static int report(training *self)
     if (!may_skip && (!isfinite(numbers.loss) || !isfinite(numbers.gradient_norm))) {
         progress_end(&self->progress);
         return cli_fail(&verb_train, EXIT_FAILED,
-                        "the loss is not finite at step %" PRId64 ", so nothing more is saved: lower --learning-rate",
+                        "the loss is not finite at step %" PRId64
+                        ", so nothing more is saved: lower --learning-rate, or look for NaN in the data",
                         self->done);
     }
     return EXIT_DONE;
@@ -320,6 +392,8 @@ static int validate(training *self, bool *is_best)
 static int step(training *self)
 {
     const int64_t parts = self->options.settings.optimizer.accumulate;
+    if (rates_give(&self->rates, self->optimizer, self->done) != TUFF_OK)
+        return cli_fail_library(&verb_train, "the learning rate");
     step_profile_begin(&self->profile, self->done + 1, progress_is_due(&self->progress, self->done + 1));
     for (int64_t i = 0; i < parts; i++)
         if (batches_next(&self->batches, self->plan) != TUFF_OK ||
@@ -372,6 +446,11 @@ static void say_begin(const training *self, const tuff_device_info *info)
         fprintf(stderr, "going on after step %" PRId64 "\n", self->done);
 }
 
+static bool has_averages(const training *self)
+{
+    return self->setup.options.average_decay > 0;
+}
+
 static void say_end(const training *self, int64_t first)
 {
     const double seconds = (double)(tuff__nanoseconds() - self->progress.begin) * 1e-9;
@@ -381,8 +460,10 @@ static void say_end(const training *self, int64_t first)
     if (validation_is_over(&self->validation))
         fprintf(stderr, "no gain in %" PRId64 " validations: the training ends early\n", state->without_gain);
     if (state->has_best)
-        fprintf(stderr, "best validation loss %.4f, after step %" PRId64 "; the sample is of these weights\n",
-                state->best_loss, state->best_step);
+        fprintf(stderr, "best validation loss %.4f, after step %" PRId64 "; the sample is of these weights%s\n",
+                state->best_loss, state->best_step, has_averages(self) ? ", averaged (--ema)" : "");
+    else if (has_averages(self) && self->options.sample > 0)
+        fputs("the sample is of the averaged weights (--ema)\n", stderr);
     fprintf(stderr, "%s after step %" PRId64 ": %s, %.0f tokens/s%s%s\n", early ? "stopped" : "done", self->done,
             TIME_TEXT(seconds), tokens / fmax(seconds, 1e-9),
             self->options.save ? ", saved to " : "; not saved: no --save",
@@ -392,9 +473,11 @@ static void say_end(const training *self, int64_t first)
                 batches_waited(&self->batches), 100 * batches_waited(&self->batches) / fmax(seconds, 1e-9),
                 batches_are_sent_beside(&self->batches) ? "ahead, on a queue of their own"
                                                         : "in the queue of the steps");
-    float scaling[2];
-    if (self->done > first && read_scaling(self, scaling))
-        fprintf(stderr, "%.0f steps skipped, the loss scale is %g\n", (double)scaling[1], (double)scaling[0]);
+    scaling_report scaling;
+    if (self->setup.options.loss_scaling && self->done > first &&
+        tuff_plan_read(reporting_plan(self), "scaling", &scaling, sizeof scaling) == TUFF_OK)
+        fprintf(stderr, "%.0f steps skipped, the loss scale is %g\n", (double)scaling.skipped,
+                (double)scaling.loss_scale);
     /* PoCL makes the binary of a kernel in a compilation of its own. */
     if (cli_is_interrupted())
         fputs("what was compiled is kept for later starts; Ctrl-C again leaves without it\n", stderr);
@@ -430,6 +513,21 @@ static int write_report(training *self, int64_t first)
     if (!self->options.report || report_write(&report, self->options.report) == TUFF_OK)
         return EXIT_DONE;
     return cli_fail_library(&verb_train, "--report");
+}
+
+/* What the sample is of: to be called behind the last save. */
+static int restore_best(training *self)
+{
+    averages into_model;
+    tuff_status status = self->validation.plan ? validation_restore(&self->validation) : TUFF_OK;
+    if (status == TUFF_OK && has_averages(self) && !self->options.settings.state.has_best && self->options.sample > 0) {
+        status =
+            averages_open(&into_model, self->device, self->optimizer, self->model.parameters, self->model.parameters);
+        if (status == TUFF_OK)
+            status = averages_take(&into_model);
+        averages_close(&into_model);
+    }
+    return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_train, "the best weights");
 }
 
 static int print_sample(training *self)
@@ -481,8 +579,8 @@ static int run(training *self)
         code = save_last(self);
     else if (self->options.save && saving_wait(&self->saving) != TUFF_OK)
         (void)say_not_saved(self);
-    if (code == EXIT_DONE && self->validation.plan && validation_restore(&self->validation) != TUFF_OK)
-        code = cli_fail_library(&verb_train, "the best weights");
+    if (code == EXIT_DONE)
+        code = restore_best(self);
     if (code == EXIT_DONE && self->options.tune.background && !tuning_end(&self->options.tune, self->plan))
         code = EXIT_FAILED;
     if (code != EXIT_DONE)
@@ -499,8 +597,8 @@ static int run(training *self)
 /* Everything that can be wrong with what the user gave comes before the work. */
 static int prepare(training *self)
 {
-    int (*const stages[])(training *) = {read_text,    open_device, make_model,      make_weights,
-                                         make_batches, make_plan,   make_validation, make_saving};
+    int (*const stages[])(training *) = {read_text,    read_rates, open_device,     make_model, make_weights,
+                                         make_batches, make_plan,  make_validation, make_saving};
     int code = EXIT_DONE;
     if (saving_check_path("--save", self->options.save) != TUFF_OK)
         code = cli_fail_library(&verb_train, "the checkpoint could not be saved");
@@ -510,7 +608,8 @@ static int prepare(training *self)
         code = stages[i](self);
     const char *const files[MONITOR_COUNT] = {self->options.log, self->options.csv, self->options.tensorboard};
     if (code == EXIT_DONE)
-        code = progress_open(&self->progress, &verb_train, files, self->options.resume != NULL, self->done);
+        code = progress_open(&self->progress, &verb_train, files, self->options.resume != NULL, self->done,
+                             &self->line_norms);
     return code;
 }
 
@@ -528,6 +627,9 @@ static void clean_up(training *self)
     model_destroy(&self->model);
     tuff_device_close(self->device);
     corpus_free(&self->text);
+    rates_free(&self->rates);
+    tuff__free(self->norm_names);
+    tuff__free(self->norm_values);
     cli_texts_free(&self->options.data);
 }
 

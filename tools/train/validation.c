@@ -110,8 +110,34 @@ static tuff_status make_loader(validation *self, tuff_device *device)
     return self->loader ? TUFF_OK : tuff_last_status();
 }
 
-tuff_status validation_open(validation *self, tuff_device *device, language_model *model, const corpus *held_out,
-                            const run_settings *settings, const tuff_compile_options *options)
+/* A set of its own has the averages, so that the training goes on with its weights. */
+static tuff_status open_averages(validation *self, tuff_device *device, const language_model *model,
+                                 tuff_optimizer *optimizer)
+{
+    self->averaged = *model;
+    self->averaged.parameters = tuff_parameters_clone(model->parameters);
+    if (!self->averaged.parameters)
+        return tuff_last_status();
+    return averages_open(&self->averages, device, optimizer, model->parameters, self->averaged.parameters);
+}
+
+static bool keeps_averages(tuff_optimizer *optimizer, tuff_parameters *parameters)
+{
+    for (int i = 0; i < tuff_parameters_count(parameters); i++)
+        if (tuff_optimizer_average(optimizer, i))
+            return true;
+    return false;
+}
+
+/* The weights that are measured, brought up to date. */
+static tuff_status measured(validation *self, tuff_parameters **out)
+{
+    *out = self->averages.plan ? self->averaged.parameters : self->parameters;
+    return self->averages.plan ? averages_take(&self->averages) : TUFF_OK;
+}
+
+tuff_status validation_open(validation *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer,
+                            const corpus *held_out, const run_settings *settings, const tuff_compile_options *options)
 {
     self->held_out = held_out;
     self->settings = settings;
@@ -121,7 +147,10 @@ tuff_status validation_open(validation *self, tuff_device *device, language_mode
     self->sums = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(2));
     if (!self->best || !self->sums)
         return tuff_last_status();
-    TRY(make_plan(self, device, model, options));
+    const bool averaged = keeps_averages(optimizer, model->parameters);
+    if (averaged)
+        TRY(open_averages(self, device, model, optimizer));
+    TRY(make_plan(self, device, averaged ? &self->averaged : model, options));
     return make_loader(self, device);
 }
 
@@ -130,19 +159,38 @@ void validation_close(validation *self)
     (void)tuff_loader_destroy(self->loader);
     tuff_plan_destroy(self->plan);
     tuff_array_destroy(self->sums);
+    averages_close(&self->averages);
+    tuff_parameters_destroy(self->averaged.parameters);
     tuff_parameters_destroy(self->best);
     corpus_free(&self->text);
     *self = (validation){0};
+}
+
+static tuff_status keep_best(validation *self)
+{
+    tuff_parameters *weights;
+    TRY(measured(self, &weights));
+    return tuff_parameters_copy(self->best, weights);
+}
+
+/* A file without averages was written out of the best weights. */
+static tuff_status load_best(validation *self, const char *path)
+{
+    if (self->averages.plan && tuff_checkpoint_load_average(path, self->best) == TUFF_OK)
+        return TUFF_OK;
+    return tuff_checkpoint_load(path, self->best, NULL);
 }
 
 /* A checkpoint of the best step has the best weights itself, whatever lies beside it. */
 tuff_status validation_resume(validation *self, run_state *state, const char *path, int64_t step)
 {
     char best[1024];
-    if (!state->has_best || state->best_step == step)
+    if (!state->has_best)
         return TUFF_OK;
+    if (state->best_step == step)
+        return keep_best(self);
     if (saving_find_best(path, state, best, sizeof best) == TUFF_OK)
-        return tuff_checkpoint_load(best, self->best, NULL);
+        return load_best(self, best);
     fprintf(stderr, "%s: the best loss so far is forgotten, and the run differs from an uninterrupted one\n",
             tuff_error());
     run_state_forget_best(state);
@@ -159,6 +207,8 @@ bool validation_is_due(const validation *self, int64_t step)
 tuff_status validation_loss(validation *self, double *loss)
 {
     float sums[2] = {0, 0};
+    tuff_parameters *weights;
+    TRY(measured(self, &weights));
     TRY(tuff_array_write(self->sums, sums, sizeof sums));
     TRY(tuff_loader_seek(self->loader, (tuff_loader_position){0}));
     for (int64_t i = 0; i < tuff_loader_batch_count(self->loader); i++) {
@@ -180,7 +230,7 @@ tuff_status validation_record(validation *self, run_state *state, int64_t step, 
     state->best_loss = loss;
     state->best_step = step;
     state->without_gain = 0;
-    return tuff_parameters_copy(self->best, self->parameters);
+    return keep_best(self);
 }
 
 bool validation_is_over(const validation *self)

@@ -3,6 +3,7 @@
 #ifndef TUFF_TOOLS_TRAIN_VALIDATION_H
 #define TUFF_TOOLS_TRAIN_VALIDATION_H
 
+#include "tools/train/averages.h"
 #include "tools/train/run_settings.h"
 #include "tools/train/text.h"
 #include "tuff/checkpoint.h"
@@ -15,16 +16,19 @@ typedef struct validation {
     tuff_loader *loader;
     tuff_plan *plan;                    /* forward only */
     tuff_array *sums;                   /* f32 [2]: losses, tokens */
-    tuff_parameters *parameters, *best; /* best: a copy on the device */
+    tuff_parameters *parameters, *best; /* the model's; best: a copy on the device */
+    language_model averaged;            /* of the averages of weights; no parameters: the model itself is measured */
+    averages averages;
     int64_t context;
 } validation;
 
 /* Opens the text of a validation: "0.1", the last tenth of the training text, which becomes shorter by that, or a file.
    window: bytes that both need at least. */
 tuff_status validation_split(validation *self, const char *from, corpus *training, corpus *held_out, int64_t window);
-/* Compiles the forward pass. settings, whose best loss and patience are the run's, and model must outlive it. */
-tuff_status validation_open(validation *self, tuff_device *device, language_model *model, const corpus *held_out,
-                            const run_settings *settings, const tuff_compile_options *options);
+/* Compiles the forward pass. settings, whose best loss and patience are the run's, model and optimizer must outlive it.
+   optimizer: where it keeps averages of the weights, these are measured, and the best ones are of them; may be NULL. */
+tuff_status validation_open(validation *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer,
+                            const corpus *held_out, const run_settings *settings, const tuff_compile_options *options);
 void validation_close(validation *self);
 
 /* Reads the best weights so far of a run that goes on from the checkpoint at path, after `step` steps. Where they are
