@@ -5,8 +5,8 @@
 
 static const tuff_monitor_format formats[] = {TUFF_MONITOR_JSON_LINES, TUFF_MONITOR_CSV, TUFF_MONITOR_TENSORBOARD};
 static const char *const options[] = {"--log", "--csv", "--tensorboard"};
-/* Those of every line, of lines whose step was timed, of lines of scaled losses; behind the norms those of a validation.
-   A file has columns for all of them, so that a run may go on with other options. */
+/* Those of every line, of lines whose step was timed, of lines of scaled losses; behind the norms those of a
+   validation. A file has columns for all of them, so that a run may go on with other options. */
 static const char *const line_names[] = {
     "loss",          "tokens_per_second", "seconds",     "average_tokens_per_second", "loader_wait_seconds",
     "learning_rate", "gradient_norm",     "memory_peak",

@@ -53,10 +53,10 @@ optimizer_flags optimizer_flags_default(void);
     {"--epsilon", CLI_NUMBER, &(flags)->epsilon, "R", \
      "what keeps divisors from 0, not of sgd and lion; default 1e-8, adafactor, added to squares, 1e-30", 1e-37, 1, \
      &(given)->epsilon}, \
-    {"--clip", CLI_NUMBER, &(flags)->clip, "R", "clip the norm of all gradients to R; 0: no clipping; default 1", 0, 1e9, \
-     &(given)->clip}, \
-    {"--clip-value", CLI_NUMBER, &(flags)->clip_value, "R", "clip each gradient element to +-R; 0: no clipping", 0, 1e9, \
-     &(given)->clip_value}
+    {"--clip", CLI_NUMBER, &(flags)->clip, "R", "clip the norm of all gradients to R; 0: no clipping; default 1", 0, \
+     1e9, &(given)->clip}, \
+    {"--clip-value", CLI_NUMBER, &(flags)->clip_value, "R", "clip each gradient element to +-R; 0: no clipping", 0, \
+     1e9, &(given)->clip_value}
 #define RATE_OPTIONS(flags, given) \
     {"--schedule", CLI_CHOICE, &(flags)->schedule, "cosine|constant|linear|one_cycle", \
      "of the learning rate, after the warm-up", 0, 0, &(given)->schedule}, \
@@ -64,8 +64,8 @@ optimizer_flags optimizer_flags_default(void);
      "warm-up steps, or epochs of --epoch-steps; 0: none (one_cycle: 30 % of all steps); default: a tenth of all " \
      "steps, at most 100", \
      0, 1 << 24, &(given)->warmup}, \
-    {"--final-rate", CLI_NUMBER, &(flags)->final_fraction, "R", "final learning rate as a fraction of the peak; default 0.1", 0, 1, \
-     &(given)->final_fraction}, \
+    {"--final-rate", CLI_NUMBER, &(flags)->final_fraction, "R", \
+     "final learning rate as a fraction of the peak; default 0.1", 0, 1, &(given)->final_fraction}, \
     {"--epoch-steps", CLI_WHOLE, &(flags)->epoch_steps, "N", \
      "steps of an epoch: the rate changes between epochs only; 0: with each step", 0, 1 << 24, \
      &(given)->epoch_steps}, \
