@@ -106,7 +106,7 @@ expect 2 "--log and --csv are one file" train reference --steps 2 --log existing
 expect 0 "done after step 2" train reference --steps 2 --log /dev/null --csv /dev/null
 
 # Of one_cycle a warm-up of 0 is not none, and the help says so.
-expect 0 "0: none (one_cycle: 30 % of all steps)" "$tuff" train --help
+expect 0 "0: none (one_cycle: 30 % of all" "$tuff" train --help
 
 # What is held out: a number is a fraction, and a file of such a name has a folder before it.
 for wrong in 1.5 0 10%; do
