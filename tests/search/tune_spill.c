@@ -305,7 +305,7 @@ static uint64_t at_random(const fault_device *self, const tune_config *config)
 {
     (void)self;
     const uint64_t hash = hash_of(config);
-    return hash < 400 ? 0 : hash;
+    return hash < 200 ? 0 : hash;
 }
 
 /* With faults, candidates compiled ahead, a limit on compiles; in one go or candidate by candidate. */
