@@ -111,6 +111,12 @@ assert [line["learning_rate"] for line in x[1]] == [rates[step // 3] for step in
 ' steps.log epochs.log
 done
 
+expect 0 "done after step 4" train --steps 4 --epoch-steps 2 --log few.log
+check '
+rates = [line["learning_rate"] for line in x[0]]
+assert rates[0] == rates[1] > rates[2] == rates[3] and close([0.003, 0.0003 + 0.0027 / 2], [rates[0], rates[2]]), rates
+' few.log
+
 # Rates from a file, one a step, of which the last one stays; rates of one value are a constant schedule.
 printf '0.5\n0.25\n 1e-2 \n0.125' >rates
 expect 0 "done after step 6" train --steps 6 --rates rates --log file.log
