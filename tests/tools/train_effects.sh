@@ -111,6 +111,12 @@ assert [line["learning_rate"] for line in x[1]] == [rates[step // 3] for step in
 ' steps.log epochs.log
 done
 
+expect 0 "done after step 4" train --steps 4 --epoch-steps 2 --log few.log
+check '
+rates = [line["learning_rate"] for line in x[0]]
+assert rates[0] == rates[1] > rates[2] == rates[3] and close([0.003, 0.0003 + 0.0027 / 2], [rates[0], rates[2]]), rates
+' few.log
+
 # Rates from a file, one a step, of which the last one stays; rates of one value are a constant schedule.
 printf '0.5\n0.25\n 1e-2 \n0.125' >rates
 expect 0 "done after step 6" train --steps 6 --rates rates --log file.log
@@ -211,6 +217,24 @@ assert all(len(list_) == 6 for list_ in losses) and losses[0][5] < losses[0][0] 
 assert close(losses[0], losses[1]) and close(losses[2], [losses[2][0]] * 6, 1e-4), losses
 assert weights(x[3]) == weights(x[4]) == weights(x[5])
 ' 0.log 1e-9.log 0.999999.log ema-0 ema-1e-9 ema-0.999999
+
+# So are the best weights, through a checkpoint too, and the sample. The rates ruin the weights after step 4.
+printf '0.01\n0.01\n0.01\n0.01\n20\n' >ruin
+averaged() {
+    train --steps 8 --rates ruin --ema 0.5 --validate 0.2 --validate-every 2 --sample 40 "$@"
+}
+averaged --save whole >whole.text 2>err || fail "with --ema: $(cat err)"
+grep -q "after step 4; the sample is of these weights, averaged (--ema)" err || fail "with --ema: $(cat err)"
+averaged --stop-after 6 --save half >half.text 2>err || fail "with --ema: $(cat err)"
+"$tuff" train --data text --device reference --resume half --sample 40 >rest.text 2>err || fail "with --ema: $(cat err)"
+"$tuff" generate --checkpoint half.best --average --device reference --tokens 40 >best.text
+"$tuff" generate --checkpoint half.best --device reference --tokens 40 >plain.text
+for text in half rest best; do
+    cmp -s whole.text $text.text || fail "$text.text is no sample of the averages: $(cat whole.text $text.text)"
+done
+! cmp -s whole.text plain.text || fail "the sample is of the weights themselves"
+expect 0 "best validation loss" "$tuff" train --data text --device reference --resume half --sample 0 --ema 0
+grep -q "after step 8; the sample is of these weights\$" out || fail "a loss of averages is compared with one of weights: $(cat out)"
 expect 0 "the sample is of the averaged weights (--ema)" train --steps 2 --ema 0.9 --sample 4
 
 [ "$failures" -eq 0 ]

@@ -366,6 +366,8 @@ static void set_rate(const optimizer_flags *flags, tuff_optimizer_options *optio
     options->final_fraction = flags->final_fraction;
     if (flags->warmup != BY_DEFAULT)
         options->warmup_steps = flags->warmup;
+    else if (flags->epoch_steps > 0 && options->total_steps < 10) /* a single epoch would be no rise, only lost */
+        options->warmup_steps = 0;
 }
 
 static void set_rule(const optimizer_flags *flags, tuff_optimizer_options *options)
