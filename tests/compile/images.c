@@ -143,7 +143,7 @@ static int64_t largest_stored(tuff_graph *graph, const tuff_compile_options *opt
     return largest;
 }
 
-/* Large enough that patches are several times what anything else has. Depthwise convolutions are no matmuls. */
+/* Large enough that patches are several times what anything else has. */
 static const convolution large[] = {
     {"3x3", {4, 16, 20, 20}, {16, 16, 3, 3}, {.padding = {1, 1}}},
     {"3x3 without padding", {4, 16, 20, 20}, {16, 16, 3, 3}, {.groups = 1}},
@@ -153,6 +153,8 @@ static const convolution large[] = {
     {"dilated by 2", {4, 16, 20, 20}, {32, 16, 3, 3}, {.stride = {2, 2}, .dilation = {2, 2}, .padding = {2, 2}}},
     {"groups", {4, 16, 20, 20}, {16, 4, 3, 3}, {.groups = 4, .padding = {1, 1}}},
     {"groups by 2", {4, 16, 20, 20}, {32, 4, 5, 5}, {.groups = 4, .stride = {2, 2}, .padding = {2, 2}}},
+    {"depthwise", {4, 16, 20, 20}, {16, 1, 3, 3}, {.groups = 16, .padding = {1, 1}}},
+    {"depthwise by 2", {4, 16, 20, 20}, {32, 1, 5, 5}, {.groups = 16, .stride = {2, 2}, .padding = {2, 2}}},
 };
 enum { LARGE = sizeof large / sizeof *large };
 

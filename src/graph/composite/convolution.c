@@ -53,10 +53,10 @@ static tuff_tensor *multiply(tuff_tensor *seen, tuff_tensor *kernels, bool thin)
     const int64_t *p = seen->shape.extent, *k = kernels->shape.extent;
     const int64_t terms = k[2] * k[3] * k[4], points = p[5] * p[6];
     tuff_tensor *result;
-    if (thin) {
-        seen = tuff_reshape(seen, TUFF_SHAPE(p[0], p[1], 1, terms, points));
-        tuff_tensor *products = tuff_mul(seen, tuff_reshape(kernels, TUFF_SHAPE(p[1], k[1], terms, 1)));
-        result = tuff_sum(products, (int[]){3}, 1, false);
+    if (thin) { /* axes stay apart: patches whose axes are joined are no view any more */
+        seen = tuff_reshape(seen, TUFF_SHAPE(p[0], p[1], 1, p[2], p[3], p[4], p[5], p[6]));
+        tuff_tensor *products = tuff_mul(seen, tuff_reshape(kernels, TUFF_SHAPE(p[1], k[1], k[2], k[3], k[4], 1, 1)));
+        result = tuff_sum(products, (int[]){3, 4, 5}, 3, false);
     } else {
         result = tuff_matmul(tuff_reshape(kernels, TUFF_SHAPE(p[1], k[1], terms)),
                              tuff_reshape(seen, TUFF_SHAPE(p[0], p[1], terms, points)));
@@ -142,9 +142,9 @@ static tuff_tensor *kernel_gradient(tuff_tensor *x, tuff_tensor *weight, const g
     const int64_t *p = seen->shape.extent, points = p[5] * p[6], terms = w[1] * w[2] * w[3];
     const int64_t per_group = w[0] / of->groups;
     if (is_thin(x, of)) {
-        g = tuff_reshape(g, TUFF_SHAPE(p[0], p[1], per_group, 1, points));
-        g = tuff_mul(g, tuff_reshape(seen, TUFF_SHAPE(p[0], p[1], 1, terms, points)));
-        return tuff_reshape(tuff_sum(g, (int[]){0, 4}, 2, false), weight->shape);
+        g = tuff_reshape(g, TUFF_SHAPE(p[0], p[1], per_group, 1, 1, 1, p[5], p[6]));
+        g = tuff_mul(g, tuff_reshape(seen, TUFF_SHAPE(p[0], p[1], 1, p[2], p[3], p[4], p[5], p[6])));
+        return tuff_reshape(tuff_sum(g, (int[]){0, 6, 7}, 3, false), weight->shape);
     }
     g = tuff_permute(tuff_reshape(g, TUFF_SHAPE(p[0], p[1], per_group, points)), (int[]){1, 2, 0, 3});
     g = tuff_reshape(g, TUFF_SHAPE(of->groups, per_group, p[0] * points));
