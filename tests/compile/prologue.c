@@ -439,17 +439,17 @@ static void weights_change_after_they_were_read(void **state)
 /* A thin product by kernels for GPUs whose weights, activated and turned, are copied first or not. */
 static void multiply_copied(tuff_device *device, int copy, float *result)
 {
-    enum { ROWS = 4, TERMS = 512, COLUMNS = 256 };
-    static float x[ROWS * TERMS], w[COLUMNS * TERMS];
+    enum { THIN_ROWS = 4, THIN_TERMS = 512, THIN_COLUMNS = 256 };
+    static float x[THIN_ROWS * THIN_TERMS], w[THIN_COLUMNS * THIN_TERMS];
     const tuff_compile_options options = {.family = TUFF_FAMILY_LOCAL};
     const tune_config *choices[8];
     tune_config config = {.set = {0}};
     tuff_plan *plan = NULL;
     tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *weights = tuff_relu(tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(COLUMNS, TERMS)));
-    tuff_output(
-        graph, "y",
-        tuff_matmul(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, TERMS)), tuff_permute(weights, (int[]){1, 0})));
+    tuff_tensor *weights = tuff_relu(tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(THIN_COLUMNS, THIN_TERMS)));
+    tuff_output(graph, "y",
+                tuff_matmul(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(THIN_ROWS, THIN_TERMS)),
+                            tuff_permute(weights, (int[]){1, 0})));
     tuff__config_set(&config, TUNABLE_matmul_copy_y, copy);
     assert_int_equal(tuff__plan_create(graph, &options, NULL, &plan), TUFF_OK);
     assert_true(plan->fusion.task_count <= (int)(sizeof choices / sizeof *choices));
@@ -458,14 +458,14 @@ static void multiply_copied(tuff_device *device, int copy, float *result)
     tuff__launch_list_free(&plan->executable.launches);
     assert_int_equal(tuff__lower(device, &plan->fusion, &options, choices, &plan->executable.launches), TUFF_OK);
     assert_int_equal(tuff__plan_record(plan), TUFF_OK);
-    for (int i = 0; i < ROWS * TERMS; i++)
+    for (int i = 0; i < THIN_ROWS * THIN_TERMS; i++)
         x[i] = (float)(i * 37 % 101) / 7 - 6;
-    for (int i = 0; i < COLUMNS * TERMS; i++)
+    for (int i = 0; i < THIN_COLUMNS * THIN_TERMS; i++)
         w[i] = (float)(i * 53 % 103) / 9 - 4;
     assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
     assert_int_equal(tuff_plan_write(plan, "w", w, sizeof w), TUFF_OK);
     assert_int_equal(tuff_plan_run(plan), TUFF_OK);
-    assert_int_equal(tuff_plan_read(plan, "y", result, ROWS * COLUMNS * sizeof *result), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "y", result, THIN_ROWS * THIN_COLUMNS * sizeof *result), TUFF_OK);
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
 }

@@ -59,9 +59,23 @@ static void discharge(patient *in)
 /* Plants a fault at a place, by number; false where it cannot be there. What it changes is put back by the caller. */
 typedef bool (*planter)(patient *in, int place);
 
+/* Whether all that a launch writes was there before, and is changed: what is written does not tell of it then. */
+static bool changes_in_place(const launch *kernel)
+{
+    bool any = false;
+    for (int i = 0; i < kernel->chain.buffer_count; i++) {
+        if (kernel->chain.buffers[i].written && !kernel->chain.buffers[i].read)
+            return false;
+        any |= kernel->chain.buffers[i].written;
+    }
+    return any && kernel->kind == LAUNCH_KERNEL;
+}
+
 static bool drop_launch(patient *in, int place)
 {
     launch_list *made = in->made;
+    if (changes_in_place(&made->launches[place]))
+        return false;
     memmove(made->launches + place, made->launches + place + 1,
             (size_t)(made->launch_count - place - 1) * sizeof *made->launches);
     made->launch_count--;
@@ -87,7 +101,8 @@ static bool depends(const launch *later, const launch *earlier)
 static bool swap_launches(patient *in, int place)
 {
     launch *kernel = in->made->launches;
-    if (place + 1 == in->made->launch_count || !depends(&kernel[place + 1], &kernel[place]))
+    if (place + 1 == in->made->launch_count || !depends(&kernel[place + 1], &kernel[place]) ||
+        changes_in_place(&kernel[place + 1]))
         return false;
     const launch first = kernel[place];
     kernel[place] = kernel[place + 1];

@@ -48,18 +48,20 @@ check_files() {
 # What does not depend on time is the same in both logs, and in all of the cut run's files; event files in the order in which
 # they were made.
 cat >logs.py <<'END'
-import csv, json
+import csv, json, math
 from event_files import events
 
 timeless = ("step", "loss", "learning_rate", "gradient_norm", "validation_loss", "best_validation_loss")
 
 def read(path):
     with open(path) as file:
-        return [{name: value for name, value in json.loads(line).items() if name in timeless} for line in file]
+        return [{name: value for name, value in json.loads(line).items()
+                 if name in timeless and value is not None} for line in file]  # null: no number, as of a skipped step
 
 whole, cut = read("whole.log"), read("cut.log")
 assert whole == cut, ([pair for pair in zip(whole, cut) if pair[0] != pair[1]][:1], len(whole), len(cut))
-rows = [{name: float(field) for name, field in row.items() if field and name in timeless}
+rows = [{name: float(field) for name, field in row.items()
+         if field and name in timeless and math.isfinite(float(field))}
         for row in csv.DictReader(open("cut.csv"))]
 assert rows == cut, (rows, cut)
 merged = {}

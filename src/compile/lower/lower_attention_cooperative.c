@@ -52,6 +52,12 @@ static int64_t local_bytes(const units *use, uint32_t form)
     return query_bytes(use) + shared_bytes(use) + 4 * (block * (use->keys + 4) + lanes + factors + 2);
 }
 
+/* The smallest panel. */
+static int fewest_keys(const units *use)
+{
+    return use->shape[1] > FEWEST ? use->shape[1] : FEWEST;
+}
+
 /* Whether a lane has whole parts of a row's keys, few enough of them, and of those on their way: NVIDIA's lanes have
    room for more. */
 static bool deals_out(const units *use, uint32_t form)
@@ -63,7 +69,7 @@ static bool deals_out(const units *use, uint32_t form)
     const int64_t parts = all * (form == TUFF_MATRIX_NVIDIA ? MANY_PARTS : FEW_PARTS);
     return lanes > 0 && use->lanes % own_rows(use) == 0 && use->keys % (lanes * PART) == 0 &&
            use->keys / lanes <= MAX_KEYS && use->keys % use->shape[1] == 0 && use->keys % use->shape[2] == 0 &&
-           (use->keys * widest / PART <= parts || use->keys <= FEWEST);
+           (use->keys * widest / PART <= parts || use->keys <= fewest_keys(use));
 }
 
 static bool fits(const attention *job, const units *use)
@@ -127,7 +133,7 @@ static bool choose(const attention *job, units *out)
     while (!fits(job, out)) {
         if (own_rows(out) > out->lanes && out->rows > 1)
             out->rows /= 2;
-        else if (out->keys > FEWEST)
+        else if (out->keys > fewest_keys(out))
             out->keys /= 2;
         else if (out->subgroups > 1)
             out->subgroups /= 2;

@@ -275,13 +275,14 @@ static tuff_status clear(launch_list *list, int index, int buffer, int64_t count
 static tuff_status find_starts(launch_list *list, int index, int64_t keys, const scratch *use)
 {
     const int64_t length = run_length(keys), runs = at_least_one(tuff__divide_up(keys, length));
-    for (int step = 0; step < 2; ++step) {
-        TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums, use->starts},
-                      step == 0 ? "rww" : "rrw", runs, (int64_t[]){keys, length, runs, 0, 0, 0}, 6));
-        launch *made = &list->launches[list->launch_count - 1];
-        snprintf(made->defines, sizeof made->defines, "%s", step == 0 ? "#define RUN_SUMS\n" : "");
-    }
-    return TUFF_OK;
+    const int64_t fixed[] = {keys, length, runs, 0, 0, 0};
+    TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums}, "rw", runs, fixed, 6));
+    launch *made = &list->launches[list->launch_count - 1];
+    for (int i = 3; i < 6; ++i)
+        made->fixed_buffer[i] = i < 5 ? i - 3 : -1; /* it does not have the starts */
+    snprintf(made->defines, sizeof made->defines, "#define RUN_SUMS\n");
+    return add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums, use->starts}, "rrw", runs, fixed,
+                     6);
 }
 
 /* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], counted from the part's first item on. */
