@@ -102,7 +102,7 @@ static bool swap_launches(patient *in, int place)
 {
     launch *kernel = in->made->launches;
     if (place + 1 == in->made->launch_count || !depends(&kernel[place + 1], &kernel[place]) ||
-        changes_in_place(&kernel[place + 1]))
+        changes_in_place(&kernel[place]) || changes_in_place(&kernel[place + 1]))
         return false;
     const launch first = kernel[place];
     kernel[place] = kernel[place + 1];
