@@ -198,7 +198,7 @@ double tuff__loops_attention_local(const launch *kernel)
     const double value_keys = greater(defined(kernel, "VALUE_KEYS"), 1);
     const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
     const double queries = loop(divide_up(depth * block / (VECTOR_LANES * VECTOR_LANES), kernel->local_size), 0);
-    const double scores = loop(pieces, loop(depth / UNROLLED, 0) + (defined(kernel, "Q_KEPT") ? 0 : queries));
+    const double scores = loop(pieces, loop(depth / UNROLLED, 0) + (defined(kernel, "Q_KEPT") != 0 ? 0 : queries));
     const double lanes = VECTOR_LANES * kernel->local_size / block; /* of a row */
     const double parts = lanes > VECTOR_LANES ? loop(lanes / VECTOR_LANES, 0) : 0;
     const double values = loop(quotient(keys, value_keys), loop(value_keys / UNROLLED, 0));
