@@ -43,7 +43,7 @@ class Gpt(nn.Module):
                 nn.init.zeros_(parameter)
 
     def forward(self, tokens, targets):
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         logits = self.norm(x) @ self.tokens.weight.T

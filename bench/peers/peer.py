@@ -25,17 +25,19 @@ def indices(seed, limit, *shape):
     return ((values(seed, *shape).astype(numpy.float64) + 1) * 0.5 * limit).astype(numpy.int32)
 
 
-def timed(run, count):
-    """A run that does not count wakes the threads up and fills the caches."""
+def timed(run, count, wait):
+    """A run that does not count wakes the threads up and fills the caches; wait returns when the device has done all."""
     if count > 1:
         run()
+    wait()
     processor, begin = time.process_time(), time.perf_counter()
     for _ in range(count):
         run()
+    wait()
     return time.perf_counter() - begin, time.process_time() - processor
 
 
-def serve(ways_of):
+def serve(ways_of, wait=lambda: None):
     answers = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no answer
     ways = []
@@ -48,7 +50,7 @@ def serve(ways_of):
                 answer = "names " + "|".join(name for name, _ in ways)
             elif word == "run":
                 index, count = map(int, rest.split())
-                answer = "%.9f %.9f" % timed(ways[index][1], count)
+                answer = "%.9f %.9f" % timed(ways[index][1], count, wait)
             elif word == "end":
                 ways = []
                 answer = "ended"

@@ -1,5 +1,6 @@
-"""PyTorch as a peer of `tuff bench`, on the CPU: each work as people write it, with preallocated outputs where PyTorch
-takes them, and compiled. Called by bench/compare, or: tuff bench --peer "python bench/peers/pytorch.py"."""
+"""PyTorch as a peer of `tuff bench`, on the CPU or with CUDA: each work as people write it, with preallocated outputs where
+PyTorch takes them, compiled, and compiled into CUDA graphs. Called by bench/compare, or: tuff bench --peer "python
+bench/peers/pytorch.py"."""
 
 import argparse
 import os
@@ -16,10 +17,15 @@ aten = torch.ops.aten
 # A compiled backward that runs again and again must not give its buffers away.
 torch._functorch.config.donated_buffer = False
 forms = set()
+device = torch.device("cpu")
 
 
 def tensor(seed, *shape):
-    return torch.from_numpy(peer.values(seed, *shape))
+    return torch.from_numpy(peer.values(seed, *shape)).to(device)
+
+
+def indices(seed, limit, *shape):
+    return torch.from_numpy(peer.indices(seed, limit, *shape)).long().to(device)
 
 
 def three(eager, out=None, compiled=True):
@@ -31,6 +37,8 @@ def three(eager, out=None, compiled=True):
         ways.append(("PyTorch, out=", out))
     if "compile" in forms and compiled:
         ways.append(("PyTorch, compiled", torch.compile(eager)))
+    if "graphs" in forms and compiled:
+        ways.append(("PyTorch, compiled, graphs", torch.compile(eager, mode="reduce-overhead")))
     return ways
 
 
@@ -40,7 +48,7 @@ def matmul(work):
     b = tensor(2, n, k).T if "B^T" in work else tensor(2, k, n)
     if "f16" in work:
         a, b = a.half(), b.half()
-    c = torch.empty(m, n, dtype=a.dtype)
+    c = torch.empty(m, n, dtype=a.dtype, device=device)
     return three(lambda: a @ b, lambda: torch.mm(a, b, out=c), compiled=False)
 
 
@@ -93,7 +101,7 @@ def rms_norm_ways(x, g):
 
 
 def cross_entropy_ways(x, g):
-    targets = torch.from_numpy(peer.indices(7, x.shape[1], x.shape[0])).long()
+    targets = indices(7, x.shape[1], x.shape[0])
     return lambda x: functional.cross_entropy(x, targets), None, None
 
 
@@ -117,7 +125,7 @@ def norms(work):
     for name, function in (("PyTorch", op), ("PyTorch, compiled", torch.compile(op) if "compile" in forms else None)):
         if function and (name != "PyTorch" or "eager" in forms):
             y = function(wanted)
-            upstream = g if y.dim() else torch.tensor(1.0)
+            upstream = g if y.dim() else torch.tensor(1.0, device=device)
             ways.append((name, lambda y=y, upstream=upstream: torch.autograd.grad(y, wanted, upstream, retain_graph=True)))
     if "out" in forms and backward_out:
         ways.append(("PyTorch, out=", quiet(backward_out)))
@@ -151,7 +159,7 @@ def sizes_of(work):
 
 def optimizer(work):
     layers, heads, width, length, _ = sizes_of(work)
-    parameters = list(gpt_pytorch.Gpt(layers, heads, width, length).parameters())
+    parameters = list(gpt_pytorch.Gpt(layers, heads, width, length).to(device).parameters())
     for p in parameters:
         p.grad = tensor(3, *p.shape)
     rule = gpt_pytorch.optimizer(parameters)
@@ -163,12 +171,12 @@ def optimizer(work):
     return three(update, compiled=False)
 
 
-def gpt_step(layers, heads, width, length, batch, compiled):
+def gpt_step(layers, heads, width, length, batch, compile):
     torch.manual_seed(1)
-    model = gpt_pytorch.Gpt(layers, heads, width, length)
+    model = gpt_pytorch.Gpt(layers, heads, width, length).to(device)
     rule = gpt_pytorch.optimizer(model.parameters())
-    forward = torch.compile(model) if compiled else model
-    windows = torch.from_numpy(peer.indices(5, 256, batch, length + 1)).long()
+    forward = compile(model)
+    windows = indices(5, 256, batch, length + 1)
 
     def step():
         loss = forward(windows[:, :-1], windows[:, 1:])
@@ -181,9 +189,12 @@ def gpt_step(layers, heads, width, length, batch, compiled):
 
 
 def gpt(work):
-    ways = [("PyTorch", False)] if "eager" in forms else []
-    ways += [("PyTorch, compiled", True)] if "compile" in forms else []
-    return [(name, gpt_step(*sizes_of(work), compiled)) for name, compiled in ways]
+    ways = dict(
+        eager=("PyTorch", lambda model: model),
+        compile=("PyTorch, compiled", torch.compile),
+        graphs=("PyTorch, compiled, graphs", lambda model: torch.compile(model, mode="reduce-overhead")),
+    )
+    return [(name, gpt_step(*sizes_of(work), compile)) for form, (name, compile) in ways.items() if form in forms]
 
 
 def launch(work):
@@ -199,15 +210,19 @@ def launch(work):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--forms", default="eager,out,compile", help="which of eager, out and compile")
+    parser.add_argument("--forms", default="eager,out,compile", help="which of eager, out, compile and graphs")
+    parser.add_argument("--device", default="cpu", type=torch.device, help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
+    global device
+    device = options.device
     forms.update(options.forms.split(","))
     torch.set_num_threads(options.threads)
     suites = dict(
         matmul=matmul, attention=attention, norms=norms, elementwise=elementwise, optimizer=optimizer, gpt=gpt, launch=launch
     )
-    peer.serve(lambda suite, work: suites[suite](work))
+    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    peer.serve(lambda suite, work: suites[suite](work), wait)
 
 
 if __name__ == "__main__":

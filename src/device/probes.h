@@ -45,16 +45,23 @@ static const char barrier_opencl[] =
 static const char barrier_glsl[] = "#version 450\n" GLSL_PROBE("uint", "uint", "uint", "shared uint tile[64];\n",
                                                                BARRIER_BODY("    barrier();\n") LOOP_BODY("c"));
 
-/* b = a copied, a times the one in a[62], a plus itself, a times the half in a[63]. */
-#define FLOATS_BODY                 \
-    "    float x = a[i];\n"         \
-    "    b[i] = x;\n"               \
-    "    b[64u + i] = x * a[62];\n" \
-    "    b[128u + i] = x + x;\n"    \
-    "    b[192u + i] = x * a[63];\n"
+/* b = a copied, a times the one in a[62], a plus itself, a times the half in a[63]; c = the bits of a's magnitude, of the
+   larger of a and 0, of a times one plus 0, and whether a is more than 0. Some drivers flush in some of these alone. */
+#define FLOATS_BODY(c, bits, magnitude, larger)       \
+    "    float x = a[i], zero = a[62] - a[62];\n"     \
+    "    b[i] = x;\n"                                 \
+    "    b[64u + i] = x * a[62];\n"                   \
+    "    b[128u + i] = x + x;\n"                      \
+    "    b[192u + i] = x * a[63];\n"                  \
+    "    " c "[i] = " bits "(" magnitude "(x));\n"    \
+    "    " c "[64u + i] = " bits "(" larger "(x, zero));\n" \
+    "    " c "[128u + i] = " bits "(fma(x, a[62], zero));\n" \
+    "    " c "[192u + i] = x > zero ? 1u : 0u;\n"
 
-static const char floats_opencl[] = "#pragma OPENCL FP_CONTRACT OFF\n" OPENCL_PROBE("float", FLOATS_BODY);
-static const char floats_glsl[] = "#version 450\n" GLSL_PROBE("float", "float", "uint", "", FLOATS_BODY);
+static const char floats_opencl[] = "#pragma OPENCL FP_CONTRACT OFF\n" OPENCL_PROBE(
+    "float", FLOATS_BODY("((__global uint *)c)", "as_uint", "fabs", "fmax"));
+static const char floats_glsl[] =
+    "#version 450\n" GLSL_PROBE("float", "float", "uint", "", FLOATS_BODY("c", "floatBitsToUint", "abs", "max"));
 
 /* Neighbouring items store neighbouring bytes and 16-bit words. */
 static const char narrow_opencl[] = OPENCL_PROBE("uint", "    ((__global uchar *)b)[i] = (uchar)a[i];\n"

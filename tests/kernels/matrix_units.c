@@ -26,7 +26,7 @@
 
 /* What a lane hands to others goes through `exchange`, two barriers around it; half(word, k) is half k of words. */
 static const char opencl_common[] =
-    "#define EXCHANGED __local uint exchange[LOCAL_SIZE * 16];\n"
+    "#define EXCHANGED __local uint exchange[LOCAL_SIZE * 16] __attribute__((aligned(64)));\n"
     "#define HALF_OF(words, k) (MATRIX_BF16 ? as_float((uint)((__local const ushort *)(words))[k] << 16)               "
     "\\\n"
     "                                       : vload_half(k, (__local const half *)(words)))\n"

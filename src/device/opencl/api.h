@@ -134,6 +134,7 @@ struct driver_device {
     cl_command_queue upload_queue; /* of what is sent beside the other's work; NULL until something can be */
     cl_command_queue timed_queue;  /* with profiling; NULL until the first timed submission */
     cl_ulong group_limit;          /* groups that one launch may have */
+    cl_ulong local_overhead;       /* what the driver adds to the local memory of a kernel when it tells its size */
     bool is_pocl;
     bool builds_in_turn; /* with all other devices of which that is true */
     bool is_cpu;
@@ -142,7 +143,7 @@ struct driver_device {
     wait_thread *wait_thread; /* NULL until there is work for it */
     bool used_library;  /* for products */
     char identity[1024];
-    char build_options[64];
+    char build_options[128];
     cl_kernel_work_group_info spill_query; /* what of a kernel tells its spills; 0: nothing does */
     size_t subgroup_sizes[SUBGROUP_SIZES]; /* that a kernel can require; zeros where there are no more */
     pending pending[PENDING_COUNT];        /* a ring, in order of the queue */

@@ -94,7 +94,7 @@ static tuff_status check_limits(driver_device *device, const driver_program *pro
     if (size < program->local_size)
         return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu; the device can run it in groups of up to %zu",
                     program->name, (unsigned long)program->local_size, size);
-    if (local > room)
+    if (local > room + device->local_overhead)
         return FAIL(TUFF_E_LIMIT, "kernel %s: it takes %llu bytes of local memory; the device has %llu", program->name,
                     (unsigned long long)local, (unsigned long long)room);
     return TUFF_OK;

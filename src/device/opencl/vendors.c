@@ -200,6 +200,13 @@ static const char *choose_language(cl_device_id id, cl_device_type type, cl_uint
     return major >= 3 ? "-cl-std=CL3.0" : major == 2 ? "-cl-std=CL2.0" : "-cl-std=CL1.2";
 }
 
+static bool divides_exactly(cl_device_id id)
+{
+    cl_device_fp_config single = 0;
+    return tuff__cl.GetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof single, &single, NULL) == CL_SUCCESS &&
+           (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT);
+}
+
 /* No option that lets the compiler change results: none of the fast-math family, ever. The narrowest subgroup, where a
    GPU's can be chosen, leaves a lane the most registers: what cl/prelude.cl gives to kernels that keep many sums. */
 static void write_build_options(driver_device *device, cl_device_type type, const char *language)
@@ -210,7 +217,11 @@ static void write_build_options(driver_device *device, cl_device_type type, cons
         if (sizes[i] > 0 && (least == 0 || sizes[i] < least))
             least = sizes[i];
     const size_t room = sizeof device->build_options;
-    const size_t length = (size_t)snprintf(device->build_options, room, "%s", language);
+    size_t length = (size_t)snprintf(device->build_options, room, "%s", language);
+    /* Without it x / x need not be 1 on GPUs, and a quotient that is floored may be one less than it ought to be. */
+    if ((type & CL_DEVICE_TYPE_GPU) && divides_exactly(device->id))
+        length += (size_t)snprintf(device->build_options + length, room - length,
+                                   " -cl-fp32-correctly-rounded-divide-sqrt");
     if (least > 0 && (type & CL_DEVICE_TYPE_GPU))
         snprintf(device->build_options + length, room - length, " -DNARROWEST_SUBGROUP=%zu", least);
     /* Oclgrind takes the wrong side of selects between vectors of conditions, which optimisation makes. */
@@ -253,5 +264,7 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device)
     tuff__free(extensions);
     device->has_larger_buffers = tuff__cl_has_larger_buffers(device->id);
     device->group_limit = find_group_limit(type, vendor);
+    /* NVIDIA's kernels of 48 KiB run, and are said to have 16 bytes more. */
+    device->local_overhead = vendor == VENDOR_NVIDIA ? 16 : 0;
     return TUFF_OK;
 }

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "device/opencl/api.h"
+#include "device/state.h"
 #include "each_device.h"
 #include "opencl_replaced.h"
 #include "tuff.h"
@@ -67,10 +69,34 @@ static void what_does_not_fit_is_refused(void **state)
     tuff_device_close(device);
 }
 
+/* Of kernels that take all local memory NVIDIA's driver says that they take 16 bytes more. */
+static void what_the_driver_adds_is_allowed(void **state)
+{
+    (void)state;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    real_info = tuff__cl.GetKernelWorkGroupInfo;
+    tuff__cl.GetKernelWorkGroupInfo = lie;
+    lied_about = CL_KERNEL_LOCAL_MEM_SIZE;
+    answer = tuff__device_info(device)->local_memory_size + 16;
+    const tuff_status refused = compile(device, 1005);
+    device->handle->local_overhead = 16;
+    const tuff_status allowed = compile(device, 1007);
+    answer += 1;
+    const tuff_status beyond = compile(device, 1009);
+    tuff__cl.GetKernelWorkGroupInfo = real_info;
+    assert_int_equal(refused, TUFF_E_LIMIT);
+    assert_int_equal(allowed, TUFF_OK);
+    assert_int_equal(beyond, TUFF_E_LIMIT);
+    tuff_device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(what_the_driver_adds_is_allowed, use_fresh_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
