@@ -42,19 +42,24 @@ def three(eager, out=None, compiled=True):
     return ways
 
 
+def dtype_of(work):
+    return torch.bfloat16 if work.endswith(" bf16") else torch.half if work.endswith(" f16") else torch.float32
+
+
 def matmul(work):
     m, n, k = map(int, re.match(r"(\d+)x(\d+)x(\d+)", work).groups())
     a = tensor(1, k, m).T if "A^T" in work else tensor(1, m, k)
     b = tensor(2, n, k).T if "B^T" in work else tensor(2, k, n)
-    if "f16" in work:
-        a, b = a.half(), b.half()
+    a, b = a.to(dtype_of(work)), b.to(dtype_of(work))
     c = torch.empty(m, n, dtype=a.dtype, device=device)
     return three(lambda: a @ b, lambda: torch.mm(a, b, out=c), compiled=False)
 
 
 def attention(work):
-    batch, heads, width, length = (int(re.search(letter + r"(\d+)", work).group(1)) for letter in "BHDT")
-    q, k, v, g = (tensor(seed, batch, length, heads, width).transpose(1, 2) for seed in (1, 2, 3, 99))
+    batch, heads, width, length = (int(re.search(r"\b" + letter + r"(\d+)", work).group(1)) for letter in "BHDT")
+    q, k, v, g = (
+        tensor(seed, batch, length, heads, width).transpose(1, 2).to(dtype_of(work)) for seed in (1, 2, 3, 99)
+    )
 
     def forward():
         return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -171,7 +176,7 @@ def optimizer(work):
     return three(update, compiled=False)
 
 
-def gpt_step(layers, heads, width, length, batch, compile):
+def gpt_step(layers, heads, width, length, batch, dtype, compile):
     torch.manual_seed(1)
     model = gpt_pytorch.Gpt(layers, heads, width, length).to(device)
     rule = gpt_pytorch.optimizer(model.parameters())
@@ -179,7 +184,8 @@ def gpt_step(layers, heads, width, length, batch, compile):
     windows = indices(5, 256, batch, length + 1)
 
     def step():
-        loss = forward(windows[:, :-1], windows[:, 1:])
+        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+            loss = forward(windows[:, :-1], windows[:, 1:])
         rule.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -194,7 +200,7 @@ def gpt(work):
         compile=("PyTorch, compiled", torch.compile),
         graphs=("PyTorch, compiled, graphs", lambda model: torch.compile(model, mode="reduce-overhead")),
     )
-    return [(name, gpt_step(*sizes_of(work), compile)) for form, (name, compile) in ways.items() if form in forms]
+    return [(name, gpt_step(*sizes_of(work), dtype_of(work), compile)) for form, (name, compile) in ways.items() if form in forms]
 
 
 def launch(work):

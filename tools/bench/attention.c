@@ -35,7 +35,7 @@ static void build_attention(bench_plan *self, const void *problem)
     const tuff_shape shape = TUFF_SHAPE(work->batch, work->length, work->heads, work->width);
     tuff_tensor *qkv[3];
     for (int i = 0; i < 3; i++)
-        qkv[i] = bench_input(self, TUFF_F32, shape, (uint32_t)i + 1);
+        qkv[i] = bench_operand_input(self, shape, (uint32_t)i + 1);
     tuff_tensor *y = work->composed ? write_out(self, qkv, work->length, work->width)
                                     : tuff_attention(qkv[0], qkv[1], qkv[2], &(tuff_attention_options){.causal = true});
     if (work->backward)
@@ -90,5 +90,7 @@ tuff_status bench_attention(bench *self)
         return one_length(self, 1, 2, 16, 40, true);
     for (int64_t length = 256; length <= 2048; length *= length == 256 ? 4 : 2)
         TRY(one_length(self, 4, 6, 64, length, true));
+    for (int64_t width = 64; width <= 128 && self->info.device_class == TUFF_DEVICE_GPU_DISCRETE; width *= 2)
+        TRY(one_length(self, 4, 16, width, 2048, false));
     return one_length(self, 1, 6, 64, 8192, false);
 }

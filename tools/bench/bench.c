@@ -74,6 +74,7 @@ static cli_end parse(int count, char **arguments, bench *self)
          "leave out implementations whose name contains TEXT, such as CLBlast; may be given several times", 0, 0, NULL},
         {"--quick", CLI_SWITCH, &self->quick, NULL, "small works and short samples: shows that it runs, not how fast",
          0, 0, NULL},
+        PRECISION_OPTION(&self->precision, NULL),
         JSON_OPTION(&self->json, "one object with every sample"),
         {"--markdown", CLI_TEXT, &self->markdown_path, "FILE", "write tables for bench/results; -: to the output", 0, 0,
          NULL},

@@ -12,6 +12,8 @@
 
 #define BENCH_IMPLEMENTATIONS 12
 #define BENCH_FACTS 24
+/* What results may differ by where one rounds to 16 bits, relative to the largest. */
+#define NARROW_TOLERANCE 0.05
 
 /* One sample: what count runs took, wall clock and time of all processors. */
 typedef struct bench_sample {
@@ -77,6 +79,7 @@ typedef struct bench {
     const char *device_name, *markdown_path, *clblast_folder, *graph; /* graph: a file; NULL: none */
     int64_t round_count;
     bool quick, json;
+    int precision; /* a tuff_precision: of plans, and of the operands of matmuls and attention; names tell it */
     tuning tune; /* of the implementations "tuff, tuned": none below TUFF_TUNE_QUICK */
     tuff_device *device;
     tuff_device_info info;

@@ -183,7 +183,7 @@ static tuff_status add_plan_facts(bench_work *work, const bench_training *fused,
 static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job, const bench_training *baseline)
 {
     bench_training *tuned;
-    tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    tuff_compile_options options = {.fuse = TUFF_FUSE_ALL, .precision = (tuff_precision)self->precision};
     if (self->tune.mode < TUFF_TUNE_QUICK)
         return TUFF_OK;
     tuning_apply(&self->tune, &options);
@@ -196,15 +196,18 @@ static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job
 static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job)
 {
     bench_training *fused, *unfused;
-    const tuff_compile_options baseline = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}},
-                               plain = {.fuse = TUFF_FUSE_NONE};
+    const tuff_precision precision = (tuff_precision)self->precision;
+    const tuff_compile_options baseline = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF},
+                                           .precision = precision},
+                               plain = {.fuse = TUFF_FUSE_NONE, .precision = precision};
     TRY(bench_training_add(self, work, job, "tuff", &baseline, &fused));
     bench_add_fact(work, "compile", fused->compile_seconds, "s");
     bench_add_fact(work, "programs compiled for it, not from the cache", (double)fused->fresh_programs, "");
     TRY(add_tuned(self, work, job, fused));
     TRY(bench_training_add(self, work, job, "tuff, unfused", &plain, &unfused));
 #if TUFF_WITH_PLAIN_GPT
-    TRY(add_plain(self, work, job));
+    if (self->info.device_class != TUFF_DEVICE_GPU_DISCRETE)
+        TRY(add_plain(self, work, job));
 #endif
     TRY(add_plan_facts(work, fused, unfused));
     if (strcmp(self->info.selector, "reference") == 0)

@@ -11,7 +11,6 @@
 #include "tools/model/known_plans.h"
 
 /* Sums of 16-bit values differ by their order. */
-#define NARROW_TOLERANCE 0.05
 
 typedef struct bench_file {
     known_plans plans;
@@ -97,7 +96,9 @@ static tuff_status add_file(bench *self, bench_work *work, const char *name, con
     item->read = file_read;
     item->destroy = file_destroy;
     const uint64_t begin = tuff__nanoseconds();
-    TRY(known_plans_open(self->device, &(model_options){.file = self->graph}, options, &made->plans));
+    const model_options description = {
+        .file = self->graph, .precision = self->precision, .has_precision = self->precision != TUFF_PRECISION_F32};
+    TRY(known_plans_open(self->device, &description, options, &made->plans));
     made->compile_seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
     *out = made;
     return first_run(made);
@@ -142,7 +143,8 @@ static tuff_status add_forms(bench *self, bench_work *work)
     TRY(add_file(self, work, "tuff", &baseline, &fused));
     TRY(add_tuned(self, work, fused));
     TRY(add_file(self, work, "tuff, unfused", &plain, &unfused));
-    work->tolerance = fused->plans.file_precision == TUFF_PRECISION_F32 ? 0 : NARROW_TOLERANCE;
+    if (fused->plans.file_precision != TUFF_PRECISION_F32)
+        work->tolerance = NARROW_TOLERANCE;
     return add_facts(work, fused, unfused);
 }
 

@@ -22,9 +22,10 @@ static void build_product(bench_plan *self, const void *problem)
         product->a_transposed ? TUFF_SHAPE(product->k, product->m) : TUFF_SHAPE(product->m, product->k);
     const tuff_shape b_shape =
         product->b_transposed ? TUFF_SHAPE(product->n, product->k) : TUFF_SHAPE(product->k, product->n);
-    tuff_tensor *a = bench_input(self, TUFF_F32, a_shape, 1);
-    tuff_tensor *b =
-        work->weight ? bench_weight(self, work->dtype, b_shape, 2) : bench_input(self, work->dtype, b_shape, 2);
+    tuff_tensor *a = bench_operand_input(self, a_shape, 1);
+    tuff_tensor *b = work->weight                ? bench_weight(self, work->dtype, b_shape, 2)
+                     : work->dtype == TUFF_F32 ? bench_operand_input(self, b_shape, 2)
+                                               : bench_input(self, work->dtype, b_shape, 2);
     if (work->dtype != TUFF_F32)
         b = tuff_cast(b, TUFF_F32);
     self->result = tuff_matmul(transposed_if(a, product->a_transposed), transposed_if(b, product->b_transposed));
@@ -37,7 +38,7 @@ static tuff_status add_all(bench *self, bench_work *work, product_work *product)
     TRY(bench_plan_add_tuned(self, work, build_product, product));
     product->weight = true;
     TRY(bench_plan_add(self, work, "tuff, B a weight", TUFF_FUSE_ALL, build_product, product));
-    if (product->dtype != TUFF_F32)
+    if (product->dtype != TUFF_F32 || self->precision != TUFF_PRECISION_F32)
         return TUFF_OK;
     TRY(bench_blas_add(work, &product->product));
     return bench_plan_add_clblast(self, work, build_product, product);
@@ -54,7 +55,8 @@ static tuff_status one_product(bench *self, product_work *product)
         return TUFF_OK;
     work.operations = 2 * m * n * k;
     work.bytes = 4 * (m * k + m * n) + k * n * (double)tuff_dtype_size(product->dtype);
-    work.tolerance = product->dtype == TUFF_F32 ? 1e-4 : 1e-3;
+    if (self->precision == TUFF_PRECISION_F32)
+        work.tolerance = product->dtype == TUFF_F32 ? 1e-4 : 1e-3;
     return bench_do(self, &work, add_all(self, &work, product));
 }
 
@@ -79,6 +81,8 @@ tuff_status bench_matmul(bench *self)
         return each_form(self, 64, 64, 64);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         TRY(each_form(self, shapes[i][0], shapes[i][1], shapes[i][2]));
+    for (int64_t side = 4096; side <= 8192 && self->info.device_class == TUFF_DEVICE_GPU_DISCRETE; side *= 2)
+        TRY(each_form(self, side, side, side));
     TRY(one_product(self, &row));
     return one_product(self, &half);
 }

@@ -31,11 +31,15 @@ void bench_fill(float *values, int64_t count, uint32_t seed)
 
 bool bench_begin(const bench *self, bench_work *work, const char *suite, const char *format, ...)
 {
+    static const char *const names[] = {
+        [TUFF_PRECISION_F32] = "", [TUFF_PRECISION_F16] = " f16", [TUFF_PRECISION_BF16] = " bf16"};
     va_list list;
-    *work = (bench_work){.suite = suite};
+    *work = (bench_work){.suite = suite, .tolerance = self->precision == TUFF_PRECISION_F32 ? 0 : NARROW_TOLERANCE};
     va_start(list, format);
     vsnprintf(work->name, sizeof work->name, format, list);
     va_end(list);
+    const size_t length = strlen(work->name);
+    snprintf(work->name + length, sizeof work->name - length, "%s", names[self->precision]);
     for (int i = 0; i < self->wanted.count; i++)
         if (strstr(work->name, self->wanted.items[i]))
             return true;

@@ -19,6 +19,14 @@ static bench_operand *new_operand(bench_plan *self, tuff_dtype dtype, tuff_shape
     return made;
 }
 
+/* Cut off, as half_of does. */
+static uint16_t brain_half_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
 static uint16_t half_of(float value)
 {
     uint32_t bits;
@@ -41,6 +49,8 @@ static void *values_of(const bench_operand *operand, size_t *size)
             ((float *)values)[i] = value;
         else if (operand->dtype == TUFF_F16)
             ((uint16_t *)values)[i] = half_of(value);
+        else if (operand->dtype == TUFF_BF16)
+            ((uint16_t *)values)[i] = brain_half_of(value);
         else
             ((int32_t *)values)[i] = (int32_t)((double)(value + 1) * 0.5 * (double)operand->limit);
     }
@@ -52,6 +62,13 @@ tuff_tensor *bench_input(bench_plan *self, tuff_dtype dtype, tuff_shape shape, u
     bench_operand *made = new_operand(self, dtype, shape, seed);
     snprintf(made->name, sizeof made->name, "x%d", self->operand_count);
     return tuff_input(self->graph, made->name, dtype, shape);
+}
+
+tuff_tensor *bench_operand_input(bench_plan *self, tuff_shape shape, uint32_t seed)
+{
+    static const tuff_dtype dtypes[] = {
+        [TUFF_PRECISION_F32] = TUFF_F32, [TUFF_PRECISION_F16] = TUFF_F16, [TUFF_PRECISION_BF16] = TUFF_BF16};
+    return tuff_cast(bench_input(self, dtypes[self->precision], shape, seed), TUFF_F32);
 }
 
 tuff_tensor *bench_indices(bench_plan *self, tuff_shape shape, int64_t limit, uint32_t seed)
@@ -168,13 +185,15 @@ static tuff_status write_inputs(bench_plan *self)
 
 static tuff_status make(bench_plan *self, const tuff_compile_options *options, bench_builder build, const void *problem)
 {
+    tuff_compile_options precise = *options;
+    precise.precision = self->precision;
     self->graph = tuff_graph_create(self->device);
     if (!self->graph)
         return tuff_last_status();
     build(self, problem);
     TRY(self->status);
     tuff_output(self->graph, "result", self->result);
-    self->plan = tuff_compile(self->graph, options);
+    self->plan = tuff_compile(self->graph, &precise);
     return self->plan ? write_inputs(self) : tuff_last_status();
 }
 
@@ -189,6 +208,7 @@ static tuff_status add(bench *self, bench_work *work, bench_implementation *item
     item->read = plan_read;
     item->destroy = plan_destroy;
     made->device = self->device;
+    made->precision = (tuff_precision)self->precision;
     TRY(make(made, options, build, problem));
     if (work->result_count == 0)
         work->result_count = tuff_shape_count(tuff_tensor_shape(made->result));

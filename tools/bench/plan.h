@@ -17,6 +17,7 @@ typedef struct bench_operand {
 
 typedef struct bench_plan {
     tuff_device *device;
+    tuff_precision precision;
     tuff_graph *graph;
     tuff_plan *plan;
     bench_operand operands[BENCH_OPERANDS];
@@ -35,6 +36,8 @@ typedef void (*bench_builder)(bench_plan *self, const void *problem);
 /* For builders: an input that the host wrote once, or an array, which the compiler may treat as a weight. The values
    are those of bench_fill with the seed. */
 tuff_tensor *bench_input(bench_plan *self, tuff_dtype dtype, tuff_shape shape, uint32_t seed);
+/* Stored with the precision of the plan, f32 in the graph. */
+tuff_tensor *bench_operand_input(bench_plan *self, tuff_shape shape, uint32_t seed);
 tuff_tensor *bench_weight(bench_plan *self, tuff_dtype dtype, tuff_shape shape, uint32_t seed);
 /* i32 values in 0 .. limit - 1. */
 tuff_tensor *bench_indices(bench_plan *self, tuff_shape shape, int64_t limit, uint32_t seed);
