@@ -47,14 +47,14 @@ static const char barrier_glsl[] = "#version 450\n" GLSL_PROBE("uint", "uint", "
 
 /* b = a copied, a times the one in a[62], a plus itself, a times the half in a[63]; c = the bits of a's magnitude, of the
    larger of a and 0, of a times one plus 0, and whether a is more than 0. Some drivers flush in some of these alone. */
-#define FLOATS_BODY(c, bits, magnitude, larger)       \
-    "    float x = a[i], zero = a[62] - a[62];\n"     \
-    "    b[i] = x;\n"                                 \
-    "    b[64u + i] = x * a[62];\n"                   \
-    "    b[128u + i] = x + x;\n"                      \
-    "    b[192u + i] = x * a[63];\n"                  \
-    "    " c "[i] = " bits "(" magnitude "(x));\n"    \
-    "    " c "[64u + i] = " bits "(" larger "(x, zero));\n" \
+#define FLOATS_BODY(c, bits, magnitude, larger)              \
+    "    float x = a[i], zero = a[62] - a[62];\n"            \
+    "    b[i] = x;\n"                                        \
+    "    b[64u + i] = x * a[62];\n"                          \
+    "    b[128u + i] = x + x;\n"                             \
+    "    b[192u + i] = x * a[63];\n"                         \
+    "    " c "[i] = " bits "(" magnitude "(x));\n"           \
+    "    " c "[64u + i] = " bits "(" larger "(x, zero));\n"  \
     "    " c "[128u + i] = " bits "(fma(x, a[62], zero));\n" \
     "    " c "[192u + i] = x > zero ? 1u : 0u;\n"
 

@@ -23,7 +23,7 @@ static void build_product(bench_plan *self, const void *problem)
     const tuff_shape b_shape =
         product->b_transposed ? TUFF_SHAPE(product->n, product->k) : TUFF_SHAPE(product->k, product->n);
     tuff_tensor *a = bench_operand_input(self, a_shape, 1);
-    tuff_tensor *b = work->weight                ? bench_weight(self, work->dtype, b_shape, 2)
+    tuff_tensor *b = work->weight              ? bench_weight(self, work->dtype, b_shape, 2)
                      : work->dtype == TUFF_F32 ? bench_operand_input(self, b_shape, 2)
                                                : bench_input(self, work->dtype, b_shape, 2);
     if (work->dtype != TUFF_F32)

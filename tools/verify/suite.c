@@ -435,8 +435,8 @@ static tuff_status fill(workspace *space, const suite_case *test, uint32_t seed,
     return complete ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
-/* Attention of f16 or bf16 operands on matrix units multiplies values with weights of their dtype: each weight is rounded,
-   and the weights add up to 1, or are scores where there is no softmax. */
+/* Attention of f16 or bf16 operands on matrix units multiplies values with weights of their dtype: each weight is
+   rounded, and the weights of a query add up to 1. */
 static void allow_narrow_weights(const suite_case *test, const tuff_device_info *info, workspace *space)
 {
     const tuff_dtype dtype = test->dtype;

@@ -220,8 +220,8 @@ static void write_build_options(driver_device *device, cl_device_type type, cons
     size_t length = (size_t)snprintf(device->build_options, room, "%s", language);
     /* Without it x / x need not be 1 on GPUs, and a quotient that is floored may be one less than it ought to be. */
     if ((type & CL_DEVICE_TYPE_GPU) && divides_exactly(device->id))
-        length += (size_t)snprintf(device->build_options + length, room - length,
-                                   " -cl-fp32-correctly-rounded-divide-sqrt");
+        length +=
+            (size_t)snprintf(device->build_options + length, room - length, " -cl-fp32-correctly-rounded-divide-sqrt");
     if (least > 0 && (type & CL_DEVICE_TYPE_GPU))
         snprintf(device->build_options + length, room - length, " -DNARROWEST_SUBGROUP=%zu", least);
     /* Oclgrind takes the wrong side of selects between vectors of conditions, which optimisation makes. */

@@ -34,7 +34,7 @@ static struct {
     int submissions;  /* with launches in them */
     cl_event last;    /* event that was asked for its state, how often in a row, since the last launch */
     int asked;
-    int callbacks; /* that were asked for */
+    int callbacks;    /* that were asked for */
     bool is_dead;     /* the watchdog ended one */
 } device_clock;
 
