@@ -45,8 +45,9 @@ static const char barrier_opencl[] =
 static const char barrier_glsl[] = "#version 450\n" GLSL_PROBE("uint", "uint", "uint", "shared uint tile[64];\n",
                                                                BARRIER_BODY("    barrier();\n") LOOP_BODY("c"));
 
-/* b = a copied, a times the one in a[62], a plus itself, a times the half in a[63]; c = the bits of a's magnitude, of the
-   larger of a and 0, of a times one plus 0, and whether a is more than 0. Some drivers flush in some of these alone. */
+/* b = a copied, a times the one in a[62], a plus itself, a times the half in a[63]; c = the bits of a's magnitude, of
+   the larger of a and 0, of a times one plus 0, and whether a is more than 0. Some drivers flush in some of these
+   alone. */
 #define FLOATS_BODY(c, bits, magnitude, larger)              \
     "    float x = a[i], zero = a[62] - a[62];\n"            \
     "    b[i] = x;\n"                                        \

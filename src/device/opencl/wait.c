@@ -26,8 +26,8 @@ static void CL_CALLBACK announce(cl_event event, cl_int state, void *nothing)
     tuff__event_signal();
 }
 
-/* Short work is met by polling that lets other threads go first. From then on this thread sleeps: where the processor is
-   the device itself, until the event announces its end; elsewhere for a small part of the time that it waited, since
+/* Short work is met by polling that lets other threads go first. From then on this thread sleeps: where the processor
+   is the device itself, until the event announces its end; elsewhere for a small part of the time that it waited, since
    NVIDIA's driver announces ends up to 20 ms late. *told: the event was asked to announce its end, and will. */
 static void pause_for(const driver_device *device, cl_event event, uint64_t waited, uint64_t seen, bool *told)
 {
