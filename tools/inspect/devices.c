@@ -81,6 +81,15 @@ static void print_particulars(const tuff_device_info *info)
                info->units_estimated ? "; compute units by the name" : "");
 }
 
+static const char *subgroups_text(const tuff_device_info *info, char *buffer, size_t size)
+{
+    if (info->proved_subgroup_size == 0)
+        return "no subgroups";
+    snprintf(buffer, size, "subgroups of %u%s", info->proved_subgroup_size,
+             info->subgroup_shuffle ? " that shuffle" : "");
+    return buffer;
+}
+
 void inspect_print_device(const tuff_device_info *info, const char *reason)
 {
     printf("%-12s %s\n", info->selector, info->name);
@@ -98,9 +107,8 @@ void inspect_print_device(const tuff_device_info *info, const char *reason)
     if (reason)
         printf("  does not open: %s\n", reason);
     else if (info->proved)
-        printf("  proved: subgroups of %u%s; barriers %s, 8 and 16-bit storage %s, NaNs kept %s, -0 kept %s, denormals "
-               "%s\n",
-               info->proved_subgroup_size, info->subgroup_shuffle ? " that shuffle" : "",
+        printf("  proved: %s; barriers %s, 8 and 16-bit storage %s, NaNs kept %s, -0 kept %s, denormals %s\n",
+               subgroups_text(info, (char[48]){0}, 48),
                info->proved_barrier ? "yes" : "no", info->proved_narrow_storage ? "yes" : "no",
                info->proved_nan ? "yes" : "no", info->proved_negative_zero ? "yes" : "no",
                info->proved_denormals ? "yes" : "no");

@@ -218,6 +218,9 @@ static void write_build_options(driver_device *device, cl_device_type type, cons
             least = sizes[i];
     const size_t room = sizeof device->build_options;
     size_t length = (size_t)snprintf(device->build_options, room, "%s", language);
+    /* NVIDIA's compiler counts its warnings on the error stream. */
+    if (type & CL_DEVICE_TYPE_GPU)
+        length += (size_t)snprintf(device->build_options + length, room - length, " -w");
     /* Without it x / x need not be 1 on GPUs, and a quotient that is floored may be one less than it ought to be. */
     if ((type & CL_DEVICE_TYPE_GPU) && divides_exactly(device->id))
         length +=
