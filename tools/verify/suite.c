@@ -435,20 +435,33 @@ static tuff_status fill(workspace *space, const suite_case *test, uint32_t seed,
     return complete ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
-/* Attention of f16 or bf16 operands on matrix units multiplies values with weights of their dtype: each weight is
-   rounded, and the weights of a query add up to 1. */
+/* The largest magnitude of an operand. */
+static double largest_of(const suite_case *test, const workspace *space, int operand)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < tuff_shape_count(test->operands[operand].shape); i++)
+        largest = fmax(largest, fabs(space->inputs[operand][i]));
+    return largest;
+}
+
+/* Attention of f16 or bf16 operands on matrix units multiplies by weights, and by slopes of the scores, that are rounded
+   to their dtype. The weights of a query add up to 1, or with dropout to a little more; its slopes to twice what the
+   products of values and upstream gradients are at most, and the suite's upstream gradients are the results. */
 static void allow_narrow_weights(const suite_case *test, const tuff_device_info *info, workspace *space)
 {
     const tuff_dtype dtype = test->dtype;
     const bool on_units =
         info->cooperative_matrix != 0 && (dtype == TUFF_F16 || (dtype == TUFF_BF16 && info->matrix_bf16));
-    if (test->op != OP_ATTENTION || !on_units)
+    if (!on_units || (test->op != OP_ATTENTION && (test->op < OP_ATTENTION_DQ || test->op > OP_ATTENTION_DV)))
         return;
-    double largest = 0;
-    for (int64_t i = 0; i < tuff_shape_count(test->operands[2].shape); i++)
-        largest = fmax(largest, fabs(space->inputs[2][i]));
+    const double unit = dtype == TUFF_F16 ? 0x1p-12 : 0x1p-9, scale = test->parameter & 4 ? 5 : 1;
+    const double q = largest_of(test, space, 0), k = largest_of(test, space, 1), v = 2 * largest_of(test, space, 2);
+    const double queries = (double)test->operands[0].shape.extent[1], width = (double)test->operands[2].shape.extent[3];
+    const double slopes = 2 * width * v * v * scale;
+    const double sums[] = {v, slopes * k, queries * slopes * q, queries * v};
+    const double allowed = unit * sums[test->op == OP_ATTENTION ? 0 : 1 + test->op - OP_ATTENTION_DQ];
     for (int64_t i = 0; i < space->device.count; i++)
-        space->bounds[i] += largest * (dtype == TUFF_F16 ? 0x1p-12 : 0x1p-9);
+        space->bounds[i] += allowed;
 }
 
 static tuff_status run_case(tuff_device *device, tuff_device *reference, const suite_case *test,
