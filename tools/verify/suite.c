@@ -444,7 +444,7 @@ static double largest_of(const suite_case *test, const workspace *space, int ope
     return largest;
 }
 
-/* Attention of f16 or bf16 operands on matrix units multiplies by weights, and by slopes of the scores, that are rounded
+/* Attention of f16 or bf16 operands on matrix units multiplies by weights, and slopes of the scores, that are rounded
    to their dtype. The weights of a query add up to 1, or with dropout to a little more; its slopes to twice what the
    products of values and upstream gradients are at most, and the suite's upstream gradients are the results. */
 static void allow_narrow_weights(const suite_case *test, const tuff_device_info *info, workspace *space)
