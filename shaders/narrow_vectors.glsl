@@ -1,5 +1,21 @@
 // Behind prelude.glsl in kernels that have vectors of 16-bit elements: four of them are two words of the alias b_v,
 // read and written at once where vectors begin at multiples of four elements. Rounding is that of single elements.
+
+// The prelude's F16_FROM_BITS, bit for bit, without its branch: glslang makes one of a choice whose sides are not both
+// names or constants, and the optimiser leaves it. SwiftShader searches a loop path by path, so that each branch in it
+// doubles the time and the memory of compiling it: 24 take seconds, the 32 of an unrolled matmul half an hour and
+// gigabytes. It stands here because a change of the prelude would make the tuner's records of all kernels stale.
+float F16_SELECTED(uint half_bits)
+{
+    uint magnitude = (half_bits & 0x7fffu) << 13;
+    precise float small = float(half_bits & 0x3ffu) * 5.9604644775390625e-8;
+    uint small_bits = floatBitsToUint(small);
+    uint bits = magnitude + (magnitude >= 0x0f800000u ? 0x70000000u : 0x38000000u);
+    bits = magnitude < 0x00800000u ? small_bits : bits;
+    return uintBitsToFloat(bits | ((half_bits & 0x8000u) << 16));
+}
+#define F16_FROM_BITS(half_bits) F16_SELECTED(half_bits)
+
 vec4 F16_VECTOR(uvec2 words)
 {
     return vec4(F16_FROM_BITS(words.x & 0xffffu), F16_FROM_BITS(words.x >> 16), F16_FROM_BITS(words.y & 0xffffu),

@@ -486,9 +486,38 @@ static void a_copy_changes_no_bit(void **state)
     for_drawn_drivers(compare_copies);
 }
 
+/* Terms that are chosen element by element in a loop that is unrolled: SwiftShader searches it path by path, which took
+   it tens of minutes while each of these choices was a branch. */
+static void compile_halves(tuff_device *device)
+{
+    const uint64_t limit = (uint64_t)60000000000;
+    if (!is_wanted(device))
+        return;
+    if (!device->info.subgroup_shuffle) {
+        leave_out_device("no lanes that read each other's registers");
+        return;
+    }
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(20, 18));
+    tuff_output(graph, "y", tuff_matmul(x, halves(graph, TUFF_SHAPE(18, 24))));
+    tuff__device_limit_compiles(device, limit);
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.family = TUFF_FAMILY_SUBGROUP});
+    if (plan == NULL)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(count_tasks(plan, "map", NULL), 0);
+    destroy_plan(plan, graph);
+}
+
+static void many_choices_compile_in_a_minute(void **state)
+{
+    (void)state;
+    for_each_driver(compile_halves);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_producer_is_right),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(many_choices_compile_in_a_minute),
+                                       cmocka_unit_test(every_producer_is_right),
                                        cmocka_unit_test(a_producer_is_no_task),
                                        cmocka_unit_test(what_others_read_stays_a_task),
                                        cmocka_unit_test(finished_weights_follow_their_sources),

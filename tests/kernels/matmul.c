@@ -450,13 +450,11 @@ static void check_subgroups(tuff_device *device)
         tuff_graph_destroy(graph);
         return;
     }
-    /* SwiftShader compiles some of these kernels for ten minutes, in 15 GB: it gets cases that it is known to bear. */
-    const bool is_slow = strstr(info.name, "SwiftShader") != NULL;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const int number = (int)i;
-        if (is_thorough() || (is_slow ? number % 5 == 0 : drawn_turn(info.selector, number, 5) == 0))
-            try_case(device, info.name, &cases[i], is_slow ? number % 2 == 0 : drawn_turn("epilogue", number, 2) == 0,
-                     is_slow ? number % 3 == 0 : drawn_turn("array", number, 3) == 0, &subgroups, NULL);
+        if (is_thorough() || drawn_turn(info.selector, number, 5) == 0)
+            try_case(device, info.name, &cases[i], drawn_turn("epilogue", number, 2) == 0,
+                     drawn_turn("array", number, 3) == 0, &subgroups, NULL);
     }
 }
 
