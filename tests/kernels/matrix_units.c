@@ -555,7 +555,17 @@ typedef struct attention_case {
     int64_t window, bias; /* rows of the bias, 1 or the queries; 0: none */
     double dropout, scale;
     tuff_precision precision, factors; /* of the plan; of f32 operands that may be rounded */
+    int gradients;                     /* bits: of queries, keys, values; 0: all */
 } attention_case;
+
+enum { RESULTS = 4 };
+static const char *const attention_results[RESULTS] = {"out", "dq", "dk", "dv"};
+
+/* On units whose lanes know their sums, where widths fit. */
+static bool has_gradients_on_units(const attention_case *one)
+{
+    return emulated_units->form == TUFF_MATRIX_NVIDIA && one->key_width <= 128 && one->value_width <= 128;
+}
 
 /* Extents of 1, primes, and around blocks and panels; parts of 16 bytes and single elements; scores that grow from
    panel to panel, so that results are rescaled. */
@@ -571,6 +581,13 @@ static const attention_case attentions[] = {
     {"wide heads", 1, 18, 40, 1, 1, 128, 136, .causal = true, .precision = TUFF_PRECISION_F16},
     {"bf16", 1, 64, 128, 2, 2, 64, 64, .causal = true, .scale = 3, .precision = TUFF_PRECISION_BF16},
     {"rounded as they are loaded", 1, 37, 64, 2, 1, 24, 16, .factors = TUFF_PRECISION_F16},
+    {"heads of 80 and 20, groups of heads", 1, 97, 131, 6, 2, 80, 20, .precision = TUFF_PRECISION_F16},
+    {"heads of 128, bf16", 1, 50, 90, 1, 1, 128, 128, .causal = true, .precision = TUFF_PRECISION_BF16},
+    {"window, values alone", 1, 150, 150, 1, 1, 16, 32, .causal = true, .window = 40,
+     .precision = TUFF_PRECISION_F16, .gradients = 4},
+    {"window, queries alone", 1, 150, 150, 1, 1, 16, 32, .causal = true, .window = 40,
+     .precision = TUFF_PRECISION_F16, .gradients = 1},
+    {"one head of one, keys alone", 1, 19, 23, 1, 1, 1, 1, .precision = TUFF_PRECISION_F16, .gradients = 2},
 };
 enum { ATTENTIONS = sizeof attentions / sizeof *attentions };
 
@@ -589,22 +606,44 @@ static tuff_graph *build_attention(tuff_device *device, const attention_case *on
             .causal = one->causal, .window = one->window, .bias = bias, .dropout = one->dropout, .scale = one->scale});
     const tuff_shape shape = TUFF_SHAPE(one->batch, one->queries, one->heads, one->value_width);
     tuff_tensor *product = tuff_mul(out, tuff_input(graph, "weights", TUFF_F32, shape));
-    tuff_tensor *loss = tuff_sum(product, (int[]){0, 1, 2, 3}, 4, false), *dv;
-    assert_int_equal(tuff_gradients(loss, &v, 1, &dv), TUFF_OK);
+    tuff_tensor *loss = tuff_sum(product, (int[]){0, 1, 2, 3}, 4, false), *gradients[3];
+    assert_int_equal(tuff_gradients(loss, (tuff_tensor *[]){q, k, v}, 3, gradients), TUFF_OK);
     tuff_output(graph, "out", out);
-    tuff_output(graph, "dv", dv);
+    for (int i = 0; i < 3; i++)
+        if (one->gradients == 0 || (one->gradients >> i & 1) != 0)
+            tuff_output(graph, attention_results[1 + i], gradients[i]);
     return graph;
 }
 
-/* The result and the gradient of the values behind it: of kernels for CPUs, which round no weights, or on the units.
-   The caller frees. */
-static float *run_attention(tuff_device *device, const attention_case *one, tuff_family family, int64_t out_count,
-                            int64_t dv_count)
+/* Elements of the result and of each gradient. */
+static void count_results(const attention_case *one, int64_t counts[RESULTS])
+{
+    const int64_t queries = one->batch * one->queries * one->heads, keys = one->batch * one->keys * one->groups;
+    counts[0] = queries * one->value_width;
+    counts[1] = queries * one->key_width;
+    counts[2] = keys * one->key_width;
+    counts[3] = keys * one->value_width;
+    for (int i = 1; i < RESULTS; i++)
+        if (one->gradients != 0 && (one->gradients >> (i - 1) & 1) == 0)
+            counts[i] = 0;
+}
+
+static void read_results(tuff_plan *plan, const int64_t counts[RESULTS], float *got)
+{
+    for (int i = 0; i < RESULTS; got += counts[i++])
+        if (counts[i] > 0)
+            assert_int_equal(tuff_plan_read(plan, attention_results[i], got, (size_t)counts[i] * sizeof *got), TUFF_OK);
+}
+
+/* The result and the gradients behind it: of kernels for CPUs, which round no weights, or on the units. The caller
+   frees. */
+static float *run_attention(tuff_device *device, const attention_case *one, tuff_family family,
+                            const int64_t results[RESULTS])
 {
     static const char *const inputs[] = {"q", "k", "v", "weights", "bias"};
-    const int64_t counts[] = {out_count / one->value_width * one->key_width,
-                              dv_count / one->value_width * one->key_width, dv_count, out_count,
-                              one->batch * one->bias * one->keys};
+    const int64_t queries = one->batch * one->queries * one->heads, keys = one->batch * one->keys * one->groups;
+    const int64_t counts[] = {queries * one->key_width, keys * one->key_width, keys * one->value_width,
+                              queries * one->value_width, one->batch * one->bias * one->keys};
     tuff_graph *graph = build_attention(device, one);
     tuff_plan *plan = tuff_compile(
         graph,
@@ -613,37 +652,54 @@ static float *run_attention(tuff_device *device, const attention_case *one, tuff
         fail_msg("%s, %s: %s", emulated_units->name, one->name, tuff_error());
     if (family == TUFF_FAMILY_COOPERATIVE && !uses_body(plan, "attention_cooperative"))
         fail_msg("%s: %s is not on matrix units", emulated_units->name, one->name);
+    if (family == TUFF_FAMILY_COOPERATIVE &&
+        uses_body(plan, "attention_backward_cooperative") != has_gradients_on_units(one))
+        fail_msg("%s: the gradients of %s are on other kernels than meant", emulated_units->name, one->name);
     state = 7;
     for (int i = 0; i < 4 + (one->bias > 0); i++) {
         double *numbers = random_numbers(counts[i]);
         write_numbers(plan, inputs[i], TUFF_F32, numbers, counts[i]);
         free(numbers);
     }
-    float *got = malloc((size_t)(out_count + dv_count) * sizeof *got);
+    float *got = malloc((size_t)(results[0] + results[1] + results[2] + results[3]) * sizeof *got);
     assert_non_null(got);
     if (tuff_plan_run(plan) != TUFF_OK)
         fail_msg("%s, %s: %s", emulated_units->name, one->name, tuff_error());
-    assert_int_equal(tuff_plan_read(plan, "out", got, (size_t)out_count * sizeof *got), TUFF_OK);
-    assert_int_equal(tuff_plan_read(plan, "dv", got + out_count, (size_t)dv_count * sizeof *got), TUFF_OK);
+    read_results(plan, results, got);
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
     return got;
 }
 
-/* Values are at most 2: a result whose weights were rounded is within a rounding's share of that. The gradient is of
-   exact weights, by the log-sum-exp that the forward pass leaves. */
+/* Values are at most 2: a result whose weights were rounded is within a rounding's share of that. Kernels without units
+   compute the gradient of the values from exact weights, by the log-sum-exp that the forward pass leaves. Elsewhere
+   weights or slopes are rounded, or what belongs to a query is the sum over rounded results: gradients are within some
+   roundings of the largest. */
+static double attention_bound(const attention_case *one, int result, double wanted, double largest)
+{
+    const double unit = one->precision == TUFF_PRECISION_BF16 ? 0x1p-9 : 0x1p-11;
+    if (result == 0)
+        return 3 * unit / (1 - one->dropout);
+    if (result == 3 && !has_gradients_on_units(one))
+        return 2e-5 * (4 + fabs(wanted));
+    return 6 * unit * largest / (1 - one->dropout);
+}
+
 static void try_attention(tuff_device *device, const attention_case *one)
 {
-    const int64_t out_count = one->batch * one->queries * one->heads * one->value_width;
-    const int64_t dv_count = one->batch * one->keys * one->groups * one->value_width;
-    const double unit = one->precision == TUFF_PRECISION_BF16 ? 0x1p-9 : 0x1p-11;
-    float *wanted = run_attention(device, one, TUFF_FAMILY_REGISTER, out_count, dv_count),
-          *got = run_attention(device, one, TUFF_FAMILY_COOPERATIVE, out_count, dv_count);
-    for (int64_t i = 0; i < out_count + dv_count; i++) {
-        const double bound = i < out_count ? 3 * unit / (1 - one->dropout) : 2e-5 * (4 + fabs((double)wanted[i]));
-        if (!(fabs((double)got[i] - (double)wanted[i]) <= bound))
-            fail_msg("%s, %s: element %lld of %lld and %lld is %.9g, not %.9g", emulated_units->name, one->name,
-                     (long long)i, (long long)out_count, (long long)dv_count, (double)got[i], (double)wanted[i]);
+    int64_t counts[RESULTS];
+    count_results(one, counts);
+    float *wanted = run_attention(device, one, TUFF_FAMILY_REGISTER, counts),
+          *got = run_attention(device, one, TUFF_FAMILY_COOPERATIVE, counts);
+    const float *is = got, *should = wanted;
+    for (int r = 0; r < RESULTS; is += counts[r], should += counts[r], r++) {
+        double largest = 0;
+        for (int64_t i = 0; i < counts[r]; i++)
+            largest = fmax(largest, fabs((double)should[i]));
+        for (int64_t i = 0; i < counts[r]; i++)
+            if (!(fabs((double)is[i] - (double)should[i]) <= attention_bound(one, r, should[i], largest)))
+                fail_msg("%s, %s: element %lld of %s is %.9g, not %.9g; the largest is %.9g", emulated_units->name,
+                         one->name, (long long)i, attention_results[r], (double)is[i], (double)should[i], largest);
     }
     free(wanted);
     free(got);
