@@ -64,8 +64,8 @@ void tuff__attention_operands(const attention *job, launch *made, int64_t blocks
    blocks enough; the launch of the forward pass. */
 bool tuff__attention_suits_units(const attention *job);
 tuff_status tuff__lower_attention_cooperative(const attention *job);
-/* What f16 or bf16 all factors have, those of gradients with upstream, or may be rounded to; f32 where they differ or may
-   not. */
+/* What f16 or bf16 all factors have, those of gradients with upstream, or may be rounded to; f32 where they differ or
+   may not. */
 tuff_dtype tuff__attention_factor_dtype(const attention *job);
 /* The launches of devices with local memory. */
 tuff_status tuff__lower_attention_local(const attention *job);

@@ -1,6 +1,6 @@
-/* The launch of attention's gradients on matrix units, in the place of the heavy one of lower_attention_local.c: on units
-   whose lanes know which sums they have, as attention_backward_cooperative.k says. Widths beyond MAX_WIDTH, attention
-   without softmax, and the gradient of the bias stay with the other kernels. */
+/* The launch of attention's gradients on matrix units, in the place of the heavy one of lower_attention_local.c: on
+   units whose lanes know which sums they have, as attention_backward_cooperative.k says. Widths beyond MAX_WIDTH,
+   attention without softmax, and the gradient of the bias stay with the other kernels. */
 #include "base/checked.h"
 #include "compile/lower/lower_attention.h"
 #include "compile/lower/lower_matmul.h"
