@@ -17,289 +17,13 @@
 #include "compile/task_key.h"
 #include "device/state.h"
 #include "each_device.h"
+#include "emulated_units.h"
 #include "exec/plan.h"
 #include "graph/builder.h"
 #include "graph/graph.h"
 #include "kernels/tunables.h"
 #include "ops/ops.h"
 #include "tuff.h"
-
-/* What a lane hands to others goes through `exchange`, two barriers around it; half(word, k) is half k of words. */
-static const char opencl_common[] =
-    "#define EXCHANGED __local uint exchange[LOCAL_SIZE * 16] __attribute__((aligned(64)));\n"
-    "#define HALF_OF(words, k) (MATRIX_BF16 ? as_float((uint)((__local const ushort *)(words))[k] << 16)               "
-    "\\\n"
-    "                                       : vload_half(k, (__local const half *)(words)))\n"
-    "#define OWN (&exchange[LANE * 16])\n"
-    "#define LANE_OF(l) (&exchange[((LANE) / MATRIX_LANES * MATRIX_LANES + (l)) * 16])\n";
-
-/* mma.sync.m16n8k16, ldmatrix.x4 and cp.async of the PTX ISA. */
-static const char opencl_nvidia[] = "#define WORD_AT(place) (*(__local uint *)((__local char *)tiles + (place)))\n"
-                                    "#define HALF_AT(place) (*(__local ushort *)((__local char *)tiles + (place)))\n"
-                                    "#define LDMATRIX(form, x, place) {                                                "
-                                    "                             \\\n"
-                                    "    OWN[0] = (uint)(place);                                                       "
-                                    "                             \\\n"
-                                    "    BARRIER();                                                                    "
-                                    "                             \\\n"
-                                    "    const uint e_l = LANE % 32u;                                                  "
-                                    "                             \\\n"
-                                    "    for (uint e_m = 0; e_m < 4u; e_m++)                                           "
-                                    "                             \\\n"
-                                    "        (x)[e_m] = sizeof(form) == 1 ? WORD_AT(LANE_OF(e_m * 8u + e_l / 4u)[0] + "
-                                    "e_l % 4u * 4u)                \\\n"
-                                    "                   : (uint)HALF_AT(LANE_OF(e_m * 8u + e_l % 4u * 2u)[0] + e_l / "
-                                    "4u * 2u) |                     \\\n"
-                                    "                         (uint)HALF_AT(LANE_OF(e_m * 8u + e_l % 4u * 2u + 1u)[0] "
-                                    "+ e_l / 4u * 2u) << 16;       \\\n"
-                                    "    BARRIER();                                                                    "
-                                    "                             \\\n"
-                                    "}\n"
-                                    "#define MMA(sum, a, b) {                                                          "
-                                    "                             \\\n"
-                                    "    for (uint e_i = 0; e_i < 4u; e_i++) OWN[e_i] = (a)[e_i];                      "
-                                    "                             \\\n"
-                                    "    for (uint e_i = 0; e_i < 2u; e_i++) OWN[4u + e_i] = (b)[e_i];                 "
-                                    "                             \\\n"
-                                    "    BARRIER();                                                                    "
-                                    "                             \\\n"
-                                    "    for (uint e_d = 0; e_d < 4u; e_d++) {                                         "
-                                    "                             \\\n"
-                                    "        const uint e_row = LANE % 32u / 4u + e_d / 2u * 8u, e_column = LANE % 4u "
-                                    "* 2u + e_d % 2u;              \\\n"
-                                    "        for (uint e_k = 0; e_k < 16u; e_k++)                                      "
-                                    "                             \\\n"
-                                    "            (sum)[e_d] += HALF_OF(LANE_OF(e_row % 8u * 4u + e_k % 8u / 2u) + "
-                                    "e_row / 8u + e_k / 8u * 2u, e_k % 2u) * \\\n"
-                                    "                          HALF_OF(LANE_OF(e_column * 4u + e_k % 8u / 2u) + 4u + "
-                                    "e_k / 8u, e_k % 2u);           \\\n"
-                                    "    }                                                                             "
-                                    "                             \\\n"
-                                    "    BARRIER();                                                                    "
-                                    "                             \\\n"
-                                    "}\n"
-                                    "#define COPY_PART(place, from) *(__local uint4 *)((__local char *)tiles + "
-                                    "(place)) = *(__global const uint4 *)(from)\n"
-                                    "#define COMMIT_COPIES()\n"
-                                    "#define WAIT_FOR_COPIES(left)\n";
-
-/* v_perm_b32, v_mfma_f32_32x32x8 of AMD's CDNA ISA, v_wmma_f32_16x16x16 (wave32) of RDNA 3's. */
-#define OPENCL_PERM                                                                                                  \
-    "uint e_byte(uint high, uint low, uint n) { return (n < 4u ? low >> 8u * n : high >> 8u * (n - 4u)) & 255u; }\n" \
-    "#define __builtin_amdgcn_perm(a, b, s) (e_byte(a, b, (s) & 7u) | e_byte(a, b, (s) >> 8u & 7u) << 8u | \\\n"     \
-    "    e_byte(a, b, (s) >> 16u & 7u) << 16u | e_byte(a, b, (s) >> 24u & 7u) << 24u)\n"
-
-static const char opencl_amd[] =
-    OPENCL_PERM "#define PUT_WORDS(type, at, x) *(__local type *)(OWN + (at)) = x\n"
-                "#define MFMA(sum, a, b) {                                                            "
-                "                          \\\n"
-                "    PUT_WORDS(uint2, 0, a);                                                          "
-                "                          \\\n"
-                "    PUT_WORDS(uint2, 2, b);                                                          "
-                "                          \\\n"
-                "    BARRIER();                                                                       "
-                "                          \\\n"
-                "    for (uint e_d = 0; e_d < 16u; e_d++) {                                           "
-                "                          \\\n"
-                "        const uint e_row = e_d / 4u * 8u + LANE % 64u / 32u * 4u + e_d % 4u;         "
-                "                          \\\n"
-                "        for (uint e_k = 0; e_k < 8u; e_k++)                                          "
-                "                          \\\n"
-                "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_row + e_k / 4u * 32u), e_k % "
-                "4u) *                     \\\n"
-                "                                      HALF_OF(LANE_OF(LANE % 32u + e_k / 4u * 32u) + "
-                "2, e_k % 4u);             \\\n"
-                "    }                                                                                "
-                "                          \\\n"
-                "    BARRIER();                                                                       "
-                "                          \\\n"
-                "}\n"
-                "#define WMMA(sum, a, b) {                                                            "
-                "                          \\\n"
-                "    PUT_WORDS(uint8, 0, a);                                                          "
-                "                          \\\n"
-                "    PUT_WORDS(uint8, 8, b);                                                          "
-                "                          \\\n"
-                "    BARRIER();                                                                       "
-                "                          \\\n"
-                "    for (uint e_d = 0; e_d < 8u; e_d++)                                              "
-                "                          \\\n"
-                "        for (uint e_k = 0; e_k < 16u; e_k++)                                         "
-                "                          \\\n"
-                "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_d * 2u + LANE % 32u / 16u), "
-                "e_k) *                     \\\n"
-                "                                      HALF_OF(LANE_OF(LANE % 16u) + 8, e_k);         "
-                "                          \\\n"
-                "    BARRIER();                                                                       "
-                "                          \\\n"
-                "}\n";
-
-/* v_wmma_f32_16x16x16 (wave32) of RDNA 4's: half of the terms to a lane, eight rows of sums below each other. */
-#define OPENCL_GFX12                                                                                             \
-    "#define __GFX12__ 1\n"                                                                                      \
-    "#define WMMA(sum, a, b) {                                                                             \\\n" \
-    "    *(__local uint4 *)OWN = a;                                                                        \\\n" \
-    "    *(__local uint4 *)(OWN + 4) = b;                                                                  \\\n" \
-    "    BARRIER();                                                                                        \\\n" \
-    "    for (uint e_d = 0; e_d < 8u; e_d++)                                                               \\\n" \
-    "        for (uint e_k = 0; e_k < 16u; e_k++)                                                          \\\n" \
-    "            ((float *)&(sum))[e_d] +=                                                                 \\\n" \
-    "                HALF_OF(LANE_OF(LANE % 32u / 16u * 8u + e_d + e_k / 8u * 16u), e_k % 8u) *            \\\n" \
-    "                HALF_OF(LANE_OF(LANE % 16u + e_k / 8u * 16u) + 4, e_k % 8u);                          \\\n" \
-    "    BARRIER();                                                                                        \\\n" \
-    "}\n"
-static const char opencl_gfx12[] = OPENCL_PERM OPENCL_GFX12;
-
-/* cl_intel_subgroup_matrix_multiply_accumulate, and block reads of cl_intel_subgroup_local_block_io. */
-static const char opencl_intel[] =
-    "#define E_LANE (LANE % MATRIX_LANES)\n"
-    "#define E_READ(type, place, n) ((__local const type *)((__local char *)tiles + (place)))[(n) * MATRIX_LANES + "
-    "E_LANE]\n"
-    "#define E_EIGHT(type, place) E_READ(type, place, 0), E_READ(type, place, 1), E_READ(type, place, 2),          \\\n"
-    "    E_READ(type, place, 3), E_READ(type, place, 4), E_READ(type, place, 5), E_READ(type, place, 6), E_READ(type, "
-    "place, 7)\n"
-    "#define READ_WORDS(place) ((int8)(E_EIGHT(int, place)))\n"
-    "#define READ_HALVES(place) ((short8)(E_EIGHT(short, place)))\n"
-    "#define DPAS(sum, a, b) {                                                                                      "
-    "\\\n"
-    "    *(__local LEFT_BLOCK *)OWN = a;                                                                            "
-    "\\\n"
-    "    *(__local int8 *)(OWN + 8) = b;                                                                            "
-    "\\\n"
-    "    BARRIER();                                                                                                 "
-    "\\\n"
-    "    for (uint e_d = 0; e_d < 8u; e_d++)                                                                        "
-    "\\\n"
-    "        for (uint e_k = 0; e_k < 16u; e_k++)                                                                   "
-    "\\\n"
-    "            ((float *)&(sum))[e_d] +=                                                                          "
-    "\\\n"
-    "                (MATRIX_LANES == 16 ? HALF_OF(LANE_OF(e_k), e_d) : HALF_OF(LANE_OF(e_k / 2u) + e_d, e_k % 2u)) * "
-    "\\\n"
-    "                HALF_OF(LANE_OF(E_LANE) + 8u, e_k);                                                            "
-    "\\\n"
-    "    BARRIER();                                                                                                 "
-    "\\\n"
-    "}\n";
-
-/* In GLSL a factor is its place in local memory, and each lane keeps some of a block's sums. */
-static const char glsl[] =
-    "#undef LEFT_BLOCK\n#undef RIGHT_BLOCK\n#undef SUM_BLOCK\n#undef LOAD_BLOCK\n#undef STORE_BLOCK\n"
-    "#undef MULTIPLY_ADD\n#undef CLEAR_BLOCK\n#define E_SUMS (MATRIX_M * MATRIX_N)\n"
-    "struct factor { uint place, pitch; bool turned; };\n"
-    "struct sums { float x[(E_SUMS + MATRIX_LANES - 1) / MATRIX_LANES]; };\n"
-    "#define LEFT_BLOCK factor\n#define RIGHT_BLOCK factor\n#define SUM_BLOCK sums\n"
-    "#define MULTIPLY_ADD(sum, left, right) sum = product(left, right, sum)\n"
-    "#define LOAD_BLOCK(to, at, apart, in_columns) to = factor(uint(at), uint(apart), in_columns)\n"
-    "#define EACH_SUM for (uint j = 0u, e = SUBGROUP_LANE; e < uint(E_SUMS); j++, e += uint(MATRIX_LANES))\n"
-    "#define STORE_BLOCK(sum, at, pitch) EACH_SUM tiles[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) / 4u]"
-    "[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) % 4u] = floatBitsToUint(sum.x[j])\n"
-    "#define CLEAR_BLOCK(sum) EACH_SUM sum.x[j] = 0.0\n#undef SCALE_BLOCK\n"
-    "#define SCALE_BLOCK(sum, at) EACH_SUM sum.x[j] *= factors[(uint(at) + e / MATRIX_N) * FACTOR_PITCH]\n"
-    "#undef SUBGROUP_LANE\n#undef SUBGROUP_INDEX\n#define SUBGROUP_LANE (LANE % uint(MATRIX_LANES))\n"
-    "#define SUBGROUP_INDEX (LANE / uint(MATRIX_LANES))\n"
-    "float factor_at(factor f, uint row, uint column)\n{\n"
-    "    uint i = f.turned ? row : column, at = f.place + (f.turned ? column : row) * f.pitch + i / 8u;\n"
-    "    vec2 two = unpackHalf2x16(tiles[at][i / 2u % 4u]);\n    return i % 2u == 0u ? two.x : two.y;\n}\n"
-    "sums product(factor x, factor y, sums z)\n{\n    EACH_SUM\n        for (uint k = 0u; k < uint(MATRIX_K); k++)\n"
-    "            z.x[j] += factor_at(x, e / MATRIX_N, k) * factor_at(y, k, e % MATRIX_N);\n    return z;\n}\n";
-
-typedef struct units {
-    const char *name, *instructions; /* in OpenCL C; NULL: GLSL */
-    uint32_t form, shape[3], lanes;
-    const char *lie[2]; /* of its instructions, what a lie about turned factors has in place of what; NULL: none */
-} units;
-
-#define NEVER_TURNED             \
-    {                            \
-        "sizeof(form) == 1", "1" \
-    }
-#define OTHER_HALVES        \
-    {                       \
-        "n < 4u", "n >= 4u" \
-    }
-
-static const units all_units[] = {
-    {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, NEVER_TURNED},
-    {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64, OTHER_HALVES},
-    {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
-    {"WMMA of RDNA 4", opencl_gfx12, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
-    {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8, {NULL}},
-    {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16, {NULL}},
-    {"16x16x16", NULL, TUFF_MATRIX_NV, {16, 16, 16}, 0, {NULL}},
-    {"8x16x16", NULL, TUFF_MATRIX_NV, {8, 16, 16}, 0, {NULL}},
-    {"16x8x8", NULL, TUFF_MATRIX_NV, {16, 8, 8}, 0, {NULL}},
-    {"8x8x16", NULL, TUFF_MATRIX_NV, {8, 8, 16}, 0, {NULL}},
-};
-enum { UNITS = sizeof all_units / sizeof *all_units };
-
-static const driver *real_driver;
-static const units *emulated_units;
-static int emulated;
-static bool lies;
-
-/* A text whose parts are replaced; the caller frees. */
-static char *replaced(char *source, const char *what, const char *with)
-{
-    const char *found = strstr(source, what);
-    if (!found)
-        return source;
-    const size_t before = (size_t)(found - source), size = strlen(source) + strlen(with) + 1;
-    char *made = malloc(size);
-    assert_non_null(made);
-    (void)snprintf(made, size, "%.*s%s%s", (int)before, source, with, found + strlen(what));
-    free(source);
-    return made;
-}
-
-static char *emulation_of(const char *source)
-{
-    char *changed = malloc(strlen(source) + 1);
-    assert_non_null(changed);
-    memcpy(changed, source, strlen(source) + 1);
-    if (!emulated_units->instructions) {
-        static const char *const unwanted[] = {"#extension GL_NV_cooperative_matrix", "#extension GL_KHR_memory_scope",
-                                               "#extension GL_EXT_shader_explicit_arithmetic_types_float16"};
-        char *main_function = malloc(sizeof glsl + 16);
-        assert_non_null(main_function);
-        (void)snprintf(main_function, sizeof glsl + 16, "%svoid main()", glsl);
-        for (size_t i = 0; i < sizeof unwanted / sizeof *unwanted; i++)
-            memcpy(strstr(changed, unwanted[i]), "//", 2);
-        changed = replaced(changed, "void main()", main_function);
-        free(main_function);
-        return replaced(changed, "#define UNROLL [[unroll]]", "#define UNROLL");
-    }
-    const size_t size = strlen(emulated_units->instructions) + sizeof opencl_common + strlen(changed) + 1;
-    char *whole = malloc(size);
-    assert_non_null(whole);
-    (void)snprintf(whole, size, "%s%s%s", emulated_units->instructions, opencl_common, changed);
-    free(changed);
-    changed = replaced(whole, "    __local PART tiles", "    EXCHANGED\n    __local PART tiles");
-    changed = replaced(changed, "    __local uint4 tiles", "    EXCHANGED\n    __local uint4 tiles");
-    changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(MATRIX_N)))", "");
-    /* Barriers in loops that are unrolled take long to compile. */
-    changed = replaced(changed, "#define UNROLL _Pragma(\"unroll\")", "#define UNROLL");
-    changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(SUBGROUP_WIDTH)))", "");
-    return replaced(changed, "((int)get_sub_group_id())", "(lane / MATRIX_LANES)");
-}
-
-static tuff_status create_emulated(driver_device *device, const program_request *request, blob cached, blob *made,
-                                   driver_program **out)
-{
-    program_request changed = *request;
-    if (!strstr(request->text, "MATRIX_M"))
-        return real_driver->program_create(device, request, cached, made, out);
-    char *emulation = emulation_of(request->text);
-    if (lies)
-        emulation = replaced(emulation, emulated_units->lie[0], emulated_units->lie[1]);
-    changed.text = emulation;
-    changed.subgroup_size = 0;
-    changed.many_registers = false;
-    emulated++;
-    const tuff_status status = real_driver->program_create(device, &changed, (blob){0}, made, out);
-    free(emulation);
-    return status;
-}
 
 /* x of rows by inner, y of inner by columns, either one turned in memory. */
 typedef struct product_case {
@@ -555,7 +279,17 @@ typedef struct attention_case {
     int64_t window, bias; /* rows of the bias, 1 or the queries; 0: none */
     double dropout, scale;
     tuff_precision precision, factors; /* of the plan; of f32 operands that may be rounded */
+    int gradients;                     /* bits: of queries, keys, values; 0: all */
 } attention_case;
+
+enum { RESULTS = 4 };
+static const char *const attention_results[RESULTS] = {"out", "dq", "dk", "dv"};
+
+/* On units whose lanes know their sums, where widths fit. */
+static bool has_gradients_on_units(const attention_case *one)
+{
+    return emulated_units->form == TUFF_MATRIX_NVIDIA && one->key_width <= 128 && one->value_width <= 128;
+}
 
 /* Extents of 1, primes, and around blocks and panels; parts of 16 bytes and single elements; scores that grow from
    panel to panel, so that results are rescaled. */
@@ -571,6 +305,13 @@ static const attention_case attentions[] = {
     {"wide heads", 1, 18, 40, 1, 1, 128, 136, .causal = true, .precision = TUFF_PRECISION_F16},
     {"bf16", 1, 64, 128, 2, 2, 64, 64, .causal = true, .scale = 3, .precision = TUFF_PRECISION_BF16},
     {"rounded as they are loaded", 1, 37, 64, 2, 1, 24, 16, .factors = TUFF_PRECISION_F16},
+    {"heads of 80 and 20, groups of heads", 1, 97, 131, 6, 2, 80, 20, .precision = TUFF_PRECISION_F16},
+    {"heads of 128, bf16", 1, 50, 90, 1, 1, 128, 128, .causal = true, .precision = TUFF_PRECISION_BF16},
+    {"window, values alone", 1, 150, 150, 1, 1, 16, 32, .causal = true, .window = 40, .precision = TUFF_PRECISION_F16,
+     .gradients = 4},
+    {"window, queries alone", 1, 150, 150, 1, 1, 16, 32, .causal = true, .window = 40, .precision = TUFF_PRECISION_F16,
+     .gradients = 1},
+    {"one head of one, keys alone", 1, 19, 23, 1, 1, 1, 1, .precision = TUFF_PRECISION_F16, .gradients = 2},
 };
 enum { ATTENTIONS = sizeof attentions / sizeof *attentions };
 
@@ -589,22 +330,44 @@ static tuff_graph *build_attention(tuff_device *device, const attention_case *on
             .causal = one->causal, .window = one->window, .bias = bias, .dropout = one->dropout, .scale = one->scale});
     const tuff_shape shape = TUFF_SHAPE(one->batch, one->queries, one->heads, one->value_width);
     tuff_tensor *product = tuff_mul(out, tuff_input(graph, "weights", TUFF_F32, shape));
-    tuff_tensor *loss = tuff_sum(product, (int[]){0, 1, 2, 3}, 4, false), *dv;
-    assert_int_equal(tuff_gradients(loss, &v, 1, &dv), TUFF_OK);
+    tuff_tensor *loss = tuff_sum(product, (int[]){0, 1, 2, 3}, 4, false), *gradients[3];
+    assert_int_equal(tuff_gradients(loss, (tuff_tensor *[]){q, k, v}, 3, gradients), TUFF_OK);
     tuff_output(graph, "out", out);
-    tuff_output(graph, "dv", dv);
+    for (int i = 0; i < 3; i++)
+        if (one->gradients == 0 || (one->gradients >> i & 1) != 0)
+            tuff_output(graph, attention_results[1 + i], gradients[i]);
     return graph;
 }
 
-/* The result and the gradient of the values behind it: of kernels for CPUs, which round no weights, or on the units.
-   The caller frees. */
-static float *run_attention(tuff_device *device, const attention_case *one, tuff_family family, int64_t out_count,
-                            int64_t dv_count)
+/* Elements of the result and of each gradient. */
+static void count_results(const attention_case *one, int64_t counts[RESULTS])
+{
+    const int64_t queries = one->batch * one->queries * one->heads, keys = one->batch * one->keys * one->groups;
+    counts[0] = queries * one->value_width;
+    counts[1] = queries * one->key_width;
+    counts[2] = keys * one->key_width;
+    counts[3] = keys * one->value_width;
+    for (int i = 1; i < RESULTS; i++)
+        if (one->gradients != 0 && (one->gradients >> (i - 1) & 1) == 0)
+            counts[i] = 0;
+}
+
+static void read_results(tuff_plan *plan, const int64_t counts[RESULTS], float *got)
+{
+    for (int i = 0; i < RESULTS; got += counts[i++])
+        if (counts[i] > 0)
+            assert_int_equal(tuff_plan_read(plan, attention_results[i], got, (size_t)counts[i] * sizeof *got), TUFF_OK);
+}
+
+/* The result and the gradients behind it: of kernels for CPUs, which round no weights, or on the units. The caller
+   frees. */
+static float *run_attention(tuff_device *device, const attention_case *one, tuff_family family,
+                            const int64_t results[RESULTS])
 {
     static const char *const inputs[] = {"q", "k", "v", "weights", "bias"};
-    const int64_t counts[] = {out_count / one->value_width * one->key_width,
-                              dv_count / one->value_width * one->key_width, dv_count, out_count,
-                              one->batch * one->bias * one->keys};
+    const int64_t queries = one->batch * one->queries * one->heads, keys = one->batch * one->keys * one->groups;
+    const int64_t counts[] = {queries * one->key_width, keys * one->key_width, keys * one->value_width,
+                              queries * one->value_width, one->batch * one->bias * one->keys};
     tuff_graph *graph = build_attention(device, one);
     tuff_plan *plan = tuff_compile(
         graph,
@@ -613,37 +376,54 @@ static float *run_attention(tuff_device *device, const attention_case *one, tuff
         fail_msg("%s, %s: %s", emulated_units->name, one->name, tuff_error());
     if (family == TUFF_FAMILY_COOPERATIVE && !uses_body(plan, "attention_cooperative"))
         fail_msg("%s: %s is not on matrix units", emulated_units->name, one->name);
+    if (family == TUFF_FAMILY_COOPERATIVE &&
+        uses_body(plan, "attention_backward_cooperative") != has_gradients_on_units(one))
+        fail_msg("%s: the gradients of %s are on other kernels than meant", emulated_units->name, one->name);
     state = 7;
     for (int i = 0; i < 4 + (one->bias > 0); i++) {
         double *numbers = random_numbers(counts[i]);
         write_numbers(plan, inputs[i], TUFF_F32, numbers, counts[i]);
         free(numbers);
     }
-    float *got = malloc((size_t)(out_count + dv_count) * sizeof *got);
+    float *got = malloc((size_t)(results[0] + results[1] + results[2] + results[3]) * sizeof *got);
     assert_non_null(got);
     if (tuff_plan_run(plan) != TUFF_OK)
         fail_msg("%s, %s: %s", emulated_units->name, one->name, tuff_error());
-    assert_int_equal(tuff_plan_read(plan, "out", got, (size_t)out_count * sizeof *got), TUFF_OK);
-    assert_int_equal(tuff_plan_read(plan, "dv", got + out_count, (size_t)dv_count * sizeof *got), TUFF_OK);
+    read_results(plan, results, got);
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
     return got;
 }
 
-/* Values are at most 2: a result whose weights were rounded is within a rounding's share of that. The gradient is of
-   exact weights, by the log-sum-exp that the forward pass leaves. */
+/* Values are at most 2: a result whose weights were rounded is within a rounding's share of that. Kernels without units
+   compute the gradient of the values from exact weights, by the log-sum-exp that the forward pass leaves. Elsewhere
+   weights or slopes are rounded, or what belongs to a query is the sum over rounded results: gradients are within some
+   roundings of the largest. */
+static double attention_bound(const attention_case *one, int result, double wanted, double largest)
+{
+    const double unit = one->precision == TUFF_PRECISION_BF16 ? 0x1p-9 : 0x1p-11;
+    if (result == 0)
+        return 3 * unit / (1 - one->dropout);
+    if (result == 3 && !has_gradients_on_units(one))
+        return 2e-5 * (4 + fabs(wanted));
+    return 6 * unit * largest / (1 - one->dropout);
+}
+
 static void try_attention(tuff_device *device, const attention_case *one)
 {
-    const int64_t out_count = one->batch * one->queries * one->heads * one->value_width;
-    const int64_t dv_count = one->batch * one->keys * one->groups * one->value_width;
-    const double unit = one->precision == TUFF_PRECISION_BF16 ? 0x1p-9 : 0x1p-11;
-    float *wanted = run_attention(device, one, TUFF_FAMILY_REGISTER, out_count, dv_count),
-          *got = run_attention(device, one, TUFF_FAMILY_COOPERATIVE, out_count, dv_count);
-    for (int64_t i = 0; i < out_count + dv_count; i++) {
-        const double bound = i < out_count ? 3 * unit / (1 - one->dropout) : 2e-5 * (4 + fabs((double)wanted[i]));
-        if (!(fabs((double)got[i] - (double)wanted[i]) <= bound))
-            fail_msg("%s, %s: element %lld of %lld and %lld is %.9g, not %.9g", emulated_units->name, one->name,
-                     (long long)i, (long long)out_count, (long long)dv_count, (double)got[i], (double)wanted[i]);
+    int64_t counts[RESULTS];
+    count_results(one, counts);
+    float *wanted = run_attention(device, one, TUFF_FAMILY_REGISTER, counts),
+          *got = run_attention(device, one, TUFF_FAMILY_COOPERATIVE, counts);
+    const float *is = got, *should = wanted;
+    for (int r = 0; r < RESULTS; is += counts[r], should += counts[r], r++) {
+        double largest = 0;
+        for (int64_t i = 0; i < counts[r]; i++)
+            largest = fmax(largest, fabs((double)should[i]));
+        for (int64_t i = 0; i < counts[r]; i++)
+            if (!(fabs((double)is[i] - (double)should[i]) <= attention_bound(one, r, should[i], largest)))
+                fail_msg("%s, %s: element %lld of %s is %.9g, not %.9g; the largest is %.9g", emulated_units->name,
+                         one->name, (long long)i, attention_results[r], (double)is[i], (double)should[i], largest);
     }
     free(wanted);
     free(got);
@@ -719,14 +499,14 @@ static void try_proof(tuff_device *device, driver *liar, const units *one, answe
     static const tuff_matrix_state states[ANSWERS] = {TUFF_MATRICES_OFFERED, TUFF_MATRICES_WRONG,
                                                       TUFF_MATRICES_NO_COMPILER};
     emulated_units = one;
-    lies = given == LIES;
+    units_lie = given == LIES;
     liar->program_create = given == REFUSES ? create_nothing : create_emulated;
     device->info.cooperative_matrix = one->form;
     device->info.matrix_bf16 = true;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
     assert_int_equal(tuff__device_prove(device), TUFF_OK);
-    lies = false;
+    units_lie = false;
     if (device->info.cooperative_matrix != (given == RIGHT ? one->form : 0) ||
         device->info.matrix_bf16 != (given == RIGHT) || device->info.matrix_state != states[given])
         fail_msg("%s, %d: units %u, bf16 %d, state %u", one->name, given, device->info.cooperative_matrix,

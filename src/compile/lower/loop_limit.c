@@ -244,6 +244,25 @@ double tuff__loops_attention_cooperative(const launch *kernel)
            loop(defined(kernel, "VALUE_BLOCKS"), loop(stored, 0));
 }
 
+/* For each block of keys the tiles, and for each panel the steps of the three products with loops. */
+double tuff__loops_attention_backward_cooperative(const launch *kernel)
+{
+    enum { FIRST = 9, LAST = 10, SPLITS = 66, PART = 8 };
+    const double rows = greater(defined(kernel, "BLOCK_QUERIES"), 1), terms = greater(defined(kernel, "MATRIX_K"), 1);
+    const double lanes = greater(defined(kernel, "MATRIX_LANES"), 1);
+    const double keys = quotient(kernel->local_size, lanes) * terms;
+    const double queries = parameter(kernel, 0), panels = divide_up(queries, rows);
+    const double seen = seen_of(kernel, queries, keys, FIRST, LAST);
+    const double moved = loop(divide_up(keys * defined(kernel, "DEPTH") / PART, kernel->local_size), 0) +
+                         loop(divide_up(keys * defined(kernel, "WIDTH") / PART, kernel->local_size), 0);
+    const double panel = loop(defined(kernel, "KEY_STEPS"), 0) + loop(defined(kernel, "VALUE_STEPS"), 0) +
+                         loop(quotient(keys, terms), 0);
+    const double visits = parameter(kernel, 2) / greater(parameter(kernel, 3), 1);
+    const double blocks = divide_up(parameter(kernel, 6), greater(parameter(kernel, SPLITS), 1));
+    return loop(blocks, moved + loop(visits, loop(divide_up(seen, rows) + 1, panel))) +
+           (stores(kernel, "DQ") ? visits * loop(panels, 0) : 0);
+}
+
 double tuff__loops_none(const launch *kernel)
 {
     (void)kernel;

@@ -564,7 +564,8 @@ tuff_status tuff__lower_attention(launch_list *list, int index)
         find_upstream(&job);
     if (core->op == OP_ATTENTION && tuff__attention_suits_units(&job))
         return tuff__lower_attention_cooperative(&job);
-    if (!tuff__uses_registers(&list->policy))
+    attention_units units;
+    if (!tuff__uses_registers(&list->policy) || (!forward && tuff__attention_backward_units(&job, &units)))
         return tuff__lower_attention_local(&job);
     for (int i = 0; i < task->root_count; ++i)
         if (tuff_dtype_size(list->buffers[task->roots[i]->id].dtype) < 4)

@@ -64,7 +64,30 @@ void tuff__attention_operands(const attention *job, launch *made, int64_t blocks
    blocks enough; the launch of the forward pass. */
 bool tuff__attention_suits_units(const attention *job);
 tuff_status tuff__lower_attention_cooperative(const attention *job);
+/* What f16 or bf16 all factors have, those of gradients with upstream, or may be rounded to; f32 where they differ or
+   may not. */
+tuff_dtype tuff__attention_factor_dtype(const attention *job);
 /* The launches of devices with local memory. */
 tuff_status tuff__lower_attention_local(const attention *job);
+
+/* What one launch of the backward pass stores, ids or -1, and how its work is parted. */
+typedef struct attention_backward {
+    int dq, dk, dv, db;
+    int copies;     /* a scratch buffer that stands in for dq, or -1 */
+    int64_t owners; /* batches and heads of what is stored */
+    int64_t blocks, parts, splits;
+    int queries, keys, width, vectors; /* of tiles; vectors of columns of a lane's gradient */
+} attention_backward;
+
+/* A group on matrix units: queries of a panel, its keys, and widths of tiles. */
+typedef struct attention_units {
+    int queries, keys, depth, width, lanes;
+} attention_units;
+
+/* Whether the gradients of queries, keys and values are computed on matrix units, by such groups. */
+bool tuff__attention_backward_units(const attention *job, attention_units *out);
+/* Their launch. dq goes to the copies, unless they have no id: the caller has them added up. */
+tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *use,
+                                            const attention_units *units, const attention_rows *copies);
 
 #endif

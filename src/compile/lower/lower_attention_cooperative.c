@@ -80,10 +80,10 @@ static bool fits(const attention *job, const units *use)
            use->subgroups * use->lanes <= (int)info->max_group_size;
 }
 
-/* What f16 or bf16 all factors have, or may be rounded to; f32 where they differ or may not. */
-static tuff_dtype factor_dtype(const attention *job)
+tuff_dtype tuff__attention_factor_dtype(const attention *job)
 {
-    const int ids[] = {job->q.id, job->k.id, job->v.id};
+    const bool forward = job->task->core->op == OP_ATTENTION || job->task->core->op == OP_ATTENTION_LSE;
+    const int ids[] = {job->q.id, job->k.id, job->v.id, forward ? job->v.id : job->upstream.id};
     const tuff_dtype allowed = tuff__factor_precision(job->list->fusion);
     tuff_dtype found = TUFF_F32;
     bool rounds = false;
@@ -116,7 +116,7 @@ static bool choose(const attention *job, units *out)
                    .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
                    .is_padded =
                        info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
-                   .dtype = factor_dtype(job),
+                   .dtype = tuff__attention_factor_dtype(job),
                    .subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_subgroups),
                    .rows = tuff__tuned(policy, TUNABLE_attention_cooperative_rows),
                    .keys = tuff__tuned(policy, TUNABLE_attention_cooperative_keys),
@@ -148,7 +148,7 @@ bool tuff__attention_suits_units(const attention *job)
     const target *device = &job->list->policy.target;
     const tuff_family family = tuff__family(&job->list->policy);
     const bool asked = family == TUFF_FAMILY_COOPERATIVE;
-    const tuff_dtype dtype = device->has_subgroup_matrices ? factor_dtype(job) : TUFF_F32;
+    const tuff_dtype dtype = device->has_subgroup_matrices ? tuff__attention_factor_dtype(job) : TUFF_F32;
     units use;
     return (asked || family == TUFF_FAMILY_DEVICE) &&
            (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&

@@ -161,29 +161,20 @@ static tuff_status lower_forward(const attention *job)
     return finish_forward(job, made, &use, &defines);
 }
 
-/* What one launch of the backward pass stores, ids or -1, and how its work is parted. */
-typedef struct backward {
-    int dq, dk, dv, db;
-    int copies;     /* a scratch buffer that stands in for dq, or -1 */
-    int64_t owners; /* batches and heads of what is stored */
-    int64_t blocks, parts, splits;
-    int queries, keys, width, vectors; /* of tiles; vectors of columns of a lane's gradient */
-} backward;
-
-static int64_t local_bytes(const backward *use)
+static int64_t local_bytes(const attention_backward *use)
 {
     const int64_t values = (int64_t)use->keys * use->width, pairs = (int64_t)2 * use->queries * use->keys;
     return (int64_t)sizeof(float) *
            (values + (values > pairs ? values : pairs) + (int64_t)2 * use->queries * use->width);
 }
 
-static int lanes_of(const backward *use)
+static int lanes_of(const attention_backward *use)
 {
     return use->keys * use->width / (16 * use->vectors);
 }
 
 /* Whether each lane has vectors of scores to compute, and no more of any sums than the body writes out. */
-static bool deals_out(const backward *use)
+static bool deals_out(const attention_backward *use)
 {
     const int scores = 32 * use->vectors * use->queries / use->width;
     const int rows = 4 * use->vectors * use->queries / use->keys;
@@ -191,7 +182,7 @@ static bool deals_out(const backward *use)
 }
 
 /* The table's tiles, smaller where a group has no room for them. */
-static void choose_tiles(const attention *job, backward *use)
+static void choose_tiles(const attention *job, attention_backward *use)
 {
     const kernel_policy *policy = &job->list->policy;
     const tuff_device_info *info = policy->target.info;
@@ -216,14 +207,14 @@ static void choose_tiles(const attention *job, backward *use)
 
 /* Groups that share the blocks of keys of one group of heads: enough for all units, and none that takes very long; but
    so few copies of dq that long sequences take memory in proportion to their length, and no more of it than a limit. */
-static int64_t choose_splits(const attention *job, const backward *use)
+static int64_t choose_splits(const attention *job, const attention_backward *use, int group_lanes)
 {
     enum { LONGEST = 1 << 14, LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32 };
     enum { MOST_SPLITS = 32, MOST_COPIES = 1 << 26 };
     const tuff_device_info *info = job->list->policy.target.info;
     const int64_t units = info->compute_units > 0 ? info->compute_units : 16;
     const int64_t lanes = units * (info->vendor_id == INTEL ? LANES_OF_THREAD : LANES_OF_UNIT);
-    const int64_t groups = tuff__divide_up(lanes, lanes_of(use)), owned = use->owners * use->parts;
+    const int64_t groups = tuff__divide_up(lanes, group_lanes), owned = use->owners * use->parts;
     const int64_t panels = tuff__divide_up(job->q.count, use->queries) * (job->q.heads / job->k.heads);
     const int64_t dq = job->batches * job->q.heads * job->q.count * job->q.width;
     int64_t splits = tuff__divide_up(groups, owned);
@@ -238,7 +229,7 @@ static int64_t choose_splits(const attention *job, const backward *use)
 }
 
 /* A tensor of f32 like dq, as many times as there are splits. */
-static attention_rows copies_of(const attention *job, const backward *use)
+static attention_rows copies_of(const attention *job, const attention_backward *use)
 {
     const int64_t row = tuff__divide_up(job->q.width, LANES) * LANES;
     return (attention_rows){.id = use->copies,
@@ -248,13 +239,13 @@ static attention_rows copies_of(const attention *job, const backward *use)
 }
 
 /* Where a lane has registers left for the next panel: what arrives takes half of those of its gradients. */
-static bool fetches_ahead(const attention *job, const backward *use)
+static bool fetches_ahead(const attention *job, const attention_backward *use)
 {
     return use->parts == 1 && 2 * use->queries <= use->keys * (use->vectors > 1 ? 2 : 1) &&
            tuff__tuned(&job->list->policy, TUNABLE_attention_local_backward_ahead) > 0;
 }
 
-static void add_tiles(const attention *job, const backward *use, text *defines)
+static void add_tiles(const attention *job, const attention_backward *use, text *defines)
 {
     const int scores = 32 * use->vectors * use->queries / use->width, score_vectors = scores >= 32 ? 2 : 1;
     const int query_rows = 4 * use->vectors * use->queries / use->keys, pairs = use->queries * use->keys / LANES;
@@ -281,7 +272,7 @@ static bool keeps_fewer_bits(const launch_list *list, int id)
            (id < list->fusion->graph->node_count && list->fusion->facts[id].rounding != TUFF_F32);
 }
 
-static tuff_status launch_backward(const attention *job, const backward *use, bool join)
+static tuff_status launch_backward(const attention *job, const attention_backward *use, bool join)
 {
     launch_list *list = job->list;
     const bool dq = use->dq >= 0, dk = use->dk >= 0, dv = use->dv >= 0, db = use->db >= 0;
@@ -326,32 +317,61 @@ static tuff_status launch_backward(const attention *job, const backward *use, bo
     return tuff__keep_defines(made, &defines);
 }
 
+static tuff_status add_copies(const attention *job, attention_backward *use)
+{
+    use->copies = tuff__buffer_add(job->list, TUFF_F32, use->splits * job->batches * copies_of(job, use).batch);
+    return use->copies < 0 ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+static tuff_status add_up_copies(const attention *job, const attention_backward *use)
+{
+    attention_backward join = *use;
+    join.dk = join.dv = -1;
+    return use->copies < 0 ? TUFF_OK : launch_backward(job, &join, true);
+}
+
+/* On matrix units, dq always has copies: a lane there stores pairs of elements. */
+static tuff_status lower_on_units(const attention *job, const attention_backward *all, const attention_units *units)
+{
+    attention_backward use = *all;
+    use.queries = units->queries;
+    use.keys = units->keys;
+    use.parts = 1;
+    use.blocks = tuff__divide_up(job->k.count, use.keys);
+    use.splits = use.dq >= 0 ? choose_splits(job, &use, units->lanes) : use.blocks;
+    if (use.dq >= 0)
+        TRY(add_copies(job, &use));
+    const attention_rows copies = copies_of(job, &use);
+    TRY(tuff__launch_attention_backward(job, &use, units, &copies));
+    attention_backward join = *all;
+    join.copies = use.copies;
+    join.splits = use.splits;
+    return add_up_copies(job, &join);
+}
+
 /* All gradients but the bias's in one pass. Where groups share the queries of a head, each adds to a copy of dq, as it
    does where dq's own memory keeps fewer bits. */
 static tuff_status lower_backward(const attention *job, int dq, int dk, int dv)
 {
-    launch_list *list = job->list;
-    backward use = {
+    attention_units units;
+    attention_backward use = {
         .dq = dq, .dk = dk, .dv = dv, .db = -1, .copies = -1, .owners = job->batches * job->k.heads, .splits = 1};
     choose_tiles(job, &use);
     use.blocks = tuff__divide_up(job->k.count, use.keys);
-    use.splits = dq >= 0 ? choose_splits(job, &use) : use.blocks;
-    if (dq >= 0 && (use.splits > 1 || keeps_fewer_bits(list, dq))) {
-        use.copies = tuff__buffer_add(list, TUFF_F32, use.splits * job->batches * copies_of(job, &use).batch);
-        if (use.copies < 0)
-            return TUFF_E_OOM_HOST;
-    }
+    if (tuff__attention_backward_units(job, &units))
+        return lower_on_units(job, &use, &units);
+    use.splits = dq >= 0 ? choose_splits(job, &use, lanes_of(&use)) : use.blocks;
+    if (dq >= 0 && (use.splits > 1 || keeps_fewer_bits(job->list, dq)))
+        TRY(add_copies(job, &use));
     TRY(launch_backward(job, &use, false));
-    backward join = use;
-    join.dk = join.dv = -1;
-    return use.copies < 0 ? TUFF_OK : launch_backward(job, &join, true);
+    return add_up_copies(job, &use);
 }
 
 /* The gradient of the bias: a group owns a block of it. */
 static tuff_status lower_bias(const attention *job, int root)
 {
     const int64_t *extent = job->list->fusion->graph->nodes[root]->outputs[0].shape.extent;
-    backward use = {.dq = -1, .dk = -1, .dv = -1, .db = root, .copies = -1, .owners = extent[0] * extent[1]};
+    attention_backward use = {.dq = -1, .dk = -1, .dv = -1, .db = root, .copies = -1, .owners = extent[0] * extent[1]};
     choose_tiles(job, &use);
     use.blocks = tuff__divide_up(extent[2], use.queries);
     return launch_backward(job, &use, false);

@@ -1,0 +1,284 @@
+/* Matrix units on processors: see emulated_units.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "emulated_units.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What a lane hands to others goes through `exchange`, two barriers around it; half(word, k) is half k of words. */
+static const char opencl_common[] =
+    "#define EXCHANGED __local uint exchange[LOCAL_SIZE * 16] __attribute__((aligned(64)));\n"
+    "#define HALF_OF(words, k) (MATRIX_BF16 ? as_float((uint)((__local const ushort *)(words))[k] << 16)               "
+    "\\\n"
+    "                                       : vload_half(k, (__local const half *)(words)))\n"
+    "#define OWN (&exchange[LANE * 16])\n"
+    "#define LANE_OF(l) (&exchange[((LANE) / MATRIX_LANES * MATRIX_LANES + (l)) * 16])\n";
+
+/* mma.sync.m16n8k16, ldmatrix.x4 and cp.async of the PTX ISA. */
+static const char opencl_nvidia[] = "#define WORD_AT(place) (*(__local uint *)((__local char *)tiles + (place)))\n"
+                                    "#define HALF_AT(place) (*(__local ushort *)((__local char *)tiles + (place)))\n"
+                                    "#define LDMATRIX(form, x, place) {                                                "
+                                    "                             \\\n"
+                                    "    OWN[0] = (uint)(place);                                                       "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "    const uint e_l = LANE % 32u;                                                  "
+                                    "                             \\\n"
+                                    "    for (uint e_m = 0; e_m < 4u; e_m++)                                           "
+                                    "                             \\\n"
+                                    "        (x)[e_m] = sizeof(form) == 1 ? WORD_AT(LANE_OF(e_m * 8u + e_l / 4u)[0] + "
+                                    "e_l % 4u * 4u)                \\\n"
+                                    "                   : (uint)HALF_AT(LANE_OF(e_m * 8u + e_l % 4u * 2u)[0] + e_l / "
+                                    "4u * 2u) |                     \\\n"
+                                    "                         (uint)HALF_AT(LANE_OF(e_m * 8u + e_l % 4u * 2u + 1u)[0] "
+                                    "+ e_l / 4u * 2u) << 16;       \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "}\n"
+                                    "#define MMA(sum, a, b) {                                                          "
+                                    "                             \\\n"
+                                    "    for (uint e_i = 0; e_i < 4u; e_i++) OWN[e_i] = (a)[e_i];                      "
+                                    "                             \\\n"
+                                    "    for (uint e_i = 0; e_i < 2u; e_i++) OWN[4u + e_i] = (b)[e_i];                 "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "    for (uint e_d = 0; e_d < 4u; e_d++) {                                         "
+                                    "                             \\\n"
+                                    "        const uint e_row = LANE % 32u / 4u + e_d / 2u * 8u, e_column = LANE % 4u "
+                                    "* 2u + e_d % 2u;              \\\n"
+                                    "        for (uint e_k = 0; e_k < 16u; e_k++)                                      "
+                                    "                             \\\n"
+                                    "            (sum)[e_d] += HALF_OF(LANE_OF(e_row % 8u * 4u + e_k % 8u / 2u) + "
+                                    "e_row / 8u + e_k / 8u * 2u, e_k % 2u) * \\\n"
+                                    "                          HALF_OF(LANE_OF(e_column * 4u + e_k % 8u / 2u) + 4u + "
+                                    "e_k / 8u, e_k % 2u);           \\\n"
+                                    "    }                                                                             "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "}\n"
+                                    "#define COPY_PART(place, from) *(__local uint4 *)((__local char *)tiles + "
+                                    "(place)) = *(__global const uint4 *)(from)\n"
+                                    "#define COMMIT_COPIES()\n"
+                                    "#define WAIT_FOR_COPIES(left)\n";
+
+/* v_perm_b32, v_mfma_f32_32x32x8 of AMD's CDNA ISA, v_wmma_f32_16x16x16 (wave32) of RDNA 3's. */
+#define OPENCL_PERM                                                                                                  \
+    "uint e_byte(uint high, uint low, uint n) { return (n < 4u ? low >> 8u * n : high >> 8u * (n - 4u)) & 255u; }\n" \
+    "#define __builtin_amdgcn_perm(a, b, s) (e_byte(a, b, (s) & 7u) | e_byte(a, b, (s) >> 8u & 7u) << 8u | \\\n"     \
+    "    e_byte(a, b, (s) >> 16u & 7u) << 16u | e_byte(a, b, (s) >> 24u & 7u) << 24u)\n"
+
+static const char opencl_amd[] =
+    OPENCL_PERM "#define PUT_WORDS(type, at, x) *(__local type *)(OWN + (at)) = x\n"
+                "#define MFMA(sum, a, b) {                                                            "
+                "                          \\\n"
+                "    PUT_WORDS(uint2, 0, a);                                                          "
+                "                          \\\n"
+                "    PUT_WORDS(uint2, 2, b);                                                          "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "    for (uint e_d = 0; e_d < 16u; e_d++) {                                           "
+                "                          \\\n"
+                "        const uint e_row = e_d / 4u * 8u + LANE % 64u / 32u * 4u + e_d % 4u;         "
+                "                          \\\n"
+                "        for (uint e_k = 0; e_k < 8u; e_k++)                                          "
+                "                          \\\n"
+                "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_row + e_k / 4u * 32u), e_k % "
+                "4u) *                     \\\n"
+                "                                      HALF_OF(LANE_OF(LANE % 32u + e_k / 4u * 32u) + "
+                "2, e_k % 4u);             \\\n"
+                "    }                                                                                "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "}\n"
+                "#define WMMA(sum, a, b) {                                                            "
+                "                          \\\n"
+                "    PUT_WORDS(uint8, 0, a);                                                          "
+                "                          \\\n"
+                "    PUT_WORDS(uint8, 8, b);                                                          "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "    for (uint e_d = 0; e_d < 8u; e_d++)                                              "
+                "                          \\\n"
+                "        for (uint e_k = 0; e_k < 16u; e_k++)                                         "
+                "                          \\\n"
+                "            ((float *)&(sum))[e_d] += HALF_OF(LANE_OF(e_d * 2u + LANE % 32u / 16u), "
+                "e_k) *                     \\\n"
+                "                                      HALF_OF(LANE_OF(LANE % 16u) + 8, e_k);         "
+                "                          \\\n"
+                "    BARRIER();                                                                       "
+                "                          \\\n"
+                "}\n";
+
+/* v_wmma_f32_16x16x16 (wave32) of RDNA 4's: half of the terms to a lane, eight rows of sums below each other. */
+#define OPENCL_GFX12                                                                                             \
+    "#define __GFX12__ 1\n"                                                                                      \
+    "#define WMMA(sum, a, b) {                                                                             \\\n" \
+    "    *(__local uint4 *)OWN = a;                                                                        \\\n" \
+    "    *(__local uint4 *)(OWN + 4) = b;                                                                  \\\n" \
+    "    BARRIER();                                                                                        \\\n" \
+    "    for (uint e_d = 0; e_d < 8u; e_d++)                                                               \\\n" \
+    "        for (uint e_k = 0; e_k < 16u; e_k++)                                                          \\\n" \
+    "            ((float *)&(sum))[e_d] +=                                                                 \\\n" \
+    "                HALF_OF(LANE_OF(LANE % 32u / 16u * 8u + e_d + e_k / 8u * 16u), e_k % 8u) *            \\\n" \
+    "                HALF_OF(LANE_OF(LANE % 16u + e_k / 8u * 16u) + 4, e_k % 8u);                          \\\n" \
+    "    BARRIER();                                                                                        \\\n" \
+    "}\n"
+static const char opencl_gfx12[] = OPENCL_PERM OPENCL_GFX12;
+
+/* cl_intel_subgroup_matrix_multiply_accumulate, and block reads of cl_intel_subgroup_local_block_io. */
+static const char opencl_intel[] =
+    "#define E_LANE (LANE % MATRIX_LANES)\n"
+    "#define E_READ(type, place, n) ((__local const type *)((__local char *)tiles + (place)))[(n) * MATRIX_LANES + "
+    "E_LANE]\n"
+    "#define E_EIGHT(type, place) E_READ(type, place, 0), E_READ(type, place, 1), E_READ(type, place, 2),          \\\n"
+    "    E_READ(type, place, 3), E_READ(type, place, 4), E_READ(type, place, 5), E_READ(type, place, 6), E_READ(type, "
+    "place, 7)\n"
+    "#define READ_WORDS(place) ((int8)(E_EIGHT(int, place)))\n"
+    "#define READ_HALVES(place) ((short8)(E_EIGHT(short, place)))\n"
+    "#define DPAS(sum, a, b) {                                                                                      "
+    "\\\n"
+    "    *(__local LEFT_BLOCK *)OWN = a;                                                                            "
+    "\\\n"
+    "    *(__local int8 *)(OWN + 8) = b;                                                                            "
+    "\\\n"
+    "    BARRIER();                                                                                                 "
+    "\\\n"
+    "    for (uint e_d = 0; e_d < 8u; e_d++)                                                                        "
+    "\\\n"
+    "        for (uint e_k = 0; e_k < 16u; e_k++)                                                                   "
+    "\\\n"
+    "            ((float *)&(sum))[e_d] +=                                                                          "
+    "\\\n"
+    "                (MATRIX_LANES == 16 ? HALF_OF(LANE_OF(e_k), e_d) : HALF_OF(LANE_OF(e_k / 2u) + e_d, e_k % 2u)) * "
+    "\\\n"
+    "                HALF_OF(LANE_OF(E_LANE) + 8u, e_k);                                                            "
+    "\\\n"
+    "    BARRIER();                                                                                                 "
+    "\\\n"
+    "}\n";
+
+/* In GLSL a factor is its place in local memory, and each lane keeps some of a block's sums. */
+static const char glsl[] =
+    "#undef LEFT_BLOCK\n#undef RIGHT_BLOCK\n#undef SUM_BLOCK\n#undef LOAD_BLOCK\n#undef STORE_BLOCK\n"
+    "#undef MULTIPLY_ADD\n#undef CLEAR_BLOCK\n#define E_SUMS (MATRIX_M * MATRIX_N)\n"
+    "struct factor { uint place, pitch; bool turned; };\n"
+    "struct sums { float x[(E_SUMS + MATRIX_LANES - 1) / MATRIX_LANES]; };\n"
+    "#define LEFT_BLOCK factor\n#define RIGHT_BLOCK factor\n#define SUM_BLOCK sums\n"
+    "#define MULTIPLY_ADD(sum, left, right) sum = product(left, right, sum)\n"
+    "#define LOAD_BLOCK(to, at, apart, in_columns) to = factor(uint(at), uint(apart), in_columns)\n"
+    "#define EACH_SUM for (uint j = 0u, e = SUBGROUP_LANE; e < uint(E_SUMS); j++, e += uint(MATRIX_LANES))\n"
+    "#define STORE_BLOCK(sum, at, pitch) EACH_SUM tiles[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) / 4u]"
+    "[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) % 4u] = floatBitsToUint(sum.x[j])\n"
+    "#define CLEAR_BLOCK(sum) EACH_SUM sum.x[j] = 0.0\n#undef SCALE_BLOCK\n"
+    "#define SCALE_BLOCK(sum, at) EACH_SUM sum.x[j] *= factors[(uint(at) + e / MATRIX_N) * FACTOR_PITCH]\n"
+    "#undef SUBGROUP_LANE\n#undef SUBGROUP_INDEX\n#define SUBGROUP_LANE (LANE % uint(MATRIX_LANES))\n"
+    "#define SUBGROUP_INDEX (LANE / uint(MATRIX_LANES))\n"
+    "float factor_at(factor f, uint row, uint column)\n{\n"
+    "    uint i = f.turned ? row : column, at = f.place + (f.turned ? column : row) * f.pitch + i / 8u;\n"
+    "    vec2 two = unpackHalf2x16(tiles[at][i / 2u % 4u]);\n    return i % 2u == 0u ? two.x : two.y;\n}\n"
+    "sums product(factor x, factor y, sums z)\n{\n    EACH_SUM\n        for (uint k = 0u; k < uint(MATRIX_K); k++)\n"
+    "            z.x[j] += factor_at(x, e / MATRIX_N, k) * factor_at(y, k, e % MATRIX_N);\n    return z;\n}\n";
+
+#define NEVER_TURNED             \
+    {                            \
+        "sizeof(form) == 1", "1" \
+    }
+#define OTHER_HALVES        \
+    {                       \
+        "n < 4u", "n >= 4u" \
+    }
+
+const units all_units[] = {
+    {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, NEVER_TURNED},
+    {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64, OTHER_HALVES},
+    {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
+    {"WMMA of RDNA 4", opencl_gfx12, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
+    {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8, {NULL}},
+    {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16, {NULL}},
+    {"16x16x16", NULL, TUFF_MATRIX_NV, {16, 16, 16}, 0, {NULL}},
+    {"8x16x16", NULL, TUFF_MATRIX_NV, {8, 16, 16}, 0, {NULL}},
+    {"16x8x8", NULL, TUFF_MATRIX_NV, {16, 8, 8}, 0, {NULL}},
+    {"8x8x16", NULL, TUFF_MATRIX_NV, {8, 8, 16}, 0, {NULL}},
+};
+_Static_assert(sizeof all_units / sizeof *all_units == UNITS, "another number of units");
+
+const driver *real_driver;
+const units *emulated_units;
+int emulated;
+bool units_lie;
+
+/* A text whose parts are replaced; the caller frees. */
+static char *replaced(char *source, const char *what, const char *with)
+{
+    const char *found = strstr(source, what);
+    if (!found)
+        return source;
+    const size_t before = (size_t)(found - source), size = strlen(source) + strlen(with) + 1;
+    char *made = malloc(size);
+    assert_non_null(made);
+    (void)snprintf(made, size, "%.*s%s%s", (int)before, source, with, found + strlen(what));
+    free(source);
+    return made;
+}
+
+static char *emulation_of(const char *source)
+{
+    char *changed = malloc(strlen(source) + 1);
+    assert_non_null(changed);
+    memcpy(changed, source, strlen(source) + 1);
+    if (!emulated_units->instructions) {
+        static const char *const unwanted[] = {"#extension GL_NV_cooperative_matrix", "#extension GL_KHR_memory_scope",
+                                               "#extension GL_EXT_shader_explicit_arithmetic_types_float16"};
+        char *main_function = malloc(sizeof glsl + 16);
+        assert_non_null(main_function);
+        (void)snprintf(main_function, sizeof glsl + 16, "%svoid main()", glsl);
+        for (size_t i = 0; i < sizeof unwanted / sizeof *unwanted; i++)
+            memcpy(strstr(changed, unwanted[i]), "//", 2);
+        changed = replaced(changed, "void main()", main_function);
+        free(main_function);
+        return replaced(changed, "#define UNROLL [[unroll]]", "#define UNROLL");
+    }
+    const size_t size = strlen(emulated_units->instructions) + sizeof opencl_common + strlen(changed) + 1;
+    char *whole = malloc(size);
+    assert_non_null(whole);
+    (void)snprintf(whole, size, "%s%s%s", emulated_units->instructions, opencl_common, changed);
+    free(changed);
+    changed = replaced(whole, "    __local PART tiles", "    EXCHANGED\n    __local PART tiles");
+    changed = replaced(changed, "    __local uint4 tiles", "    EXCHANGED\n    __local uint4 tiles");
+    changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(MATRIX_N)))", "");
+    /* Barriers in loops that are unrolled take long to compile. */
+    changed = replaced(changed, "#define UNROLL _Pragma(\"unroll\")", "#define UNROLL");
+    changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(SUBGROUP_WIDTH)))", "");
+    return replaced(changed, "((int)get_sub_group_id())", "(lane / MATRIX_LANES)");
+}
+
+tuff_status create_emulated(driver_device *device, const program_request *request, blob cached, blob *made,
+                            driver_program **out)
+{
+    program_request changed = *request;
+    if (!strstr(request->text, "MATRIX_M"))
+        return real_driver->program_create(device, request, cached, made, out);
+    char *emulation = emulation_of(request->text);
+    if (units_lie)
+        emulation = replaced(emulation, emulated_units->lie[0], emulated_units->lie[1]);
+    changed.text = emulation;
+    changed.subgroup_size = 0;
+    changed.many_registers = false;
+    emulated++;
+    const tuff_status status = real_driver->program_create(device, &changed, (blob){0}, made, out);
+    free(emulation);
+    return status;
+}
