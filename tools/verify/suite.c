@@ -435,7 +435,6 @@ static tuff_status fill(workspace *space, const suite_case *test, uint32_t seed,
     return complete ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
-/* The largest magnitude of an operand. */
 static double largest_of(const suite_case *test, const workspace *space, int operand)
 {
     double largest = 0;
@@ -444,24 +443,41 @@ static double largest_of(const suite_case *test, const workspace *space, int ope
     return largest;
 }
 
-/* Attention of f16 or bf16 operands on matrix units multiplies by weights, and slopes of the scores, that are rounded
-   to their dtype. The weights of a query add up to 1, or with dropout to a little more; its slopes to twice what the
-   products of values and upstream gradients are at most, and the suite's upstream gradients are the results. */
+/* What all weights that meet in a result multiply, at most: they add up to 1 over the keys, or are scores where there
+   is no softmax. Over the queries each is at most 1. Upstream gradients are results, no larger than values; slopes are
+   weights times differences of two sums over their products. Dropout enlarges both. */
+static double reach_of_weights(const suite_case *test, const workspace *space)
+{
+    enum { DROPPED = 16, STEEP = 4, MORE = 3 };
+    const int64_t *q = test->operands[0].shape.extent, *v = test->operands[2].shape.extent;
+    const double values = largest_of(test, space, 2), uses = (double)(q[1] * (q[2] / v[2]));
+    const double scale = (test->parameter & STEEP ? 5 : 1) * (test->parameter & DROPPED ? MORE : 1);
+    const double slopes = 2 * scale * (double)v[3] * values * values;
+    switch (test->op) {
+    case OP_ATTENTION_DQ:
+        return slopes * largest_of(test, space, 1);
+    case OP_ATTENTION_DK:
+        return slopes * largest_of(test, space, 0) * uses;
+    case OP_ATTENTION_DV:
+        return values * uses * (test->parameter & DROPPED ? MORE : 1);
+    default:
+        return values;
+    }
+}
+
+/* Attention of f16 or bf16 operands on matrix units multiplies with weights of their dtype, each of which is rounded;
+   NVIDIA's compute gradients too. */
 static void allow_narrow_weights(const suite_case *test, const tuff_device_info *info, workspace *space)
 {
     const tuff_dtype dtype = test->dtype;
     const bool on_units =
         info->cooperative_matrix != 0 && (dtype == TUFF_F16 || (dtype == TUFF_BF16 && info->matrix_bf16));
-    if (!on_units || (test->op != OP_ATTENTION && (test->op < OP_ATTENTION_DQ || test->op > OP_ATTENTION_DV)))
+    const bool is_gradient = test->op == OP_ATTENTION_DQ || test->op == OP_ATTENTION_DK || test->op == OP_ATTENTION_DV;
+    if (!on_units || (test->op != OP_ATTENTION && !(is_gradient && info->cooperative_matrix == TUFF_MATRIX_NVIDIA)))
         return;
-    const double unit = dtype == TUFF_F16 ? 0x1p-12 : 0x1p-9, scale = test->parameter & 4 ? 5 : 1;
-    const double q = largest_of(test, space, 0), k = largest_of(test, space, 1), v = 2 * largest_of(test, space, 2);
-    const double queries = (double)test->operands[0].shape.extent[1], width = (double)test->operands[2].shape.extent[3];
-    const double slopes = 2 * width * v * v * scale;
-    const double sums[] = {v, slopes * k, queries * slopes * q, queries * v};
-    const double allowed = unit * sums[test->op == OP_ATTENTION ? 0 : 1 + test->op - OP_ATTENTION_DQ];
+    const double reach = reach_of_weights(test, space);
     for (int64_t i = 0; i < space->device.count; i++)
-        space->bounds[i] += allowed;
+        space->bounds[i] += reach * (dtype == TUFF_F16 ? 0x1p-12 : 0x1p-9);
 }
 
 static tuff_status run_case(tuff_device *device, tuff_device *reference, const suite_case *test,
