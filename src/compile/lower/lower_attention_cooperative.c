@@ -158,26 +158,35 @@ bool tuff__attention_suits_units(const attention *job)
            (asked || (job->q.count >= FEWEST && job->k.count >= FEWEST)) && choose(job, &use);
 }
 
-static tuff_status finish(const attention *job, launch *made, const units *use, text *defines)
+/* What both passes tell of the units and of the operands that they share: blocks of a shape, lanes of a subgroup, and
+   columns of a tile of terms of lines. */
+static void add_units(const attention *job, launch *made, const int shape[3], int lanes, int columns, text *defines)
 {
     const kernel_policy *policy = &job->list->policy;
-    const int64_t width = job->v.width < use->width ? job->v.width : use->width;
     tuff__attention_parts(job->list, made, &job->q, "Q", defines);
     tuff__attention_parts(job->list, made, &job->k, "K", defines);
     tuff__attention_parts(job->list, made, &job->v, "V", defines);
     tuff__text_add(defines,
                    "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n#define "
                    "MATRIX_LANES %d\n#define A_K_CONTIGUOUS 1\n#define B_K_CONTIGUOUS 1\n#define BLOCK_COLUMNS %d\n"
-                   "#define TILE_ROWS %d\n#define KEYS %d\n#define DEPTH %d\n#define WIDTH %d\n#define KEY_STEPS %d\n"
-                   "#define VALUE_BLOCKS %d\n#define KEY_WIDTH %d\n#define VALUE_WIDTH %d\n#define QUERY_BYTES %d\n"
-                   "#define TILE_BYTES %d\n#define WHOLE_KEYS %d\n#define HARDWARE_EXP2 %d\n",
-                   use->shape[0], use->shape[1], use->shape[2], use->dtype == TUFF_BF16, use->lanes, use->width,
-                   use->rows, use->keys, use->depth, use->width, (int)tuff__divide_up(job->q.width, use->shape[2]),
-                   (int)tuff__divide_up(width, use->shape[1]), (int)job->q.width, (int)job->v.width,
-                   (int)query_bytes(use), (int)shared_bytes(use), job->k.count % use->keys == 0,
+                   "#define HARDWARE_EXP2 %d\n",
+                   shape[0], shape[1], shape[2], tuff__attention_factor_dtype(job) == TUFF_BF16, lanes, columns,
                    tuff__tuned(policy, TUNABLE_attention_cooperative_hardware_exp2));
     made->vec = 4;
     made->cooperative = policy->target.info->cooperative_matrix;
+}
+
+static tuff_status finish(const attention *job, launch *made, const units *use, text *defines)
+{
+    const int64_t width = job->v.width < use->width ? job->v.width : use->width;
+    add_units(job, made, use->shape, use->lanes, use->width, defines);
+    tuff__text_add(defines,
+                   "#define TILE_ROWS %d\n#define KEYS %d\n#define DEPTH %d\n#define WIDTH %d\n#define KEY_STEPS %d\n"
+                   "#define VALUE_BLOCKS %d\n#define KEY_WIDTH %d\n#define VALUE_WIDTH %d\n#define QUERY_BYTES %d\n"
+                   "#define TILE_BYTES %d\n#define WHOLE_KEYS %d\n",
+                   use->rows, use->keys, use->depth, use->width, (int)tuff__divide_up(job->q.width, use->shape[2]),
+                   (int)tuff__divide_up(width, use->shape[1]), (int)job->q.width, (int)job->v.width,
+                   (int)query_bytes(use), (int)shared_bytes(use), job->k.count % use->keys == 0);
     if (made->cooperative <= TUFF_MATRIX_KHR || made->cooperative == TUFF_MATRIX_INTEL)
         made->subgroup_size = (uint32_t)use->lanes;
     made->local_size = (uint32_t)(use->lanes * use->subgroups);
@@ -297,26 +306,6 @@ static void add_blocks(const attention *job, const attention_units *use, text *d
                    job->k.count % use->keys == 0);
 }
 
-static void add_units(const attention *job, launch *made, const attention_units *use, text *defines)
-{
-    const kernel_policy *policy = &job->list->policy;
-    tuff__attention_parts(job->list, made, &job->q, "Q", defines);
-    tuff__attention_parts(job->list, made, &job->k, "K", defines);
-    tuff__attention_parts(job->list, made, &job->v, "V", defines);
-    tuff__attention_parts(job->list, made, &job->upstream, "G", defines);
-    tuff__text_add(defines,
-                   "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n#define "
-                   "MATRIX_LANES %d\n#define A_K_CONTIGUOUS 1\n#define B_K_CONTIGUOUS 1\n#define BLOCK_COLUMNS %d\n"
-                   "#define HARDWARE_EXP2 %d\n",
-                   UNIT_SIDE, UNIT_SIDE, UNIT_SIDE, tuff__attention_factor_dtype(job) == TUFF_BF16,
-                   (int)policy->target.info->matrix_lanes, use->depth,
-                   tuff__tuned(policy, TUNABLE_attention_cooperative_hardware_exp2));
-    made->vec = 4;
-    made->cooperative = policy->target.info->cooperative_matrix;
-    made->local_size = (uint32_t)use->lanes;
-    made->local_bytes = (uint32_t)backward_bytes(use);
-}
-
 /* The copies of dq; they are begun here. */
 static void add_copies(const attention *job, launch *made, const attention_rows *copies, text *defines)
 {
@@ -333,6 +322,7 @@ static void add_copies(const attention *job, launch *made, const attention_rows 
 tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *use,
                                             const attention_units *tiles, const attention_rows *copies)
 {
+    const tuff_device_info *info = job->list->policy.target.info;
     const bool dq = use->dq >= 0, dk = use->dk >= 0, dv = use->dv >= 0;
     const int64_t items = use->owners * use->splits;
     launch *made = tuff__launch_add(job->list, "attention_backward_cooperative", WALK_MATMUL, job->index);
@@ -351,7 +341,10 @@ tuff_status tuff__launch_attention_backward(const attention *job, const attentio
     tuff__attention_parameters(made, (int64_t[]){job->batches, 1, use->splits, job->batches * copies->batch}, 4);
     tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n", dq, dk, dv);
     add_blocks(job, tiles, &defines);
-    add_units(job, made, tiles, &defines);
+    add_units(job, made, (int[]){UNIT_SIDE, UNIT_SIDE, UNIT_SIDE}, (int)info->matrix_lanes, tiles->depth, &defines);
+    tuff__attention_parts(job->list, made, &job->upstream, "G", &defines);
+    made->local_size = (uint32_t)tiles->lanes;
+    made->local_bytes = (uint32_t)backward_bytes(tiles);
     made->groups = (uint64_t)items;
     made->operations = (2.0 + dq + dk + dv) * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
     return tuff__keep_defines(made, &defines);
