@@ -1,6 +1,5 @@
 /* Matrix units on processors: see emulated_units.h. */
 #define _POSIX_C_SOURCE 200809L
-#include "device/opencl/api.h"
 #include "emulated_units.h"
 
 #include <setjmp.h>
@@ -12,6 +11,10 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+#include "device/opencl/api.h"
+#endif
 
 /* What a lane hands to others goes through `exchange`, two barriers around it; half(word, k) is half k of words. */
 static const char opencl_common[] =
@@ -266,37 +269,23 @@ static char *emulation_of(const char *source)
     return replaced(changed, "((int)get_sub_group_id())", "(lane / MATRIX_LANES)");
 }
 
-#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 /* PoCL 3.1 computes emulated gradients of attention wrongly where it optimises them, in one thread too; without, and
    on Intel's runtime with, they are right. */
-static tuff_status create_unoptimised(driver_device *device, const program_request *request, blob *made,
-                                      driver_program **out)
+static tuff_status create_program(driver_device *device, const program_request *request, blob *made,
+                                  driver_program **out)
 {
-    char kept[sizeof device->build_options];
-    memcpy(kept, device->build_options, sizeof kept);
-    (void)snprintf(device->build_options, sizeof kept, "%.*s -cl-opt-disable", (int)sizeof kept - 20, kept);
-    const tuff_status status = real_driver->program_create(device, request, (blob){0}, made, out);
-    memcpy(device->build_options, kept, sizeof kept);
-    return status;
-}
-
-static bool is_miscompiled(const driver_device *device, const char *text)
-{
-    return emulated_units->instructions != NULL && device->is_pocl && strstr(text, "attention_backward") != NULL;
-}
-#else
-static tuff_status create_unoptimised(driver_device *device, const program_request *request, blob *made,
-                                      driver_program **out)
-{
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+    if (emulated_units->instructions != NULL && device->is_pocl && strstr(request->text, "attention_backward")) {
+        char kept[sizeof device->build_options];
+        memcpy(kept, device->build_options, sizeof kept);
+        (void)snprintf(device->build_options, sizeof kept, "%.*s -cl-opt-disable", (int)sizeof kept - 20, kept);
+        const tuff_status status = real_driver->program_create(device, request, (blob){0}, made, out);
+        memcpy(device->build_options, kept, sizeof kept);
+        return status;
+    }
+#endif
     return real_driver->program_create(device, request, (blob){0}, made, out);
 }
-
-static bool is_miscompiled(const driver_device *device, const char *text)
-{
-    (void)device, (void)text;
-    return false;
-}
-#endif
 
 tuff_status create_emulated(driver_device *device, const program_request *request, blob cached, blob *made,
                             driver_program **out)
@@ -311,9 +300,7 @@ tuff_status create_emulated(driver_device *device, const program_request *reques
     changed.subgroup_size = 0;
     changed.many_registers = false;
     emulated++;
-    const tuff_status status = is_miscompiled(device, emulation)
-                                   ? create_unoptimised(device, &changed, made, out)
-                                   : real_driver->program_create(device, &changed, (blob){0}, made, out);
+    const tuff_status status = create_program(device, &changed, made, out);
     free(emulation);
     return status;
 }

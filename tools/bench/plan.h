@@ -36,9 +36,9 @@ typedef void (*bench_builder)(bench_plan *self, const void *problem);
 /* For builders: an input that the host wrote once, or an array, which the compiler may treat as a weight. The values
    are those of bench_fill with the seed. */
 tuff_tensor *bench_input(bench_plan *self, tuff_dtype dtype, tuff_shape shape, uint32_t seed);
-/* Stored with the precision of the plan, f32 in the graph. */
-tuff_tensor *bench_operand_input(bench_plan *self, tuff_shape shape, uint32_t seed);
 tuff_tensor *bench_weight(bench_plan *self, tuff_dtype dtype, tuff_shape shape, uint32_t seed);
+/* An input stored with the precision of the plan, as f32. */
+tuff_tensor *bench_operand_input(bench_plan *self, tuff_shape shape, uint32_t seed);
 /* i32 values in 0 .. limit - 1. */
 tuff_tensor *bench_indices(bench_plan *self, tuff_shape shape, int64_t limit, uint32_t seed);
 /* The gradients of y, times values of its shape where it has one, by count tensors: answers the first, makes outputs
