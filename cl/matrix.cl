@@ -3,6 +3,7 @@
 #define LINES 1
 #define PAIRS 2
 #define PART uint4
+#define TILES_ALIGNED
 #define ZERO_PART ((uint4)(0))
 #define MAKE_PART(x, y, z, w) ((uint4)(x, y, z, w))
 #define results ((__local float *)tiles)

@@ -6,6 +6,7 @@
 #define A_LAYOUT AS_MEMORY
 #define B_LAYOUT AS_MEMORY
 #define PART uvec4
+#define TILES_ALIGNED
 #define ZERO_PART uvec4(0u)
 #define MAKE_PART(x, y, z, w) uvec4(x, y, z, w)
 #define PLACES 1

@@ -91,7 +91,7 @@ typedef struct tuff_device_info {
     uint32_t matrix_shape[3];  /* rows, columns and terms of the blocks of matrix units; 0 where there are none */
     uint32_t matrix_lanes;     /* of a subgroup that multiplies one; 0: proved_subgroup_size */
     bool matrix_bf16;          /* blocks of bf16 of the same shape are multiplied, too */
-    uint32_t reserved[1];
+    uint32_t matrix_warpgroup; /* 1: four subgroups multiply 64 rows at once (wgmma, of compute capability 9.0) */
 } tuff_device_info;
 
 /* The number of devices that the drivers on this machine offer, including the reference device, which is the last one

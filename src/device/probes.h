@@ -130,25 +130,27 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
    y. The instructions are those of cl/matrix_*.cl, under the same names, which tests replace in the same way; places
    are bytes of `tiles`. Turned, instructions that read such have terms of lines, 24 elements apart; where others make
    words of two terms, they make them of turned ones. */
-#define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                          \
-    "#define LANE ((uint)get_local_id(0))\n#define LOCAL_SIZE 64\n#define MATRIX_LANES " lanes "\n"                  \
-    "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)\n#define WORD(x) (uint)(x)\n"                                    \
-    "#define X_BITS(m, k) bits_of(a[((m) * MATRIX_K + (k)) % 256u])\n"                                               \
-    "#define Y_BITS(k, n) bits_of(a[255u - ((k) * MATRIX_N + (n)) % 256u] + 1u)\n"                                   \
-    "#define RIGHT (3 * MATRIX_M * MATRIX_K)\n#define COPIED (RIGHT + 3 * MATRIX_K * MATRIX_N)\n" instructions       \
-    "#ifndef X_PLACE\n#define X_PLACE(m, k) (2u * ((m) * MATRIX_K + (k)))\n"                                         \
-    "#define Y_PLACE(k, n) (RIGHT + 2u * ((n) * MATRIX_K + (k)))\n#endif\n"                                          \
-    "static ushort bits_of(float x)\n{\n    ushort bits;\n    vstore_half_rte(x, 0, (half *)&bits);\n"               \
-    "    return MATRIX_BF16 ? (ushort)(as_uint(x) >> 16) : bits;\n}\n"                                               \
-    "#define AT(type, place) (*(__local type *)((__local char *)tiles + (place)))\n"                                 \
-    "__kernel " attribute "__attribute__((reqd_work_group_size(64, 1, 1))) void probe(__global const uint *a, "      \
-    "__global uint *b, __global ushort *c, uint base)\n{\n    __local uint4 tiles[COPIED / 16 + 64];\n"              \
-    "    __local float sums[MATRIX_M * MATRIX_N];\n    const uint i = LANE, lane = i % MATRIX_LANES;\n"              \
-    "    for (uint j = i; j < COPIED / 2u; j += 64u)\n        AT(ushort, 2u * j) = bits_of(9.0f);\n    BARRIER();\n" \
-    "    for (uint j = i; j < MATRIX_M * MATRIX_K; j += 64u)\n"                                                      \
-    "        AT(ushort, X_PLACE(j / MATRIX_K, j % MATRIX_K)) = X_BITS(j / MATRIX_K, j % MATRIX_K);\n"                \
-    "    for (uint j = i; j < MATRIX_K * MATRIX_N; j += 64u)\n"                                                      \
-    "        AT(ushort, Y_PLACE(j / MATRIX_N, j % MATRIX_N)) = Y_BITS(j / MATRIX_N, j % MATRIX_N);\n"                \
+#define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                           \
+    "#define LANE ((uint)get_local_id(0))\n#ifndef LOCAL_SIZE\n#define LOCAL_SIZE 64\n#define TILES_ALIGNED\n"        \
+    "#endif\n#define MATRIX_LANES " lanes "\n"                                                                        \
+    "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)\n#define WORD(x) (uint)(x)\n"                                     \
+    "#define X_BITS(m, k) bits_of(a[((m) * MATRIX_K + (k)) % 256u])\n"                                                \
+    "#define Y_BITS(k, n) bits_of(a[255u - ((k) * MATRIX_N + (n)) % 256u] + 1u)\n"                                    \
+    "#define RIGHT (3 * MATRIX_M * MATRIX_K)\n#define COPIED (RIGHT + 3 * MATRIX_K * MATRIX_N)\n" instructions        \
+    "#ifndef X_PLACE\n#define X_PLACE(m, k) (2u * ((m) * MATRIX_K + (k)))\n"                                          \
+    "#define Y_PLACE(k, n) (RIGHT + 2u * ((n) * MATRIX_K + (k)))\n#endif\n"                                           \
+    "static ushort bits_of(float x)\n{\n    ushort bits;\n    vstore_half_rte(x, 0, (half *)&bits);\n"                \
+    "    return MATRIX_BF16 ? (ushort)(as_uint(x) >> 16) : bits;\n}\n"                                                \
+    "#define AT(type, place) (*(__local type *)((__local char *)tiles + (place)))\n"                                  \
+    "__kernel " attribute                                                                                             \
+    "__attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void probe(__global const uint *a, "                     \
+    "__global uint *b, __global ushort *c, uint base)\n{\n    __local uint4 tiles[COPIED / 16 + 64] TILES_ALIGNED;\n" \
+    "    __local float sums[MATRIX_M * MATRIX_N];\n    const uint i = LANE, lane = i % MATRIX_LANES;\n"               \
+    "    for (uint j = i; j < COPIED / 2u; j += 64u)\n        AT(ushort, 2u * j) = bits_of(9.0f);\n    BARRIER();\n"  \
+    "    for (uint j = i; j < MATRIX_M * MATRIX_K; j += 64u)\n"                                                       \
+    "        AT(ushort, X_PLACE(j / MATRIX_K, j % MATRIX_K)) = X_BITS(j / MATRIX_K, j % MATRIX_K);\n"                 \
+    "    for (uint j = i; j < MATRIX_K * MATRIX_N; j += 64u)\n"                                                       \
+    "        AT(ushort, Y_PLACE(j / MATRIX_N, j % MATRIX_N)) = Y_BITS(j / MATRIX_N, j % MATRIX_N);\n"                 \
     "    BARRIER();\n" body "    BARRIER();\n" MATRIX_RESULT("sums[q * 256u + j]") "}\n"
 
 /* The left factor comes once more, by cp.async; both are loaded by ldmatrix. */
@@ -180,6 +182,46 @@ static const char matrix_nvidia[] = OPENCL_MATRIX(
     "    MMA(d, x, y);\n    MMA(d + 4, x, y + 2);\n"
     "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
     "            sums[(lane / 4u + z % 4u / 2u * 8u) * 16u + lane % 4u * 2u + z % 2u + z / 4u * 8u] = d[z];\n");
+
+/* A warpgroup's products: 64 by 64, in steps of 16 terms. Both factors stay in local memory, with their parts exchanged
+   as cl/matrix_nvidia.cl has them: within 64 bytes where there are 32 terms, within 128 bytes of 64 terms or lines. */
+static const char warpgroup_instructions[] =
+    "#define LOCAL_SIZE 128\n#define TILES_ALIGNED __attribute__((aligned(1024)))\n"
+    "#if MATRIX_TURNED\n#define LEFT_TURNED \"1\"\n#define RIGHT_TURNED \"1\"\n#else\n#define LEFT_TURNED \"0\"\n"
+    "#define RIGHT_TURNED \"0\"\n#endif\n#ifndef WGMMA\n#if MATRIX_BF16\n#define MMA_TYPES "
+    "\"bf16.bf16\"\n#else\n#define MMA_TYPES \"f16.f16\"\n#endif\n"
+    "#define SHARED_ADDRESS(place) ((uint)(size_t)tiles + (uint)(place))\n"
+    "#define S(s, n) \"+f\"((s)[n]), \"+f\"((s)[n + 1]), \"+f\"((s)[n + 2]), \"+f\"((s)[n + 3])\n"
+    "#define WGMMA(s, left, right) __asm__ volatile(\"{\\n\\t.reg .pred adds;\\n\\tsetp.eq.u32 adds, 0, 0;\\n\\t"
+    "//@wgmma.mma_async.sync.aligned.m64n64k16.f32.\" MMA_TYPES \" {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "
+    "%12, %13, %14, %15, "
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+    "%32, %33, adds, 1, 1, \" LEFT_TURNED \", \" RIGHT_TURNED \";\\n\\t}\" : S(s, 0), S(s, 4), S(s, 8), S(s, 12), S(s, 16), S(s, 20), "
+    "S(s, 24), S(s, 28) : "
+    "\"l\"(left), \"l\"(right))\n"
+    "#define BEGIN_PRODUCTS() __asm__ volatile(\"//@wgmma.fence.sync.aligned;\" ::: \"memory\")\n"
+    "#define COMMIT_PRODUCTS() __asm__ volatile(\"//@wgmma.commit_group.sync.aligned;\" ::: \"memory\")\n"
+    "#define FINISH_PRODUCTS() __asm__ volatile(\"//@wgmma.wait_group.sync.aligned 0;\" ::: \"memory\")\n"
+    "#define SHOW_TILES() __asm__ volatile(\"//@fence.proxy.async.shared::cta;\" ::: \"memory\")\n#endif\n"
+    "#define FACTOR(place) ((ulong)((SHARED_ADDRESS(place) & 0x3ffffu) / 16u) | (ulong)(MATRIX_TURNED ? 64u : "
+    "MATRIX_K) "
+    "<< 32 | (ulong)(MATRIX_TURNED || MATRIX_K == 64u ? 1 : 2) << 62)\n"
+    "#define PART_PLACE(line, part, parts, turn) (16u * ((line) * (parts) + ((part) ^ ((line) >> (turn) & ((parts) - "
+    "1u)))))\n"
+    "#if MATRIX_TURNED\n#define STEP 2048u\n"
+    "#define X_PLACE(m, k) (PART_PLACE(k, (m) / 8u, 8u, 0u) + (m) % 8u * 2u)\n"
+    "#define Y_PLACE(k, n) (RIGHT + PART_PLACE(k, (n) / 8u, 8u, 0u) + (n) % 8u * 2u)\n#else\n#define STEP 32u\n"
+    "#define TERMS(line, k) (PART_PLACE(line, (k) / 8u, MATRIX_K / 8u, MATRIX_K == 64u ? 0u : 1u) + (k) % 8u * 2u)\n"
+    "#define X_PLACE(m, k) TERMS(m, k)\n#define Y_PLACE(k, n) (RIGHT + TERMS(n, k))\n#endif\n";
+static const char matrix_warpgroup[] = OPENCL_MATRIX(
+    "", "128", "",
+    "    float d[32];\n#pragma unroll\n    for (int z = 0; z < 32; z++)\n        d[z] = 0.0f;\n"
+    "    SHOW_TILES();\n    BARRIER();\n    BEGIN_PRODUCTS();\n#pragma unroll\n"
+    "    for (uint k = 0u; k < MATRIX_K / 16u; k++)\n        WGMMA(d, FACTOR(k * STEP), FACTOR(RIGHT + k * STEP));\n"
+    "    COMMIT_PRODUCTS();\n    FINISH_PRODUCTS();\n#pragma unroll\n    for (uint z = 0u; z < 32u; z++)\n"
+    "        sums[(lane / 32u * 16u + lane % 32u / 4u + z % 4u / 2u * 8u) * 64u + lane % 4u * 2u + z % 2u + z / 4u * "
+    "8u] "
+    "= d[z];\n");
 
 /* Turned: words of two terms are made of words of two rows. */
 #define AMD_TURNED                                                                                    \

@@ -11,7 +11,7 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 7
+#define PROBES_VERSION 8
 
 /* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
 #ifndef TUFF_WITH_SHADERC
@@ -21,7 +21,7 @@
 /* What llvmpipe allows all loops of a kernel together, in every version so far; the first probe has a longer loop. */
 enum { LLVMPIPE_ITERATIONS = 65535, MORE_STEPS = 57655 };
 
-enum { ITEMS = 64, WORDS = 4 * ITEMS, BYTES = 4 * WORDS, BUFFERS = 3, MATRIX_SUMS = 1024 };
+enum { ITEMS = 64, WORDS = 4 * ITEMS, BYTES = 4 * WORDS, BUFFERS = 3, MATRIX_SUMS = 1024, WARPGROUP = 128 };
 
 /* What one probe leaves: the words of its input and of its two outputs. */
 typedef struct words {
@@ -270,11 +270,11 @@ static tuff_status run_program(tuff_device *device, program *made, uint64_t grou
 
 /* Runs a kernel over the input words. One that the driver refuses speaks against its feature, which stays off (*ran is
    false); any other failure against the device. */
-static tuff_status run_text(tuff_device *device, const char *name, const char *source, uint64_t groups, words *got,
-                            bool *ran)
+static tuff_status run_text(tuff_device *device, const char *name, const char *source, uint32_t items, uint64_t groups,
+                            words *got, bool *ran)
 {
     const program_request request = {
-        .name = "probe", .text = source, .buffer_count = BUFFERS, .word_count = 1, .local_size = ITEMS};
+        .name = "probe", .text = source, .buffer_count = BUFFERS, .word_count = 1, .local_size = items};
     program *made = NULL;
     tuff_status status = tuff__program_get(device, &request, &made);
     *ran = false;
@@ -293,15 +293,35 @@ static tuff_status run_probe(tuff_device *device, const probe *tested, words *go
 {
     bool ran;
     tested->fill(got->a);
-    TRY(run_text(device, tested->name, tuff__device_takes_glsl(device) ? tested->glsl : tested->opencl, tested->groups,
-                 got, &ran));
+    TRY(run_text(device, tested->name, tuff__device_takes_glsl(device) ? tested->glsl : tested->opencl, ITEMS,
+                 tested->groups, got, &ran));
     if (ran)
         tested->evaluator(got, &device->info);
     return TUFF_OK;
 }
 
-/* Multiplies a block as the driver claims that it can, of factors as they are or turned in memory; state: what comes
-   of it. */
+/* Multiplies a block of so many rows, columns and terms by texts of probes.h, of factors as they are or turned in
+   memory; state: what comes of it. */
+static tuff_status try_text(tuff_device *device, const char *instructions, const char *body, const uint32_t shape[3],
+                            uint32_t items, bool bf16, bool turned, words *got, tuff_matrix_state *state)
+{
+    text source = {0};
+    bool ran = false;
+    tuff__text_add(&source,
+                   "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n"
+                   "#define MATRIX_TURNED %d\n%s%s",
+                   tuff__device_takes_glsl(device) ? "#version 450\n" : "", shape[0], shape[1], shape[2], bf16, turned,
+                   instructions, body);
+    tuff_status status = tuff__text_status(&source);
+    fill_small(got->a);
+    if (status == TUFF_OK)
+        status = run_text(device, bf16 ? "matrices of bf16" : "matrices", tuff__text_get(&source), items, 1, got, &ran);
+    tuff__text_free(&source);
+    *state = !ran ? TUFF_MATRICES_NO_COMPILER : is_product(got, shape) ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
+    return status;
+}
+
+/* A block as the driver claims that it can. */
 static tuff_status try_block(tuff_device *device, const tuff_device_info *claims, bool bf16, bool turned, words *got,
                              tuff_matrix_state *state)
 {
@@ -310,24 +330,10 @@ static tuff_status try_block(tuff_device *device, const tuff_device_info *claims
         [TUFF_MATRIX_MFMA] = matrix_mfma,  [TUFF_MATRIX_WMMA] = matrix_wmma,    [TUFF_MATRIX_INTEL] = matrix_intel};
     const uint32_t *shape = claims->matrix_shape, form = claims->cooperative_matrix;
     const bool is_known = form < sizeof texts / sizeof *texts && shape[0] * shape[1] <= MATRIX_SUMS;
-    text source = {0};
-    bool ran = false;
     *state = TUFF_MATRICES_NO_COMPILER;
     if (!is_known || (form <= TUFF_MATRIX_KHR) != tuff__device_takes_glsl(device))
         return TUFF_OK;
-    tuff__text_add(&source,
-                   "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n"
-                   "#define MATRIX_TURNED %d\n%s",
-                   form <= TUFF_MATRIX_KHR ? "#version 450\n" : "", shape[0], shape[1], shape[2], bf16, turned,
-                   texts[form]);
-    tuff_status status = tuff__text_status(&source);
-    fill_small(got->a);
-    if (status == TUFF_OK)
-        status = run_text(device, bf16 ? "matrices of bf16" : "matrices", tuff__text_get(&source), 1, got, &ran);
-    tuff__text_free(&source);
-    if (ran)
-        *state = is_product(got, shape) ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
-    return status;
+    return try_text(device, "", texts[form], shape, ITEMS, bf16, turned, got, state);
 }
 
 static tuff_status try_matrices(tuff_device *device, const tuff_device_info *claims, bool bf16, words *got,
@@ -337,12 +343,25 @@ static tuff_status try_matrices(tuff_device *device, const tuff_device_info *cla
     return *state == TUFF_MATRICES_OFFERED ? try_block(device, claims, bf16, true, got, state) : TUFF_OK;
 }
 
+/* Products of warpgroups count as absent where one is not right: of either dtype, of 32 or 64 terms, as they are or
+   turned. */
+static tuff_status prove_warpgroups(tuff_device *device, words *got)
+{
+    tuff_matrix_state state = TUFF_MATRICES_OFFERED;
+    for (int i = 0; i < 8 && state == TUFF_MATRICES_OFFERED; i++)
+        TRY(try_text(device, warpgroup_instructions, matrix_warpgroup, (const uint32_t[]){64, 64, i % 2 == 0 ? 32 : 64},
+                     WARPGROUP, i / 2 % 2, i / 4, got, &state));
+    device->info.matrix_warpgroup = state == TUFF_MATRICES_OFFERED;
+    return TUFF_OK;
+}
+
 static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *claims, words *got)
 {
     tuff_device_info *info = &device->info;
     tuff_matrix_state state;
     info->cooperative_matrix = TUFF_MATRIX_NONE;
     info->matrix_bf16 = false;
+    info->matrix_warpgroup = 0;
     if (claims->cooperative_matrix == TUFF_MATRIX_NONE)
         return TUFF_OK;
     TRY(try_matrices(device, claims, false, got, &state));
@@ -354,7 +373,7 @@ static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *c
         return TUFF_OK;
     TRY(try_matrices(device, claims, true, got, &state));
     info->matrix_bf16 = state == TUFF_MATRICES_OFFERED;
-    return TUFF_OK;
+    return info->matrix_bf16 && claims->matrix_warpgroup ? prove_warpgroups(device, got) : TUFF_OK;
 }
 
 /* Runs all probes that the driver's claims call for. */
@@ -380,7 +399,7 @@ static tuff_status run_probes(tuff_device *device)
 
 /* The record: one byte a result, in this order, of which the width of a subgroup fits one; then the limit of loops, the
    lowest of its bytes first. */
-enum { FLAGS_END = 11, RECORD_SIZE = FLAGS_END + 4 };
+enum { FLAGS_END = 12, RECORD_SIZE = FLAGS_END + 4 };
 
 /* Whether they are proved, or else why not; as the driver alone says, where it offers none of use. */
 enum { MATRICES = 9, MATRIX_PROVED = 1, MATRIX_NO_COMPILER = 2, MATRIX_WRONG = 3 };
@@ -414,7 +433,8 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
                                               info->int64,
                                               info->subgroup_shuffle,
                                               matrix_byte(info),
-                                              info->matrix_bf16};
+                                              info->matrix_bf16,
+                                              info->matrix_warpgroup != 0};
     memcpy(record, bytes, sizeof bytes);
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
         record[FLAGS_END + i] = (unsigned char)(info->loop_limit >> 8 * i & 0xff);
@@ -443,6 +463,7 @@ static bool from_record(blob record, tuff_device_info *info)
     info->subgroup_shuffle = info->subgroup_shuffle && bytes[8];
     from_matrix_byte(bytes[MATRICES], info);
     info->matrix_bf16 = info->matrix_bf16 && bytes[10] && info->cooperative_matrix > 0;
+    info->matrix_warpgroup = info->matrix_warpgroup && bytes[11] && info->cooperative_matrix > 0;
     info->narrow_storage = info->proved_narrow_storage;
     info->proved = true;
     return true;

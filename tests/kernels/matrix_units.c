@@ -82,6 +82,16 @@ static bool uses_units(const tuff_plan *plan)
     return uses_body(plan, "matmul_cooperative");
 }
 
+static bool uses_warpgroups(const tuff_plan *plan)
+{
+    const launch_list *list = &plan->executable.launches;
+    bool found = false;
+    for (int i = 0; i < list->launch_count; i++)
+        found |= strcmp(list->launches[i].body, "matmul_cooperative") == 0 &&
+                 strstr(list->launches[i].defines, "#define MATRIX_WARPGROUP 1") != NULL;
+    return found;
+}
+
 /* Operands that are loaded in parts begin with one. */
 static void expect_whole_parts(const tuff_plan *plan)
 {
@@ -124,6 +134,12 @@ static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_opt
     tune_config config = {.set = {0}};
     tuff_plan *plan = NULL;
     tuff__config_set(&config, TUNABLE_matmul_cooperative_buffers, buffers);
+    if (emulated_units->of_warpgroups) { /* blocks of either width, one and two subgroups beside and below each other */
+        tuff__config_set(&config, TUNABLE_matmul_cooperative_warpgroups, 1);
+        tuff__config_set(&config, TUNABLE_matmul_cooperative_block_rows, buffers == 3 ? 128 : 64);
+        tuff__config_set(&config, TUNABLE_matmul_cooperative_block_columns, 64 << buffers % 3);
+        tuff__config_set(&config, TUNABLE_matmul_cooperative_step_k, buffers == 1 ? 64 : 32);
+    }
     if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
         fail_msg("%s: %s", emulated_units->name, tuff_error());
     assert_true(plan->fusion.task_count <= (int)(sizeof choices / sizeof *choices));
@@ -156,6 +172,7 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
         .family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision, .matmul_precision = one->factors};
     tuff_plan *plan = compile_with_buffers(graph, &options, buffers);
     assert_true(uses_units(plan));
+    assert_true(!emulated_units->of_warpgroups || one->rows <= 32 || one->columns <= 32 || uses_warpgroups(plan));
     double *x_numbers = random_numbers(x_count), *y_numbers = random_numbers(y_count);
     float *got = malloc(size);
     assert_non_null(got);
@@ -442,6 +459,7 @@ static void try_units(tuff_device *device, const units *one, int only)
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
     device->info.matrix_bf16 = one->instructions != NULL;
+    device->info.matrix_warpgroup = one->of_warpgroups;
     emulated_units = one;
     emulated = 0;
     for (int i = 0; i < CASES; i++) {
@@ -477,6 +495,30 @@ static void check_emulated(tuff_device *device)
             try_units(device, &all_units[i], drawn_turn("case", i, CASES));
 }
 
+/* The device's own units, where it has some. */
+static void check_own(tuff_device *device)
+{
+    const bool of_warpgroups = device->info.matrix_warpgroup != 0;
+    for (int i = 0; i < UNITS; i++)
+        if (all_units[i].form == device->info.cooperative_matrix && all_units[i].of_warpgroups == of_warpgroups)
+            emulated_units = &all_units[i];
+    if (device->info.cooperative_matrix == 0)
+        return;
+    for (int i = 0; i < CASES; i++)
+        for (int buffers = 1; buffers <= 3; buffers++)
+            if ((cases[i].x_dtype != TUFF_BF16 || device->info.matrix_bf16) && (is_thorough() || buffers == 1 + i % 3))
+                try_product(device, &cases[i], buffers);
+    for (int i = 0; i < ATTENTIONS; i++)
+        if (attentions[i].precision != TUFF_PRECISION_BF16 || device->info.matrix_bf16)
+            try_attention(device, &attentions[i]);
+}
+
+static void products_on_own_units_are_right(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_own);
+}
+
 static void products_on_emulated_units_are_right(void **unused)
 {
     (void)unused;
@@ -505,12 +547,19 @@ static void try_proof(tuff_device *device, driver *liar, const units *one, answe
     device->info.matrix_bf16 = true;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
+    device->info.matrix_warpgroup = one->of_warpgroups;
     assert_int_equal(tuff__device_prove(device), TUFF_OK);
     units_lie = false;
+    /* A lie about warpgroups leaves the other units of the device. */
+    const bool warpgroups = one->of_warpgroups && given == RIGHT;
+    if (one->of_warpgroups && given == LIES)
+        given = RIGHT;
     if (device->info.cooperative_matrix != (given == RIGHT ? one->form : 0) ||
-        device->info.matrix_bf16 != (given == RIGHT) || device->info.matrix_state != states[given])
-        fail_msg("%s, %d: units %u, bf16 %d, state %u", one->name, given, device->info.cooperative_matrix,
-                 device->info.matrix_bf16, device->info.matrix_state);
+        device->info.matrix_bf16 != (given == RIGHT) || device->info.matrix_state != states[given] ||
+        device->info.matrix_warpgroup != warpgroups)
+        fail_msg("%s, %d: units %u, bf16 %d, state %u, warpgroups %u", one->name, given,
+                 device->info.cooperative_matrix, device->info.matrix_bf16, device->info.matrix_state,
+                 device->info.matrix_warpgroup);
 }
 
 /* The self-test's own kernels multiply with the same instructions. */
@@ -571,6 +620,7 @@ static void units_that_are_not_proved_are_refused(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(products_on_own_units_are_right, use_fresh_cache, drop_cache),
         cmocka_unit_test(units_that_are_not_proved_are_refused),
         cmocka_unit_test_setup_teardown(the_self_test_proves_units, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(products_on_emulated_units_are_right, use_fresh_cache, drop_cache)};

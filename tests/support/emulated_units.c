@@ -75,6 +75,37 @@ static const char opencl_nvidia[] = "#define WORD_AT(place) (*(__local uint *)((
                                     "#define COMMIT_COPIES()\n"
                                     "#define WAIT_FOR_COPIES(left)\n";
 
+/* wgmma.mma_async and its descriptors: what is 64 lines apart, eight lines of terms or eight terms of lines, and within
+   how many bytes parts are exchanged by the address. Each lane reads the factors of its sums. */
+static const char opencl_wgmma[] =
+    "#define SHARED_ADDRESS(place) ((uint)(place))\n#define E_FIELD(factor, at) ((uint)((factor) >> (at)&0x3fffu) * "
+    "16u)\n"
+    "#define E_AT(factor, turned, line, k) (E_FIELD(factor, 0) + (turned                                             "
+    "\\\n"
+    "    ? (line) / 64u * E_FIELD(factor, 16) + (k) / 8u * E_FIELD(factor, 32) + (k) % 8u * 128u + (line) % 64u * 2u  "
+    "\\\n"
+    "    : (line) / 8u * E_FIELD(factor, 32) + (line) % 8u * ((factor) >> 62 == 1 ? 128u : 64u) + (k) * 2u))\n"
+    "#define E_EXCHANGED(factor, at) ((at) ^ ((at) >> 3 & ((factor) >> 62 == 1 ? 0x70u : 0x30u)))\n"
+    "#define E_HALF(factor, turned, line, k) HALF_OF((__local const char *)tiles +                                    "
+    "\\\n"
+    "    E_EXCHANGED(factor, E_AT(factor, turned, line, k)), 0)\n"
+    "#define WGMMA(sums, left, right)                                                                                 "
+    "\\\n"
+    "    for (uint e_d = 0; e_d < MATRIX_N / 2u; e_d++) {                                                             "
+    "\\\n"
+    "        const uint e_row = LANE % 128u / 32u * 16u + LANE % 32u / 4u + e_d % 4u / 2u * 8u;                       "
+    "\\\n"
+    "        const uint e_column = e_d / 4u * 8u + LANE % 4u * 2u + e_d % 2u;                                         "
+    "\\\n"
+    "        for (uint e_k = 0; e_k < 16u; e_k++)                                                                     "
+    "\\\n"
+    "            (sums)[e_d] += E_HALF(left, LEFT_TURNED[0] == '1', e_row, e_k) *                                     "
+    "\\\n"
+    "                           E_HALF(right, RIGHT_TURNED[0] == '1', e_column, e_k);                                 "
+    "\\\n"
+    "    }\n"
+    "#define BEGIN_PRODUCTS()\n#define COMMIT_PRODUCTS()\n#define FINISH_PRODUCTS()\n#define SHOW_TILES()\n";
+
 /* v_perm_b32, v_mfma_f32_32x32x8 of AMD's CDNA ISA, v_wmma_f32_16x16x16 (wave32) of RDNA 3's. */
 #define OPENCL_PERM                                                                                                  \
     "uint e_byte(uint high, uint low, uint n) { return (n < 4u ? low >> 8u * n : high >> 8u * (n - 4u)) & 255u; }\n" \
@@ -206,16 +237,17 @@ static const char glsl[] =
     }
 
 const units all_units[] = {
-    {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, NEVER_TURNED},
-    {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64, OTHER_HALVES},
-    {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
-    {"WMMA of RDNA 4", opencl_gfx12, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, OTHER_HALVES},
-    {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8, {NULL}},
-    {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16, {NULL}},
-    {"16x16x16", NULL, TUFF_MATRIX_NV, {16, 16, 16}, 0, {NULL}},
-    {"8x16x16", NULL, TUFF_MATRIX_NV, {8, 16, 16}, 0, {NULL}},
-    {"16x8x8", NULL, TUFF_MATRIX_NV, {16, 8, 8}, 0, {NULL}},
-    {"8x8x16", NULL, TUFF_MATRIX_NV, {8, 8, 16}, 0, {NULL}},
+    {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, false, NEVER_TURNED},
+    {"wgmma", opencl_wgmma, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, true, {"LEFT_TURNED[0] == '1'", "0"}},
+    {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64, false, OTHER_HALVES},
+    {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, false, OTHER_HALVES},
+    {"WMMA of RDNA 4", opencl_gfx12, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, false, OTHER_HALVES},
+    {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8, false, {NULL}},
+    {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16, false, {NULL}},
+    {"16x16x16", NULL, TUFF_MATRIX_NV, {16, 16, 16}, 0, false, {NULL}},
+    {"8x16x16", NULL, TUFF_MATRIX_NV, {8, 16, 16}, 0, false, {NULL}},
+    {"16x8x8", NULL, TUFF_MATRIX_NV, {16, 8, 8}, 0, false, {NULL}},
+    {"8x8x16", NULL, TUFF_MATRIX_NV, {8, 8, 16}, 0, false, {NULL}},
 };
 _Static_assert(sizeof all_units / sizeof *all_units == UNITS, "another number of units");
 
@@ -255,10 +287,13 @@ static char *emulation_of(const char *source)
         free(main_function);
         return replaced(changed, "#define UNROLL [[unroll]]", "#define UNROLL");
     }
-    const size_t size = strlen(emulated_units->instructions) + sizeof opencl_common + strlen(changed) + 1;
+    /* Warpgroups come beside the same device's other units. */
+    const char *others = emulated_units->of_warpgroups ? opencl_nvidia : "";
+    const size_t size =
+        strlen(others) + strlen(emulated_units->instructions) + sizeof opencl_common + strlen(changed) + 1;
     char *whole = malloc(size);
     assert_non_null(whole);
-    (void)snprintf(whole, size, "%s%s%s", emulated_units->instructions, opencl_common, changed);
+    (void)snprintf(whole, size, "%s%s%s%s", others, emulated_units->instructions, opencl_common, changed);
     free(changed);
     changed = replaced(whole, "    __local PART tiles", "    EXCHANGED\n    __local PART tiles");
     changed = replaced(changed, "    __local uint4 tiles", "    EXCHANGED\n    __local uint4 tiles");

@@ -8,10 +8,11 @@
 typedef struct units {
     const char *name, *instructions; /* in OpenCL C; NULL: GLSL */
     uint32_t form, shape[3], lanes;
+    bool of_warpgroups;
     const char *lie[2]; /* of its instructions, what a lie about turned factors has in place of what; NULL: none */
 } units;
 
-enum { UNITS = 10 };
+enum { UNITS = 11 };
 extern const units all_units[UNITS];
 
 /* What create_emulated calls, whose units it emulates, how many kernels it was given with them, and whether to lie. */

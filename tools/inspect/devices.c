@@ -45,8 +45,9 @@ static void write_matrices(const tuff_device_info *info, char out[96])
     static const char *const forms[] = {
         "", ", VK_NV_cooperative_matrix", ", VK_KHR_cooperative_matrix", ", mma.sync", ", MFMA", ", WMMA", ", dpas"};
     if (info->cooperative_matrix > 0 && info->cooperative_matrix < sizeof forms / sizeof *forms)
-        snprintf(out, 96, "%u x %u x %u of f16%s%s", info->matrix_shape[0], info->matrix_shape[1],
-                 info->matrix_shape[2], info->matrix_bf16 ? " and bf16" : "", forms[info->cooperative_matrix]);
+        snprintf(out, 96, "%u x %u x %u of f16%s%s%s", info->matrix_shape[0], info->matrix_shape[1],
+                 info->matrix_shape[2], info->matrix_bf16 ? " and bf16" : "", forms[info->cooperative_matrix],
+                 info->matrix_warpgroup ? " and wgmma" : "");
     else if (info->matrix_state == TUFF_MATRICES_NO_COMPILER && strncmp(info->selector, "vulkan", 6) == 0)
         snprintf(out, 96, "unused: this build's shader compiler does not support them (libshaderc 2023.6 does)");
     else
@@ -152,6 +153,7 @@ static void print_json_particulars(const tuff_device_info *info)
     print_json_text("matrix_units", matrices[info->matrix_state <= TUFF_MATRICES_WRONG ? info->matrix_state : 0]);
     printf("\"cooperative_matrix\": %u, \"min_subgroup_size\": %u, \"max_subgroup_size\": %u, ",
            info->cooperative_matrix, info->min_subgroup_size, info->max_subgroup_size);
+    print_json_flag("matrix_warpgroup", info->matrix_warpgroup != 0, ", ");
     printf("\"memory_available\": %" PRIu64 ", ", info->memory_available);
     print_json_flag("units_estimated", info->units_estimated, ", ");
     print_json_flag("local_is_global", info->local_is_global, ", ");

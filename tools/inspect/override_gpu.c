@@ -18,11 +18,12 @@ static const vendor_facts vendors[] = {
     {0x10de, 32, {TUFF_MATRIX_NVIDIA, TUFF_MATRIX_NV}, {16, 16, 16}, 32, {16, 16, 16}},
     {0x8086, 16, {TUFF_MATRIX_INTEL, TUFF_MATRIX_KHR}, {8, 16, 16}, 16, {8, 16, 16}},
     {0x1002, 64, {TUFF_MATRIX_MFMA, TUFF_MATRIX_KHR}, {32, 32, 16}, 64, {16, 16, 16}},
+    {0x10de, 32, {TUFF_MATRIX_NVIDIA, TUFF_MATRIX_NV}, {16, 16, 16}, 32, {16, 16, 16}},
 };
 
 void override_gpu(tuff_device *device, int vendor)
 {
-    enum { NVIDIA = 0x10de };
+    enum { NVIDIA = 0x10de, HOPPER = 6 }; /* the latter is a choice */
     if (vendor == 0 || tuff__device_is_reference(device))
         return;
     const vendor_facts *facts = &vendors[vendor];
@@ -40,5 +41,6 @@ void override_gpu(tuff_device *device, int vendor)
     memcpy(as.matrix_shape, glsl ? facts->glsl_shape : facts->opencl_shape, sizeof as.matrix_shape);
     as.matrix_lanes = glsl ? 0 : facts->lanes;
     as.matrix_bf16 = !glsl;
+    as.matrix_warpgroup = vendor == HOPPER && !glsl;
     tuff__device_override_info(device, &as);
 }

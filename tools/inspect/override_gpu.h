@@ -8,7 +8,7 @@
 #define AS_OPTION(vendor)                                                                                              \
     {                                                                                                                  \
         .name = "--as", .kind = CLI_CHOICE, .value = vendor,                                                           \
-        .placeholder = "itself|intel|amd|nvidia|intel-max|amd-instinct",                                               \
+        .placeholder = "itself|intel|amd|nvidia|intel-max|amd-instinct|nvidia-hopper",                                 \
         .help =                                                                                                        \
             "what a GPU of that vendor would get, matrix units included, in the language of the device. amd: RDNA 3; " \
             "intel: Arc"                                                                                               \

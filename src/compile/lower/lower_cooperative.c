@@ -3,7 +3,17 @@
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
-enum { PART = 8, FEWEST_LINES = 16 }; /* elements of 16 bytes; of rows and columns that blocks are worth it for */
+/* Elements of 16 bytes; of rows and columns that blocks are worth it for; of a warpgroup, lanes, rows and columns of its
+   block, and of its sums as they leave, with their pad. */
+enum {
+    PART = 8,
+    FEWEST_LINES = 16,
+    WARPGROUP_LANES = 128,
+    WARPGROUP_ROWS = 64,
+    LEAST_WARPGROUP_COLUMNS = 64,
+    MOST_WARPGROUP_COLUMNS = 128,
+    PIECE_PITCH = 32 + 8
+};
 
 /* How an operand lies in memory. */
 typedef struct operand_form {
@@ -15,6 +25,7 @@ typedef struct operand_form {
 typedef struct matrix_tile {
     int shape[3], lanes; /* of a block of the units */
     bool is_padded;      /* as the text of the units lays out tiles */
+    bool of_warpgroups;  /* each subgroup is one, with a block as wide as its part of the tile */
     int rows, columns, step, buffers, subgroup_rows, subgroup_columns;
     tuff_dtype dtype; /* of factors */
     operand_form operands[2];
@@ -30,7 +41,8 @@ static bool is_wide(const matrix_tile *tile, int operand)
 static uint32_t local_bytes(const matrix_tile *tile)
 {
     const uint32_t lines = (uint32_t)(tile->rows + tile->columns), step = (uint32_t)tile->step,
-                   own = (uint32_t)(tile->columns + 4 * tile->subgroup_columns);
+                   own = tile->of_warpgroups ? (uint32_t)(PIECE_PITCH * tile->subgroup_columns)
+                                             : (uint32_t)(tile->columns + 4 * tile->subgroup_columns);
     const uint32_t pads = tile->is_padded ? (lines + 2 * step) * PART : 0;
     const uint32_t tiles = 2 * (uint32_t)tile->buffers * (lines * step + pads);
     const uint32_t results = 4 * (uint32_t)(tile->subgroup_rows * tile->shape[0]) * own;
@@ -74,6 +86,17 @@ static bool halve(int *side, int *subgroups, int block)
     return true;
 }
 
+/* The same of its columns; a warpgroup's block becomes narrower. */
+static bool halve_columns(matrix_tile *tile)
+{
+    if (!tile->of_warpgroups || tile->subgroup_columns > 1)
+        return halve(&tile->columns, &tile->subgroup_columns, tile->shape[1]);
+    if (tile->columns == LEAST_WARPGROUP_COLUMNS)
+        return false;
+    tile->shape[1] = tile->columns /= 2;
+    return true;
+}
+
 static int64_t groups_of(const matrix_tile *tile, int64_t rows, int64_t columns, int64_t batches)
 {
     return tuff__divide_up(rows, tile->rows) * tuff__divide_up(columns, tile->columns) * batches;
@@ -88,13 +111,13 @@ static void shrink(const launch_list *list, const fused_chain *chain, matrix_til
     bool more = true;
     while (tile->rows / 2 >= rows && halve(&tile->rows, &tile->subgroup_rows, tile->shape[0]))
         continue;
-    while (tile->columns / 2 >= columns && halve(&tile->columns, &tile->subgroup_columns, tile->shape[1]))
+    while (tile->columns / 2 >= columns && halve_columns(tile))
         continue;
     while (more && tile->subgroup_rows * tile->subgroup_columns > 1 &&
            groups_of(tile, rows, columns, batches) < (units > 0 ? units : 16))
         more = tile->rows >= tile->columns && tile->subgroup_rows > 1
                    ? halve(&tile->rows, &tile->subgroup_rows, tile->shape[0])
-               : tile->subgroup_columns > 1 ? halve(&tile->columns, &tile->subgroup_columns, tile->shape[1])
+               : tile->subgroup_columns > 1 ? halve_columns(tile)
                                             : halve(&tile->rows, &tile->subgroup_rows, tile->shape[0]);
 }
 
@@ -102,6 +125,24 @@ static bool fits(const tuff_device_info *info, const matrix_tile *tile)
 {
     return local_bytes(tile) <= info->local_memory_size &&
            tile->lanes * tile->subgroup_rows * tile->subgroup_columns <= (int)info->max_group_size;
+}
+
+/* Where the device multiplies by warpgroups, tiles are theirs if these can share them and none would be half empty. */
+static void try_warpgroups(const launch_list *list, const fused_chain *chain, matrix_tile *tile)
+{
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    if (!list->policy.target.info->matrix_warpgroup ||
+        !tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_warpgroups) || rows <= WARPGROUP_ROWS / 2 ||
+        columns <= LEAST_WARPGROUP_COLUMNS / 2 || tile->rows % WARPGROUP_ROWS != 0 ||
+        (tile->columns != LEAST_WARPGROUP_COLUMNS && tile->columns % MOST_WARPGROUP_COLUMNS != 0) ||
+        (tile->step != 32 && tile->step != 64))
+        return;
+    tile->of_warpgroups = true;
+    tile->lanes = WARPGROUP_LANES;
+    tile->shape[0] = WARPGROUP_ROWS;
+    tile->shape[1] = tile->columns < MOST_WARPGROUP_COLUMNS ? tile->columns : MOST_WARPGROUP_COLUMNS;
+    tile->subgroup_rows = tile->rows / WARPGROUP_ROWS;
+    tile->subgroup_columns = tile->columns / tile->shape[1];
 }
 
 static tuff_status choose_tile(const launch_list *list, const fused_chain *chain, int64_t inner, matrix_tile *out)
@@ -123,6 +164,7 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
         out->subgroup_columns = out->columns / (4 * out->shape[1]) > 0 ? out->columns / (4 * out->shape[1]) : 1;
     for (int i = 0; i < 2; ++i)
         out->operands[i] = form_of(list, chain, i, inner);
+    try_warpgroups(list, chain, out);
     if (out->rows % (out->subgroup_rows * out->shape[0]) != 0 ||
         out->columns % (out->subgroup_columns * out->shape[1]) != 0 || out->step % out->shape[2] != 0)
         return FAIL(TUFF_E_LIMIT,
@@ -133,8 +175,7 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
     shrink(list, chain, out);
     while (out->buffers > 1 && local_bytes(out) > info->local_memory_size)
         --out->buffers;
-    while (!fits(info, out) && (halve(&out->rows, &out->subgroup_rows, out->shape[0]) ||
-                                halve(&out->columns, &out->subgroup_columns, out->shape[1])))
+    while (!fits(info, out) && (halve(&out->rows, &out->subgroup_rows, out->shape[0]) || halve_columns(out)))
         continue;
     if (!fits(info, out))
         return FAIL(TUFF_E_LIMIT, "compile: blocks of %d by %d, %u bytes, are too large for %s", out->rows,
@@ -166,10 +207,11 @@ static tuff_status define(launch *kernel, const matrix_tile *tile, int64_t inner
                    "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n#define "
                    "MATRIX_LANES %d\n"
                    "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define BUFFERS %d\n"
-                   "#define SUBGROUP_ROWS %d\n#define SUBGROUP_COLUMNS %d\n#define K_TAIL %d\n#define ASYNC_COPY %d\n",
+                   "#define SUBGROUP_ROWS %d\n#define SUBGROUP_COLUMNS %d\n#define K_TAIL %d\n#define ASYNC_COPY %d\n"
+                   "#define MATRIX_WARPGROUP %d\n",
                    tile->shape[0], tile->shape[1], tile->shape[2], tile->dtype == TUFF_BF16, tile->lanes, tile->rows,
                    tile->columns, tile->step, tile->buffers, tile->subgroup_rows, tile->subgroup_columns,
-                   inner % tile->step != 0, copies);
+                   inner % tile->step != 0, copies, tile->of_warpgroups);
     return tuff__keep_defines(kernel, &defines);
 }
 

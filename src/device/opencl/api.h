@@ -135,6 +135,7 @@ struct driver_device {
     cl_command_queue timed_queue;  /* with profiling; NULL until the first timed submission */
     cl_ulong group_limit;          /* groups that one launch may have */
     cl_ulong local_overhead;       /* what the driver adds to the local memory of a kernel when it tells its size */
+    bool makes_ptx;                /* its binaries are PTX */
     bool is_pocl;
     bool builds_in_turn; /* with all other devices of which that is true */
     bool is_cpu;

@@ -147,6 +147,77 @@ static cl_int build(const driver_device *device, cl_program program, bool many_r
     return error;
 }
 
+/* Instructions that OpenCL's target of a GPU has not stand in a text as comments of PTX, which the driver's compiler
+   keeps: NVIDIA's wgmma wants sm_90a, which no option asks for. The binary, which is PTX, is taken with them as
+   instructions. */
+static const char hidden[] = "//@", target[] = ".target sm_";
+
+static size_t copy_with_shown(blob ptx, unsigned char *out)
+{
+    const size_t mark = sizeof hidden - 1, word = sizeof target - 1;
+    const char *bytes = ptx.data;
+    size_t made = 0;
+    for (size_t i = 0; i < ptx.size;) {
+        const size_t left = ptx.size - i;
+        if (left >= mark && memcmp(bytes + i, hidden, mark) == 0) {
+            i += mark;
+        } else if (left >= word && memcmp(bytes + i, target, word) == 0) {
+            size_t length = word;
+            while (length < left && bytes[i + length] >= '0' && bytes[i + length] <= '9')
+                length++;
+            memcpy(out + made, bytes + i, length);
+            made += length;
+            i += length;
+            out[made++] = 'a';
+        } else {
+            out[made++] = (unsigned char)bytes[i++];
+        }
+    }
+    return made;
+}
+
+static bool has_hidden(blob ptx)
+{
+    for (size_t i = 0; i + sizeof hidden <= ptx.size; i++)
+        if (memcmp((const char *)ptx.data + i, hidden, sizeof hidden - 1) == 0)
+            return true;
+    return false;
+}
+
+static tuff_status build_shown(driver_device *device, const program_request *request, blob ptx, cl_program *out)
+{
+    unsigned char *shown = tuff__calloc(ptx.size + ptx.size / (sizeof target - 1) + 1, 1);
+    if (!shown)
+        return TUFF_E_OOM_HOST;
+    cl_program made = NULL;
+    tuff_status status = create_from_binary(device, (blob){shown, copy_with_shown(ptx, shown)}, &made);
+    tuff__free(shown);
+    if (status != TUFF_OK)
+        return status;
+    const cl_int error = build(device, made, false, "");
+    if (error == CL_SUCCESS) {
+        *out = made;
+        return TUFF_OK;
+    }
+    status = build_failure(device, made, error, request->name);
+    tuff__cl.ReleaseProgram(made);
+    return status;
+}
+
+static tuff_status show_hidden(driver_device *device, const program_request *request, cl_program *program)
+{
+    blob ptx = {0};
+    cl_program shown = NULL;
+    fetch_binary(*program, &ptx);
+    const tuff_status status = has_hidden(ptx) ? build_shown(device, request, ptx, &shown) : TUFF_OK;
+    tuff__free(ptx.data);
+    if (shown) {
+        tuff__cl.ReleaseProgram(*program);
+        *program = shown;
+    }
+    return status;
+}
+
 static tuff_status fill_program(driver_device *device, const program_request *request, blob cached, blob *made,
                                 driver_program *program)
 {
@@ -158,6 +229,8 @@ static tuff_status fill_program(driver_device *device, const program_request *re
     const cl_int error = build(device, program->program, request->many_registers, "");
     if (error != CL_SUCCESS)
         return build_failure(device, program->program, error, request->name);
+    if (cached.size == 0 && device->makes_ptx && strstr(request->text, hidden))
+        TRY(show_hidden(device, request, &program->program));
     TRY(check_kernel(device, program));
     if (cached.size == 0 && made)
         fetch_binary(program->program, made);

@@ -12,6 +12,7 @@ enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
 /* Queries of vendors' extensions (cl_ext.h). */
 enum {
     COMPUTE_CAPABILITY_NV = 0x4000, /* its first number */
+    COMPUTE_CAPABILITY_MINOR_NV = 0x4001,
     WARP_SIZE_NV = 0x4003,
     KERNEL_EXEC_TIMEOUT_NV = 0x4005,
     BOARD_NAME_AMD = 0x4038,
@@ -110,7 +111,7 @@ static uint32_t find_amd_form(const tuff_device_info *info)
 }
 
 /* The matrix units that OpenCL C may reach here, which the self-test has to prove: NVIDIA's from compute capability 8.0
-   on, by PTX; AMD's by the chip; Intel's by their extension, with the narrowest subgroups. Compilers of CPUs have
+   on, by PTX, and those of 9.0 by warpgroups, too; AMD's by the chip; Intel's by their extension, with the narrowest subgroups. Compilers of CPUs have
    none. */
 static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_info *info)
 {
@@ -118,7 +119,7 @@ static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_
                                          [TUFF_MATRIX_MFMA] = {32, 32, 16},
                                          [TUFF_MATRIX_WMMA] = {16, 16, 16},
                                          [TUFF_MATRIX_INTEL] = {8, 0, 16}};
-    cl_uint major = 0, form = TUFF_MATRIX_NONE;
+    cl_uint major = 0, minor = 0, form = TUFF_MATRIX_NONE;
     if (info->device_class == TUFF_DEVICE_CPU)
         return;
     if (tuff__cl_has_extension(extensions, "cl_nv_device_attribute_query") &&
@@ -131,6 +132,9 @@ static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_
         form = TUFF_MATRIX_INTEL;
     if (form == TUFF_MATRIX_NONE)
         return;
+    info->matrix_warpgroup =
+        major == 9 &&
+        tuff__cl.GetDeviceInfo(id, COMPUTE_CAPABILITY_MINOR_NV, sizeof minor, &minor, NULL) == CL_SUCCESS && minor == 0;
     info->cooperative_matrix = form;
     info->matrix_state = TUFF_MATRICES_OFFERED;
     info->matrix_bf16 = strncmp(info->name, "gfx908", 6) != 0; /* its builtins for bf16 are others */
@@ -267,7 +271,8 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device)
     tuff__free(extensions);
     device->has_larger_buffers = tuff__cl_has_larger_buffers(device->id);
     device->group_limit = find_group_limit(type, vendor);
-    /* NVIDIA's kernels of 48 KiB run, and are said to have 16 bytes more. */
-    device->local_overhead = vendor == VENDOR_NVIDIA ? 16 : 0;
+    /* NVIDIA's kernels of 48 KiB run, and are said to have 16 bytes more, or what their alignment adds. */
+    device->makes_ptx = vendor == VENDOR_NVIDIA && (type & CL_DEVICE_TYPE_GPU);
+    device->local_overhead = device->makes_ptx ? 1024 : 0;
     return TUFF_OK;
 }
