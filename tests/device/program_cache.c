@@ -560,13 +560,14 @@ static void expect_same_proofs(tuff_device_info a, tuff_device_info b)
     assert_int_equal(a.int64, b.int64);
     assert_int_equal(a.subgroup_shuffle, b.subgroup_shuffle);
     assert_int_equal(a.cooperative_matrix, b.cooperative_matrix);
+    assert_int_equal(a.matrix_warpgroup, b.matrix_warpgroup);
     assert_int_equal(a.loop_limit, b.loop_limit);
 }
 
 /* What a device proves, from the probes and from its record, from a damaged one and from one that lies. */
 static void check_record(const char *selector, const tuff_device_info *claims)
 {
-    enum { RECORD_SIZE = 15 };
+    enum { RECORD_SIZE = 16 };
     char path[512];
     forget_cache_files(".device");
     tuff_device_info proved = open_and_describe(selector);

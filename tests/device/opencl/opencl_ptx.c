@@ -1,0 +1,110 @@
+/* NVIDIA's instructions that OpenCL's target has not: they go through the driver's compiler as comments of its PTX, and
+   back to it as instructions for the target that has them. The driver is a processor's, whose binary is said to be PTX. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "device/state.h"
+#include "each_device.h"
+#include "opencl_replaced.h"
+#include "tuff.h"
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+static const char text[] = "/* //@ */ __kernel void half_of_it(__global float *x, uint base)\n"
+                           "{\n    x[get_global_id(0)] *= 0.5f;\n}\n";
+static const char *ptx;
+static char built[256];
+static bool refuses;
+
+static cl_int CL_API_CALL tell_ptx(cl_program asked, cl_program_info parameter, size_t size, void *out,
+                                   size_t *needed)
+{
+    (void)asked;
+    (void)needed;
+    const size_t length = strlen(ptx);
+    if (parameter == CL_PROGRAM_BINARY_SIZES)
+        memcpy(out, &length, size);
+    else
+        memcpy(*(unsigned char **)out, ptx, length);
+    return CL_SUCCESS;
+}
+
+/* Keeps what it is given, and makes what the text makes. */
+static cl_program CL_API_CALL build_ptx(cl_context context, cl_uint count, const cl_device_id *devices,
+                                        const size_t *lengths, const unsigned char **binaries, cl_int *status,
+                                        cl_int *error)
+{
+    const char *source = text;
+    (void)count;
+    (void)devices;
+    assert_true(lengths[0] < sizeof built);
+    memcpy(built, binaries[0], lengths[0]);
+    built[lengths[0]] = 0;
+    *status = *error = refuses ? CL_INVALID_BINARY : CL_SUCCESS;
+    return refuses ? NULL : tuff__cl.CreateProgramWithSource(context, 1, &source, NULL, error);
+}
+
+/* What becomes of the text where the driver's binary of it is this; built stays empty where it is not built again. */
+static tuff_status compile(tuff_device *device, const char *binary, blob *made)
+{
+    const program_request request = {
+        .name = "half_of_it", .text = text, .buffer_count = 1, .word_count = 1, .local_size = 1};
+    driver_program *compiled = NULL;
+    ptx = binary;
+    built[0] = 0;
+    const tuff_status status = device->driver->program_create(device->handle, &request, (blob){0}, made, &compiled);
+    if (compiled)
+        device->driver->program_destroy(device->handle, compiled);
+    return status;
+}
+
+static void hidden_instructions_are_shown(void **state)
+{
+    (void)state;
+    blob made = {0};
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    const opencl_api real = tuff__cl;
+    tuff__cl.GetProgramInfo = tell_ptx;
+    tuff__cl.CreateProgramWithBinary = build_ptx;
+    device->handle->makes_ptx = true;
+    assert_int_equal(compile(device, ".version 9.0\n.target sm_90, texmode\n//@first;\n{ second; //@third;\n}", &made),
+                     TUFF_OK);
+    assert_string_equal(built, ".version 9.0\n.target sm_90a, texmode\nfirst;\n{ second; third;\n}");
+    assert_true(made.size > 0); /* what is kept is asked of the program that was built last */
+    tuff__free(made.data);
+    /* Without any, and at the very end. */
+    assert_int_equal(compile(device, ".target sm_90\n// none: //", NULL), TUFF_OK);
+    assert_string_equal(built, "");
+    assert_int_equal(compile(device, "//@x\n.target sm_", NULL), TUFF_OK);
+    assert_string_equal(built, "x\n.target sm_a");
+    refuses = true;
+    assert_int_not_equal(compile(device, ".target sm_90\n//@wgmma;", NULL), TUFF_OK);
+    assert_non_null(strstr(tuff_error(), "clCreateProgramWithBinary"));
+    device->handle->makes_ptx = false;
+    assert_int_equal(compile(device, ".target sm_90\n//@wgmma;", NULL), TUFF_OK);
+    assert_string_equal(built, "");
+    tuff__cl = real;
+    tuff_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(hidden_instructions_are_shown, use_fresh_cache, drop_cache)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+    return 77;
+}
+#endif
