@@ -1,5 +1,5 @@
-/* Sums of scatter_add by indices of every form, exactly, in lists and tables of many blocks, and of operands however they
-   lie in memory; and what the gradient of a gather along a wide axis takes of memory. */
+/* Sums of scatter_add by indices of every form, exactly, in lists and tables of many blocks, and of operands however
+   they lie in memory; and what the gradient of a gather along a wide axis takes of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

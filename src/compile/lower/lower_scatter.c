@@ -149,8 +149,8 @@ static bool find_stride(const split *scatter, const view *layout, bool list, int
     return true;
 }
 
-/* An operand in its own memory, whatever its dtype there, where rows and columns have a stride; else a copy with the list
-   axes outermost. */
+/* An operand in its own memory, whatever its dtype there, where rows and columns have a stride; else a copy with the
+   list axes outermost. */
 static tuff_status find_rows(launch_list *list, int index, const split *scatter, int input, operand_rows *out)
 {
     const tuff_tensor *operand = scatter->at->inputs[input];
