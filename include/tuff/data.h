@@ -116,11 +116,11 @@ typedef struct tuff_batch {
     uint64_t reserved[4];
 } tuff_batch;
 /* Waits for the next batch, for as long as its source takes: how long a call may last is known to the source alone,
-   which ends it with an error of its own. Enqueues its upload to the inputs of plan that have the fields' names; returns
-   without waiting for the upload, which runs behind the plan's earlier runs and before the next one. plan may be NULL: nothing
-   is uploaded; batch may be NULL. Makes no allocation. At most `ring` batches are ahead of the device: the host waits
-   for it then. A batch that failed fails again until tuff_loader_seek. TUFF_E_USAGE where the plan has no such input,
-   TUFF_E_SHAPE or TUFF_E_DTYPE where the input is another; the batch is then next again. */
+   which ends it with an error of its own. Enqueues its upload to the inputs of plan that have the fields' names, and
+   returns without waiting for the upload, which runs behind the plan's earlier runs and before the next one. plan may
+   be NULL: nothing is uploaded; batch may be NULL. Makes no allocation. At most `ring` batches are ahead of the device:
+   the host waits for it then. A batch that failed fails again until tuff_loader_seek. TUFF_E_USAGE where the plan has
+   no such input, TUFF_E_SHAPE or TUFF_E_DTYPE where the input is another; the batch is then next again. */
 TUFF_API tuff_status tuff_loader_next(tuff_loader *loader, tuff_plan *plan, tuff_batch *batch);
 
 /* Where a loader is: the batch that tuff_loader_next returns next. */

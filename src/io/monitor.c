@@ -110,8 +110,8 @@ static tuff_status note_second(const char *name, void *state)
     return TUFF_OK;
 }
 
-/* As TensorBoard finds event files, newer ones behind older ones: by second, host, process and number. What a folder has
-   already is older, though its clock was ahead, or another process began it within this second. */
+/* As TensorBoard finds event files, newer ones behind older ones: by second, host, process and number. What a folder
+   has already is older, though its clock was ahead, or another process began it within this second. */
 static tuff_status event_path(const char *folder, text *out)
 {
     const int64_t now = (int64_t)time(NULL), last_name = 9999999999;
