@@ -144,7 +144,8 @@ static void expect_rows(tuff_plan *plan, form how, tuff_dtype dtype, int64_t bat
             fail_msg("form %d of %s: element %lld is %g, not %g", (int)how, tuff_dtype_name(dtype), (long long)i,
                      (double)got[i], (double)wanted[i]);
     /* Where no stride leads from the last row of a batch to the next, there are copies. */
-    assert_int_equal(count_maps(plan), how == SEAM ? 4 : 2);
+    if (count_maps(plan) != (how == SEAM ? 4 : 2))
+        fail_msg("form %d of %s: %d maps", (int)how, tuff_dtype_name(dtype), count_maps(plan));
 }
 
 static void scatter_form(tuff_device *device, form how, tuff_dtype dtype)
@@ -186,7 +187,8 @@ static void scatter_forms(tuff_device *device)
     static const tuff_dtype dtypes[] = {TUFF_F32, TUFF_F16, TUFF_BF16, TUFF_I32, TUFF_U32};
     for (int how = 0; how < FORMS; how++)
         for (int i = 0; i < 5; i++)
-            scatter_form(device, (form)how, dtypes[i]);
+            if (is_thorough() || is_its_turn(device, how * 5 + i))
+                scatter_form(device, (form)how, dtypes[i]);
 }
 
 static void operands_are_read_where_they_lie(void **state)

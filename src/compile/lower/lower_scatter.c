@@ -432,9 +432,15 @@ static bool keeps_order(const launch_list *list, const split *scatter)
                contiguous = tuff__view_contiguous(scatter->at->outputs[0].shape);
     if (!tuff__view_equal(&layout, &contiguous))
         return false;
-    for (int i = 0; i < scatter->rank; ++i)
-        if (scatter->order[i] != i)
+    int last = 0;
+    for (int i = 0; i < scatter->rank; ++i) {
+        const int axis = scatter->order[i];
+        if (contiguous.extent[axis] == 1)
+            continue;
+        if (axis < last)
             return false;
+        last = axis;
+    }
     return true;
 }
 
