@@ -80,7 +80,8 @@ typedef struct tuff_loader_options {
                                  their lengths 0. By default such a rest is left out of the epoch */
     int workers;    /* threads; 0: 1. The batches are the same for any number */
     int ring;       /* batches that may be ready or under way ahead of the program; 0: 2 */
-    double timeout; /* seconds that tuff_loader_destroy and tuff_loader_seek wait for a source; 0: 10 */
+    double timeout; /* seconds that tuff_loader_destroy and tuff_loader_seek wait for a source, and after which
+                       tuff_loader_next, which goes on waiting, logs a warning; 0: 10 */
     tuff_sample_source sample;
     tuff_batch_source batch;
     void *user; /* of these */
@@ -114,11 +115,12 @@ typedef struct tuff_batch {
     const int32_t *const *lengths; /* by field: rows of each sample; NULL for STACK */
     uint64_t reserved[4];
 } tuff_batch;
-/* Waits for the next batch and enqueues its upload to the inputs of plan that have the fields' names; returns without
-   waiting for the upload, which runs behind the plan's earlier runs and before the next one. plan may be NULL: nothing
-   is uploaded; batch may be NULL. Makes no allocation. At most `ring` batches are ahead of the device: the host waits
-   for it then. A batch that failed fails again until tuff_loader_seek. TUFF_E_USAGE where the plan has no such input,
-   TUFF_E_SHAPE or TUFF_E_DTYPE where the input is another; the batch is then next again. */
+/* Waits for the next batch, for as long as its source takes: how long a call may last is known to the source alone,
+   which ends it with an error of its own. Enqueues its upload to the inputs of plan that have the fields' names, and
+   returns without waiting for the upload, which runs behind the plan's earlier runs and before the next one. plan may
+   be NULL: nothing is uploaded; batch may be NULL. Makes no allocation. At most `ring` batches are ahead of the device:
+   the host waits for it then. A batch that failed fails again until tuff_loader_seek. TUFF_E_USAGE where the plan has
+   no such input, TUFF_E_SHAPE or TUFF_E_DTYPE where the input is another; the batch is then next again. */
 TUFF_API tuff_status tuff_loader_next(tuff_loader *loader, tuff_plan *plan, tuff_batch *batch);
 
 /* Where a loader is: the batch that tuff_loader_next returns next. */

@@ -217,8 +217,7 @@ static tuff_status take(tuff_loader *self, loader_slot **out)
         return FAIL(TUFF_E_TIMEOUT, "loader: it could not be moved to another batch: seek again");
     if (slot->state != SLOT_READY || slot->number != self->taken) {
         const uint64_t begin = tuff__nanoseconds();
-        while (slot->state != SLOT_READY || slot->number != self->taken)
-            (void)pthread_cond_wait(&self->done, &self->lock);
+        tuff__workers_await(self, slot);
         count_waiting(self, slot, begin);
     }
     if (slot->status != TUFF_OK)

@@ -116,6 +116,8 @@ tuff_status tuff__records_read(const tuff_loader *self, int64_t index, void *con
 tuff_status tuff__workers_start(tuff_loader *self);
 /* False where sources did not return in time: the loader then belongs to the workers. */
 bool tuff__workers_stop(tuff_loader *self);
+/* With the lock held: until the slot has the batch that the program gets next. */
+void tuff__workers_await(tuff_loader *self, const loader_slot *slot);
 /* With the lock held: between these no worker touches a slot. Where pausing fails the loader stays paused. */
 tuff_status tuff__workers_pause(tuff_loader *self);
 void tuff__workers_resume(tuff_loader *self);

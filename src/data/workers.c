@@ -271,6 +271,24 @@ static int in_source(const tuff_loader *self)
     return count;
 }
 
+/* A source may take as long as it wants: one that seems to hang is told of once, and waited for. */
+void tuff__workers_await(tuff_loader *self, const loader_slot *slot)
+{
+    const struct timespec until = timeout_end(self);
+    bool is_told = false;
+    while (slot->state != SLOT_READY || slot->number != self->taken) {
+        if (is_told)
+            (void)pthread_cond_wait(&self->done, &self->lock);
+        else if (!wait_done(self, &until) && in_source(self) > 0) {
+            is_told = true;
+            tuff__unlock(&self->lock);
+            tuff__log(TUFF_LOG_WARNING, "loader: a source has not returned for %g s: tuff_loader_next waits for it",
+                      self->options.timeout);
+            tuff__lock(&self->lock);
+        }
+    }
+}
+
 /* Workers that are not in a source end soon, if need be once the device let go of them. */
 static void wait_for_end(tuff_loader *self)
 {

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/file/error.h"
 #include "base/file/file.h"
+#include "base/file/list.h"
 #include "base/thread.h"
 
 #define NAME_LIMIT 200
@@ -93,9 +94,30 @@ static tuff_status make_folder(const char *path)
     return status;
 }
 
-/* As TensorBoard finds event files, newer ones behind older ones: by second, host, process and number. */
+#define EVENT_FILE "events.out.tfevents."
+
+/* Raises *state to the second in the name of an event file. */
+static tuff_status note_second(const char *name, void *state)
+{
+    enum { DIGITS = 10 };
+    int64_t second = 0, *latest = state;
+    const char *digits = name + strlen(EVENT_FILE);
+    const size_t count = strspn(digits, "0123456789");
+    for (size_t i = 0; i < count && count == DIGITS; i++)
+        second = 10 * second + digits[i] - '0';
+    if (digits[count] == '.' && second > *latest)
+        *latest = second;
+    return TUFF_OK;
+}
+
+/* As TensorBoard finds event files, newer ones behind older ones: by second, host, process and number. What a folder
+   has already is older, though its clock was ahead, or another process began it within this second. */
 static tuff_status event_path(const char *folder, text *out)
 {
+    const int64_t now = (int64_t)time(NULL), last_name = 9999999999;
+    int64_t latest = 0;
+    TRY(tuff__file_list(folder, EVENT_FILE, note_second, &latest));
+    const int64_t second = latest >= now && latest < last_name ? latest + 1 : now;
     char host[64] = "";
     if (gethostname(host, sizeof host - 1) != 0 || !host[0])
         strcpy(host, "localhost");
@@ -103,8 +125,8 @@ static tuff_status event_path(const char *folder, text *out)
         if (*at == '/')
             *at = '-';
     tuff__text_clear(out);
-    tuff__text_add(out, "%s/events.out.tfevents.%010" PRId64 ".%s.%ld.%" PRIu64, folder, (int64_t)time(NULL), host,
-                   (long)getpid(), tuff__nanoseconds());
+    tuff__text_add(out, "%s/" EVENT_FILE "%010" PRId64 ".%s.%ld.%" PRIu64, folder, second, host, (long)getpid(),
+                   tuff__nanoseconds());
     return tuff__text_status(out);
 }
 

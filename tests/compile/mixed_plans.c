@@ -59,13 +59,11 @@ static const model_config models[] = {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* A launch that computes nothing: its values are loads, and casts of them. A scatter puts in order what it adds up by
-   such a launch whatever the precision is. */
-static bool only_moves(const tuff_plan *plan, const launch *kernel)
+/* A launch that computes nothing: its values are loads, and casts of them. */
+static bool only_moves(const launch *kernel)
 {
     const fused_chain *chain = &kernel->chain;
     bool moves = kernel->walk == WALK_MAP && chain->value_count > 0;
-    moves &= plan->fusion.tasks[kernel->task].kind != TASK_SCATTER;
     for (int i = 0; i < chain->value_count; i++)
         moves &= chain->values[i].kind == VALUE_LOAD ||
                  (chain->values[i].kind == VALUE_OP && chain->values[i].op == OP_CAST);
@@ -98,7 +96,7 @@ static int count_conversions(const tuff_plan *plan)
     for (int i = 0; i < list->launch_count; i++) {
         const launch *kernel = &list->launches[i];
         if (kernel->kind != LAUNCH_KERNEL ||
-            (kernel->task >= 0 && !(only_moves(plan, kernel) && stores_other_bits(plan, kernel))))
+            (kernel->task >= 0 && !(only_moves(kernel) && stores_other_bits(plan, kernel))))
             continue;
         print_message("    launch %d only converts: %s, %s\n", i, kernel->body, plan->executable.records[i].label);
         count++;

@@ -1,14 +1,16 @@
-/* Sums of scatter_add by indices of every form, exactly, in lists and tables of many blocks; and what the gradient of a
-   gather along a wide axis takes of memory. */
+/* Sums of scatter_add by indices of every form, exactly, in lists and tables of many blocks, and of operands however
+   they lie in memory; and what the gradient of a gather along a wide axis takes of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "each_device.h"
+#include "exec/plan.h"
 #include "small_plans.h"
 #include "tuff.h"
 
@@ -92,6 +94,109 @@ static void every_item_is_added_where_its_index_says(void **state)
     for_each_driver(scatter_all);
 }
 
+/* How the operands of [batches][rows][WIDTH] lie in memory. */
+typedef enum form { PLAIN, TURNED, SPACED, REVERSED, TWICE, SEAM, FORMS } form;
+enum { WIDTH = 6, LIST = 40, KEYS = 5, MOST = 3 * (LIST + 3) * 2 * WIDTH };
+
+/* An operand, and by `at` where its elements are in the input. TWICE: the list and the table are one. */
+static tuff_tensor *make_operand(tuff_graph *graph, const char *name, tuff_dtype dtype, form how, int64_t batches,
+                                 int64_t rows, int32_t *at)
+{
+    const int64_t spare = how == SEAM ? 3 : 0, step = how == SPACED ? 2 : 1;
+    const tuff_shape shape =
+        how == TURNED ? TUFF_SHAPE(WIDTH, batches, rows) : TUFF_SHAPE(batches, rows + spare, WIDTH * step);
+    tuff_tensor *x = tuff_cast(tuff_input(graph, name, TUFF_F32, shape), dtype);
+    for (int64_t b = 0; b < batches; b++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t c = 0; c < WIDTH; c++) {
+                const int64_t row = how == REVERSED ? rows - 1 - i : i + spare;
+                *at++ = (int32_t)(how == TURNED ? (c * batches + b) * rows + i
+                                                : (b * (rows + spare) + row) * WIDTH * step + c * step + step - 1);
+            }
+    if (how == TURNED)
+        return tuff_permute(x, (int[]){1, 2, 0});
+    if (how == REVERSED)
+        return tuff_slice(x, (int64_t[]){0, rows - 1, 0}, (int64_t[]){batches, -1, WIDTH}, (int64_t[]){1, -1, 1});
+    if (how == PLAIN || how == TWICE)
+        return x;
+    return tuff_slice(x, (int64_t[]){0, spare, step - 1}, (int64_t[]){batches, rows + spare, WIDTH * step},
+                      (int64_t[]){1, 1, step});
+}
+
+/* Launches of maps that a scatter is begun with: one makes keys, one clears counts, and others copy operands. */
+static int count_maps(const tuff_plan *plan)
+{
+    const launch_list *list = &plan->executable.launches;
+    int count = 0;
+    for (int i = 0; i < list->launch_count; i++)
+        count += strcmp(list->launches[i].body, "map") == 0 && list->launches[i].task >= 0 &&
+                 plan->fusion.tasks[list->launches[i].task].kind == TASK_SCATTER;
+    return count;
+}
+
+static void expect_rows(tuff_plan *plan, form how, tuff_dtype dtype, int64_t batches, int64_t keys, const float *wanted)
+{
+    float got[3 * LIST * WIDTH];
+    const int64_t count = batches * keys * WIDTH;
+    assert_int_equal(tuff_plan_read(plan, "y", got, (size_t)count * sizeof *got), TUFF_OK);
+    for (int64_t i = 0; i < count; i++)
+        if (got[i] != wanted[i])
+            fail_msg("form %d of %s: element %lld is %g, not %g", (int)how, tuff_dtype_name(dtype), (long long)i,
+                     (double)got[i], (double)wanted[i]);
+    /* Where no stride leads from the last row of a batch to the next, there are copies. */
+    if (count_maps(plan) != (how == SEAM ? 4 : 2))
+        fail_msg("form %d of %s: %d maps", (int)how, tuff_dtype_name(dtype), count_maps(plan));
+}
+
+static void scatter_form(tuff_device *device, form how, tuff_dtype dtype)
+{
+    const int64_t batches = how == REVERSED ? 1 : 3, keys = how == TWICE ? LIST : KEYS;
+    static float source[MOST], start[MOST], wanted[3 * LIST * WIDTH];
+    int32_t source_at[3 * LIST * WIDTH], table_at[3 * LIST * WIDTH];
+    int32_t *indices = make_indices(batches * LIST, keys);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *by = tuff_input(graph, "by", TUFF_I32, TUFF_SHAPE(batches, LIST, 1));
+    tuff_tensor *from = make_operand(graph, "from", dtype, how, batches, LIST, source_at);
+    tuff_tensor *x = how == TWICE ? from : make_operand(graph, "x", dtype, how, batches, keys, table_at);
+    tuff_output(graph, "y", tuff_cast(tuff_scatter_add(x, by, from, 1), TUFF_F32));
+    tuff_plan *plan = compile_plan(graph);
+    for (int i = 0; i < MOST; i++) {
+        source[i] = (float)(i * 7 % 4);
+        start[i] = how == TWICE ? source[i] : (float)(i * 5 % 3);
+    }
+    for (int64_t i = 0; i < batches * keys * WIDTH; i++)
+        wanted[i] = start[how == TWICE ? source_at[i] : table_at[i]];
+    for (int64_t i = 0; i < batches * LIST * WIDTH; i++) {
+        const int64_t item = i / WIDTH, key = indices[item];
+        if (key >= 0 && key < keys)
+            wanted[(item / LIST * keys + key) * WIDTH + i % WIDTH] += source[source_at[i]];
+    }
+    tuff_plan_value value;
+    for (int i = 0; tuff_plan_input_at(plan, i, &value) == TUFF_OK; i++) {
+        const void *data = value.dtype == TUFF_I32 ? (const void *)indices : value.name[0] == 'x' ? start : source;
+        assert_int_equal(tuff_plan_write_at(plan, i, 0, data, (size_t)tuff_shape_count(value.shape) * 4), TUFF_OK);
+    }
+    run_plan(plan);
+    expect_rows(plan, how, dtype, batches, keys, wanted);
+    destroy_plan(plan, graph);
+    free(indices);
+}
+
+static void scatter_forms(tuff_device *device)
+{
+    static const tuff_dtype dtypes[] = {TUFF_F32, TUFF_F16, TUFF_BF16, TUFF_I32, TUFF_U32};
+    for (int how = 0; how < FORMS; how++)
+        for (int i = 0; i < 5; i++)
+            if (is_thorough() || is_its_turn(device, how * 5 + i))
+                scatter_form(device, (form)how, dtypes[i]);
+}
+
+static void operands_are_read_where_they_lie(void **state)
+{
+    (void)state;
+    for_each_driver(scatter_forms);
+}
+
 /* Of the logits of targets, as losses take them: one of each row. */
 static void pick_targets(tuff_device *device)
 {
@@ -132,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_item_is_added_where_its_index_says),
+        cmocka_unit_test(operands_are_read_where_they_lie),
         cmocka_unit_test(gradients_of_picked_logits_take_little_memory),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

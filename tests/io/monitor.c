@@ -272,6 +272,28 @@ static void a_resumed_run_makes_tensorboard_drop_later_steps(void **state)
     assert_int_equal(events[2].step, 3);
 }
 
+/* TensorBoard reads event files in the order of their names: one of a process with a larger number, begun in the same
+   second, or by a clock that was ahead, comes first all the same. */
+static void a_later_event_file_is_behind_what_a_folder_has(void **state)
+{
+    (void)state;
+    event events[8];
+    assert_int_equal(tuff__file.mkdir(scratch_path("runs"), 0700), 0);
+    scratch_write("runs/events.out.tfevents.4102444800.z.9.9", "", 0);
+    scratch_write("runs/events.out.tfevents.41024448001.no.second", "", 0);
+    scratch_write("runs/events.out.tfevents.9999999999", "", 0);
+    for (int run = 0; run < 2; run++) {
+        tuff_monitor *monitor = open_well(TUFF_MONITOR_TENSORBOARD, "runs", false, 0);
+        write_steps(monitor, 1, run + 1);
+        assert_int_equal(tuff_monitor_close(monitor), TUFF_OK);
+    }
+    assert_non_null(strstr(event_file("runs", 0), ".4102444800.z.9.9"));
+    assert_non_null(strstr(event_file("runs", 2), ".4102444801."));
+    assert_int_equal(parse_file(event_file("runs", 2), events, 8), 2);
+    assert_non_null(strstr(event_file("runs", 3), ".4102444802."));
+    assert_int_equal(parse_file(event_file("runs", 3), events, 8), 3);
+}
+
 static void a_resumed_run_replaces_later_lines(void **state)
 {
     (void)state;
@@ -514,6 +536,7 @@ int main(void)
         IN_FOLDER(json_lines_have_the_scalars_that_are_given),
         IN_FOLDER(an_event_file_is_made_of_tfrecords),
         IN_FOLDER(a_resumed_run_makes_tensorboard_drop_later_steps),
+        IN_FOLDER(a_later_event_file_is_behind_what_a_folder_has),
         IN_FOLDER(a_resumed_run_replaces_later_lines),
         IN_FOLDER(other_columns_are_left_alone),
         IN_FOLDER(wrong_use_is_an_error),

@@ -23,6 +23,13 @@ for wrong in "--loss-scale much" "--loss-scale -1" "--group *.bias" "--group *.b
     expect 2 "means nothing" train reference --steps 2 $wrong
     set +f
 done
+expect 2 "it takes auto, off, or a scale" train reference --steps 2 --loss-scale much
+expect 2 "settings are rate=FACTOR, decay=R, clip=NORM, frozen" train reference --steps 2 --group '*.bias'
+set --
+while [ $# -lt 32 ]; do
+    set -- "$@" --group 'wte:rate=1'
+done
+expect 2 "16 are given, at most 15" train reference --steps 2 "$@"
 expect 2 "adamw|sgd|adam|lion|adafactor|muon" train reference --steps 2 --optimizer newton
 expect 2 "--momentum 0: muon needs" train reference --steps 2 --optimizer muon --momentum 0
 expect 1 "no name matches \"nobody\"" train reference --steps 2 --group nobody:frozen

@@ -214,6 +214,39 @@ static void hangs_behind_the_device(void **state)
     }
 }
 
+/* The waiting thread hears that it waits, once, and then ends the wait. */
+static void hear_of_waiting(void *user, tuff_log_level level, const char *text)
+{
+    (*(int *)user)++;
+    assert_int_equal(level, TUFF_LOG_WARNING);
+    if (!strstr(text, "a source has not returned for 0.05 s"))
+        fail_msg("the warning is \"%s\"", text);
+    tuff__sleep(200000000);
+    let_go();
+}
+
+static void tells_that_a_source_is_waited_for(void **state)
+{
+    int warnings = 0;
+    (void)state;
+    trap.let_go = false;
+    trap.written = 2;
+    tuff_loader *loader = tuff_loader_create(NULL, &(tuff_loader_options){.fields = &one_number,
+                                                                          .field_count = 1,
+                                                                          .batch_size = 1,
+                                                                          .sample_count = 3,
+                                                                          .timeout = 0.05,
+                                                                          .sample = hang});
+    assert_non_null(loader);
+    tuff_set_log(hear_of_waiting, &warnings);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tuff_loader_next(loader, NULL, NULL), TUFF_OK);
+    expect_error(tuff_loader_next(loader, NULL, NULL), TUFF_E_IO, "late");
+    tuff_set_log(NULL, NULL);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
+}
+
 static tuff_loader_options file_options(void)
 {
     return (tuff_loader_options){
@@ -459,6 +492,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_what_failed),
         cmocka_unit_test(leaves_a_hanging_source_alone),
+        cmocka_unit_test(tells_that_a_source_is_waited_for),
         cmocka_unit_test_setup_teardown(survives_a_file_that_shrinks, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test_setup_teardown(tells_of_bad_files, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test(checks_rows),

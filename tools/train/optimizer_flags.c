@@ -85,9 +85,18 @@ static bool groups_make_sense(const char *text)
     return read_groups(copy, patterns, groups, &count);
 }
 
-static cli_end wrong(const cli_verb *verb, const char *what, const char *text)
+static cli_end wrong(const cli_verb *verb, const char *what, const char *text, const char *taken)
 {
-    return (cli_end){.now = true, .code = cli_fail(verb, EXIT_WRONG_USE, "%s: \"%s\" means nothing", what, text)};
+    return (cli_end){.now = true,
+                     .code =
+                         cli_fail(verb, EXIT_WRONG_USE, "%s: \"%s\" means nothing: it takes %s", what, text, taken)};
+}
+
+static cli_end wrong_group(const cli_verb *verb, const char *text)
+{
+    static const char taken[] = "NAMES:SETTINGS, as in '*.bias,*.gain:rate=0.5,decay=0'; settings are rate=FACTOR, "
+                                "decay=R, clip=NORM, frozen, elementwise";
+    return wrong(verb, "--group", text, taken);
 }
 
 static cli_end wrong_use(const cli_verb *verb, const char *message)
@@ -99,7 +108,7 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
 {
     if (given->loss_scale) {
         if (isnan(scale_of(given->loss_scale)) || strlen(given->loss_scale) >= sizeof flags->loss_scale)
-            return wrong(verb, "--loss-scale", given->loss_scale);
+            return wrong(verb, "--loss-scale", given->loss_scale, "auto, off, or a scale above 0 as 1024");
         snprintf(flags->loss_scale, sizeof flags->loss_scale, "%s", given->loss_scale);
     }
     if (given->rates && (!*given->rates || strlen(given->rates) >= sizeof flags->rates))
@@ -114,9 +123,13 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
         const int written = snprintf(flags->groups + length, sizeof flags->groups - length, "%s%s", i ? ";" : "", text);
         length += (size_t)written;
         if (length >= sizeof flags->groups || strchr(text, ';') || !*text || !groups_make_sense(text))
-            return wrong(verb, "--group", text);
+            return wrong_group(verb, text);
     }
-    return groups_make_sense(flags->groups) ? (cli_end){0} : wrong(verb, "--group", flags->groups);
+    if (given->groups.count >= TUFF_MAX_GROUPS)
+        return (cli_end){.now = true,
+                         .code = cli_fail(verb, EXIT_WRONG_USE, "--group: %d are given, at most %d may be",
+                                          given->groups.count, TUFF_MAX_GROUPS - 1)};
+    return (cli_end){0};
 }
 
 static void say(const char *option)

@@ -122,16 +122,53 @@ static tuff_status finish_copy(launch_list *list, int index, tuff_status status,
     return tuff__lower_map(list, index, chain);
 }
 
-/* An operand's elements with the list axes outermost: its own memory where they lie so, else a copy. */
-static tuff_status ordered_operand(launch_list *list, int index, const split *scatter, int input, int *out)
+/* An operand as sums read it: element `column` of row `row` of the list, or of the keys, lies at
+   offset + row · row_stride + column · column_stride. */
+typedef struct operand_rows {
+    int id;
+    int64_t offset, row_stride, column_stride;
+} operand_rows;
+
+/* The one stride that leads over the list axes of a layout, or over the others, in their order; false where there is
+   none. */
+static bool find_stride(const split *scatter, const view *layout, bool list, int64_t *out)
+{
+    int64_t next = 0;
+    bool found = false;
+    *out = 0;
+    for (int i = scatter->rank - 1; i >= 0; --i) {
+        if (scatter->list[i] != list || layout->extent[i] == 1)
+            continue;
+        if (found && layout->stride[i] != next)
+            return false;
+        if (!found)
+            *out = layout->stride[i];
+        found = true;
+        next = layout->stride[i] * layout->extent[i];
+    }
+    return true;
+}
+
+/* An operand in its own memory, whatever its dtype there, where rows and columns have a stride; else a copy with the
+   list axes outermost. */
+static tuff_status find_rows(launch_list *list, int index, const split *scatter, int input, operand_rows *out)
 {
     const tuff_tensor *operand = scatter->at->inputs[input];
+    view layout;
+    const node *missing = NULL;
+    *out =
+        (operand_rows){.id = tuff__operand_view(list->fusion, operand, &layout, &missing)->id, .offset = layout.offset};
+    if (find_stride(scatter, &layout, true, &out->row_stride) &&
+        find_stride(scatter, &layout, false, &out->column_stride))
+        return TUFF_OK;
     const tuff_dtype dtype = tuff__compute_dtype(operand->dtype);
-    *out = tuff__buffer_add(list, dtype, tuff_shape_count(operand->shape));
-    if (*out < 0)
+    *out = (operand_rows){.id = tuff__buffer_add(list, dtype, tuff_shape_count(operand->shape)),
+                          .row_stride = scatter->columns,
+                          .column_stride = 1};
+    if (out->id < 0)
         return TUFF_E_OOM_HOST;
     fused_chain copy;
-    const tuff_status status = copying_chain(list, scatter, operand, false, *out, &copy);
+    const tuff_status status = copying_chain(list, scatter, operand, false, out->id, &copy);
     return finish_copy(list, index, status, &copy);
 }
 
@@ -300,26 +337,46 @@ static tuff_status sort_list(launch_list *list, int index, const scatter_part *p
                      items, (int64_t[]){items, blocks, size, batch, part->keys, part->item, 0, 0, 0}, 9);
 }
 
+/* Operands are loaded as what they have in memory. */
+static void define_values(const launch_list *list, launch *kernel, int source, int x, tuff_dtype result)
+{
+    snprintf(kernel->defines, sizeof kernel->defines,
+             "#define VALUE_TYPE %s\n#define LOAD_SOURCE(i) LOAD_%s(b2, i)\n#define LOAD_X(i) LOAD_%s(b3, i)\n",
+             result == TUFF_F32   ? "precise float"
+             : result == TUFF_I32 ? "int"
+                                  : "uint",
+             tuff_dtype_name(list->buffers[source].dtype), tuff_dtype_name(list->buffers[x].dtype));
+}
+
 static tuff_status sum_segments(launch_list *list, int index, const split *scatter, const scatter_part *part,
-                                const scratch *use, int source, int x, int result)
+                                const scratch *use, const operand_rows *source, const operand_rows *x, int result)
 {
     const int64_t tile = tile_columns(list, scatter), tiles = tuff__divide_up(scatter->columns, tile);
-    const int64_t items = tiles * part->keys, row = part->key * scatter->columns;
-    TRY(add_plain(list, index, "scatter_sum", (int[]){use->starts, use->positions, source, x, result}, "rrrrw", items,
-                  (int64_t[]){items, scatter->columns, tiles, tile, 0, 0, part->item * scatter->columns, row, row}, 9));
-    const tuff_dtype dtype = list->buffers[result].dtype;
+    const int64_t items = tiles * part->keys;
+    const int64_t fixed[] = {items,
+                             scatter->columns,
+                             tiles,
+                             tile,
+                             source->row_stride,
+                             source->column_stride,
+                             x->row_stride,
+                             x->column_stride,
+                             0,
+                             0,
+                             source->offset + part->item * source->row_stride,
+                             x->offset + part->key * x->row_stride,
+                             part->key * scatter->columns};
+    TRY(add_plain(list, index, "scatter_sum", (int[]){use->starts, use->positions, source->id, x->id, result}, "rrrrw",
+                  items, fixed, sizeof fixed / sizeof *fixed));
     launch *last = &list->launches[list->launch_count - 1];
     last->k = (double)part->items;
-    snprintf(last->defines, sizeof last->defines, "#define VALUE_TYPE %s\n",
-             dtype == TUFF_F32   ? "precise float"
-             : dtype == TUFF_I32 ? "int"
-                                 : "uint");
+    define_values(list, last, source->id, x->id, list->buffers[result].dtype);
     return TUFF_OK;
 }
 
 /* The rows of some keys: adds up one part of the list after another, from `x` to `result`. */
 static tuff_status add_parts(launch_list *list, int index, const split *scatter, scatter_part part, const scratch *use,
-                             int source, int x, int result)
+                             const operand_rows *source, operand_rows x, int result)
 {
     const int64_t most = at_least_one(part.items);
     fused_chain keys;
@@ -333,8 +390,8 @@ static tuff_status add_parts(launch_list *list, int index, const split *scatter,
         if (to < 0)
             return TUFF_E_OOM_HOST;
         TRY(sort_list(list, index, &part, use));
-        TRY(sum_segments(list, index, scatter, &part, use, source, x, to));
-        x = to;
+        TRY(sum_segments(list, index, scatter, &part, use, source, &x, to));
+        x = (operand_rows){.id = to, .row_stride = scatter->columns, .column_stride = 1};
     }
     return TUFF_OK;
 }
@@ -375,9 +432,15 @@ static bool keeps_order(const launch_list *list, const split *scatter)
                contiguous = tuff__view_contiguous(scatter->at->outputs[0].shape);
     if (!tuff__view_equal(&layout, &contiguous))
         return false;
-    for (int i = 0; i < scatter->rank; ++i)
-        if (scatter->order[i] != i)
+    int last = 0;
+    for (int i = 0; i < scatter->rank; ++i) {
+        const int axis = scatter->order[i];
+        if (contiguous.extent[axis] == 1)
+            continue;
+        if (axis < last)
             return false;
+        last = axis;
+    }
     return true;
 }
 
@@ -386,8 +449,9 @@ tuff_status tuff__lower_scatter(launch_list *list, int index)
     const node *at = list->fusion->tasks[index].core;
     const split scatter = split_axes(list->fusion, at);
     scatter_part part = largest_part(list, &scatter);
-    int source, x, result = at->id;
-    TRY(ordered_operand(list, index, &scatter, 0, &x));
+    int result = at->id;
+    operand_rows source, x;
+    TRY(find_rows(list, index, &scatter, 0, &x));
     if (!keeps_order(list, &scatter))
         result = tuff__buffer_add(list, list->buffers[at->id].dtype, tuff_shape_count(at->outputs[0].shape));
     const int64_t most = at_least_one(part.keys);
@@ -400,10 +464,10 @@ tuff_status tuff__lower_scatter(launch_list *list, int index)
     if (use.list < 0 || use.counts < 0 || use.totals < 0 || use.sums < 0 || use.starts < 0 || use.positions < 0 ||
         result < 0)
         return TUFF_E_OOM_HOST;
-    TRY(ordered_operand(list, index, &scatter, 2, &source));
+    TRY(find_rows(list, index, &scatter, 2, &source));
     for (; part.key == 0 || part.key < scatter.keys; part.key += most) {
         part.keys = scatter.keys - part.key < most ? scatter.keys - part.key : most;
-        TRY(add_parts(list, index, &scatter, part, &use, source, x, result));
+        TRY(add_parts(list, index, &scatter, part, &use, &source, x, result));
     }
     return result == at->id ? TUFF_OK : put_back(list, index, &scatter, result);
 }
