@@ -527,8 +527,8 @@ static tuff_status sort_keys(verifier *self, int index)
     if (!counts && strcmp(kernel->body, "scatter_place") != 0)
         return TUFF_OK;
     const int id = kernel->chain.buffers[0].id;
-    const int64_t first = kernel->fixed[FIRST];
-    const int64_t end = first + kernel->fixed[ITEMS] / kernel->fixed[BLOCKS] * kernel->fixed[BATCH];
+    const int64_t first = kernel->fixed[FIRST], blocks = kernel->fixed[BLOCKS] < 1 ? 1 : kernel->fixed[BLOCKS];
+    const int64_t end = first + kernel->fixed[ITEMS] / blocks * kernel->fixed[BATCH];
     int64_t *sorted = &self->contents[id].sorted;
     if (*sorted != (counts ? first : end))
         return wrong(self, index, id, "is not sorted from where the launch before it ended");
