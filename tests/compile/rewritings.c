@@ -304,6 +304,21 @@ static void many_parts(tuff_graph *graph, const void *context)
     add_output(graph, tuff_concat(parts, MANY, 0));
 }
 
+/* Parts that each need memory, more than a kernel can read, and the first of them is a part of another such concat. */
+static void many_shared_parts(tuff_graph *graph, const void *context)
+{
+    enum { MANY = 40, WIDE = 6 };
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(MANY + 2, WIDE)), *parts[MANY];
+    for (int turn = 0; turn < 2; turn++) {
+        for (int64_t i = turn; i < MANY; i++) {
+            tuff_tensor *three = tuff_slice(x, (int64_t[]){i, 0}, (int64_t[]){i + 3, WIDE}, NULL);
+            parts[i] = tuff_sum(turn == 0 ? three : tuff_exp(three), (int[]){0}, 1, true);
+        }
+        add_output(graph, tuff_concat(parts, MANY, 0));
+    }
+}
+
 /* A large value that is read at once and long after, cheap enough to be computed again, from views of what it is made
    of and of random numbers. */
 static void late_reader(tuff_graph *graph, const void *context)
@@ -335,6 +350,7 @@ static const struct {
               {"parts", parts, false},
               {"shared parts", shared_parts, false},
               {"many parts", many_parts, false},
+              {"many shared parts", many_shared_parts, false},
               {"late reader", late_reader, false},
               {"row weights", row_weights, false},
               {"gradient slab", gradient_slab, false}};

@@ -10,14 +10,15 @@
 #include <cmocka.h>
 
 #include "compile/lower/verify.h"
+#include "device/state.h"
 #include "each_device.h"
 #include "exec/plan.h"
 #include "tools/model/graphs.h"
 #include "base/rng.h"
 
-/* A plan of a step of training, whose launches and memory are changed and put back. */
+/* A plan, mostly of a step of training, whose launches and memory are changed and put back. */
 typedef struct patient {
-    language_model model;
+    language_model model; /* where there is an optimizer */
     tuff_optimizer *optimizer;
     tuff_graph *graph;
     tuff_plan *plan;
@@ -53,29 +54,42 @@ static void discharge(patient *in)
     tuff_plan_destroy(in->plan);
     tuff_graph_destroy(in->graph);
     tuff_optimizer_destroy(in->optimizer);
-    model_destroy(&in->model);
+    if (in->optimizer != NULL)
+        model_destroy(&in->model);
+}
+
+/* Sums of rows that are found by an index, whose keys and items are sorted in several parts: a device that ends loops
+   early has to. Each part does its work in the memory of the one before, some of it in place. */
+static void admit_parts(tuff_device *device, patient *out)
+{
+    enum { LOW_LIMIT = 100, KEYS = 4000, ITEMS = 300 };
+    const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
+    const uint32_t own = device->info.loop_limit;
+    patient in = {.graph = tuff_graph_create(device)};
+    assert_non_null(in.graph);
+    tuff_tensor *x = tuff_input(in.graph, "x", TUFF_F32, TUFF_SHAPE(KEYS)),
+                *at = tuff_input(in.graph, "at", TUFF_I32, TUFF_SHAPE(ITEMS)),
+                *source = tuff_input(in.graph, "source", TUFF_F32, TUFF_SHAPE(ITEMS));
+    tuff_output(in.graph, "y", tuff_scatter_add(x, at, source, 0));
+    device->info.loop_limit = LOW_LIMIT;
+    in.plan = tuff_compile(in.graph, &options);
+    if (in.plan == NULL)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff__lower(device, &in.plan->fusion, &options, NULL, &in.fresh), TUFF_OK);
+    device->info.loop_limit = own;
+    assert_non_null(tuff__launch_add(&in.fresh, "", WALK_MAP, -1)); /* room for one more */
+    in.fresh.launch_count--;
+    *out = in;
+    out->made = &out->fresh;
+    assert_int_equal(tuff__verify_launches(out->made), TUFF_OK);
 }
 
 /* Plants a fault at a place, by number; false where it cannot be there. What it changes is put back by the caller. */
 typedef bool (*planter)(patient *in, int place);
 
-/* Whether all that a launch writes was there before, and is changed: what is written does not tell of it then. */
-static bool changes_in_place(const launch *kernel)
-{
-    bool any = false;
-    for (int i = 0; i < kernel->chain.buffer_count; i++) {
-        if (kernel->chain.buffers[i].written && !kernel->chain.buffers[i].read)
-            return false;
-        any |= kernel->chain.buffers[i].written;
-    }
-    return any && kernel->kind == LAUNCH_KERNEL;
-}
-
 static bool drop_launch(patient *in, int place)
 {
     launch_list *made = in->made;
-    if (changes_in_place(&made->launches[place]))
-        return false;
     memmove(made->launches + place, made->launches + place + 1,
             (size_t)(made->launch_count - place - 1) * sizeof *made->launches);
     made->launch_count--;
@@ -101,13 +115,39 @@ static bool depends(const launch *later, const launch *earlier)
 static bool swap_launches(patient *in, int place)
 {
     launch *kernel = in->made->launches;
-    if (place + 1 == in->made->launch_count || !depends(&kernel[place + 1], &kernel[place]) ||
-        changes_in_place(&kernel[place]) || changes_in_place(&kernel[place + 1]))
+    if (place + 1 == in->made->launch_count || !depends(&kernel[place + 1], &kernel[place]))
         return false;
     const launch first = kernel[place];
     kernel[place] = kernel[place + 1];
     kernel[place + 1] = first;
     return true;
+}
+
+/* Moves a launch before one that reads what it writes anew: what is read then is not there yet, or no longer. */
+static bool early_launch(patient *in, int place)
+{
+    launch *kernel = in->made->launches;
+    int before = place - 1;
+    while (before >= 0 && !depends(&kernel[before], &kernel[place]))
+        before--;
+    if (before < 0)
+        return false;
+    const launch moved = kernel[place];
+    memmove(kernel + before + 1, kernel + before, (size_t)(place - before) * sizeof *kernel);
+    kernel[before] = moved;
+    return true;
+}
+
+/* Launches what changes a buffer in place once more. */
+static bool launch_twice(patient *in, int place)
+{
+    launch *kernel = in->made->launches;
+    bool in_place = false;
+    for (int i = 0; i < kernel[place].chain.buffer_count; i++)
+        in_place |= kernel[place].chain.buffers[i].read && kernel[place].chain.buffers[i].written;
+    memmove(kernel + place + 1, kernel + place, (size_t)(in->made->launch_count - place) * sizeof *kernel);
+    in->made->launch_count++;
+    return in_place;
 }
 
 static bool no_groups(patient *in, int place)
@@ -399,10 +439,12 @@ static void forget(snapshot *saved)
     free(saved->buffers);
 }
 
-static const struct {
+typedef struct fault {
     const char *name;
     planter plant;
-} faults[] = {
+} fault;
+
+static const fault faults[] = {
     {"a launch is dropped", drop_launch},
     {"two launches that depend on each other are swapped", swap_launches},
     {"a launch has no groups", no_groups},
@@ -427,6 +469,33 @@ static const struct {
     {"what runs once comes after what runs every time", late_setup},
 };
 
+/* Of launches that work in the memory of others. */
+static const fault faults_of_order[] = {
+    {"a launch is dropped", drop_launch},
+    {"two launches that depend on each other are swapped", swap_launches},
+    {"a launch comes before one that reads what it writes anew", early_launch},
+    {"a launch that changes memory in place comes twice", launch_twice},
+};
+
+static void plant_fault(patient *in, const fault *planted_fault, const snapshot *healthy, int places)
+{
+    int planted = 0, missed = 0, last = 0;
+    for (int place = 0; place < places; place++) {
+        if (planted_fault->plant(in, place)) {
+            planted++;
+            if (tuff__verify_launches(in->made) == TUFF_OK) {
+                missed++;
+                last = place;
+            }
+        }
+        put_back(in->made, healthy);
+    }
+    print_message("%s: %d places\n", planted_fault->name, planted);
+    if (planted == 0 || missed > 0)
+        fail_msg("%s: %d of %d were not found, the last at %d (%s)", planted_fault->name, missed, planted, last,
+                 last < healthy->launch_count ? healthy->launches[last].body : "");
+}
+
 static void plant_all(tuff_device *device, tuff_precision precision)
 {
     patient in;
@@ -436,21 +505,7 @@ static void plant_all(tuff_device *device, tuff_precision precision)
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         const bool of_buffers = faults[i].plant == wrong_part || faults[i].plant == moved_part ||
                                 faults[i].plant == other_part || faults[i].plant == lost_bits;
-        int planted = 0, missed = 0, last = 0;
-        for (int place = 0; place < (of_buffers ? places : in.made->launch_count); place++) {
-            if (faults[i].plant(&in, place)) {
-                planted++;
-                if (tuff__verify_launches(in.made) == TUFF_OK) {
-                    missed++;
-                    last = place;
-                }
-            }
-            put_back(in.made, &healthy);
-        }
-        print_message("%s: %d places\n", faults[i].name, planted);
-        if (planted == 0 || missed > 0)
-            fail_msg("%s: %d of %d were not found, the last at %d (%s)", faults[i].name, missed, planted, last,
-                     last < healthy.launch_count ? healthy.launches[last].body : "");
+        plant_fault(&in, &faults[i], &healthy, of_buffers ? places : healthy.launch_count);
     }
     forget(&healthy);
     discharge(&in);
@@ -466,6 +521,23 @@ static void faults_of_plans_are_found(void **state)
 {
     (void)state;
     for_drawn_drivers(plant_in_both);
+}
+
+static void plant_in_parts(tuff_device *device)
+{
+    patient in;
+    admit_parts(device, &in);
+    snapshot healthy = take(in.made);
+    for (size_t i = 0; i < sizeof faults_of_order / sizeof faults_of_order[0]; i++)
+        plant_fault(&in, &faults_of_order[i], &healthy, healthy.launch_count);
+    forget(&healthy);
+    discharge(&in);
+}
+
+static void launches_in_the_memory_of_others_keep_their_order(void **state)
+{
+    (void)state;
+    for_drawn_drivers(plant_in_parts);
 }
 
 /* Every barrier of a recording is needed by something, and so is what it waits for. */
@@ -613,8 +685,11 @@ static void faults_around_a_product_are_found(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults_of_plans_are_found),     cmocka_unit_test(faults_around_a_product_are_found),
-        cmocka_unit_test(missing_barriers_are_found),    cmocka_unit_test(barriers_cover_random_commands),
+        cmocka_unit_test(launches_in_the_memory_of_others_keep_their_order),
+        cmocka_unit_test(faults_of_plans_are_found),
+        cmocka_unit_test(faults_around_a_product_are_found),
+        cmocka_unit_test(missing_barriers_are_found),
+        cmocka_unit_test(barriers_cover_random_commands),
         cmocka_unit_test(faults_of_rewriting_are_found),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

@@ -8,12 +8,16 @@
 #include "graph/blob/blob.h"
 
 #define NOBODY (-2) /* no task has written it; -1 is what belongs to no task: copies and conversions */
+#define ANY (-1)
 
 typedef struct contents {
     int64_t covered;  /* elements that were written; of a whole, those of its parts too */
     int task;         /* that wrote them */
     int written_by;   /* the last launch that wrote some of it, or -1 */
     int destroyed_by; /* the launch that wrote other elements to its memory since, or -1 */
+    int pass;         /* the launch that began the pass of handed_on which wrote it; for all else the writer */
+    bool is_awaited;  /* written for another body of the pass, and not read by it yet */
+    int64_t sorted;   /* of the keys of a scatter, those that a pass was begun with */
 } contents;
 
 typedef struct verifier {
@@ -440,19 +444,121 @@ static tuff_status write_buffer(verifier *self, int index, int id, int64_t count
     return TUFF_OK;
 }
 
+/* Bodies that do one piece of work after the other, in scratch that the next piece is done in again: what a body finds
+   in one of its buffers, and which buffer of which body that is. What is changed in place, or written anew from pass to
+   pass, does not tell by itself whether all of them were launched. */
+static const struct handed_on {
+    const char *body;
+    int buffer;
+    const char *from;
+    int from_buffer; /* ANY: whichever it is */
+} handed_on[] = {
+    {"scatter_count", 1, "map", ANY},
+    {"scatter_offsets", 0, "scatter_count", 1},
+    {"scatter_starts", 0, "scatter_offsets", 1},
+    {"scatter_starts", 1, "scatter_starts", 1},
+    {"scatter_place", 1, "scatter_offsets", 0},
+    {"scatter_place", 2, "scatter_starts", 2},
+    {"scatter_sum", 0, "scatter_starts", 2},
+    {"scatter_sum", 1, "scatter_place", 3},
+};
+enum { HANDED_ON = sizeof handed_on / sizeof handed_on[0] };
+
+static bool is_handed_on(const char *body, int buffer)
+{
+    for (int i = 0; i < HANDED_ON; ++i)
+        if (handed_on[i].buffer == buffer && strcmp(handed_on[i].body, body) == 0)
+            return true;
+    return false;
+}
+
 /* What a launch reads, scratch that it goes on with among it. Results that it both writes and reads it begins itself;
    conversions to narrow types, whose memory is fixed, keep what lies beside their elements in a word. */
 static tuff_status check_reads(const verifier *self, int index)
 {
-    const fused_chain *chain = &self->list->launches[index].chain;
-    for (int i = 0; i < chain->buffer_count; ++i) {
-        const int id = chain->buffers[i].id;
-        if (!chain->buffers[i].read)
+    const launch *kernel = &self->list->launches[index];
+    for (int i = 0; i < kernel->chain.buffer_count; ++i) {
+        const chain_buffer *buffer = &kernel->chain.buffers[i];
+        const int id = buffer->id;
+        if (!buffer->read)
             continue;
-        if (!chain->buffers[i].written)
+        if (!buffer->written)
             TRY(check_content(self, index, id));
-        else if (id >= self->graph->node_count && !self->list->buffers[id].fixed && self->contents[id].written_by < 0)
-            return wrong(self, index, id, "is gone on with before it is written");
+        else if (id >= self->graph->node_count && !self->list->buffers[id].fixed) {
+            if (self->contents[id].written_by < 0)
+                return wrong(self, index, id, "is gone on with before it is written");
+            if (!is_handed_on(kernel->body, i))
+                return wrong(self, index, id, "is gone on with, and nothing says from where");
+        }
+    }
+    return TUFF_OK;
+}
+
+/* What a launch takes over was written by the body before it, and all of it in one pass, whose first launch is *pass;
+   the launch itself where it takes nothing over. */
+static tuff_status take_over(verifier *self, int index, int *pass)
+{
+    const launch *kernel = &self->list->launches[index];
+    *pass = index;
+    for (int i = 0; i < HANDED_ON; ++i) {
+        const struct handed_on *row = &handed_on[i];
+        if (strcmp(kernel->body, row->body) != 0 || row->buffer >= kernel->chain.buffer_count ||
+            !kernel->chain.buffers[row->buffer].read)
+            continue;
+        const int id = kernel->chain.buffers[row->buffer].id;
+        contents *now = &self->contents[id];
+        const launch *writer = now->written_by < 0 ? kernel : &self->list->launches[now->written_by];
+        if (now->written_by < 0 || strcmp(writer->body, row->from) != 0 || writer->task != kernel->task ||
+            (row->from_buffer != ANY && writer->chain.buffers[row->from_buffer].id != id) ||
+            (*pass != index && now->pass != *pass))
+            return wrong(self, index, id, "is not what the launch before it leaves there");
+        *pass = now->pass;
+        now->is_awaited = false;
+    }
+    return TUFF_OK;
+}
+
+/* Each pass of a scatter goes on in the list of keys where the pass before ended, and counts and places the same ones. */
+static tuff_status sort_keys(verifier *self, int index)
+{
+    enum { ITEMS, BLOCKS, BATCH = 3, FIRST = 5 };
+    const launch *kernel = &self->list->launches[index];
+    const bool counts = strcmp(kernel->body, "scatter_count") == 0;
+    if (!counts && strcmp(kernel->body, "scatter_place") != 0)
+        return TUFF_OK;
+    const int id = kernel->chain.buffers[0].id;
+    const int64_t first = kernel->fixed[FIRST], blocks = kernel->fixed[BLOCKS] < 1 ? 1 : kernel->fixed[BLOCKS];
+    const int64_t end = first + kernel->fixed[ITEMS] / blocks * kernel->fixed[BATCH];
+    int64_t *sorted = &self->contents[id].sorted;
+    if (*sorted != (counts ? first : end))
+        return wrong(self, index, id, "is not sorted from where the launch before it ended");
+    *sorted = end;
+    return TUFF_OK;
+}
+
+/* Whether what was written was read by all that it was written for. */
+static bool is_used_up(const verifier *self, int id)
+{
+    const contents *now = &self->contents[id];
+    return !now->is_awaited && (now->sorted == 0 || now->sorted == element_count(self, id));
+}
+
+/* What a launch writes for other bodies. It may change what it took over, which is for nobody then. */
+static tuff_status hand_on(verifier *self, int index, int pass)
+{
+    const launch *kernel = &self->list->launches[index];
+    for (int i = 0; i < kernel->chain.buffer_count; ++i)
+        if (kernel->chain.buffers[i].written) {
+            contents *now = &self->contents[kernel->chain.buffers[i].id];
+            if (!is_used_up(self, kernel->chain.buffers[i].id))
+                return wrong(self, index, kernel->chain.buffers[i].id, "is written again before it is read");
+            now->pass = pass;
+            now->sorted = 0;
+        }
+    for (int i = 0; i < HANDED_ON; ++i) {
+        const int buffer = handed_on[i].from_buffer;
+        if (buffer != ANY && strcmp(kernel->body, handed_on[i].from) == 0 && buffer < kernel->chain.buffer_count)
+            self->contents[kernel->chain.buffers[buffer].id].is_awaited |= kernel->chain.buffers[buffer].written;
     }
     return TUFF_OK;
 }
@@ -467,6 +573,9 @@ static tuff_status check_kernel(verifier *self, int index)
     TRY(check_reads(self, index));
     TRY(check_loads(self, index));
     TRY(check_sharing(self, index));
+    int pass;
+    TRY(take_over(self, index, &pass));
+    TRY(sort_keys(self, index));
     for (int i = 0; i < chain->buffer_count; ++i) {
         int64_t count;
         if (!chain->buffers[i].written)
@@ -474,7 +583,7 @@ static tuff_status check_kernel(verifier *self, int index)
         TRY(find_written(self, index, i, &count));
         TRY(write_buffer(self, index, chain->buffers[i].id, count));
     }
-    return TUFF_OK;
+    return hand_on(self, index, pass);
 }
 
 static tuff_status check_copy(verifier *self, int index)
@@ -605,6 +714,9 @@ static tuff_status verify(verifier *self)
         in_step |= !kernel->setup;
         TRY(kernel->kind == LAUNCH_COPY ? check_copy(self, i) : check_kernel(self, i));
     }
+    for (int i = 0; i < self->list->buffer_count; ++i)
+        if (!is_used_up(self, i))
+            return wrong(self, self->contents[i].written_by, i, "is not read by all that it was written for");
     return check_results(self);
 }
 
