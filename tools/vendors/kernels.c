@@ -224,7 +224,7 @@ static const struct {
     const char *name;
     uint32_t units, local_memory;
     int choices[2]; /* of AS_OPTION: the second one has other matrix units; 0: none */
-} vendors[] = {{"intel", 512, 65536, {1, 4}}, {"amd", 96, 65536, {2, 5}}, {"nvidia", 132, 49152, {3, 0}}};
+} vendors[] = {{"intel", 512, 65536, {1, 4}}, {"amd", 96, 65536, {2, 5}}, {"nvidia", 132, 49152, {3, 6}}};
 enum { VENDORS = sizeof vendors / sizeof *vendors };
 
 static void override_vendor(tuff_device *device, int vendor, int choice, bool with_matrices)
@@ -260,9 +260,11 @@ static bool write_all(writer *self, int vendor)
     written = written && write_adamw(self);
     for (int k = 0; k < 2 && vendors[vendor].choices[k] > 0 && !tuff__device_takes_glsl(self->device); k++) {
         override_vendor(self->device, vendor, vendors[vendor].choices[k], true);
-        snprintf(self->units, sizeof self->units, ".%u", (unsigned)tuff__device_info(self->device)->matrix_lanes);
+        const tuff_device_info *info = tuff__device_info(self->device);
+        snprintf(self->units, sizeof self->units, ".%u", info->matrix_warpgroup ? 128u : (unsigned)info->matrix_lanes);
         for (size_t i = 0; written && i < sizeof unit_cases / sizeof *unit_cases; i++)
-            written = write_case(self, &unit_cases[i]);
+            if (!info->matrix_warpgroup || unit_cases[i].build == build_matmul) /* of which warpgroups have no other */
+                written = write_case(self, &unit_cases[i]);
     }
     return written;
 }

@@ -109,6 +109,18 @@ class Clang:
                    ["-S", "-o", into, text])
 
 
+def show_hidden(ptx):
+    """As the driver does (src/device/opencl/program.c): makes instructions of those that a kernel's text hides in comments.
+    Whether there were any, so that the PTX is for sm_90a."""
+    with open(ptx, encoding="utf-8") as file:
+        text = file.read()
+    if "//@" not in text:
+        return False
+    with open(ptx, "w", encoding="utf-8") as file:
+        file.write(re.sub(r"\.target sm_\d+", ".target sm_90a", text.replace("//@", "")))
+    return True
+
+
 def find_cuda(name):
     for program in [shutil.which(name)] + glob.glob("/usr/local/cuda*/bin/" + name):
         if program:
