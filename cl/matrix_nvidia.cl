@@ -35,7 +35,8 @@
 
 #define A_LAYOUT AS_MEMORY
 #define B_LAYOUT AS_MEMORY
-// Local memory begins 16 bytes behind a bank's first word, which makes cp.async take half as long again.
+// OpenCL's local memory begins 16 bytes behind a line of 128; cp.async, which brings 32 bytes at a time, then writes to
+// two lines where one would do, and a product takes half as long again.
 #undef TILES_ALIGNED
 #if MATRIX_WARPGROUP
 #define TILES_ALIGNED __attribute__((aligned(1024)))
@@ -88,10 +89,12 @@ typedef struct warpgroup_sums {
 #define RIGHT_TURNED "1"
 #define LOAD_RIGHT(to, tile, at, columns, step) (to) = FACTOR_OF_TERMS(tile, (at) + (columns), step)
 #endif
-#define REGISTERS_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+#define REGISTERS_32                                                                                                  \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                          \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define REGISTERS_64 REGISTERS_32 ", " \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+#define REGISTERS_64                                                                                                  \
+    REGISTERS_32 ", "                                                                                                 \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                                \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define SUM_REGISTER(s, i) "+f"((s)[i])
 #define SUM_REGISTERS_8(s, i)                                                                                         \

@@ -3,15 +3,15 @@
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
-/* Elements of 16 bytes; of rows and columns that blocks are worth it for; of a warpgroup, lanes, rows and columns of its
-   block, and of its sums as they leave, with their pad. */
+/* Elements of 16 bytes; of rows and columns that blocks are worth it for; of a warpgroup, lanes, rows and columns of
+   its block, and of its sums as they leave, with their pad. */
 enum {
     PART = 8,
     FEWEST_LINES = 16,
     WARPGROUP_LANES = 128,
     WARPGROUP_ROWS = 64,
-    LEAST_WARPGROUP_COLUMNS = 64,
-    MOST_WARPGROUP_COLUMNS = 128,
+    MIN_WARPGROUP_COLUMNS = 64,
+    MAX_WARPGROUP_COLUMNS = 128,
     PIECE_PITCH = 32 + 8
 };
 
@@ -91,7 +91,7 @@ static bool halve_columns(matrix_tile *tile)
 {
     if (!tile->of_warpgroups || tile->subgroup_columns > 1)
         return halve(&tile->columns, &tile->subgroup_columns, tile->shape[1]);
-    if (tile->columns == LEAST_WARPGROUP_COLUMNS)
+    if (tile->columns == MIN_WARPGROUP_COLUMNS)
         return false;
     tile->shape[1] = tile->columns /= 2;
     return true;
@@ -133,14 +133,14 @@ static void try_warpgroups(const launch_list *list, const fused_chain *chain, ma
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     if (!list->policy.target.info->matrix_warpgroup ||
         !tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_warpgroups) || rows <= WARPGROUP_ROWS / 2 ||
-        columns <= LEAST_WARPGROUP_COLUMNS / 2 || tile->rows % WARPGROUP_ROWS != 0 ||
-        (tile->columns != LEAST_WARPGROUP_COLUMNS && tile->columns % MOST_WARPGROUP_COLUMNS != 0) ||
+        columns <= MIN_WARPGROUP_COLUMNS / 2 || tile->rows % WARPGROUP_ROWS != 0 ||
+        (tile->columns != MIN_WARPGROUP_COLUMNS && tile->columns % MAX_WARPGROUP_COLUMNS != 0) ||
         (tile->step != 32 && tile->step != 64))
         return;
     tile->of_warpgroups = true;
     tile->lanes = WARPGROUP_LANES;
     tile->shape[0] = WARPGROUP_ROWS;
-    tile->shape[1] = tile->columns < MOST_WARPGROUP_COLUMNS ? tile->columns : MOST_WARPGROUP_COLUMNS;
+    tile->shape[1] = tile->columns < MAX_WARPGROUP_COLUMNS ? tile->columns : MAX_WARPGROUP_COLUMNS;
     tile->subgroup_rows = tile->rows / WARPGROUP_ROWS;
     tile->subgroup_columns = tile->columns / tile->shape[1];
 }

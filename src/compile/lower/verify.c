@@ -518,7 +518,8 @@ static tuff_status take_over(verifier *self, int index, int *pass)
     return TUFF_OK;
 }
 
-/* Each pass of a scatter goes on in the list of keys where the pass before ended, and counts and places the same ones. */
+/* Each pass of a scatter goes on in the list of keys where the pass before ended, and counts and places the same
+   ones. */
 static tuff_status sort_keys(verifier *self, int index)
 {
     enum { ITEMS, BLOCKS, BATCH = 3, FIRST = 5 };

@@ -13,8 +13,8 @@
    - a launch that stores something has items, a map as many as its points need, and no two of them store one element;
    - what is read was written before, whole and by one task, or by the host, and not overwritten since;
    - scratch that is changed in place, or used again by the next part of one task's work, was left there by the launch
-     that belongs before (`handed_on` in verify.c), is used by the one that belongs behind, and the keys of a scatter are
-     sorted each once;
+     that belongs before (`handed_on` in verify.c), is used by the one that belongs behind, and the keys of a scatter
+     are sorted each once;
    - memory that a launch both reads and writes is read and written in step, element by element;
    - every output and every assigned array holds its whole value at the end, in its type;
    - the next run finds inputs, constants, arrays that nobody assigns to, and kept copies as they were, and what those

@@ -111,8 +111,8 @@ static uint32_t find_amd_form(const tuff_device_info *info)
 }
 
 /* The matrix units that OpenCL C may reach here, which the self-test has to prove: NVIDIA's from compute capability 8.0
-   on, by PTX, and those of 9.0 by warpgroups, too; AMD's by the chip; Intel's by their extension, with the narrowest subgroups. Compilers of CPUs have
-   none. */
+   on, by PTX, and those of 9.0 by warpgroups, too; AMD's by the chip; Intel's by their extension, with the narrowest
+   subgroups. Compilers of CPUs have none. */
 static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_info *info)
 {
     static const uint32_t shapes[][3] = {[TUFF_MATRIX_NVIDIA] = {16, 16, 16},

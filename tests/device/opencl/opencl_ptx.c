@@ -1,5 +1,6 @@
 /* NVIDIA's instructions that OpenCL's target has not: they go through the driver's compiler as comments of its PTX, and
-   back to it as instructions for the target that has them. The driver is a processor's, whose binary is said to be PTX. */
+   back to it as instructions for the target that has them. The driver is a processor's, whose binary is said to be
+   PTX. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
