@@ -112,10 +112,10 @@ typedef enum tuff_precision {
        elementwise; the optimizer's phase, and squares that are summed, where those of small gradients would become 0;
        scalars, results of reductions and of scatters, and what is computed from them at their own shape (losses,
        statistics of norms and of softmax); floats that are compared for equality, such as a maximum and what it is of,
-       and floats that are cast to integers. Stores round to nearest even; what is too large for f16 becomes an
-       infinity, and what is below 2^-24 may become 0: scale losses (tuff/train.h). Where a device cannot store 16 bits,
-       values are rounded alike and stored with 32; the log (tuff_set_log) says so. The reference device ignores
-       precision. */
+       floats that are cast to integers, and random numbers. Stores round to nearest even; what is too large for f16
+       becomes an infinity, and what is below 2^-24 may become 0: scale losses (tuff/train.h). Where a device cannot
+       store 16 bits, values are rounded alike and stored with 32; the log (tuff_set_log) says so. The reference device
+       ignores precision. */
     TUFF_PRECISION_F16,
     TUFF_PRECISION_BF16 /* the same in bf16: the range of f32, 8 bits of significand */
 } tuff_precision;

@@ -229,6 +229,27 @@ static void keep_bits(tuff_device *device)
     tuff_array_destroy(w);
 }
 
+/* Random numbers have 32 bits where they are stored: of 16, one just below a threshold would be at it. */
+static void keep_random(tuff_device *device)
+{
+    tuff_device_info as = *tuff__device_info(device);
+    as.narrow_storage = as.proved_narrow_storage = true;
+    tuff__device_override_info(device, &as);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *drawn = tuff_random(graph, TUFF_SHAPE(32, 48)), *half = tuff_constant(graph, TUFF_F32, 0.5);
+    tuff_tensor *moved = tuff_permute(drawn, (int[]){1, 0}), *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(32, 48));
+    tuff_output(graph, "below", tuff_where(tuff_less(drawn, half), tuff_exp(x), x));
+    tuff_output(graph, "moved", tuff_cast(tuff_less(moved, half), TUFF_F32));
+    tuff_plan *plan =
+        tuff_compile(graph, &(tuff_compile_options){.fuse = TUFF_FUSE_NONE, .precision = TUFF_PRECISION_BF16});
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(stored(plan, OP_EXP), TUFF_BF16);
+    assert_int_equal(stored(plan, OP_RANDOM), TUFF_F32);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
 /* The same two matmuls of an array, in the phase of an optimizer and before: there neither gets a copy of 16 bits to
    read, nor has the first, whose product a task reads, fewer than 32. */
 static void keep_optimizer(tuff_device *device)
@@ -259,6 +280,7 @@ static void what_must_be_exact_keeps_32_bits(void **state)
 {
     (void)state;
     for_each_driver(keep_bits);
+    for_each_driver(keep_random);
 }
 
 static void optimizers_keep_32_bits(void **state)

@@ -17,7 +17,7 @@
 #define BAR 1e-4
 /* Of the largest element of all tensors. */
 #define FLOOR 1e-6
-/* So many times what was found on a few grids. */
+/* So many times what was found on the grids. */
 #define NOISE 5
 
 double program_bar(const program_expectation *expected, int step)

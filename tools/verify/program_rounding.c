@@ -1,9 +1,10 @@
 /* What is stored with 16 bits, as the documentation of tuff_precision says it: intermediates, and copies of the sources
    that matmuls read. Assigned values keep their bits, and so does what they are computed from element by element,
-   scalars, results of reductions, and statistics. Sums of kernels are f32 whatever the precision. This says it once
-   more, without the compiler, and allows no less: a fused kernel rounds fewer values. */
+   scalars, results of reductions, statistics, and random numbers. Sums of kernels are f32 whatever the precision. This
+   says it once more, without the compiler, and allows no less: a fused kernel rounds fewer values. */
 #include "tools/verify/program_rounding.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -26,8 +27,7 @@ tuff_precision program_precision(const program_recipe *recipe)
 
 double program_rounding_stretch(int index)
 {
-    static const double stretches[PROGRAM_GRIDS] = {1, 1.19, 1.41, 1.71};
-    return stretches[index];
+    return pow(2, (double)index / PROGRAM_GRIDS); /* neighbours are several points of 8 bits apart */
 }
 
 static bool sums(const node *at)
@@ -62,7 +62,8 @@ static void mark(const marking *self)
 static unsigned char bits_of(const marking *self, const node *at, unsigned char stored)
 {
     const bool untouched = tuff__op_is_view(at->op) || tuff__op_is_source(at->op) || at->op == OP_ASSIGN ||
-                           at->op == OP_PAD || at->op == OP_CONCAT || !tuff__dtype_is_float(at->outputs[0].dtype);
+                           at->op == OP_PAD || at->op == OP_CONCAT || at->op == OP_RANDOM ||
+                           !tuff__dtype_is_float(at->outputs[0].dtype);
     const bool adds_up = tuff__op_info(at->op)->pattern != PATTERN_MATMUL && sums(at);
     if (untouched)
         return 0;

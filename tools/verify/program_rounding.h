@@ -5,8 +5,10 @@
 #include "exec/reference.h"
 #include "tools/verify/program.h"
 
-/* Ways to round: the grid of the dtype itself, and others that lie between its points. */
-enum { PROGRAM_GRIDS = 4 };
+/* Ways to round: the grid of the dtype itself, and others that lie between its points. What is found on them is as good
+   as random: that of a tensor of one element all of four are small by chance once in some thousand tensors, all of
+   twelve, so that a few times the largest is not enough, once in some million. */
+enum { PROGRAM_GRIDS = 12 };
 
 /* Lists for tuff__reference_set_rounding, by the id of a node. */
 typedef struct program_rounding {

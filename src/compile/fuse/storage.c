@@ -104,6 +104,15 @@ static bool sums_in_memory(const choice *self, const node *at)
            (pattern == PATTERN_ATTENTION && self->registers);
 }
 
+/* Random numbers keep all their bits: whoever compares them would find one just below a threshold at it, or at 1, which
+   none reaches, and differently from who draws them again. */
+static bool is_random(const node *at)
+{
+    while (tuff__op_is_view(at->op))
+        at = at->inputs[0]->node;
+    return at->op == OP_RANDOM;
+}
+
 /* Of a value of dtype f16 or bf16: its own where nobody can tell, which is where a cast has rounded it, where only the
    host reads it, and where the plan's precision allows more roundings. */
 static bool fits_own_dtype(const choice *self, const node *at)
@@ -125,7 +134,8 @@ static tuff_dtype wanted_dtype(const choice *self, const node *at)
     if (dtype != TUFF_F32)
         return fits_own_dtype(self, at) ? dtype : TUFF_F32;
     const bool keeps = facts->kept || facts->compared || at->phase == TUFF_PHASE_OPTIMIZER ||
-                       at->outputs[0].shape.rank == 0 || self->precise[at->id] || self->statistic[at->id];
+                       at->outputs[0].shape.rank == 0 || self->precise[at->id] || self->statistic[at->id] ||
+                       is_random(at);
     return keeps ? TUFF_F32 : self->precision;
 }
 

@@ -94,7 +94,7 @@ static bool keeps_bits(const verifier *self, const node *at)
     const op_pattern pattern = tuff__op_info(at->op)->pattern;
     bool keeps = at->phase == TUFF_PHASE_OPTIMIZER || self->list->fusion->facts[at->id].compared ||
                  at->outputs[0].shape.rank == 0 || pattern == PATTERN_REDUCTION || pattern == PATTERN_SCAN ||
-                 pattern == PATTERN_SCATTER || at->op == OP_ATTENTION_LSE;
+                 pattern == PATTERN_SCATTER || at->op == OP_ATTENTION_LSE || at->op == OP_RANDOM;
     for (int i = 0; i < self->graph->output_count; ++i)
         keeps |= self->graph->outputs[i].tensor->node == at;
     for (int i = 0; i < self->graph->assign_count; ++i)
