@@ -165,7 +165,6 @@ static void faults_are_found(void **state)
     tuff_device_close(reference);
 }
 
-/* Every recipe is read back from its line. */
 /* On forty grids the one element of this moment moves by 3e-7 in the mean, on four by less than 6e-8. */
 static void tensors_of_one_element_are_not_taken_for_exact(void **state)
 {
@@ -190,6 +189,7 @@ static void tensors_of_one_element_are_not_taken_for_exact(void **state)
     tuff_device_close(host);
 }
 
+/* Every recipe is read back from its line. */
 static void lines_say_all(void **state)
 {
     (void)state;
