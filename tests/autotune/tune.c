@@ -181,11 +181,11 @@ static int count_kept(tuff_device *device)
 /* At any point until there is nothing to stop. */
 static void stop_anywhere(tuff_device *device)
 {
+    enum { MILLISECONDS = 2000 };
     answers got;
     int kept = 0;
     tuff_compile_options options = {
-        .tuning =
-            &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 2000, .progress = listen, .user = NULL}};
+        .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = MILLISECONDS, .progress = listen}};
     bool was_stopped = true;
     for (int stop_at = 1; was_stopped; stop_at += 1 + stop_at / 2) {
         memset(&told, 0, sizeof told);
@@ -195,7 +195,9 @@ static void stop_anywhere(tuff_device *device)
         kept += count_kept(device);
         was_stopped = told.calls == stop_at;
         assert_true(told.calls <= stop_at);
-        assert_true(was_stopped || told.most_done == stats.measured);
+        /* Every key is told done, but where a busy machine leaves no time for the races of the last ones. */
+        assert_true(was_stopped || told.most_done == stats.measured ||
+                    (told.most_done < stats.measured && stats.nanoseconds >= MILLISECONDS * UINT64_C(500000)));
     }
     print_message("%s: %d leaders kept\n", tuff__device_info(device)->selector, kept);
 }
