@@ -67,14 +67,19 @@ static tuff_tensor *operand(tuff_graph *graph, const char *name, tuff_dtype dtyp
     return turned ? tuff_permute(at, (int[]){0, 2, 1}) : at;
 }
 
-/* Whether the plan has a kernel of this body, on matrix units. */
-static bool uses_body(const tuff_plan *plan, const char *body)
+/* Whether the plan has a kernel of this body, with this among its definitions. */
+static bool uses_kernel(const tuff_plan *plan, const char *body, const char *defined)
 {
     const launch_list *list = &plan->executable.launches;
     bool found = false;
     for (int i = 0; i < list->launch_count; i++)
-        found |= strcmp(list->launches[i].body, body) == 0;
+        found |= strcmp(list->launches[i].body, body) == 0 && strstr(list->launches[i].defines, defined) != NULL;
     return found;
+}
+
+static bool uses_body(const tuff_plan *plan, const char *body)
+{
+    return uses_kernel(plan, body, "");
 }
 
 static bool uses_units(const tuff_plan *plan)
@@ -84,12 +89,7 @@ static bool uses_units(const tuff_plan *plan)
 
 static bool uses_warpgroups(const tuff_plan *plan)
 {
-    const launch_list *list = &plan->executable.launches;
-    bool found = false;
-    for (int i = 0; i < list->launch_count; i++)
-        found |= strcmp(list->launches[i].body, "matmul_cooperative") == 0 &&
-                 strstr(list->launches[i].defines, "#define MATRIX_WARPGROUP 1") != NULL;
-    return found;
+    return uses_kernel(plan, "matmul_cooperative", "#define MATRIX_WARPGROUP 1");
 }
 
 /* Operands that are loaded in parts begin with one. */
@@ -499,10 +499,12 @@ static void check_emulated(tuff_device *device)
 static void check_own(tuff_device *device)
 {
     const bool of_warpgroups = device->info.matrix_warpgroup != 0;
+    const uint32_t own = device->info.cooperative_matrix, form = own == TUFF_MATRIX_KHR ? TUFF_MATRIX_NV : own;
+    emulated_units = NULL;
     for (int i = 0; i < UNITS; i++)
-        if (all_units[i].form == device->info.cooperative_matrix && all_units[i].of_warpgroups == of_warpgroups)
-            emulated_units = &all_units[i];
-    if (device->info.cooperative_matrix == 0)
+        if (all_units[i].form == form && all_units[i].of_warpgroups == of_warpgroups)
+            emulated_units = &all_units[i]; /* names the units, whose sizes are the device's */
+    if (!emulated_units)
         return;
     for (int i = 0; i < CASES; i++)
         for (int buffers = 1; buffers <= 3; buffers++)

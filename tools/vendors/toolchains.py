@@ -111,14 +111,12 @@ class Clang:
 
 def show_hidden(ptx):
     """As the driver does (src/device/opencl/program.c): makes instructions of those that a kernel's text hides in comments.
-    Whether there were any, so that the PTX is for sm_90a."""
+    PTX that had any is for sm_90a."""
     with open(ptx, encoding="utf-8") as file:
         text = file.read()
-    if "//@" not in text:
-        return False
-    with open(ptx, "w", encoding="utf-8") as file:
-        file.write(re.sub(r"\.target sm_\d+", ".target sm_90a", text.replace("//@", "")))
-    return True
+    if "//@" in text:
+        with open(ptx, "w", encoding="utf-8") as file:
+            file.write(re.sub(r"\.target sm_\d+", ".target sm_90a", text.replace("//@", "")))
 
 
 def find_cuda(name):
