@@ -385,7 +385,8 @@ static tuff_status keep(tuff_device *device, program *one)
 
 void tuff__programs_store(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used)
 {
-    tuff_status status = device->driver && device->driver->program_bytes ? TUFF_OK : TUFF_E_UNSUPPORTED;
+    const bool is_possible = device->driver && device->driver->program_bytes && tuff__cache_is_on();
+    tuff_status status = is_possible ? TUFF_OK : TUFF_E_UNSUPPORTED;
     uint64_t spent = 0;
     for (int i = 0; i < count && status == TUFF_OK; i++) {
         if (tuff__device_begin(device) != TUFF_OK)

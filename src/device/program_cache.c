@@ -56,14 +56,26 @@ static void tell_absence(void)
         tuff__log(TUFF_LOG_WARNING, "programs are compiled anew at every start: %s", tuff_error());
 }
 
+static bool find_folder(char *folder)
+{
+    const bool found = tuff__cache_folder(folder, PATH_SIZE) == TUFF_OK;
+    if (!found)
+        tell_absence();
+    return found;
+}
+
+bool tuff__cache_is_on(void)
+{
+    char folder[PATH_SIZE];
+    return find_folder(folder);
+}
+
 /* The entry's file: the folder and a hash of the key text. False where there is no cache. */
 static bool entry_path(cache_key key, char *path)
 {
     char folder[PATH_SIZE];
-    if (tuff__cache_folder(folder, sizeof folder) != TUFF_OK) {
-        tell_absence();
+    if (!find_folder(folder))
         return false;
-    }
     hash128 hash = tuff__hash(key.text, strlen(key.text));
     int length = snprintf(path, PATH_SIZE, "%s/%016llx%016llx.%s", folder, (unsigned long long)hash.high,
                           (unsigned long long)hash.low, key.kind);

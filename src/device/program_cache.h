@@ -10,6 +10,8 @@ typedef struct cache_key {
     const char *kind, *text;
 } cache_key;
 
+/* Whether there is a folder: where there is none, nobody need make bytes for it. */
+bool tuff__cache_is_on(void);
 /* True where the folder has a whole entry for exactly this key; payload->data is freed by the caller. */
 bool tuff__cache_load(cache_key key, blob *payload);
 void tuff__cache_store(cache_key key, blob payload);

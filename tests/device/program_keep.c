@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -69,6 +70,23 @@ static int keep_two(tuff_device *device, bool launched, uint64_t used)
     return kept;
 }
 
+/* Where nothing can be kept, a driver is not asked for bytes that cost it a compilation. */
+static void check_without_a_cache(tuff_device *device)
+{
+    test_kernel kernel;
+    char *folder = tuff__strdup(getenv("TUFF_CACHE_DIR"));
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    make_kernel(device, &kernel, "threes", "x[i] = 3;");
+    asked = 0;
+    tuff__programs_store(device, &kernel.program, 1, true, UINT64_MAX);
+    assert_int_equal(asked, 0);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
+    tuff__programs_store(device, &kernel.program, 1, true, UINT64_MAX);
+    assert_int_equal(asked, 1);
+    tuff__program_release(device, kernel.program);
+    tuff__free(folder);
+}
+
 /* A tenth of a second is expected for the first; the fake driver then needs next to nothing. */
 static void check_costly_bytes(tuff_device *device)
 {
@@ -87,6 +105,8 @@ static void check_costly_bytes(tuff_device *device)
     forget();
     assert_int_equal(keep_two(device, false, 400000000), 0);
     assert_int_equal(keep_two(device, false, 400000000), 2);
+    forget();
+    check_without_a_cache(device);
     forget();
     device->driver = real;
 }
