@@ -133,6 +133,13 @@ static tuff_status run_on_grid(runner *self, int step, int grid, double scalars[
     return status == TUFF_OK ? program_reference_read(&self->plans, scalars) : status;
 }
 
+/* What is a number may be none with roundings: then it may be anything. */
+static double distance(double moved, double value)
+{
+    const double apart = fabs(moved - value);
+    return isnan(apart) && !isnan(value) ? INFINITY : apart;
+}
+
 /* How far roundings move tensors and scalars; the state then is what it was without them. */
 static tuff_status try_roundings(runner *self, int step, const double *scalars, double *noise, double *scalar_noise)
 {
@@ -140,11 +147,11 @@ static tuff_status try_roundings(runner *self, int step, const double *scalars, 
         double moved[STEP_SCALARS];
         TRY(run_on_grid(self, step, grid, moved));
         for (int i = 0; i < STEP_SCALARS; i++)
-            scalar_noise[i] = fmax(scalar_noise[i], fabs(moved[i] - scalars[i]));
+            scalar_noise[i] = fmax(scalar_noise[i], distance(moved[i], scalars[i]));
         for (int i = 0; i < self->tensors.count; i++) {
             const tensor_location *place = &self->tensors.tensors[i];
             for (int64_t at = place->offset; at < place->offset + place->count; at++)
-                noise[i] = fmax(noise[i], fabs(self->moved[at] - self->value[at]));
+                noise[i] = fmax(noise[i], distance(self->moved[at], self->value[at]));
         }
     }
     return program_write_state(&self->state, self->value);

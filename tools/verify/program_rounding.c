@@ -1,6 +1,6 @@
 /* What is stored with 16 bits, as the documentation of tuff_precision says it: intermediates, and copies of the sources
-   that matmuls read. Assigned values keep their bits, and so does what they are computed from element by element,
-   scalars, results of reductions, statistics, and random numbers. Sums of kernels are f32 whatever the precision. This
+   that matmuls read. Assigned values keep their bits, and so does what they are computed from element by element, all
+   that an optimizer computes, scalars, results of reductions, statistics, and random numbers. Sums of kernels are f32 whatever the precision. This
    says it once more, without the compiler, and allows no less: a fused kernel rounds fewer values. */
 #include "tools/verify/program_rounding.h"
 
@@ -67,7 +67,8 @@ static unsigned char bits_of(const marking *self, const node *at, unsigned char 
     const bool adds_up = tuff__op_info(at->op)->pattern != PATTERN_MATMUL && sums(at);
     if (untouched)
         return 0;
-    if (!adds_up && !self->precise[at->id] && !self->statistic[at->id] && at->outputs[0].shape.rank > 0)
+    const bool keeps = self->precise[at->id] || at->phase == TUFF_PHASE_OPTIMIZER;
+    if (!adds_up && !keeps && !self->statistic[at->id] && at->outputs[0].shape.rank > 0)
         return stored;
     return sums(at) ? SUM_BITS : 0;
 }
@@ -76,7 +77,7 @@ static unsigned char bits_of(const marking *self, const node *at, unsigned char 
 static bool reads_source(const node *at)
 {
     bool found = false;
-    for (int i = 0; i < at->input_count && at->op == OP_MATMUL; i++) {
+    for (int i = 0; i < at->input_count && at->op == OP_MATMUL && at->phase != TUFF_PHASE_OPTIMIZER; i++) {
         const node *from = at->inputs[i]->node;
         while (tuff__op_is_view(from->op))
             from = from->inputs[0]->node;
