@@ -8,7 +8,7 @@
 #include "measure/cache_flush.h"
 
 /* Timers are trusted for runs of this length; shorter ones are repeated. */
-enum { LEAST_NANOSECONDS = 200000, MAX_REPEATS = 64 };
+enum { MIN_NANOSECONDS = 200000, MAX_REPEATS = 64 };
 
 struct candidate_run {
     tuff_device *device;
@@ -306,8 +306,8 @@ tuff_status tuff__candidate_run_time(candidate_run *self, int count, uint64_t li
     for (int i = 0; i < count; ++i) {
         TRY(time_once(self, &nanoseconds[i]));
         const uint64_t took = nanoseconds[i] == 0 ? 1 : nanoseconds[i];
-        if (self->repeats == 1 && took < LEAST_NANOSECONDS) {
-            const uint64_t wanted = LEAST_NANOSECONDS / took + 1;
+        if (self->repeats == 1 && took < MIN_NANOSECONDS) {
+            const uint64_t wanted = MIN_NANOSECONDS / took + 1;
             TRY(repeat(self, wanted > MAX_REPEATS ? MAX_REPEATS : (int)wanted));
             TRY(time_once(self, &nanoseconds[i]));
         }

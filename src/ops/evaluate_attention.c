@@ -11,7 +11,7 @@
    that may lie eight below the largest score. */
 #define WEIGHT_UNITS 24
 /* Weights of a smaller exponent would soon be denormal: kernels may take them for nothing. */
-#define LEAST_EXPONENT (-86)
+#define MIN_EXPONENT (-86)
 
 typedef struct attention {
     const evaluation *e;
@@ -180,7 +180,7 @@ static weight weigh(const attention *self, const place *at, int64_t j)
     if (self->bounds && of_key.value > 0)
         of_key.error = of_key.value * (self->score_error[j] + e->input_errors[self->at.lse][at->row] +
                                        UNIT * (fabs(below) + WEIGHT_UNITS) + tuff__gamma((double)self->terms));
-    if (below < LEAST_EXPONENT)
+    if (below < MIN_EXPONENT)
         of_key.error = of_key.value;
     return of_key;
 }

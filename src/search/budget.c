@@ -10,7 +10,7 @@ static const double minor_share = 0.005, recent_share = 0.2;
 static const double default_error = 2.5;
 /* Of a race: runs of the winner, its rivals and the default, in all; where there is one rival at most; the least that a
    measured run takes, since short ones are repeated; what comes on top. */
-enum { RACE_RUNS = 180, MINOR_RACE_RUNS = 60, LEAST_RUN = 200000, RACE_OVERHEAD = 20000000 };
+enum { RACE_RUNS = 180, MINOR_RACE_RUNS = 60, MIN_RUN = 200000, RACE_OVERHEAD = 20000000 };
 
 typedef struct budget_key {
     double weight;   /* calls x the default's time */
@@ -150,7 +150,7 @@ int tuff__budget_next(const tune_budget *self)
 static double estimate(const tune_budget *self, int key)
 {
     const budget_key *one = key_of(self, key);
-    const double run = (double)(one->best_nanoseconds > LEAST_RUN ? one->best_nanoseconds : LEAST_RUN);
+    const double run = (double)(one->best_nanoseconds > MIN_RUN ? one->best_nanoseconds : MIN_RUN);
     return RACE_OVERHEAD + (tuff__budget_is_minor(self, key) ? MINOR_RACE_RUNS : RACE_RUNS) * run;
 }
 

@@ -8,7 +8,7 @@
 #include "search/search_state.h"
 #include "search/times.h"
 
-enum { RACERS = 8, LEAST_ROUNDS = 10, MAX_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
+enum { RACERS = 8, MIN_ROUNDS = 10, MAX_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
 /* Candidates that take more than so many times as long as the best do not enter; those that do drop out of the race. */
 static const double admitted = 1.25, dropped = 1.5;
 /* By how much the winner's time after the race may differ from that in the race. */
@@ -135,7 +135,7 @@ static bool are_tied(const racer *a, const racer *b)
 static bool thin_out(race *contest, int rounds)
 {
     const racer *best = fastest(contest);
-    bool is_open = rounds < LEAST_ROUNDS;
+    bool is_open = rounds < MIN_ROUNDS;
     for (int i = 0; best && i < contest->count; i++) {
         racer *one = &contest->racers[i];
         if (rounds >= EARLY_ROUNDS && (double)one->quartiles[1] > dropped * (double)best->quartiles[1])

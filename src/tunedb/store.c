@@ -8,7 +8,7 @@
 #include "base/file/list.h"
 #include "tunedb/store_state.h"
 
-enum { FILE_LIMIT = 256 << 20, LEAST_INDEX = 64 };
+enum { FILE_LIMIT = 256 << 20, MIN_INDEX = 64 };
 
 /* What records must have in common for the later to replace the earlier; winners and rejections also the generator. */
 static uint64_t identity_of(const tune_record *record)
@@ -43,7 +43,7 @@ static bool grow_index(tune_store *store)
 {
     if (2 * (store->count + 1) <= store->index_size)
         return true;
-    const int size = store->index_size == 0 ? LEAST_INDEX : 2 * store->index_size;
+    const int size = store->index_size == 0 ? MIN_INDEX : 2 * store->index_size;
     int *larger = tuff__calloc((size_t)size, sizeof *larger);
     if (!larger)
         return false;

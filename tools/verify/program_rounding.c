@@ -12,7 +12,7 @@
 /* Sums in f32 of some hundred terms are good to so many bits. */
 #define SUM_BITS 21
 /* A reduction of so many elements to one makes statistics of them. */
-#define FEWEST_REDUCED 16
+#define MIN_REDUCED 16
 
 typedef struct marking {
     const tuff_graph *graph;
@@ -51,7 +51,7 @@ static void mark(const marking *self)
         const bool passes = tuff__op_is_elementwise(at->op) || (tuff__op_is_view(at->op) && at->op != OP_EXPAND);
         if (tuff__op_info(at->op)->pattern == PATTERN_REDUCTION)
             self->statistic[i] =
-                tuff_shape_count(at->inputs[0]->shape) >= FEWEST_REDUCED * tuff_shape_count(at->outputs[0].shape);
+                tuff_shape_count(at->inputs[0]->shape) >= MIN_REDUCED * tuff_shape_count(at->outputs[0].shape);
         self->statistic[i] |= at->op == OP_ATTENTION_LSE;
         for (int k = 0; k < at->input_count && passes; k++)
             self->statistic[i] |= self->statistic[at->inputs[k]->node->id];

@@ -4,7 +4,7 @@
 #include "compile/schedule/kernel_policy.h"
 
 /* A reduction of so many elements to one makes statistics of them. */
-enum { FEWEST_REDUCED = 16 };
+enum { MIN_REDUCED = 16 };
 
 typedef struct choice {
     struct fusion *fusion;
@@ -20,7 +20,7 @@ static bool is_statistic(const choice *self, const node *at)
     const op_pattern pattern = tuff__op_info(at->op)->pattern;
     bool statistic = at->op == OP_ATTENTION_LSE;
     if (pattern == PATTERN_REDUCTION)
-        return tuff_shape_count(at->inputs[0]->shape) >= FEWEST_REDUCED * tuff_shape_count(at->outputs[0].shape);
+        return tuff_shape_count(at->inputs[0]->shape) >= MIN_REDUCED * tuff_shape_count(at->outputs[0].shape);
     const bool passes = tuff__op_is_elementwise(at->op) || (tuff__op_is_view(at->op) && at->op != OP_EXPAND);
     for (int i = 0; i < at->input_count && passes; ++i)
         statistic |= self->statistic[at->inputs[i]->node->id];

@@ -210,7 +210,7 @@ static void choose_tiles(const attention *job, attention_backward *use)
 static int64_t choose_splits(const attention *job, const attention_backward *use, int group_lanes)
 {
     enum { LONGEST = 1 << 14, LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32 };
-    enum { MOST_SPLITS = 32, MOST_COPIES = 1 << 26 };
+    enum { MAX_SPLITS = 32, MAX_COPIES = 1 << 26 };
     const tuff_device_info *info = job->list->policy.target.info;
     const int64_t units = info->compute_units > 0 ? info->compute_units : 16;
     const int64_t lanes = units * (info->vendor_id == INTEL ? LANES_OF_THREAD : LANES_OF_UNIT);
@@ -218,12 +218,12 @@ static int64_t choose_splits(const attention *job, const attention_backward *use
     const int64_t panels = tuff__divide_up(job->q.count, use->queries) * (job->q.heads / job->k.heads);
     const int64_t dq = job->batches * job->q.heads * job->q.count * job->q.width;
     int64_t splits = tuff__divide_up(groups, owned);
-    splits = splits < MOST_SPLITS ? splits : MOST_SPLITS;
-    while (splits > 1 && splits * dq > MOST_COPIES)
+    splits = splits < MAX_SPLITS ? splits : MAX_SPLITS;
+    while (splits > 1 && splits * dq > MAX_COPIES)
         --splits;
     const int64_t wanted = tuff__divide_up(use->blocks * panels, LONGEST);
-    const int64_t least = wanted < MOST_SPLITS ? wanted : MOST_SPLITS;
-    if (splits < least && least * dq <= MOST_COPIES)
+    const int64_t least = wanted < MAX_SPLITS ? wanted : MAX_SPLITS;
+    if (splits < least && least * dq <= MAX_COPIES)
         splits = least;
     return splits < use->blocks ? splits : use->blocks;
 }

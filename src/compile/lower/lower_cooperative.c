@@ -7,7 +7,7 @@
    its block, and of its sums as they leave, with their pad. */
 enum {
     PART = 8,
-    FEWEST_LINES = 16,
+    MIN_LINES = 16,
     WARPGROUP_LANES = 128,
     WARPGROUP_ROWS = 64,
     MIN_WARPGROUP_COLUMNS = 64,
@@ -248,10 +248,9 @@ static tuff_status suits_matrix_units(const launch_list *list, const fused_chain
         return !asked
                    ? TUFF_OK
                    : FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units", device->info->selector);
-    *suits =
-        !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
-        (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) && inner > 0 &&
-        (asked || (chain->extent[chain->rank - 2] >= FEWEST_LINES && chain->extent[chain->rank - 1] >= FEWEST_LINES));
+    *suits = !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
+             (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) && inner > 0 &&
+             (asked || (chain->extent[chain->rank - 2] >= MIN_LINES && chain->extent[chain->rank - 1] >= MIN_LINES));
     return TUFF_OK;
 }
 

@@ -33,9 +33,9 @@ static tuff_tensor *cut(tuff_tensor *x, int axis, const inner_split *split)
 /* Pieces that every kernel's loops can walk, of equal length where a divisor of the axis is near. */
 static inner_split split_by_limit(int64_t inner, int64_t limit)
 {
-    enum { SHARE = 4, LEAST_SHARE = 32, ALIGNED = 16 };
+    enum { SHARE = 4, MIN_SHARE = 32, ALIGNED = 16 };
     const int64_t most = limit / SHARE > 0 ? limit / SHARE : 1;
-    for (int64_t terms = most; terms > limit / LEAST_SHARE; --terms)
+    for (int64_t terms = most; terms > limit / MIN_SHARE; --terms)
         if (inner % terms == 0)
             return (inner_split){inner / terms, terms};
     const int64_t fair = tuff__divide_up(inner, tuff__divide_up(inner, most));

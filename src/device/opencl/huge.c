@@ -11,7 +11,7 @@
 #define PAGE ((size_t)2 << 20)
 #define SMALL_PAGE ((size_t)4096)
 /* Buffers from this size on: a page that is not full is no great loss then. */
-#define LEAST_SIZE (2 * PAGE)
+#define MIN_SIZE (2 * PAGE)
 
 #ifdef MADV_HUGEPAGE
 
@@ -44,7 +44,7 @@ cl_mem tuff__cl_create_huge(driver_device *device, size_t size)
 {
     cl_int error = CL_SUCCESS;
     buffer_region *region =
-        device->shares_memory && size >= LEAST_SIZE && size <= SIZE_MAX - 4 * PAGE ? map_stretch(size) : NULL;
+        device->shares_memory && size >= MIN_SIZE && size <= SIZE_MAX - 4 * PAGE ? map_stretch(size) : NULL;
     if (region == NULL)
         return NULL;
     char *first = region->start + (PAGE - (size_t)region->start % PAGE) % PAGE;

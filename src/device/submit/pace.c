@@ -4,11 +4,11 @@
 #include "base/thread.h"
 
 /* Shorter submissions tell no more than that they were short: launching and waiting is part of what was measured. */
-#define LEAST_SECONDS 0.02
+#define MIN_SECONDS 0.02
 /* A program that has not run, on a device that is known: kernels differ by that much in how well the model fits. */
 #define NEW_PROGRAM 4.0
 /* Of a share: less is mostly what launching costs, and says nothing about other programs. */
-#define LEAST_SHARE 1e-4
+#define MIN_SHARE 1e-4
 /* What a figure falls by, at most, for one submission. */
 #define FALL 0.7
 
@@ -85,7 +85,7 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
         const double scale = scale_of(self, &shares[i]) * ratio;
         if (shares[i].scale)
             *shares[i].scale = scale;
-        if (shares[i].seconds >= LEAST_SHARE)
+        if (shares[i].seconds >= MIN_SHARE)
             slowest = scale > slowest ? scale : slowest;
     }
     self->version++;
@@ -100,8 +100,8 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
 static void learn(pace *self, const pace_mark *mark, double seconds, bool is_exact)
 {
     const double predicted = predict_all(self, mark);
-    const double told = seconds < LEAST_SECONDS ? LEAST_SECONDS : seconds;
-    if (predicted <= 0 || (told > predicted && (!is_exact || seconds < LEAST_SECONDS)))
+    const double told = seconds < MIN_SECONDS ? MIN_SECONDS : seconds;
+    if (predicted <= 0 || (told > predicted && (!is_exact || seconds < MIN_SECONDS)))
         return;
     const double ratio = told / predicted;
     if (ratio > 1.05 || ratio < 0.95)

@@ -12,7 +12,7 @@
 #include "graph/blob/parts.h"
 #include "graph/builder.h"
 
-enum { LEAST_NODE = 4 * 4, LEAST_ARRAY = 28, LEAST_OP = 8 };
+enum { MIN_NODE = 4 * 4, MIN_ARRAY = 28, MIN_OP = 8 };
 
 typedef struct reading {
     byte_reader *from;
@@ -136,7 +136,7 @@ static tuff_status check_array_names(reading *self)
 static tuff_status read_arrays(reading *self)
 {
     TRY(read_storages(self));
-    const int count = tuff__get_count(self->from, LEAST_ARRAY);
+    const int count = tuff__get_count(self->from, MIN_ARRAY);
     self->arrays = tuff__calloc((size_t)count + 1, sizeof(tuff_array *));
     self->graph->arrays = tuff__calloc((size_t)count + 1, sizeof(graph_array));
     if (self->arrays == NULL || self->graph->arrays == NULL)
@@ -163,7 +163,7 @@ static tuff_status take_op(reading *self, op_code *out)
 
 static tuff_status read_ops(reading *self)
 {
-    const int count = tuff__get_count(self->from, LEAST_OP);
+    const int count = tuff__get_count(self->from, MIN_OP);
     self->from->failed |= count > OP_COUNT;
     for (int i = 0; i < count && !self->from->failed; i++)
         TRY(take_op(self, &self->ops[i]));
@@ -300,7 +300,7 @@ static tuff_status read_nodes(reading *self)
     graph->step_array = step == UINT32_MAX ? NULL : self->arrays[step];
     if (step != UINT32_MAX && (graph->step_array->dtype != TUFF_I32 || graph->step_array->shape.rank != 0))
         self->from->failed = true;
-    const int count = tuff__get_count(self->from, LEAST_NODE);
+    const int count = tuff__get_count(self->from, MIN_NODE);
     for (int i = 0; i < count && !self->from->failed; i++)
         TRY(read_node(self));
     return TUFF_OK;

@@ -8,7 +8,7 @@
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-enum { LEAST_BLOCK = 64 };
+enum { MIN_BLOCK = 64 };
 
 /* Rows under choice, and where their elements are in the whole rows. */
 typedef struct candidates {
@@ -102,7 +102,7 @@ static candidates choose(const candidates *rows, int64_t block, int64_t k, int64
 tuff_tensor *tuff__largest(tuff_tensor *rows, int64_t k, int64_t limit)
 {
     tuff_graph *graph = rows->graph;
-    const int64_t block = 4 * k > LEAST_BLOCK ? 4 * k : LEAST_BLOCK, extent = rows->shape.extent[1];
+    const int64_t block = 4 * k > MIN_BLOCK ? 4 * k : MIN_BLOCK, extent = rows->shape.extent[1];
     const int64_t least_side = extent < block ? extent : block;
     if (least_side > limit / least_side)
         return tuff__graph_fail(
