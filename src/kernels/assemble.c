@@ -118,9 +118,9 @@ static tuff_status expand_splice(expansion *self, const line *splice)
         add_indented(self->body, tuff__text_get(&self->consume.vector), splice->indentation);
     else if (starts(splice, "$consume_scalar"))
         add_indented(self->body, tuff__text_get(&self->consume.scalar), splice->indentation);
-    else if (starts(splice, "$ask"))
+    else if (starts(splice, "$prefetch"))
         add_indented(self->body, tuff__text_get(&self->consume.prefetch), splice->indentation);
-    if (starts(splice, "$consume") || starts(splice, "$ask"))
+    if (starts(splice, "$consume") || starts(splice, "$prefetch"))
         return TUFF_OK;
     text made = {0};
     tuff_status status = TUFF_OK;
