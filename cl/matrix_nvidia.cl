@@ -31,10 +31,7 @@
 #define COMMIT_PRODUCTS() __asm__ volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory")
 #define FINISH_PRODUCTS() __asm__ volatile("//@wgmma.wait_group.sync.aligned 0;" ::: "memory")
 #define SHOW_TILES() __asm__ volatile("//@fence.proxy.async.shared::cta;" ::: "memory")
-#undef PREFETCH
-#define PREFETCH(b, i) __asm__ volatile("prefetch.global.L2 [%0];" ::"l"((b) + (i)))
 #endif
-#define ASKS_FOR_OPERANDS 1
 
 #define A_LAYOUT AS_MEMORY
 #define B_LAYOUT AS_MEMORY

@@ -38,12 +38,13 @@ double tuff__loops_row(const launch *kernel)
 {
     const bool local = strcmp(kernel->body, "row_local") == 0;
     const double rows = lesser(parameter(kernel, 3), parameter(kernel, 0)), columns = parameter(kernel, 1);
-    const double runs = parameter(kernel, 2), lanes = local ? kernel->local_size : 1;
+    const double at_once = local ? defined(kernel, "GROUP_ROWS") : 1;
+    const double runs = parameter(kernel, 2), lanes = local ? kernel->local_size / at_once : 1;
     const double vectors = kernel->vec > 1 ? quotient(columns, kernel->vec) : 0, rest = columns - vectors * kernel->vec;
     const double run = in_blocks(divide_up(vectors, lanes)) + in_blocks(divide_up(rest, lanes));
     const double joined = local ? defined(kernel, "JOINED") : 1;
     const double joins = local ? (loop(lanes / joined, 0) + loop(joined, 0)) * kernel->chain.reduction_count : 0;
-    return loop(rows, passes_of(&kernel->chain) * loop(runs, run) + joins);
+    return loop(divide_up(rows, at_once), passes_of(&kernel->chain) * loop(runs, run) + joins);
 }
 
 double tuff__loops_column_register(const launch *kernel)

@@ -104,10 +104,10 @@ static int64_t rows_of_item(const launch_list *list, int64_t rows, int64_t colum
 }
 
 /* How many vectors of a row each of the lanes that share it meets in registers; 0 where these are too many. */
-static int row_steps(const launch *kernel, int64_t columns, int64_t runs)
+static int row_steps(const launch *kernel, int64_t columns, int64_t runs, int group_rows)
 {
     enum { MAX_STEPS = 8 };
-    const int64_t steps = tuff__divide_up(columns / kernel->vec, kernel->local_size);
+    const int64_t steps = tuff__divide_up(columns / kernel->vec, kernel->local_size / (uint32_t)group_rows);
     return kernel->vec > 1 && runs == 1 && steps <= MAX_STEPS ? (int)steps : 0;
 }
 
@@ -118,6 +118,21 @@ static int joined_lanes(uint32_t lanes)
     while ((uint32_t)(joined * joined * 4) <= lanes)
         joined *= 2;
     return joined;
+}
+
+/* How many rows a group has at a time: where they are short, several, each with a power of two of lanes. Sums of
+   columns that come with rows are those of a group's rows, one after another. */
+static int rows_of_group(const launch_list *list, const launch *kernel, int64_t rows, int64_t columns)
+{
+    const int lane_vectors = tuff__tuned(&list->policy, TUNABLE_row_local_lane_vectors);
+    const int64_t wanted = lane_vectors > 0 ? tuff__divide_up(columns, (int64_t)kernel->vec * lane_vectors) : INT32_MAX;
+    const int64_t groups = 4 * (int64_t)list->policy.target.info->compute_units;
+    int lanes = (int)kernel->local_size, group_rows = 1;
+    while (kernel->chain.item_rows == 0 && lanes % 2 == 0 && lanes / 2 >= wanted && rows / (2 * group_rows) >= groups) {
+        lanes /= 2;
+        group_rows *= 2;
+    }
+    return group_rows;
 }
 
 static void lower_row(launch_list *list, launch *kernel)
@@ -132,14 +147,17 @@ static void lower_row(launch_list *list, launch *kernel)
     kernel->local_size = (uint32_t)tuff__tuned(&list->policy, !local ? TUNABLE_row_register_local_size
                                                               : wide ? TUNABLE_row_local_wide_size
                                                                      : TUNABLE_row_local_local_size);
-    const int64_t item_rows = chain->item_rows > 0 ? chain->item_rows : local ? 1 : rows_of_item(list, rows, columns);
+    const int group_rows = local ? rows_of_group(list, kernel, rows, columns) : 1;
+    const int64_t item_rows = chain->item_rows > 0 ? chain->item_rows
+                              : local              ? group_rows
+                                                   : rows_of_item(list, rows, columns);
     const int64_t items = tuff__divide_up(rows, item_rows);
     kernel->groups = (uint64_t)(local ? items : tuff__divide_up(items, kernel->local_size));
     const int64_t kept = tuff__tuned(&list->policy, TUNABLE_row_register_private_bytes);
     const int64_t most = tuff__max_array_bytes(&list->policy, kernel->local_size);
     kernel->private_bytes = local ? 0 : (int)(kept < most ? kept : most);
     kernel->array_bytes = kernel->private_bytes;
-    kernel->row_steps = local ? row_steps(kernel, columns, runs) : 0;
+    kernel->row_steps = local ? row_steps(kernel, columns, runs, group_rows) : 0;
     const bool hints = list->policy.target.has_memory_hints;
     const int64_t prefetched = hints ? tuff__tuned(&list->policy, TUNABLE_row_register_prefetch_bytes) : 0;
     kernel->prefetches = !local && prefetched > 0 && columns * (int64_t)sizeof(float) >= prefetched;
@@ -148,7 +166,8 @@ static void lower_row(launch_list *list, launch *kernel)
                               columns % kernel->vec != 0, local ? 1 : row_parts(list, columns, kernel->vec), runs == 1);
     if (local)
         snprintf(kernel->defines + used, sizeof kernel->defines - (size_t)used,
-                 "#define ROW_STEPS %d\n#define JOINED %d\n", kernel->row_steps, joined_lanes(kernel->local_size));
+                 "#define ROW_STEPS %d\n#define GROUP_ROWS %d\n#define JOINED %d\n", kernel->row_steps, group_rows,
+                 group_rows > 1 ? 1 : joined_lanes(kernel->local_size));
     tuff__set_fixed(kernel, (int64_t[]){rows, columns, runs, item_rows}, 4);
     if (!local)
         stream_results(list, kernel);
