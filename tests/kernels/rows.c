@@ -62,9 +62,9 @@ static const row_graph graphs[] = {{"layer norm", layer_norm, {.rank = 2, .exten
                                    {"softmax, steep", steep_softmax, {.rank = 2, .extent = {256, 48}}, false}};
 enum { GRAPHS = sizeof graphs / sizeof *graphs };
 
-/* Rows that the lanes of a group share: several of them in a group, the last group with fewer, of two vectors a lane and
-   less; shorter than the group, of one and of several vectors a lane with and without a rest, and too long for
-   registers, whatever the width of vectors. */
+/* Rows that the lanes of a group share: several rows at a time, the last group with fewer, of two vectors a lane and
+   less; a row that is shorter than the group, of one and of several vectors a lane with and without a rest, and too
+   long for registers, whatever the width of vectors. */
 static const row_graph shared_graphs[] = {
     {"softmax, rows of a group", biased_softmax, {.rank = 2, .extent = {83, 30}}, false},
     {"rms norm, rows of a group", rms_norm, {.rank = 2, .extent = {49, 1}}, false},

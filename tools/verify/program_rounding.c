@@ -1,7 +1,8 @@
 /* What is stored with 16 bits, as the documentation of tuff_precision says it: intermediates, and copies of the sources
    that matmuls read. Assigned values keep their bits, and so does what they are computed from element by element, all
-   that an optimizer computes, scalars, results of reductions, statistics, and random numbers. Sums of kernels are f32 whatever the precision. This
-   says it once more, without the compiler, and allows no less: a fused kernel rounds fewer values. */
+   that an optimizer computes, scalars, results of reductions, statistics, and random numbers. Sums of kernels are f32
+   whatever the precision. This says it once more, without the compiler, and allows no less: a fused kernel rounds fewer
+   values. */
 #include "tools/verify/program_rounding.h"
 
 #include <math.h>
