@@ -23,7 +23,7 @@ mkdir folder
 expect 1 "--csv: the file cannot be written" train --csv folder
 expect 1 "--tensorboard: the file cannot be written" train --tensorboard "$name/inside"
 expect 1 "--report folder: this is a folder" train --report folder
-expect 1 "--report" train --report nowhere/page.html
+expect 1 "--report nowhere/page.html: there is no folder nowhere" train --report nowhere/page.html
 [ ! -c /dev/full ] || expect 1 "No space left on device" train --csv /dev/full
 ! grep -q "step 1/" out || fail "a full disk is told after a step: $(cat out)"
 

@@ -71,7 +71,7 @@ expect 1 "to train on" "$tuff" train --data text --validate 0.99
 expect 1 "missing" "$tuff" train --data missing
 expect 1 "folder" "$tuff" train --data folder
 expect 1 "quantum" "$tuff" train --data text --device quantum:7
-expect 1 "No such file" "$tuff" train --data text --save nowhere/checkpoint
+expect 1 "there is no folder nowhere" "$tuff" train --data text --save nowhere/checkpoint
 expect 1 "is a folder" "$tuff" train --data text --save folder
 expect 1 "missing" "$tuff" train --data text --resume missing
 expect 1 "missing" "$tuff" generate --checkpoint missing

@@ -20,6 +20,20 @@ static tuff_status make_name(char *out, size_t size, const char *format, ...)
     return length >= 0 && (size_t)length < size ? TUFF_OK : FAIL(TUFF_E_USAGE, "%.200s...: the path is too long", out);
 }
 
+/* A link to a folder is one. */
+static tuff_status check_folder(const char *option, const char *path)
+{
+    struct stat entry;
+    char folder[1024];
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return TUFF_OK;
+    TRY(make_name(folder, sizeof folder, "%.*s/.", (int)(slash - path), path));
+    if (tuff__file.lstat(folder, &entry) == 0)
+        return TUFF_OK;
+    return FAIL(TUFF_E_IO, "%s %s: there is no folder %.*s", option, path, (int)(slash - path), path);
+}
+
 /* The probe has a name that no file has. */
 tuff_status saving_check_path(const char *option, const char *path)
 {
@@ -29,6 +43,7 @@ tuff_status saving_check_path(const char *option, const char *path)
         return TUFF_OK;
     if (tuff__file.lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode))
         return FAIL(TUFF_E_IO, "%s %s: this is a folder", option, path);
+    TRY(check_folder(option, path));
     for (int i = 0; i == 0 || tuff__file.lstat(probe, &entry) == 0; i++)
         TRY(make_name(probe, sizeof probe, "%s.probe-%d", path, i));
     TRY(tuff__file_write(probe, NULL, 0, false, false));
