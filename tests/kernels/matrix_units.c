@@ -127,12 +127,28 @@ static void check_elements(const product_case *one, const double *x, const doubl
     }
 }
 
+/* A plan whose tasks of one kind have a configuration. */
+static tuff_plan *compile_with(tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
+                               const tune_config *config)
+{
+    const tune_config *choices[16];
+    tuff_plan *plan = NULL;
+    if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
+        fail_msg("%s: %s", emulated_units->name, tuff_error());
+    assert_true(plan->fusion.task_count <= (int)(sizeof choices / sizeof *choices));
+    for (int i = 0; i < plan->fusion.task_count; i++)
+        choices[i] = plan->fusion.tasks[i].kind == kind ? config : NULL;
+    tuff__launch_list_free(&plan->executable.launches);
+    if (tuff__lower(graph->device, &plan->fusion, options, choices, &plan->executable.launches) != TUFF_OK ||
+        tuff__plan_record(plan) != TUFF_OK)
+        fail_msg("%s: %s", emulated_units->name, tuff_error());
+    return plan;
+}
+
 /* A plan that keeps so many tiles of a step. */
 static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_options *options, int buffers)
 {
-    const tune_config *choices[16];
     tune_config config = {.set = {0}};
-    tuff_plan *plan = NULL;
     tuff__config_set(&config, TUNABLE_matmul_cooperative_buffers, buffers);
     if (emulated_units->of_warpgroups) { /* blocks of either width, one and two subgroups beside and below each other */
         tuff__config_set(&config, TUNABLE_matmul_cooperative_warpgroups, 1);
@@ -140,16 +156,7 @@ static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_opt
         tuff__config_set(&config, TUNABLE_matmul_cooperative_block_columns, 64 << buffers % 3);
         tuff__config_set(&config, TUNABLE_matmul_cooperative_step_k, buffers == 1 ? 64 : 32);
     }
-    if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
-        fail_msg("%s: %s", emulated_units->name, tuff_error());
-    assert_true(plan->fusion.task_count <= (int)(sizeof choices / sizeof *choices));
-    for (int i = 0; i < plan->fusion.task_count; i++)
-        choices[i] = plan->fusion.tasks[i].kind == TASK_MATMUL ? &config : NULL;
-    tuff__launch_list_free(&plan->executable.launches);
-    if (tuff__lower(graph->device, &plan->fusion, options, choices, &plan->executable.launches) != TUFF_OK ||
-        tuff__plan_record(plan) != TUFF_OK)
-        fail_msg("%s, %d buffers: %s", emulated_units->name, buffers, tuff_error());
-    return plan;
+    return compile_with(graph, options, TASK_MATMUL, &config);
 }
 
 static void try_product(tuff_device *device, const product_case *one, int buffers)
@@ -297,15 +304,22 @@ typedef struct attention_case {
     double dropout, scale;
     tuff_precision precision, factors; /* of the plan; of f32 operands that may be rounded */
     int gradients;                     /* bits: of queries, keys, values; 0: all */
+    bool narrow;                       /* operands have 16 bits in memory, as results of maps have in such plans */
 } attention_case;
 
 enum { RESULTS = 4 };
 static const char *const attention_results[RESULTS] = {"out", "dq", "dk", "dv"};
 
-/* On units whose lanes know their sums, where widths fit. */
+/* Units whose lanes know which sums they have. */
+static bool knows_sums(void)
+{
+    return emulated_units->form == TUFF_MATRIX_NVIDIA;
+}
+
+/* On such units, where widths fit. */
 static bool has_gradients_on_units(const attention_case *one)
 {
-    return emulated_units->form == TUFF_MATRIX_NVIDIA && one->key_width <= 128 && one->value_width <= 128;
+    return knows_sums() && one->key_width <= 128 && one->value_width <= 128;
 }
 
 /* Extents of 1, primes, and around blocks and panels; parts of 16 bytes and single elements; scores that grow from
@@ -329,16 +343,29 @@ static const attention_case attentions[] = {
     {"window, queries alone", 1, 150, 150, 1, 1, 16, 32, .causal = true, .window = 40, .precision = TUFF_PRECISION_F16,
      .gradients = 1},
     {"one head of one, keys alone", 1, 19, 23, 1, 1, 1, 1, .precision = TUFF_PRECISION_F16, .gradients = 2},
+    {"a bias for each score, dropout, several blocks", 1, 75, 67, 2, 2, 16, 16, .bias = 75, .dropout = 0.25,
+     .precision = TUFF_PRECISION_F16},
+    {"operands of 16 bits", 1, 150, 200, 4, 2, 64, 64, .causal = true, .precision = TUFF_PRECISION_F16, .narrow = true},
+    {"operands of 16 bits, a scale below 0", 1, 35, 128, 2, 2, 24, 40, .scale = -2, .precision = TUFF_PRECISION_BF16,
+     .narrow = true},
+    {"operands of 16 bits, wide heads, window", 1, 90, 90, 1, 1, 144, 136, .causal = true, .window = 30,
+     .precision = TUFF_PRECISION_F16, .gradients = 4, .narrow = true},
 };
 enum { ATTENTIONS = sizeof attentions / sizeof *attentions };
+
+static tuff_tensor *attended(tuff_graph *graph, const attention_case *one, const char *name, tuff_shape shape)
+{
+    tuff_tensor *input = tuff_input(graph, name, TUFF_F32, shape);
+    return one->narrow ? tuff_mul(input, tuff_constant(graph, TUFF_F32, 0.5)) : input;
+}
 
 static tuff_graph *build_attention(tuff_device *device, const attention_case *one)
 {
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
-    tuff_tensor *q = tuff_input(graph, "q", TUFF_F32, TUFF_SHAPE(one->batch, one->queries, one->heads, one->key_width));
-    tuff_tensor *k = tuff_input(graph, "k", TUFF_F32, TUFF_SHAPE(one->batch, one->keys, one->groups, one->key_width));
-    tuff_tensor *v = tuff_input(graph, "v", TUFF_F32, TUFF_SHAPE(one->batch, one->keys, one->groups, one->value_width));
+    tuff_tensor *q = attended(graph, one, "q", TUFF_SHAPE(one->batch, one->queries, one->heads, one->key_width));
+    tuff_tensor *k = attended(graph, one, "k", TUFF_SHAPE(one->batch, one->keys, one->groups, one->key_width));
+    tuff_tensor *v = attended(graph, one, "v", TUFF_SHAPE(one->batch, one->keys, one->groups, one->value_width));
     tuff_tensor *bias =
         one->bias ? tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(one->batch, 1, one->bias, one->keys)) : NULL;
     tuff_tensor *out = tuff__primitive_attention(
@@ -376,9 +403,30 @@ static void read_results(tuff_plan *plan, const int64_t counts[RESULTS], float *
             assert_int_equal(tuff_plan_read(plan, attention_results[i], got, (size_t)counts[i] * sizeof *got), TUFF_OK);
 }
 
+/* With scores in registers or in local memory, where there is a choice. */
+static tuff_plan *compile_attention(tuff_graph *graph, const attention_case *one, tuff_family family, bool in_registers)
+{
+    tune_config config = {.set = {0}};
+    const tuff_compile_options options = {
+        .family = family, .precision = one->precision, .matmul_precision = one->factors};
+    const bool chooses = family == TUFF_FAMILY_COOPERATIVE && knows_sums();
+    tuff__config_set(&config, TUNABLE_attention_cooperative_registers, in_registers);
+    tuff_plan *plan = compile_with(graph, &options, TASK_ATTENTION, chooses ? &config : NULL);
+    if (family != TUFF_FAMILY_COOPERATIVE)
+        return plan;
+    if (!uses_body(plan, chooses && in_registers ? "attention_cooperative_register" : "attention_cooperative"))
+        fail_msg("%s: %s is not on matrix units", emulated_units->name, one->name);
+    if (chooses && in_registers && one->narrow &&
+        !uses_kernel(plan, "attention_cooperative_register", "#define COPIES_K 1\n#define COPIES_V 1\n"))
+        fail_msg("%s: operands of %s are not copied by the hardware", emulated_units->name, one->name);
+    if (uses_body(plan, "attention_backward_cooperative") != has_gradients_on_units(one))
+        fail_msg("%s: the gradients of %s are on other kernels than meant", emulated_units->name, one->name);
+    return plan;
+}
+
 /* The result and the gradients behind it: of kernels for CPUs, which round no weights, or on the units. The caller
    frees. */
-static float *run_attention(tuff_device *device, const attention_case *one, tuff_family family,
+static float *run_attention(tuff_device *device, const attention_case *one, tuff_family family, bool in_registers,
                             const int64_t results[RESULTS])
 {
     static const char *const inputs[] = {"q", "k", "v", "weights", "bias"};
@@ -386,16 +434,7 @@ static float *run_attention(tuff_device *device, const attention_case *one, tuff
     const int64_t counts[] = {queries * one->key_width, keys * one->key_width, keys * one->value_width,
                               queries * one->value_width, one->batch * one->bias * one->keys};
     tuff_graph *graph = build_attention(device, one);
-    tuff_plan *plan = tuff_compile(
-        graph,
-        &(tuff_compile_options){.family = family, .precision = one->precision, .matmul_precision = one->factors});
-    if (!plan)
-        fail_msg("%s, %s: %s", emulated_units->name, one->name, tuff_error());
-    if (family == TUFF_FAMILY_COOPERATIVE && !uses_body(plan, "attention_cooperative"))
-        fail_msg("%s: %s is not on matrix units", emulated_units->name, one->name);
-    if (family == TUFF_FAMILY_COOPERATIVE &&
-        uses_body(plan, "attention_backward_cooperative") != has_gradients_on_units(one))
-        fail_msg("%s: the gradients of %s are on other kernels than meant", emulated_units->name, one->name);
+    tuff_plan *plan = compile_attention(graph, one, family, in_registers);
     state = 7;
     for (int i = 0; i < 4 + (one->bias > 0); i++) {
         double *numbers = random_numbers(counts[i]);
@@ -426,12 +465,12 @@ static double attention_bound(const attention_case *one, int result, double want
     return 6 * unit * largest / (1 - one->dropout);
 }
 
-static void try_attention(tuff_device *device, const attention_case *one)
+static void try_attention(tuff_device *device, const attention_case *one, bool in_registers)
 {
     int64_t counts[RESULTS];
     count_results(one, counts);
-    float *wanted = run_attention(device, one, TUFF_FAMILY_REGISTER, counts),
-          *got = run_attention(device, one, TUFF_FAMILY_COOPERATIVE, counts);
+    float *wanted = run_attention(device, one, TUFF_FAMILY_REGISTER, false, counts),
+          *got = run_attention(device, one, TUFF_FAMILY_COOPERATIVE, in_registers, counts);
     const float *is = got, *should = wanted;
     for (int r = 0; r < RESULTS; is += counts[r], should += counts[r], r++) {
         double largest = 0;
@@ -439,11 +478,26 @@ static void try_attention(tuff_device *device, const attention_case *one)
             largest = fmax(largest, fabs((double)should[i]));
         for (int64_t i = 0; i < counts[r]; i++)
             if (!(fabs((double)is[i] - (double)should[i]) <= attention_bound(one, r, should[i], largest)))
-                fail_msg("%s, %s: element %lld of %s is %.9g, not %.9g; the largest is %.9g", emulated_units->name,
-                         one->name, (long long)i, attention_results[r], (double)is[i], (double)should[i], largest);
+                fail_msg("%s, %s, scores in registers %d: element %lld of %s is %.9g, not %.9g; the largest is %.9g",
+                         emulated_units->name, one->name, in_registers, (long long)i, attention_results[r],
+                         (double)is[i], (double)should[i], largest);
     }
     free(wanted);
     free(got);
+}
+
+/* One case, or all of them (-1), where there is a choice with scores in registers and in local memory. */
+static void try_attentions(tuff_device *device, int only)
+{
+    for (int i = 0; i < ATTENTIONS; i++) {
+        if ((attentions[i].precision == TUFF_PRECISION_BF16 && !device->info.matrix_bf16) || (only >= 0 && i != only))
+            continue;
+        const bool in_memory = !knows_sums() || (only >= 0 && drawn_turn("scores in local memory", i, 3) == 0);
+        if (!in_memory)
+            try_attention(device, &attentions[i], true);
+        if (in_memory || only < 0)
+            try_attention(device, &attentions[i], false);
+    }
 }
 
 /* A device that is like itself but for its matrix units; one case, or all in a thorough run. */
@@ -473,10 +527,7 @@ static void try_units(tuff_device *device, const units *one, int only)
     try_assigned(device);
     try_allowed(device);
     device->info.matrix_lanes = one->lanes > 0 ? one->lanes : 32;
-    for (int i = 0; i < ATTENTIONS; i++)
-        if ((attentions[i].precision != TUFF_PRECISION_BF16 || device->info.matrix_bf16) &&
-            (is_thorough() || i == only % ATTENTIONS))
-            try_attention(device, &attentions[i]);
+    try_attentions(device, is_thorough() ? -1 : only % ATTENTIONS);
     assert_true(emulated > 0 || !is_thorough());
     device->driver = before;
     device->info = info;
@@ -510,9 +561,7 @@ static void check_own(tuff_device *device)
         for (int buffers = 1; buffers <= 3; buffers++)
             if ((cases[i].x_dtype != TUFF_BF16 || device->info.matrix_bf16) && (is_thorough() || buffers == 1 + i % 3))
                 try_product(device, &cases[i], buffers);
-    for (int i = 0; i < ATTENTIONS; i++)
-        if (attentions[i].precision != TUFF_PRECISION_BF16 || device->info.matrix_bf16)
-            try_attention(device, &attentions[i]);
+    try_attentions(device, -1);
 }
 
 static void products_on_own_units_are_right(void **unused)

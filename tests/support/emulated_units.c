@@ -25,7 +25,7 @@ static const char opencl_common[] =
     "#define OWN (&exchange[LANE * 16])\n"
     "#define LANE_OF(l) (&exchange[((LANE) / MATRIX_LANES * MATRIX_LANES + (l)) * 16])\n";
 
-/* mma.sync.m16n8k16, ldmatrix.x4 and cp.async of the PTX ISA. */
+/* mma.sync.m16n8k16, ldmatrix.x4, cp.async, shfl.sync.bfly and vote.sync.any of the PTX ISA. */
 static const char opencl_nvidia[] = "#define WORD_AT(place) (*(__local uint *)((__local char *)tiles + (place)))\n"
                                     "#define HALF_AT(place) (*(__local ushort *)((__local char *)tiles + (place)))\n"
                                     "#define LDMATRIX(form, x, place) {                                                "
@@ -73,7 +73,31 @@ static const char opencl_nvidia[] = "#define WORD_AT(place) (*(__local uint *)((
                                     "#define COPY_PART(place, from) *(__local uint4 *)((__local char *)tiles + "
                                     "(place)) = *(__global const uint4 *)(from)\n"
                                     "#define COMMIT_COPIES()\n"
-                                    "#define WAIT_FOR_COPIES(left)\n";
+                                    "#define WAIT_FOR_COPIES(left)\n"
+                                    "#define FROM_LANE(to, from, apart) {                                              "
+                                    "                             \\\n"
+                                    "    OWN[0] = as_uint(from);                                                       "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "    (to) = as_float(LANE_OF(LANE % 32u ^ (apart))[0]);                            "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "}\n"
+                                    "#define IN_ANY_LANE(to, condition) {                                              "
+                                    "                             \\\n"
+                                    "    OWN[0] = (uint)(condition);                                                   "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "    (to) = 0;                                                                     "
+                                    "                             \\\n"
+                                    "    for (uint e_l = 0; e_l < 32u; e_l++) (to) |= (int)LANE_OF(e_l)[0];            "
+                                    "                             \\\n"
+                                    "    BARRIER();                                                                    "
+                                    "                             \\\n"
+                                    "}\n";
 
 /* wgmma.mma_async and its descriptors: what is 64 lines apart, eight lines of terms or eight terms of lines, and within
    how many bytes parts are exchanged by the address. Each lane reads the factors of its sums. */

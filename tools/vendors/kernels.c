@@ -125,7 +125,7 @@ static const kernel_case unit_cases[] = {
     {"units_bf16_nn", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {false, false}},
     {"units_bf16_nt", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {false, true}},
     {"units_bf16_tn", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {true, false}},
-    {"units_attention_64", build_attention, TUFF_F16, 8, 64, 2048, {false, false}},
+    {"units_attention_64", build_attention, TUFF_F16, 32, 64, 2048, {false, false}},
     {"units_attention_128", build_attention, TUFF_F16, 8, 128, 2048, {false, false}},
 };
 

@@ -125,17 +125,22 @@ void tuff__attention_rows(const launch_list *list, launch *kernel, const attenti
                    letter, dtype, buffer, scalar, letter, form, dtype, buffer, vector);
 }
 
+bool tuff__attention_in_parts(const launch_list *list, const attention_rows *operand)
+{
+    enum { PART = 8 };
+    return operand->width % PART == 0 && is_aligned(list, operand, PART);
+}
+
 void tuff__attention_parts(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
                            text *defines)
 {
-    enum { PART = 8 };
     const int buffer = use_buffer(list, kernel, operand->id, true, false);
     const int bits = tuff_dtype_size(list->buffers[operand->id].dtype) == 2 ? 16 : 32;
     tuff__text_add(defines,
                    "#define LOAD_PART_%s(at, ahead) LOAD_PART_%d(b%d, at, ahead)\n#define LOAD_BITS_%s(i) "
                    "LOAD_BITS_%d(b%d, i)\n#define AT_%s(i) AT_%d(i)\n#define %s_PARTS %d\n",
                    letter, bits, buffer, letter, bits, buffer, letter, bits, letter,
-                   operand->width % PART == 0 && is_aligned(list, operand, PART));
+                   tuff__attention_in_parts(list, operand));
 }
 
 void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,

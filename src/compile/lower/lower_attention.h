@@ -37,6 +37,8 @@ void tuff__attention_rows(const launch_list *list, launch *kernel, const attenti
 /* Like tuff__attention_rows for a tensor that is only read; an id of -1: the parameters alone. */
 void tuff__attention_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
                              text *defines);
+/* Whether rows of an operand are whole parts of eight elements, and all of them may be loaded in parts. */
+bool tuff__attention_in_parts(const launch_list *list, const attention_rows *operand);
 /* Of an operand that tuff__attention_rows added: the macros that load parts of 16 bytes, eight 16-bit factors, and the
    bits of one, and whether all of it may be loaded in parts. */
 void tuff__attention_parts(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,

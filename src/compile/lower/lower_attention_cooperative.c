@@ -5,14 +5,17 @@
 #include "compile/lower/lower_matmul.h"
 
 enum { PART = 8, FEWEST = 16, MAX_DEPTH = 256, MAX_WIDTH = 128, MAX_NARROW_WIDTH = 64 };
+enum { UNIT_SIDE = 16 }; /* of a block, in each direction, of units whose lanes know which sums they have */
 
-/* A group's work, as attention_cooperative.k says. */
+/* A group's work, as attention_cooperative.k says, or attention_cooperative_register.k. */
 typedef struct units {
     int shape[3], lanes;
-    bool is_padded; /* as the text of the units lays out tiles */
+    bool is_padded;    /* as the text of the units lays out tiles */
+    bool in_registers; /* scores */
     tuff_dtype dtype;
     int subgroups, rows, keys; /* rows: blocks of queries of a subgroup */
     int depth, width;
+    int carried, others; /* of widths of keys and values what comes through registers; registers of other operands */
 } units;
 
 static int own_rows(const units *use)
@@ -73,9 +76,36 @@ static bool deals_out(const units *use, uint32_t form)
            (use->keys * widest / PART <= parts || use->keys <= fewest_keys(use));
 }
 
+static int64_t greater(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+/* Two panels of keys and values, of which the second begins as the queries; results leave through both. */
+static int64_t register_bytes(const units *use)
+{
+    enum { PIECE_PITCH = 40 };
+    const int64_t side = tile_bytes(use, use->keys, use->depth + use->width);
+    const int64_t results = (int64_t)sizeof(float) * use->subgroups * use->shape[0] * PIECE_PITCH;
+    return greater(side + greater(side, query_bytes(use)), results);
+}
+
+/* What a lane keeps over a panel: queries, sums, scores, and parts of the next panel. The rest of its 255 registers are
+   for what it loads. The smallest tile is tried anyway. */
+static bool fits_registers(const units *use)
+{
+    enum { MOST = 176 };
+    const int next = use->keys * use->carried / (2 * use->lanes * use->subgroups) + use->others;
+    return use->rows * (use->depth / 4 + use->width / 2 + use->keys / 2) + next <= MOST ||
+           (use->rows == 1 && use->keys <= fewest_keys(use));
+}
+
 static bool fits(const attention *job, const units *use)
 {
     const tuff_device_info *info = job->list->policy.target.info;
+    if (use->in_registers)
+        return fits_registers(use) && register_bytes(use) <= (int64_t)info->local_memory_size &&
+               use->subgroups * use->lanes <= (int)info->max_group_size;
     return deals_out(use, info->cooperative_matrix) &&
            local_bytes(use, info->cooperative_matrix) <= (int64_t)info->local_memory_size &&
            use->subgroups * use->lanes <= (int)info->max_group_size;
@@ -108,39 +138,86 @@ static int power_of_2(int64_t least)
     return power;
 }
 
-/* The table's, smaller where there are few queries or too little room. */
-static bool choose(const attention *job, units *out)
+static bool has_such_units(const tuff_device_info *info)
+{
+    return info->cooperative_matrix == TUFF_MATRIX_NVIDIA && info->matrix_shape[0] == UNIT_SIDE &&
+           info->matrix_shape[1] == UNIT_SIDE && info->matrix_shape[2] == UNIT_SIDE && info->matrix_lanes > 0;
+}
+
+/* Whether an operand is copied by the hardware: parts as they are in memory. */
+static bool copies(const attention *job, const attention_rows *operand)
+{
+    return tuff_dtype_size(job->list->buffers[operand->id].dtype) == 2 && tuff__attention_in_parts(job->list, operand);
+}
+
+/* The table's. */
+static units tile_of_table(const attention *job)
 {
     const tuff_device_info *info = job->list->policy.target.info;
     const kernel_policy *policy = &job->list->policy;
-    *out = (units){.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
-                   .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
-                   .is_padded =
-                       info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
-                   .dtype = tuff__attention_factor_dtype(job),
-                   .subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_subgroups),
-                   .rows = tuff__tuned(policy, TUNABLE_attention_cooperative_rows),
-                   .keys = tuff__tuned(policy, TUNABLE_attention_cooperative_keys),
-                   .depth = power_of_2(job->q.width),
-                   .width = MAX_WIDTH};
-    if (out->lanes < 16)
-        out->width = MAX_NARROW_WIDTH; /* each lane has more of the sums */
-    if (job->v.width < out->width)
-        out->width = power_of_2(job->v.width);
-    if (out->width < out->shape[1])
-        out->width = out->shape[1];
-    while (out->subgroups > 1 && block_of(out) / 2 >= job->q.count)
-        out->subgroups /= 2;
-    while (!fits(job, out)) {
-        if (own_rows(out) > out->lanes && out->rows > 1)
-            out->rows /= 2;
-        else if (out->keys > fewest_keys(out))
-            out->keys /= 2;
-        else if (out->subgroups > 1)
-            out->subgroups /= 2;
-        else
-            return false;
+    enum { OTHERS = 32 };
+    units out = {
+        .shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
+        .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
+        .is_padded = info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
+        .in_registers = has_such_units(info) && tuff__tuned(policy, TUNABLE_attention_cooperative_registers) != 0,
+        .dtype = tuff__attention_factor_dtype(job),
+        .depth = power_of_2(job->q.width),
+        .width = MAX_WIDTH};
+    if (out.in_registers) {
+        out.subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_register_subgroups);
+        out.rows = tuff__tuned(policy, TUNABLE_attention_cooperative_register_rows);
+        out.keys = tuff__tuned(policy, TUNABLE_attention_cooperative_register_keys);
+    } else {
+        out.subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_subgroups);
+        out.rows = tuff__tuned(policy, TUNABLE_attention_cooperative_rows);
+        out.keys = tuff__tuned(policy, TUNABLE_attention_cooperative_keys);
     }
+    if (out.lanes < 16)
+        out.width = MAX_NARROW_WIDTH; /* each lane has more of the sums */
+    if (job->v.width < out.width)
+        out.width = power_of_2(job->v.width);
+    if (out.width < out.shape[1])
+        out.width = out.shape[1];
+    const attention_inputs at = tuff__attention_inputs(OP_ATTENTION, job->task->core->attributes.options);
+    out.others = at.bias >= 0 || at.step >= 0 ? OTHERS : 0;
+    out.carried = (copies(job, &job->k) ? 0 : out.depth) + (copies(job, &job->v) ? 0 : out.width);
+    return out;
+}
+
+/* Smaller where there are few queries: blocks of which more than half would be empty, or fewer groups than the device
+   has processors. */
+static void fit_queries(const attention *job, units *use)
+{
+    const int64_t processors = job->list->policy.target.info->compute_units, heads = job->batches * job->q.heads;
+    while (use->in_registers && use->rows > 1 &&
+           (block_of(use) / 2 >= job->q.count || heads * tuff__divide_up(job->q.count, block_of(use)) < processors))
+        use->rows /= 2;
+    while (use->subgroups > 1 && block_of(use) / 2 >= job->q.count)
+        use->subgroups /= 2;
+}
+
+/* Less of what there is too little room for. */
+static bool shrink(units *use)
+{
+    if (use->rows > 1 && (use->in_registers ? !fits_registers(use) : own_rows(use) > use->lanes))
+        use->rows /= 2;
+    else if (use->keys > fewest_keys(use))
+        use->keys /= 2;
+    else if (use->subgroups > 1)
+        use->subgroups /= 2;
+    else
+        return false;
+    return true;
+}
+
+static bool choose(const attention *job, units *out)
+{
+    *out = tile_of_table(job);
+    fit_queries(job, out);
+    while (!fits(job, out))
+        if (!shrink(out))
+            return false;
     return true;
 }
 
@@ -182,15 +259,21 @@ static tuff_status finish(const attention *job, launch *made, const units *use, 
     add_units(job, made, use->shape, use->lanes, use->width, defines);
     tuff__text_add(defines,
                    "#define TILE_ROWS %d\n#define KEYS %d\n#define DEPTH %d\n#define WIDTH %d\n#define KEY_STEPS %d\n"
-                   "#define VALUE_BLOCKS %d\n#define KEY_WIDTH %d\n#define VALUE_WIDTH %d\n#define QUERY_BYTES %d\n"
-                   "#define TILE_BYTES %d\n#define WHOLE_KEYS %d\n",
+                   "#define VALUE_BLOCKS %d\n#define KEY_WIDTH %d\n#define VALUE_WIDTH %d\n#define WHOLE_KEYS %d\n",
                    use->rows, use->keys, use->depth, use->width, (int)tuff__divide_up(job->q.width, use->shape[2]),
                    (int)tuff__divide_up(width, use->shape[1]), (int)job->q.width, (int)job->v.width,
-                   (int)query_bytes(use), (int)shared_bytes(use), job->k.count % use->keys == 0);
+                   job->k.count % use->keys == 0);
+    made->local_bytes = (uint32_t)(use->in_registers ? register_bytes(use) : local_bytes(use, made->cooperative));
+    if (use->in_registers)
+        tuff__text_add(defines,
+                       "#define LOCAL_BYTES %d\n#define COPIES_Q %d\n#define COPIES_K %d\n#define COPIES_V %d\n",
+                       (int)made->local_bytes, copies(job, &job->q), copies(job, &job->k), copies(job, &job->v));
+    else
+        tuff__text_add(defines, "#define QUERY_BYTES %d\n#define TILE_BYTES %d\n", (int)query_bytes(use),
+                       (int)shared_bytes(use));
     if (made->cooperative <= TUFF_MATRIX_KHR || made->cooperative == TUFF_MATRIX_INTEL)
         made->subgroup_size = (uint32_t)use->lanes;
     made->local_size = (uint32_t)(use->lanes * use->subgroups);
-    made->local_bytes = (uint32_t)local_bytes(use, made->cooperative);
     return tuff__keep_defines(made, defines);
 }
 
@@ -207,7 +290,8 @@ tuff_status tuff__lower_attention_cooperative(const attention *job)
     int lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
     if (lse < 0)
         lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
-    launch *made = lse < 0 ? NULL : tuff__launch_add(list, "attention_cooperative", WALK_MATMUL, job->index);
+    const char *body = use.in_registers ? "attention_cooperative_register" : "attention_cooperative";
+    launch *made = lse < 0 ? NULL : tuff__launch_add(list, body, WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
@@ -222,7 +306,7 @@ tuff_status tuff__lower_attention_cooperative(const attention *job)
 
 /* Gradients: on units whose lanes know which sums they have, as attention_backward_cooperative.k says. Widths beyond
    the limit, attention without softmax, and the gradient of the bias stay with the other kernels. */
-enum { UNIT_SIDE = 16, MAX_BACKWARD_WIDTH = 128 }; /* of a block, in each direction; of a head */
+enum { MAX_BACKWARD_WIDTH = 128 }; /* of a head */
 
 static int64_t backward_bytes(const attention_units *use)
 {
@@ -267,12 +351,6 @@ static bool choose_backward(const attention *job, attention_units *out)
             return false;
     }
     return true;
-}
-
-static bool has_such_units(const tuff_device_info *info)
-{
-    return info->cooperative_matrix == TUFF_MATRIX_NVIDIA && info->matrix_shape[0] == UNIT_SIDE &&
-           info->matrix_shape[1] == UNIT_SIDE && info->matrix_shape[2] == UNIT_SIDE && info->matrix_lanes > 0;
 }
 
 bool tuff__attention_backward_units(const attention *job, attention_units *out)
