@@ -358,7 +358,7 @@ static void save_in_turns(tuff_device *device)
 static void a_manifest_is_written_by_one_at_a_time(void **state)
 {
     (void)state;
-    for_each_api(save_in_turns);
+    for_api_in_turn(4, save_in_turns);
 }
 
 enum { OF_X, OF_Y, SCALED_BY_2, SCALED_BY_3, ADDED_TO_A, ADDED_TO_B, KINDS };

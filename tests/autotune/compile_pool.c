@@ -224,7 +224,7 @@ static void programs_are_shared(void **state)
 {
     (void)state;
     use_folder("shared");
-    for_each_api(share_programs);
+    for_api_in_turn(2, share_programs);
 }
 
 static void overridden_device_shares(tuff_device *device)
@@ -238,7 +238,7 @@ static void overridden_devices_share_too(void **state)
 {
     (void)state;
     use_folder("overridden");
-    for_each_api(overridden_device_shares);
+    for_api_in_turn(3, overridden_device_shares);
 }
 
 int main(void)

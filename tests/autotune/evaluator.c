@@ -239,7 +239,7 @@ static void leave_out(tuff_device *device)
 static void what_the_host_does_not_look_at_is_written(void **state)
 {
     (void)state;
-    for_each_api(leave_out);
+    for_api_in_turn(0, leave_out);
 }
 
 /* w := w · x: what is left out holds what it held. */
@@ -264,7 +264,7 @@ static void leave_out_in_place(tuff_device *device)
 static void what_is_changed_in_place_is_changed(void **state)
 {
     (void)state;
-    for_each_api(leave_out_in_place);
+    for_api_in_turn(1, leave_out_in_place);
 }
 
 /* One in sixteen is true: fewer than rounding may decide otherwise, where it decides. */
@@ -285,7 +285,7 @@ static void store_zeros(tuff_device *device)
 static void results_that_are_all_zero_are_seen(void **state)
 {
     (void)state;
-    for_each_api(store_zeros);
+    for_api_in_turn(2, store_zeros);
 }
 
 /* Of random numbers the host must have all: these are too many, and it does a smaller product instead. */
@@ -309,7 +309,7 @@ static void store_no_product(tuff_device *device)
 static void results_that_the_host_cannot_do_are_not_all_zero(void **state)
 {
     (void)state;
-    for_each_api(store_no_product);
+    for_api_in_turn(3, store_no_product);
 }
 
 /* A row and a product, each with its own columns of one whole. */
@@ -341,7 +341,7 @@ static void write_beside(tuff_device *device)
 static void parts_of_a_whole_are_looked_at_one_by_one(void **state)
 {
     (void)state;
-    for_each_api(write_beside);
+    for_api_in_turn(4, write_beside);
 }
 
 /* Softmax compares its sums with 0: rounding may decide what hangs on that, but little is left to it. */
@@ -363,7 +363,7 @@ static void be_wrong_where_it_compares(tuff_device *device)
 static void comparisons_excuse_little(void **state)
 {
     (void)state;
-    for_each_api(be_wrong_where_it_compares);
+    for_api_in_turn(5, be_wrong_where_it_compares);
 }
 
 /* By as little as numbers can, which is rounding where it is the same in all runs. */
@@ -388,7 +388,7 @@ static void differ(tuff_device *device)
 static void two_runs_are_compared_to_the_bit(void **state)
 {
     (void)state;
-    for_each_api(differ);
+    for_api_in_turn(6, differ);
 }
 
 /* The default's results are what a candidate's are held against. */
@@ -412,7 +412,7 @@ static void be_wrong(tuff_device *device)
 static void candidates_are_held_against_the_default(void **state)
 {
     (void)state;
-    for_each_api(be_wrong);
+    for_api_in_turn(7, be_wrong);
 }
 
 /* Results smaller than the task's are those of other extents. */
@@ -436,7 +436,7 @@ static void be_wrong_elsewhere(tuff_device *device)
 static void winners_are_run_at_odd_extents(void **state)
 {
     (void)state;
-    for_each_api(be_wrong_elsewhere);
+    for_api_in_turn(8, be_wrong_elsewhere);
 }
 
 static void run_a_part_first(tuff_device *device)
@@ -459,7 +459,7 @@ static void run_a_part_first(tuff_device *device)
 static void a_part_of_the_groups_runs_first(void **state)
 {
     (void)state;
-    for_each_api(run_a_part_first);
+    for_api_in_turn(9, run_a_part_first);
 }
 
 static const char *reason_of_default(const tuning_task *task)
@@ -491,7 +491,7 @@ static void pause_within_a_run(tuff_device *device)
 static void what_ends_after_all_does_not_hang(void **state)
 {
     (void)state;
-    for_each_api(pause_within_a_run);
+    for_api_in_turn(10, pause_within_a_run);
 }
 
 /* A device that is reset while the default runs, by whomever. */
@@ -512,7 +512,7 @@ static void lose_with_the_default(tuff_device *device)
 static void a_default_is_suspected_first(void **state)
 {
     (void)state;
-    for_each_api(lose_with_the_default);
+    for_api_in_turn(11, lose_with_the_default);
 }
 
 int main(void)

@@ -165,7 +165,7 @@ static void a_candidate_is_lowered_once(void **state)
 {
     (void)state;
     use_folder("once");
-    for_each_api(search_all);
+    for_api_in_turn(0, search_all);
 }
 
 /* Of more than may be kept the least recently used go, and are lowered again when they are asked for. */
@@ -206,7 +206,7 @@ static void few_are_kept(void **state)
 {
     (void)state;
     use_folder("few");
-    for_each_api(keep_few);
+    for_api_in_turn(1, keep_few);
 }
 
 int main(void)

@@ -439,7 +439,7 @@ static void meet_update(tuff_device *device)
 static void an_update_is_met(void **state)
 {
     (void)state;
-    for_each_api(meet_update);
+    for_api_in_turn(0, meet_update);
 }
 
 static bool did_patience_end(tuff_device *device, char *environment, const char *key)
@@ -482,7 +482,7 @@ static void go_on(tuff_device *device)
 static void more_time_is_used(void **state)
 {
     (void)state;
-    for_each_api(go_on);
+    for_api_in_turn(1, go_on);
 }
 
 /* A process that ends while it tries the default of a key. */
@@ -532,7 +532,7 @@ static void strike_default(tuff_device *device)
 static void a_default_that_kills_is_left(void **state)
 {
     (void)state;
-    for_each_api(strike_default);
+    for_api_in_turn(2, strike_default);
 }
 
 int main(void)

@@ -82,7 +82,7 @@ static void a_self_test_that_hangs_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_self_test_that_hangs_is_left)};
-    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }
 
 #else

@@ -103,7 +103,7 @@ static void small_models(tuff_device *device)
 static void blocks_divide_what_they_cut(void **state)
 {
     (void)state;
-    for_each_driver(small_models);
+    for_drawn_drivers(small_models);
 }
 
 static void sums_of_two_shapes(tuff_device *device)
@@ -118,7 +118,7 @@ static void sums_of_two_shapes(tuff_device *device)
 static void sums_of_two_shapes_are_cut_alike(void **state)
 {
     (void)state;
-    for_each_driver(sums_of_two_shapes);
+    for_drawn_drivers(sums_of_two_shapes);
 }
 
 int main(void)

@@ -98,7 +98,7 @@ static void quotients_on(tuff_device *device)
 static void extrema_of_quotients_have_gradients(void **state)
 {
     (void)state;
-    for_each_device(quotients_on);
+    for_drawn_devices(quotients_on);
 }
 
 /* The gradient of h's maxima, between which and themselves there is much else in memory; false where that is more than
@@ -158,7 +158,7 @@ static void budgets_on(tuff_device *device)
 static void what_is_compared_is_not_recomputed(void **state)
 {
     (void)state;
-    for_each_device(budgets_on);
+    for_drawn_devices(budgets_on);
 }
 
 /* The maximum is a segment's result itself. */
@@ -186,7 +186,7 @@ static void segments_on(tuff_device *device)
 static void maxima_of_segments_have_gradients(void **state)
 {
     (void)state;
-    for_each_device(segments_on);
+    for_drawn_devices(segments_on);
 }
 
 static void dropped_on(tuff_device *device)
@@ -209,7 +209,7 @@ static void dropped_on(tuff_device *device)
 static void maxima_of_narrow_values_have_gradients(void **state)
 {
     (void)state;
-    for_each_device(dropped_on);
+    for_drawn_devices(dropped_on);
 }
 
 /* So long a row is reduced in parts. */
@@ -235,7 +235,7 @@ static void largest_on(tuff_device *device)
 static void argmax_of_a_quotient_lies_inside(void **state)
 {
     (void)state;
-    for_each_device(largest_on);
+    for_drawn_devices(largest_on);
 }
 
 static void indices_on(tuff_device *device)
@@ -261,7 +261,7 @@ static void indices_on(tuff_device *device)
 static void indices_keep_their_bits(void **state)
 {
     (void)state;
-    for_each_device(indices_on);
+    for_drawn_devices(indices_on);
 }
 
 /* e is what an f16 array loses of a product: its square has a gradient also where e is computed once more. */
@@ -300,7 +300,7 @@ static void rounding_on(tuff_device *device)
 static void what_an_array_keeps_is_the_same_in_copies(void **state)
 {
     (void)state;
-    for_each_device(rounding_on);
+    for_drawn_devices(rounding_on);
 }
 
 /* As second moments of small gradients: the squares are below what f16 can say. */
@@ -330,7 +330,7 @@ static void squares_on(tuff_device *device)
 static void small_squares_are_summed(void **state)
 {
     (void)state;
-    for_each_device(squares_on);
+    for_drawn_devices(squares_on);
 }
 
 static void looked_up_on(tuff_device *device)
@@ -361,7 +361,7 @@ static void looked_up_on(tuff_device *device)
 static void computed_bools_are_looked_up(void **state)
 {
     (void)state;
-    for_each_device(looked_up_on);
+    for_drawn_devices(looked_up_on);
 }
 
 int main(void)

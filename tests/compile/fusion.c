@@ -48,8 +48,8 @@ static int close_devices(void **state)
     return 0;
 }
 
-/* Compiling kernels is what takes the time, so that without a thorough run each graph is run fused by one device of
-   an API in turn, in one family of kernels, and half of those that are wanted unfused by any one device. */
+/* Compiling kernels is what takes the time, so that without a thorough run each graph is run fused by one device
+   in turn, in one family of kernels, and half of those that are wanted unfused by any one device. */
 static int64_t run_everywhere(const differential *graph, int number, bool unfused)
 {
     static const tuff_compile_options ways[] = {{.family = TUFF_FAMILY_REGISTER},
@@ -60,8 +60,7 @@ static int64_t run_everywhere(const differential *graph, int number, bool unfuse
     for (int i = 0; i < device_count; i++)
         for (int way = 0; way < 4; way++) {
             const tuff_device_info *info = tuff__device_info(devices[i]);
-            const bool fused_turn = is_its_turn(devices[i], number) && is_turn_of_api(devices[i], number) &&
-                                    drawn_turn(info->selector, number, 2) == way;
+            const bool fused_turn = is_its_turn(devices[i], number) && drawn_turn(info->selector, number, 2) == way;
             const bool unfused_turn = unfused && drawn_turn("unfused", number, 2 * device_count) == i &&
                                       way == (drawn_turn("unfused in local kernels", number, 4) == 0 ? 3 : 2);
             if (is_thorough() || fused_turn || unfused_turn)

@@ -162,7 +162,7 @@ static void project_all(tuff_device *device)
 static void neighbours_become_one(void **state)
 {
     (void)state;
-    for_each_driver(project_all);
+    for_drawn_drivers(project_all);
 }
 
 /* Two layers, the second of three projections; answers the matmuls of a step of gradient descent, and the parameters
@@ -233,7 +233,7 @@ static void descend_both_ways(tuff_device *device)
 static void gradients_become_one(void **state)
 {
     (void)state;
-    for_each_driver(descend_both_ways);
+    for_drawn_drivers(descend_both_ways);
 }
 
 enum { LONG = 20480, FEW = 12, SOME = 24 };
@@ -288,7 +288,7 @@ static void split_products(tuff_device *device)
 static void long_products_are_sums_of_pieces(void **state)
 {
     (void)state;
-    for_each_device(split_products);
+    for_drawn_devices(split_products);
 }
 
 /* The pieces of a product are partial sums: they keep 32 bits in plans of 16, where their values have none. */
@@ -324,7 +324,7 @@ static void split_narrow_products(tuff_device *device)
 static void pieces_of_products_keep_their_bits(void **state)
 {
     (void)state;
-    for_each_device(split_narrow_products);
+    for_drawn_devices(split_narrow_products);
 }
 
 int main(void)

@@ -279,14 +279,14 @@ static void keep_optimizer(tuff_device *device)
 static void what_must_be_exact_keeps_32_bits(void **state)
 {
     (void)state;
-    for_each_driver(keep_bits);
-    for_each_driver(keep_random);
+    for_drawn_drivers(keep_bits);
+    for_drawn_drivers(keep_random);
 }
 
 static void optimizers_keep_32_bits(void **state)
 {
     (void)state;
-    for_each_driver(keep_optimizer);
+    for_drawn_drivers(keep_optimizer);
 }
 
 /* What the library warns of. */
@@ -349,7 +349,7 @@ static void check_warnings(tuff_device *device)
 static void a_device_without_16_bits_is_warned_of(void **state)
 {
     (void)state;
-    for_each_driver(check_warnings);
+    for_drawn_drivers(check_warnings);
 }
 
 int main(void)

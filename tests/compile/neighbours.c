@@ -97,7 +97,7 @@ static void stack_all(tuff_device *device)
 static void neighbours_are_read_where_they_lie(void **state)
 {
     (void)state;
-    for_each_device(stack_all);
+    for_drawn_devices(stack_all);
 }
 
 int main(void)

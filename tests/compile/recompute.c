@@ -209,7 +209,7 @@ static void keep_inputs(tuff_device *device)
 static void what_segments_begin_with_is_kept(void **state)
 {
     (void)state;
-    for_each_api(keep_inputs);
+    for_api_in_turn(1, keep_inputs);
 }
 
 /* What is computed again stays apart from what it repeats, once for each segment around it; a result is not. */
@@ -249,7 +249,7 @@ static void assign_once(tuff_device *device)
 static void assigns_are_done_once(void **state)
 {
     (void)state;
-    for_each_device(assign_once);
+    for_drawn_devices(assign_once);
 }
 
 /* Bytes at the peak of a training step whose blocks are segments or not, found without compiling a program. */

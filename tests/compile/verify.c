@@ -13,6 +13,7 @@
 #include "device/state.h"
 #include "each_device.h"
 #include "exec/plan.h"
+#include "small_plans.h"
 #include "tools/model/graphs.h"
 #include "base/rng.h"
 
@@ -26,7 +27,8 @@ typedef struct patient {
     launch_list *made;
 } patient;
 
-static void admit(tuff_device *device, tuff_precision precision, patient *out)
+/* is_recorded: with commands, for which its programs are compiled. */
+static void admit(tuff_device *device, tuff_precision precision, bool is_recorded, patient *out)
 {
     const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF},
                                           .precision = precision};
@@ -38,7 +40,7 @@ static void admit(tuff_device *device, tuff_precision precision, patient *out)
     assert_non_null(in.optimizer);
     in.graph = train_graph(device, &in.model, in.optimizer, 5);
     assert_non_null(in.graph);
-    in.plan = tuff_compile(in.graph, &options);
+    in.plan = is_recorded ? tuff_compile(in.graph, &options) : plan_without_programs(in.graph, &options);
     if (in.plan == NULL)
         fail_msg("%s", tuff_error());
     assert_int_equal(tuff__lower(device, &in.plan->fusion, &options, NULL, &in.fresh), TUFF_OK);
@@ -72,7 +74,7 @@ static void admit_parts(tuff_device *device, patient *out)
                 *source = tuff_input(in.graph, "source", TUFF_F32, TUFF_SHAPE(ITEMS));
     tuff_output(in.graph, "y", tuff_scatter_add(x, at, source, 0));
     device->info.loop_limit = LOW_LIMIT;
-    in.plan = tuff_compile(in.graph, &options);
+    in.plan = plan_without_programs(in.graph, &options);
     if (in.plan == NULL)
         fail_msg("%s", tuff_error());
     assert_int_equal(tuff__lower(device, &in.plan->fusion, &options, NULL, &in.fresh), TUFF_OK);
@@ -499,7 +501,7 @@ static void plant_fault(patient *in, const fault *planted_fault, const snapshot 
 static void plant_all(tuff_device *device, tuff_precision precision)
 {
     patient in;
-    admit(device, precision, &in);
+    admit(device, precision, false, &in);
     snapshot healthy = take(in.made);
     const int places = in.made->buffer_count > in.made->launch_count ? in.made->buffer_count : in.made->launch_count;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
@@ -544,7 +546,7 @@ static void launches_in_the_memory_of_others_keep_their_order(void **state)
 static void drop_barriers(tuff_device *device)
 {
     patient in;
-    admit(device, TUFF_PRECISION_F32, &in);
+    admit(device, TUFF_PRECISION_F32, true, &in);
     command *commands = in.plan->executable.commands;
     const int count = in.plan->executable.command_count;
     int barriers = 0;
@@ -572,7 +574,7 @@ static void drop_barriers(tuff_device *device)
 static void missing_barriers_are_found(void **state)
 {
     (void)state;
-    for_drawn_drivers(drop_barriers);
+    for_api_in_turn(0, drop_barriers);
 }
 
 /* Any order of dispatches, copies and fills over parts of few buffers. */
@@ -610,7 +612,7 @@ static void barriers_cover_random_commands(void **state)
 static void break_nodes(tuff_device *device)
 {
     patient in;
-    admit(device, TUFF_PRECISION_F32, &in);
+    admit(device, TUFF_PRECISION_F32, false, &in);
     const tuff_graph *graph = in.made->fusion->graph;
     int broken = 0;
     for (int i = 0; i < graph->node_count; i++) {
@@ -647,7 +649,7 @@ static void break_product(tuff_device *device)
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)), *changing = tuff_array_tensor(graph, v);
     tuff_output(graph, "y", tuff_matmul(x, tuff_array_tensor(graph, w)));
     tuff_assign(graph, v, tuff_mul(changing, changing));
-    tuff_plan *plan = tuff_compile(graph, &options);
+    tuff_plan *plan = plan_without_programs(graph, &options);
     if (plan == NULL)
         fail_msg("%s", tuff_error());
     assert_int_equal(tuff__lower(device, &plan->fusion, &options, NULL, &made), TUFF_OK);

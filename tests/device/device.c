@@ -546,5 +546,5 @@ int main(void)
         cmocka_unit_test(threads_share_a_device),
         cmocka_unit_test(objects_that_are_none_are_refused),
     };
-    return cmocka_run_group_tests_name("device", tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests_name("device", tests, use_empty_cache, drop_cache);
 }

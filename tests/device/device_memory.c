@@ -203,5 +203,5 @@ int main(void)
         cmocka_unit_test(every_request_of_a_first_open_may_fail),
         cmocka_unit_test(memory_does_not_choose_the_device),
     };
-    return cmocka_run_group_tests_name("device_memory", tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests_name("device_memory", tests, use_empty_cache, drop_cache);
 }

@@ -696,5 +696,5 @@ int main(void)
         cmocka_unit_test(what_a_device_proved_is_recorded),
         cmocka_unit_test(old_programs_make_way),
     };
-    return cmocka_run_group_tests_name("program_cache", tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests_name("program_cache", tests, use_empty_cache, drop_cache);
 }

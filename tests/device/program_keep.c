@@ -172,5 +172,5 @@ int main(void)
         cmocka_unit_test(costly_bytes_are_kept_after_enough_use),
         cmocka_unit_test(a_second_start_compiles_nothing),
     };
-    return cmocka_run_group_tests_name("program_keep", tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests_name("program_keep", tests, use_empty_cache, drop_cache);
 }

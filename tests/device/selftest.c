@@ -359,5 +359,5 @@ int main(void)
         cmocka_unit_test(matrix_units_must_multiply_right),
         cmocka_unit_test(a_silent_device_does_not_open),
     };
-    return cmocka_run_group_tests_name("selftest", tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests_name("selftest", tests, use_empty_cache, drop_cache);
 }

@@ -101,6 +101,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(texts_are_numbered_by_their_first),
                                        cmocka_unit_test(bad_texts_are_one_line)};
     const int failed = cmocka_run_group_tests_name("texts", tests, scratch_folder_make, scratch_folder_remove);
-    return failed +
-           test_example_program(&(example_case){.model = &k1_tree_example, .tiny = tiny, .refused = "top_k=3"});
+    return failed + test_example_program(
+                        &(example_case){.model = &k1_tree_example, .tiny = tiny, .refused = "top_k=3", .turns = 4});
 }

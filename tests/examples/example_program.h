@@ -13,6 +13,7 @@ typedef struct example_case {
     void (*more)(void **state); /* a further test; NULL: none */
     bool is_never_accumulated;  /* refuses steps of several batches */
     bool is_slow_to_compile;    /* drivers train it in thorough runs only */
+    int turns;                  /* more than 1: and in one of so many others */
 } example_case;
 
 /* A step on the reference device with one more option: its exit code, and what is printed. For tests of the example's
@@ -20,8 +21,8 @@ typedef struct example_case {
 void example_expect(const char *option, const char *value, int code, const char *text);
 
 /* Runs all tests of the program, and returns what main does. In a thorough run every driver trains both forms in every
-   precision and is checked with random configurations; otherwise one driver trains one form, all else is on the
-   reference device. */
+   precision and is checked with random configurations; otherwise one driver trains one form, or
+   none (turns), all else is on the reference device. */
 int test_example_program(const example_case *tested);
 
 #endif

@@ -38,7 +38,7 @@ static void swap(tuff_device *device)
 static void arrays_swap_in_one_run(void **state)
 {
     (void)state;
-    for_each_device(swap);
+    for_drawn_devices(swap);
 }
 
 /* w := w - g is done in place where it can be; what else reads w sees the old elements. */
@@ -75,7 +75,7 @@ static void update(tuff_device *device)
 static void an_update_leaves_other_readers_the_old_elements(void **state)
 {
     (void)state;
-    for_each_device(update);
+    for_drawn_devices(update);
 }
 
 /* Values that need all old elements for each new one: nothing may be written before everything is read. */
@@ -100,7 +100,7 @@ static void turn(tuff_device *device)
 static void an_array_can_be_turned_round(void **state)
 {
     (void)state;
-    for_each_device(turn);
+    for_drawn_devices(turn);
 }
 
 enum { ELEMENTS = 1500 };
@@ -172,8 +172,8 @@ static void cross(tuff_device *device)
 static void old_elements_are_read_before_new_ones_are_stored(void **state)
 {
     (void)state;
-    for_each_device(change);
-    for_each_device(cross);
+    for_drawn_devices(change);
+    for_drawn_devices(cross);
 }
 
 /* What kernels in local memory were lowered for, whose vectors and parts of 16 bytes lie where they do in memory of our
@@ -246,7 +246,7 @@ static void multiply(tuff_device *device)
 static void factors_may_be_assigned_anywhere(void **state)
 {
     (void)state;
-    for_each_device(multiply);
+    for_drawn_devices(multiply);
 }
 
 static void refuse_overlap(tuff_device *device)
@@ -272,7 +272,7 @@ static void refuse_overlap(tuff_device *device)
 static void overlapping_assigns_are_an_error(void **state)
 {
     (void)state;
-    for_each_device(refuse_overlap);
+    for_drawn_devices(refuse_overlap);
 }
 
 /* Two parts of a slab are assigned from each other, while the whole of it is read. */
@@ -301,7 +301,7 @@ static void use_views(tuff_device *device)
 static void views_of_one_slab_are_assigned_apart(void **state)
 {
     (void)state;
-    for_each_device(use_views);
+    for_drawn_devices(use_views);
 }
 
 /* A part of a slab becomes what lies one element before it, or behind it: many items read what others write. */
@@ -337,7 +337,7 @@ static void shift_both_ways(tuff_device *device)
 static void a_part_may_become_its_neighbour(void **state)
 {
     (void)state;
-    for_each_device(shift_both_ways);
+    for_drawn_devices(shift_both_ways);
 }
 
 /* One value is an output twice, and what two arrays become. */
@@ -371,7 +371,7 @@ static void share_value(tuff_device *device)
 static void a_value_may_be_output_and_assigned(void **state)
 {
     (void)state;
-    for_each_device(share_value);
+    for_drawn_devices(share_value);
 }
 
 /* Elements from start on, in the middle of arrays of 12 narrow elements, rise by one; bools turn round. */
@@ -427,7 +427,7 @@ static void assign_narrow(tuff_device *device)
 static void narrow_arrays_keep_their_neighbours(void **state)
 {
     (void)state;
-    for_each_device(assign_narrow);
+    for_drawn_devices(assign_narrow);
 }
 
 /* What tuff_assign answers is what the array keeps. */
@@ -469,7 +469,7 @@ static void assign_narrow_floats(tuff_device *device)
 static void an_assigned_value_is_what_the_array_keeps(void **state)
 {
     (void)state;
-    for_each_device(assign_narrow_floats);
+    for_drawn_devices(assign_narrow_floats);
 }
 
 int main(void)

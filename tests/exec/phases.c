@@ -189,7 +189,7 @@ static void check_starts(tuff_device *device)
 static void a_profile_tells_when_each_task_began(void **state)
 {
     (void)state;
-    for_each_driver(check_starts);
+    for_drawn_drivers(check_starts);
 }
 
 /* A weight of a matmul is kept as a copy in panels; a profiled run sees new values as other runs do. */
@@ -220,7 +220,7 @@ static void check_new_weights(tuff_device *device)
 static void a_profiled_run_sees_new_weights(void **state)
 {
     (void)state;
-    for_each_driver(check_new_weights);
+    for_drawn_drivers(check_new_weights);
 }
 
 static void phases_have_names(void **state)

@@ -45,7 +45,7 @@ static void share_array(tuff_device *device)
 static void plans_share_arrays(void **state)
 {
     (void)state;
-    for_each_device(share_array);
+    for_drawn_devices(share_array);
 }
 
 #define RANDOM_COUNT 50
@@ -121,13 +121,13 @@ static void draw_twice(tuff_device *device)
 static void draws_of_one_kernel_differ(void **state)
 {
     (void)state;
-    for_each_device(draw_twice);
+    for_drawn_devices(draw_twice);
 }
 
 static void random_numbers_are_fresh_and_the_same_everywhere(void **state)
 {
     (void)state;
-    for_each_device(draw);
+    for_drawn_devices(draw);
 }
 
 static void expect_error(tuff_status got, tuff_status expected, const char *word)
@@ -169,7 +169,7 @@ static void transfer_wrongly(tuff_device *device)
 static void wrong_transfers_are_told(void **state)
 {
     (void)state;
-    for_each_device(transfer_wrongly);
+    for_drawn_devices(transfer_wrongly);
 }
 
 /* Writes are ordered with the runs around them, though nothing waits. */
@@ -193,7 +193,7 @@ static void accumulate(tuff_device *device)
 static void writes_keep_their_place_among_runs(void **state)
 {
     (void)state;
-    for_each_device(accumulate);
+    for_drawn_devices(accumulate);
 }
 
 static void profile(tuff_device *device)
@@ -237,7 +237,7 @@ static void profile(tuff_device *device)
 static void a_profile_is_a_run_with_times(void **state)
 {
     (void)state;
-    for_each_device(profile);
+    for_drawn_devices(profile);
 }
 
 /* Five products in a row need two places in memory, not five; the plan needs its graph no more. */
@@ -321,13 +321,13 @@ static void share_room_of_gradients(tuff_device *device)
 static void gradients_take_no_room_before_they_are_made(void **state)
 {
     (void)state;
-    for_each_device(share_room_of_gradients);
+    for_drawn_devices(share_room_of_gradients);
 }
 
 static void memory_is_used_again(void **state)
 {
     (void)state;
-    for_each_device(reuse_memory);
+    for_drawn_devices(reuse_memory);
 }
 
 /* A regression by gradient descent: between reads of the loss nothing is read, and it learns. */
@@ -368,7 +368,7 @@ static void train(tuff_device *device)
 static void training_reads_nothing_from_the_device(void **state)
 {
     (void)state;
-    for_each_device(train);
+    for_drawn_devices(train);
 }
 
 /* Positions are data: one recording serves all of them, those outside too. */
@@ -399,7 +399,7 @@ static void look_up(tuff_device *device)
 static void one_recording_serves_every_position(void **state)
 {
     (void)state;
-    for_each_device(look_up);
+    for_drawn_devices(look_up);
 }
 
 /* A graph can be extended after it was compiled; the first plan stays as it was. Tensors without elements pass. */
@@ -430,7 +430,7 @@ static void extend(tuff_device *device)
 static void a_compiled_graph_may_be_extended(void **state)
 {
     (void)state;
-    for_each_device(extend);
+    for_drawn_devices(extend);
 }
 
 /* The tile of a matmul's text. */
@@ -469,7 +469,7 @@ static void override(tuff_device *device)
 static void an_overridden_device_shows_anothers_kernels(void **state)
 {
     (void)state;
-    for_each_driver(override);
+    for_drawn_drivers(override);
 }
 
 /* x · 0, 0 · x, x · (0 as a tensor) and x - x are NaN where x is NaN or infinite: no rewriting makes a 0 of them.
@@ -538,7 +538,7 @@ static void find_least(tuff_device *device)
 static void whole_numbers_have_a_least(void **state)
 {
     (void)state;
-    for_each_device(find_least);
+    for_drawn_devices(find_least);
 }
 
 static void expect_near(tuff_plan *plan, const char *name, int count, const float *expected)
@@ -582,7 +582,7 @@ static void pass_on_constants(tuff_device *device)
 static void narrow_constants_round_nowhere_in_between(void **state)
 {
     (void)state;
-    for_each_device(pass_on_constants);
+    for_drawn_devices(pass_on_constants);
 }
 
 /* What has no elements may lie at the very end of its memory: a view, a parameter, a constant behind others. */
@@ -621,7 +621,7 @@ static void sum_nothing(tuff_device *device)
 static void nothing_may_lie_at_the_end(void **state)
 {
     (void)state;
-    for_each_device(sum_nothing);
+    for_drawn_devices(sum_nothing);
 }
 
 /* Where there is nothing to transfer, there need be no place to transfer it from or to. */
@@ -640,13 +640,13 @@ static void transfer_nothing(tuff_device *device)
 static void nothing_is_transferred_from_nowhere(void **state)
 {
     (void)state;
-    for_each_device(transfer_nothing);
+    for_drawn_devices(transfer_nothing);
 }
 
 static void zero_hides_no_nan(void **state)
 {
     (void)state;
-    for_each_device(keep_nan);
+    for_drawn_devices(keep_nan);
 }
 
 int main(void)

@@ -106,7 +106,7 @@ static void work_together(tuff_device *device)
 static void two_threads_share_a_device(void **state)
 {
     (void)state;
-    for_each_device(work_together);
+    for_drawn_devices(work_together);
 }
 
 /* One thread writes and reads arrays whose elements are equal, while the other runs a plan that reads the one and adds
@@ -183,7 +183,7 @@ static void share_arrays(tuff_device *device)
 static void arrays_are_seen_whole(void **state)
 {
     (void)state;
-    for_each_device(share_arrays);
+    for_drawn_devices(share_arrays);
 }
 
 /* Each thread opens and closes devices of its own, and lists them, while the other does. */

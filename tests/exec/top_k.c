@@ -147,7 +147,7 @@ static void choose_columns(tuff_device *device)
 static void integers_and_gradients_are_right(void **state)
 {
     (void)state;
-    for_each_device(choose_columns);
+    for_drawn_devices(choose_columns);
 }
 
 static void what_cannot_be_chosen_is_refused(void **state)

@@ -204,7 +204,7 @@ static bool is_drawn(const tuff_device *device, int index, int family)
     static const struct {
         const char *question;
         int share[2]; /* of OpenCL and of Vulkan: one shape of so many */
-    } draws[] = {{"register kernels of a shape", {6, 6}}, {"local kernels of a shape", {24, 12}}};
+    } draws[] = {{"register kernels of a shape", {4, 4}}, {"local kernels of a shape", {12, 8}}};
     const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;
     /* Sums over the queries end behind a barrier in what was a branch, which PoCL compiled wrongly. */
     const bool sums_bias = family == 1 && !is_glsl && strcmp(shapes[index].name, "a bias of keys") == 0;

@@ -289,7 +289,7 @@ static void check_device(tuff_device *device)
         return;
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         const bool epilogue = drawn_turn("epilogue", i, 2) == 0, array = drawn_turn("array", i, 2) == 0;
-        if (!is_its_turn(device, i) || !is_turn_of_api(device, i))
+        if (!is_its_turn(device, i) || (!is_thorough() && drawn_turn("cases", i, 2) != 0))
             continue;
         try_case(device, info.name, &cases[i], epilogue, array, NULL, NULL);
         if (is_thorough())
@@ -410,8 +410,11 @@ static void check_library(tuff_device *device)
         refuse_library(device);
         return;
     }
-    if (!is_its_turn(device, 0)) /* its kernels are many, and compile long */
+    /* Its kernels are many, and compile long. */
+    if (!is_its_turn_of_api(device, 0) || (!is_thorough() && drawn_turn("library at all", 0, 3) != 0)) {
+        leave_out_device("not drawn");
         return;
+    }
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (is_thorough() || drawn_turn("library", (int)i, 2) == 0)
@@ -452,7 +455,7 @@ static void check_subgroups(tuff_device *device)
     }
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const int number = (int)i;
-        if (is_thorough() || drawn_turn(info.selector, number, 5) == 0)
+        if (is_thorough() || drawn_turn(info.selector, number, 10) == 0)
             try_case(device, info.name, &cases[i], drawn_turn("epilogue", number, 2) == 0,
                      drawn_turn("array", number, 3) == 0, &subgroups, NULL);
     }

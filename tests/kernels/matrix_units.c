@@ -542,7 +542,7 @@ static void check_emulated(tuff_device *device)
     if (takes_glsl && device->info.proved_subgroup_size == 0)
         return;
     for (int i = 0; i < UNITS; i++)
-        if ((all_units[i].instructions == NULL) == takes_glsl && (is_thorough() || drawn_turn("shape", i, 2) == 0))
+        if ((all_units[i].instructions == NULL) == takes_glsl && (is_thorough() || drawn_turn("shape", i, 3) == 0))
             try_units(device, &all_units[i], drawn_turn("case", i, CASES));
 }
 
@@ -628,7 +628,7 @@ static void check_proof(tuff_device *device)
         const units *one = &all_units[i / ANSWERS];
         const answer given = (answer)(i % ANSWERS);
         if (!one->instructions || (given == LIES && !one->lie[0]) ||
-            (given != REFUSES && !is_thorough() && drawn_turn("proof", i, 2) != 0))
+            (!is_thorough() && drawn_turn("proof", i, given == REFUSES ? 2 : 4) != 0))
             continue;
         try_proof(device, &liar, one, given);
     }

@@ -179,7 +179,7 @@ static void large_results_are_right(tuff_device *device)
 static void columns_of_rows_are_right_on_all_drivers(void **state)
 {
     (void)state;
-    for_each_driver(columns_are_right);
+    for_drawn_drivers(columns_are_right);
 }
 
 static void shared_rows_are_right_on_all_drivers(void **state)
@@ -191,7 +191,7 @@ static void shared_rows_are_right_on_all_drivers(void **state)
 static void columns_join_rows_on_all_drivers(void **state)
 {
     (void)state;
-    for_each_driver(columns_join_rows);
+    for_drawn_drivers(columns_join_rows);
 }
 
 static void large_results_are_right_on_all_drivers(void **state)

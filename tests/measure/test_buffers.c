@@ -165,7 +165,7 @@ static void play_kernels(tuff_device *device)
 static void what_is_wrong_with_a_run_is_seen(void **state)
 {
     (void)state;
-    for_each_api(play_kernels);
+    for_api_in_turn(0, play_kernels);
 }
 
 /* What the made-up data of a graph's one task has: numbers below zero, where nothing speaks against it. */
@@ -216,7 +216,7 @@ static void look_at_signs(tuff_device *device)
 static void kernels_meet_both_signs(void **state)
 {
     (void)state;
-    for_each_api(look_at_signs);
+    for_api_in_turn(1, look_at_signs);
 }
 
 /* A oracle whose host memory runs out says so, and nothing of the kernel: n-th request, for all n. */
@@ -306,7 +306,7 @@ static void run_out_on(tuff_device *device)
 static void memory_of_the_oracle_may_run_out(void **state)
 {
     (void)state;
-    for_each_api(run_out_on);
+    for_api_in_turn(2, run_out_on);
 }
 
 int main(void)

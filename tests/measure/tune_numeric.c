@@ -212,7 +212,7 @@ static void try_models(tuff_device *device)
 static void what_is_listed_keeps_bits(void **state)
 {
     (void)state;
-    for_each_api(try_models);
+    for_api_in_turn(0, try_models);
 }
 
 int main(int count, char **arguments)

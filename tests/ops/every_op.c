@@ -43,16 +43,14 @@ static bool is_other_unfused(const suite_case *one, int index)
     return one->dtype == TUFF_F32 && (!tuff__op_is_attention(one->op) || index == 1 || one->view != VIEW_NONE);
 }
 
-/* Whether a case is run: of a short run's, each op's first on every device, and a third of the others, in turns. The
-   reference device compiles no programs and leaves nothing out. */
-static bool is_wanted_case(const tuff_device *device, const suite_case *one, int index, bool is_fused, bool is_first)
+/* Whether a case is one of a short run's, which takes them in turns: each op's first and a third of the others, each on
+   one driver. The reference device compiles no programs and leaves nothing out. */
+static bool is_wanted_case(const tuff_device *device, const suite_case *one, int index, bool is_first)
 {
     if (is_thorough() || tuff__device_is_reference(device))
         return true;
-    if (!suite_is_telling(one->op, one->dtype, index) || (!is_fused && !is_other_unfused(one, index)))
-        return false;
     if (is_first)
-        return true;
+        return is_its_turn(device, (int)one->op);
     const int number = index + (int)one->op + (int)one->dtype;
     if (tuff__op_is_attention(one->op) && is_shape_elsewhere(one->op, index))
         return false;
@@ -60,17 +58,23 @@ static bool is_wanted_case(const tuff_device *device, const suite_case *one, int
 }
 
 /* Runs one op in all dtypes; the number of failed elements, each first one told. */
-static int64_t run_op(tuff_device *device, op_code op, const suite_options *options, int *rows)
+static int64_t run_op(tuff_device *device, op_code op, const suite_options *options, int *cases)
 {
+    const bool leaves_out = !is_thorough() && !tuff__device_is_reference(device);
+    const bool is_fused = options->compile.fuse == TUFF_FUSE_ALL;
+    bool is_first = true;
     int64_t failures = 0;
     for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++) {
         suite_result result = {.op = op, .dtype = dtype};
         suite_case one;
-        for (int index = 0; suite_case_at(op, dtype, index, &one); index++)
-            if (is_wanted_case(device, &one, index, options->compile.fuse == TUFF_FUSE_ALL,
-                               *rows == 0 && result.case_count == 0))
+        for (int index = 0; suite_case_at(op, dtype, index, &one); index++) {
+            if (leaves_out && (!suite_is_telling(op, dtype, index) || (!is_fused && !is_other_unfused(&one, index))))
+                continue;
+            if (is_wanted_case(device, &one, index, is_first))
                 suite_run_case(device, &one, options, &result);
-        (*rows) += result.case_count > 0;
+            is_first = false;
+        }
+        *cases += result.case_count;
         failures += result.failure_count;
         if (result.failure_count > 0)
             print_message("%lld failures of %lld: %s\n", (long long)result.failure_count,
@@ -79,41 +83,45 @@ static int64_t run_op(tuff_device *device, op_code op, const suite_options *opti
     return failures;
 }
 
-static void run_device(const tuff_device_info *info, const suite_options *options)
+static void run_device(const tuff_device_info *info, const suite_options *options, int cases[OP_COUNT])
 {
     tuff_device *device = tuff_device_open(info->selector);
     if (!device)
         fail_msg("%s: %s", info->selector, tuff_error());
     int64_t failures = 0;
     for (op_code op = 0; op < OP_COUNT; op++) {
-        int rows = 0;
         /* Alone in its graph an elementwise op is the same kernel, fused or not. */
         if (options->compile.fuse == TUFF_FUSE_NONE && tuff__op_is_elementwise(op))
-            continue;
-        failures += run_op(device, op, options, &rows);
-        if (rows == 0)
-            fail_msg("%s has no case", tuff__op_info(op)->name);
+            cases[op]++;
+        else
+            failures += run_op(device, op, options, &cases[op]);
     }
     tuff_device_close(device);
     if (failures > 0)
         fail_msg("%s, %s: %lld elements are beyond their bars", info->selector, info->name, (long long)failures);
 }
 
+/* Each op has a case on the reference, and one on the drivers, where there are some. */
 static void each_device(const suite_options *options)
 {
-    int tried = 0;
+    int cases[2][OP_COUNT] = {{0}}, tried[2] = {0};
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
         assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if (!is_wanted(&info))
             continue;
+        const int is_driver = info.device_class != TUFF_DEVICE_REFERENCE;
         print_message("%s: %s\n", info.selector, info.name);
         const clock_t begin = clock();
-        run_device(&info, options);
+        run_device(&info, options, cases[is_driver]);
         print_message("    %.1f s of processor time\n", (double)(clock() - begin) / CLOCKS_PER_SEC);
-        tried++;
+        tried[is_driver]++;
     }
-    assert_true(tried > 0);
+    assert_true(tried[0] + tried[1] > 0);
+    for (int is_driver = 0; is_driver < 2; is_driver++)
+        for (op_code op = 0; op < OP_COUNT && tried[is_driver] > 0; op++)
+            if (cases[is_driver][op] == 0)
+                fail_msg("%s has no case on the %s", tuff__op_info(op)->name, is_driver ? "drivers" : "reference");
 }
 
 static void every_op_is_within_its_bars(void **state)

@@ -128,8 +128,11 @@ class Checker:
         (self.work / "book.txt").write_text("The licensed work is that which the licensee may copy.\n" * 80)
         self.has_tuner = re.search(r"^  tune ", self.tool_output("--help"), re.M) is not None
         listed = self.tool_output("devices", "--json")
-        selectors = re.findall(r'"selector": "([^"]*)"', listed)
-        self.device = next((one for one in selectors if one != "reference"), "reference")
+        found = re.findall(r'"selector": "([^"]*)".*"class": "([^"]*)"', listed)
+        # Of drivers for CPUs Vulkan's, which come last, compile a training step several times as fast as OpenCL's.
+        gpus = [one for one, kind in found if kind not in ("cpu", "reference")]
+        last = [one for one, kind in found if kind == "cpu"][-1:]
+        self.device = (gpus + last + ["reference"])[0]
         self.tool_output("train", "--data", "book.txt", "--save", "gpt.safetensors", "--steps", "1", "--sample", "0",
                          *TINY_MODEL.split(), "--device", "reference")
         if share:

@@ -11,11 +11,12 @@
 
 #include <cmocka.h>
 
+#include "each_device.h"
 #include "scratch_folder.h"
 #include "synthetic_space.h"
 #include "bench/recorder/replay_search.h"
 
-enum { RUNS = 10, STEPS = 4 };
+enum { STEPS = 4 };
 
 static const int compiles[STEPS] = {8, 32, 128, 256};
 /* What is asked of a search. */
@@ -28,7 +29,7 @@ static const double told_apart = 0.85;
 static double search_one(const recording *space, const replay_start *start, int most, replay_counts *counts)
 {
     double share = 0;
-    if (replay_search(space, start, most, RUNS, counts, &share) != TUFF_OK)
+    if (replay_search(space, start, most, is_thorough() ? 10 : 5, counts, &share) != TUFF_OK)
         fail_msg("%s", tuff_error());
     assert_int_equal(counts->broken, 0);
     return share;

@@ -1,6 +1,7 @@
 /* What tests of devices share: see the header. */
-#define _XOPEN_SOURCE 700
+#define _GNU_SOURCE 1 /* the name of the program */
 #include <dirent.h>
+#include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <setjmp.h>
@@ -20,11 +21,53 @@
 
 static char folder[64];
 
-int use_fresh_cache(void **state)
+int use_empty_cache(void **state)
 {
     (void)state;
     strcpy(folder, "/tmp/tuff-test-XXXXXX");
     return mkdtemp(folder) && setenv("TUFF_CACHE_DIR", folder, 1) == 0 ? 0 : -1;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), end_length = strlen(end);
+    return length >= end_length && strcmp(name + length - end_length, end) == 0;
+}
+
+static void copy_record(const char *from, const char *name)
+{
+    char path[600];
+    unsigned char bytes[4096];
+    (void)snprintf(path, sizeof path, "%s/%s", from, name);
+    FILE *file = fopen(path, "rb");
+    const size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+    if (file)
+        (void)fclose(file);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    file = size > 0 && size < sizeof bytes ? fopen(path, "wb") : NULL;
+    if (!file)
+        return;
+    (void)fwrite(bytes, 1, size, file); /* half a record is made again */
+    (void)fclose(file);
+}
+
+int use_fresh_cache(void **state)
+{
+    static char shared[512]; /* the folder before the first fresh one */
+    static bool is_known;
+    const char *before = getenv("TUFF_CACHE_DIR");
+    if (!is_known && before && strlen(before) < sizeof shared)
+        strcpy(shared, before);
+    is_known = true;
+    if (use_empty_cache(state) != 0)
+        return -1;
+    DIR *directory = shared[0] ? opendir(shared) : NULL;
+    for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;)
+        if (ends_with(entry->d_name, ".device"))
+            copy_record(shared, entry->d_name);
+    if (directory)
+        (void)closedir(directory);
+    return 0;
 }
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *position)
@@ -59,8 +102,7 @@ int count_cache_files(const char *suffix, char *path, size_t size)
     DIR *directory = opendir(folder);
     assert_non_null(directory);
     for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory)) {
-        size_t length = strlen(entry->d_name), end = strlen(suffix);
-        if (length < end || strcmp(entry->d_name + length - end, suffix) != 0)
+        if (!ends_with(entry->d_name, suffix))
             continue;
         count++;
         if (path)
@@ -127,6 +169,7 @@ int drawn_turn(const char *question, int number, int count)
 {
     const int32_t block = number / count;
     uint64_t hash = tuff__hash64(question, strlen(question), test_seed());
+    hash = tuff__hash64(program_invocation_short_name, strlen(program_invocation_short_name), hash);
     hash = tuff__hash64(&block, sizeof block, hash);
     return (int)(((uint64_t)(number % count) + hash % (uint64_t)count) % (uint64_t)count);
 }
@@ -144,7 +187,7 @@ static bool is_device_chosen(void)
 }
 
 /* Whether the turn at number is that of a selector's device, among those of its API. */
-static bool is_drawn(const char *selector, int number)
+static bool is_drawn_of_api(const char *selector, int number)
 {
     char api[16];
     int before = 0;
@@ -153,9 +196,30 @@ static bool is_drawn(const char *selector, int number)
     return count == 0 || drawn_turn(api, number, count) == before;
 }
 
+/* The same among all drivers. */
+static bool is_drawn(const char *selector, int number)
+{
+    int count = 0, before = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
+        if (info.device_class == TUFF_DEVICE_REFERENCE)
+            continue;
+        if (strcmp(info.selector, selector) == 0)
+            before = count;
+        count++;
+    }
+    return count == 0 || drawn_turn("driver", number, count) == before;
+}
+
 bool is_its_turn(const tuff_device *device, int number)
 {
     return is_thorough() || is_device_chosen() || is_drawn(tuff__device_info(device)->selector, number);
+}
+
+bool is_its_turn_of_api(const tuff_device *device, int number)
+{
+    return is_thorough() || is_device_chosen() || is_drawn_of_api(tuff__device_info(device)->selector, number);
 }
 
 bool is_turn_of_api(const tuff_device *device, int number)
@@ -166,7 +230,7 @@ bool is_turn_of_api(const tuff_device *device, int number)
     return is_thorough() || is_device_chosen() || first == 0 || second == 0 || drawn_turn("API", number, 2) == own;
 }
 
-typedef enum device_set { ALL_DEVICES, ALL_DRIVERS, DRAWN_DRIVERS, LAST_DRIVERS } device_set;
+typedef enum device_set { ALL_DEVICES, ALL_DRIVERS, DRAWN_DEVICES, DRAWN_DRIVERS, LAST_DRIVERS } device_set;
 
 static bool is_left_out;
 
@@ -180,9 +244,9 @@ void leave_out_device(const char *reason)
 static bool is_among(device_set which, const tuff_device_info *info)
 {
     if (info->device_class == TUFF_DEVICE_REFERENCE)
-        return which == ALL_DEVICES;
-    if (which == DRAWN_DRIVERS)
-        return is_drawn(info->selector, 0);
+        return which == ALL_DEVICES || which == DRAWN_DEVICES;
+    if (which == DRAWN_DRIVERS || which == DRAWN_DEVICES)
+        return is_drawn_of_api(info->selector, 0);
     return which != LAST_DRIVERS || is_last_of_api(info->selector);
 }
 
@@ -224,6 +288,11 @@ void for_each_driver(void (*test)(tuff_device *device))
 void for_drawn_drivers(void (*test)(tuff_device *device))
 {
     for_each(test, is_thorough() ? ALL_DRIVERS : DRAWN_DRIVERS, -1);
+}
+
+void for_drawn_devices(void (*test)(tuff_device *device))
+{
+    for_each(test, is_thorough() ? ALL_DEVICES : DRAWN_DEVICES, -1);
 }
 
 void for_each_api(void (*test)(tuff_device *device))

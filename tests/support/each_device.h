@@ -5,9 +5,12 @@
 
 #include "device/device.h"
 
-/* Makes an empty folder and sets TUFF_CACHE_DIR to it; removed by drop_cache. Groups of tests use them as set-up and
-   tear-down. */
+/* Makes a folder and sets TUFF_CACHE_DIR to it; removed by drop_cache. Groups of tests use them as set-up and
+   tear-down. Into a fresh cache go the records of the self-tests from the folder that was named before: without them
+   each device begins with a dozen programs, which no test but those of the self-test is about. An empty one has
+   nothing. */
 int use_fresh_cache(void **state);
+int use_empty_cache(void **state);
 int drop_cache(void **state);
 const char *cache_folder(void);
 /* TUFF_CACHE_DIR is a folder of that name in it from here on. */
@@ -33,16 +36,19 @@ uint64_t test_seed(void);
 /* An environment variable as a number. */
 uint64_t number_from(const char *variable, uint64_t otherwise);
 /* One of the numbers below count, drawn for a number by the seed. Of count successive numbers, beginning with a
-   multiple of count, each is given another one. Draws for different questions do not depend on each other. */
+   multiple of count, each is given another one. Draws for different questions do not depend on each other, nor do those
+   of two programs: a run has no slow driver in all of them. */
 int drawn_turn(const char *question, int number, int count);
-/* Whether an item is run on a device: each is drawn for one device of every API; all are where TUFF_DEVICE chooses a
-   device. */
+/* Whether an item is run on a device: each is drawn for one driver; all are where TUFF_DEVICE chooses a device. */
 bool is_its_turn(const tuff_device *device, int number);
+/* The same with one driver of every API: for what only one language has. */
+bool is_its_turn_of_api(const tuff_device *device, int number);
 /* Whether an item that is run on one driver only, of either API, is drawn for the device's API. */
 bool is_turn_of_api(const tuff_device *device, int number);
 /* What depends on devices little: one driver of each API, drawn for the program; all in a thorough run. Skips as
-   for_each_driver does. */
+   for_each_driver does. for_drawn_devices: the reference as well. */
 void for_drawn_drivers(void (*test)(tuff_device *device));
+void for_drawn_devices(void (*test)(tuff_device *device));
 /* The same with the last driver of each API, always: for tests of tuning, which must be done in time, and what drivers
    need long to compile. */
 void for_each_api(void (*test)(tuff_device *device));

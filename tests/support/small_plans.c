@@ -9,11 +9,26 @@
 
 #include <cmocka.h>
 
+#include "api/tuner.h"
+#include "device/device.h"
+#include "exec/plan.h"
+
 tuff_plan *compile_plan(tuff_graph *graph)
 {
     tuff_plan *plan = tuff_compile(graph, NULL);
     if (!plan)
         fail_msg("%s", tuff_error());
+    return plan;
+}
+
+tuff_plan *plan_without_programs(tuff_graph *graph, const tuff_compile_options *options)
+{
+    tuff_plan *plan = NULL;
+    assert_int_equal(tuff_graph_status(graph), TUFF_OK);
+    if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
+        return NULL;
+    if (!tuff__device_is_reference(plan->device))
+        assert_int_equal(tuff__tune(plan, options), TUFF_OK);
     return plan;
 }
 
@@ -64,7 +79,7 @@ void expect_output(tuff_plan *plan, const char *name, const void *expected, size
     assert_memory_equal(bytes, expected, size);
 }
 
-int count_tasks(const tuff_plan *plan, const char *kind, const char *program)
+int count_tasks(const tuff_plan *plan, const char *kind, const char *name)
 {
     tuff_plan_info info;
     int count = 0;
@@ -72,7 +87,7 @@ int count_tasks(const tuff_plan *plan, const char *kind, const char *program)
     for (int i = 0; i < info.task_count; i++) {
         tuff_task_info task;
         assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
-        count += strcmp(task.kind, kind) == 0 && (!program || strcmp(task.program, program) == 0);
+        count += strcmp(task.kind, kind) == 0 && (!name || strcmp(task.program, name) == 0);
     }
     return count;
 }

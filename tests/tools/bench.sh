@@ -1,10 +1,11 @@
 #!/bin/sh
-# tuff bench: every suite runs in its quick form, JSON and Markdown hold together, a peer takes part, and wrong use is told.
-# How fast anything is, is no affair of a test. Runs on the first device found that has kernels, and on the reference.
-# Called: bench.sh BUILD
+# tuff bench: suites run in their quick form, JSON and Markdown hold together, a peer takes part, and wrong use is told. How
+# fast anything is, is no affair of a test. Runs on the reference, and on the first device found that has kernels with some
+# suites that are drawn, with all in a thorough run. Called: bench.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 enter "$1"
+begin_draws
 
 expect 2 "there is no suite" "$tuff" bench matmull
 expect 2 "--rounds takes a whole number" "$tuff" bench --rounds 0
@@ -82,7 +83,10 @@ tuned() {
 
 first=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
 go_through reference "norms launch"
-[ "$first" = reference ] || go_through "$first" "matmul attention norms elementwise optimizer gpt launch"
+draw_of attention gpt
+suites="matmul $chosen"
+draw_of norms elementwise optimizer
+[ "$first" = reference ] || go_through "$first" "$suites $chosen launch"
 
 "$tuff" plan --summary --matmul clblast --device "$first" >/dev/null 2>&1 && tuned "$first"
 

@@ -45,7 +45,7 @@ static void wrong_results_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(wrong_results_are_told, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(wrong_results_are_told, use_empty_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # tuff train --form llama: half a run and the rest give the bits of a whole one, a checkpoint is continued by tuff generate, and
-# the model cannot change on the way. On the first device that has kernels, else on the reference. Called: llama_cli.sh BUILD
+# the model cannot change on the way. On a device that has kernels, else on the reference. Called: llama_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"
@@ -9,7 +9,7 @@ while [ $i -lt 60 ]; do
     echo "The licensed work is that which the licensee may copy, $i times."
     i=$((i + 1))
 done >text
-device=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
+quick_device
 
 train() {
     "$tuff" train --data text --device "$device" --sample 0 "$@"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What follows a training: its CSV, JSON Lines and event file tell the same numbers, as readers of their own find them; the page
-# needs nothing else; the drawing of the loss; full disks; and none of it changes a bit of the weights. On the first device
-# found that has kernels, else on the reference. Called: monitor_cli.sh BUILD
+# needs nothing else; the drawing of the loss; full disks; and none of it changes a bit of the weights. On a device
+# that has kernels, else on the reference. Called: monitor_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 tools=$(cd "$(dirname "$0")" && pwd)
@@ -12,7 +12,7 @@ while [ $i -lt 60 ]; do
     echo "The licensed work is that which the licensee may copy, $i times."
     i=$((i + 1))
 done >"$name"
-device=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
+quick_device
 
 train() {
     "$tuff" train --data "$name" --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 "$@"

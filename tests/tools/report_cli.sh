@@ -63,7 +63,7 @@ found = [d["selector"] for d in json.load(sys.stdin) if d["selector"] != "refere
 print(found[0] if found else "")')
 if [ -n "$first" ]; then
     small="--layers 1 --heads 1 --width 16 --context 8 --batch 1"
-    "$tuff" tune warm --device "$first" $small --tune quick --tune-budget 4 >/dev/null 2>&1 || fail "nothing is tuned"
+    "$tuff" tune warm --device "$first" $small --tune quick --tune-budget 2 >/dev/null 2>&1 || fail "nothing is tuned"
     json 'x["model"] and len(x["environments"]) == 1 and [s["name"] for s in x["environments"][0]["steps"]] == ["train", "generate"]' \
         "$tuff" tune report --device "$first" $small --json
     json 'any(k["known"] for k in x["environments"][0]["keys"]) and all(sum(k["calls"]) > 0 for k in x["environments"][0]["keys"])' \

@@ -42,7 +42,7 @@ print(sorted(keys)[-1])')
     python3 -c 'import json
 x = json.load(open("out"))
 assert x["ok"] == 2 and x["gone"] == 1 and x["slower"] == 1 and len(x["winners"]) == 4, x' || fail "the slow one is not found"
-    TUFF_TUNE_BUDGET_MS=1500 expect 0 "dropped 4" "$tuff" cache retune --all --now $small --device "$first"
+    TUFF_TUNE_BUDGET_MS=700 expect 0 "dropped 4" "$tuff" cache retune --all --now $small --device "$first"
     grep -q "measured" out || fail "nothing is measured: $(cat out)"
     [ "$(grep -c dropped out)" -eq 1 ] || fail "the process that measures drops them again: $(cat out)"
     expect 0 "gone 0" "$tuff" cache verify --rerun 2 $small --device "$first"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The command line: verbs, exit codes, messages, bad input, interruption, resumption. Training runs on the first device found
-# that has kernels, and on the reference. Called: tool.sh BUILD
+# The command line: verbs, exit codes, messages, bad input, interruption, resumption. Training runs on a device that has
+# kernels, and on the reference. Called: tool.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 enter "$1"
@@ -54,7 +54,7 @@ expect 0 "3 cases" "$tuff" verify softmax --device reference
 expect 0 "softmax_outer" "$tuff" verify softm --device reference
 expect 2 "near it: softmax" "$tuff" verify sofmax --device reference
 expect 2 "near it: layer_norm, " "$tuff" verify norm --device reference
-expect 0 "17 programs and 2 relations of some of them" "$tuff" verify --programs 17 --device reference
+expect 0 "3 programs and 1 relations of some of them" "$tuff" verify --programs 3 --device reference
 expect 0 "]" "$tuff" verify --programs 2 --device reference --json
 expect 0 "1 programs and" "$tuff" verify --program "seed=3 form=transformer width=10 mask=lengths" --device reference
 expect 2 'no "width=11"' "$tuff" verify --program "seed=3 width=11" --device reference
@@ -242,7 +242,8 @@ interrupt() {
     cmp -s stopped.safetensors again.safetensors || fail "$device: Ctrl-C saved other bits than --stop-after $step"
 }
 
-first=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
+quick_device
+first=$device
 for device in $first reference; do
     go_through "$device"
     load_and_validate "$device"
@@ -262,14 +263,17 @@ fi
 if [ "$first" != reference ]; then
     small="--layers 1 --heads 2 --width 16 --context 16 --batch 2"
     expect 0 "dispatches" "$tuff" plan --device "$first" $small
-    # What one run of the tuner finds, the next one knows; its budget may end before every key was met.
+    # What one run of the tuner finds, the next one knows, though its budget ends before every key was met; in a thorough run
+    # the next ones do not measure it again until there is nothing to measure.
+    enough='[1-9][0-9]* known, ' budget=2s
+    [ "${TUFF_SUITE:-}" != thorough ] || enough='[1-9][0-9]* known, 0 measured, ' budget=8s
     tiny="--layers 1 --heads 1 --width 16 --context 8 --batch 1"
     for attempt in 1 2 3 4 5 6 7 8 9 10 11 12; do
-        TUFF_CACHE_DIR=$work/tuned "$tuff" tune warm --device "$first" $tiny --tune quick --tune-budget 8s >out 2>&1 ||
+        TUFF_CACHE_DIR=$work/tuned "$tuff" tune warm --device "$first" $tiny --tune quick --tune-budget $budget >out 2>&1 ||
             fail "tune warm: $(cat out)"
-        grep -q '^train: .*, 0 measured, ' out && break
+        grep -q "^train: [1-9][0-9]* keys, $enough" out && break
     done
-    grep -q '^train: [1-9][0-9]* keys, [1-9][0-9]* known, 0 measured, ' out || fail "the cache is not used: $(cat out)"
+    grep -q "^train: [1-9][0-9]* keys, $enough" out || fail "the cache is not used: $(cat out)"
     expect 0 "win" env TUFF_CACHE_DIR="$work/tuned" "$tuff" cache list
     # What would run is listed, and nothing is measured for that.
     expect 0 "train " env TUFF_CACHE_DIR="$work/tuned" "$tuff" tune warm --device "$first" $tiny --list
@@ -299,8 +303,8 @@ assert any(key["origin"] == "same" for key in listed["train"]), listed' || fail 
         fail "plan --json fails"
     python3 -c 'import json
 tuning = json.load(open("out"))["train"]["tuning"]
-assert tuning["keys"] == sum(tuning["hits"].values()) == tuning["hits"]["same"] > 0, tuning
-assert sum(tuning["misses"].values()) == 0, tuning' || fail "counts of tuning: $(cat out)"
+hits, misses = tuning["hits"], sum(tuning["misses"].values())
+assert tuning["keys"] == sum(hits.values()) == hits["same"] + misses and hits["same"] > 0, tuning' || fail "counts of tuning: $(cat out)"
     expect 0 '"dispatches_unfused"' "$tuff" plan --device "$first" $small --json
     expect 0 "matmul" "$tuff" kernel --device "$first"
     expect 0 "kernel" "$tuff" kernel matmul --device "$first"

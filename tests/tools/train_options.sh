@@ -157,6 +157,6 @@ everything() {
         --resume half.safetensors --sample 0 --optimizer adam
 }
 everything reference
-driver=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | grep -v '^reference$' | head -n 1)
-[ -z "$driver" ] || everything "$driver"
+quick_device
+[ "$device" = reference ] || everything "$device"
 [ "$failures" -eq 0 ]

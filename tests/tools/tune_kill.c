@@ -160,7 +160,7 @@ static void use_folder_with_log(const char *name)
 static void finish(int wins)
 {
     for (int i = 0; i < 8 && (i == 0 || look().wins < wins); i++)
-        expect_done(start("on", "6"));
+        expect_done(start("on", "3"));
 }
 
 static tuff_status forget_one(const char *path, bool is_shipped, void *state)
@@ -202,7 +202,7 @@ static void kills_lose_nothing(void **state)
 {
     (void)state;
     const char *asked = getenv("TUFF_TEST_KILLS");
-    const int kills = asked ? atoi(asked) : 5;
+    const int kills = asked ? atoi(asked) : 3;
     rng from = {7};
     int most_bads = 0, most_wins = 0, early = 0;
     holdings last = {0};
@@ -342,7 +342,7 @@ static void who_waits_can_be_stopped(void **state)
 static void many_tune_at_once(void **state)
 {
     (void)state;
-    enum { MANY = 4 };
+    enum { MANY = 3 };
     pid_t children[MANY];
     NEED_DEVICE();
     use_folder_with_log("many");

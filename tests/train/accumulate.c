@@ -276,31 +276,31 @@ static void check_refusals(tuff_device *device)
 static void steps_of_parts_take_the_mean_and_averages_follow(void **state)
 {
     (void)state;
-    for_each_device(check_means);
+    for_drawn_devices(check_means);
 }
 
 static void the_first_part_writes_and_nothing_clears(void **state)
 {
     (void)state;
-    for_each_device(check_first_part);
+    for_drawn_devices(check_first_part);
 }
 
 static void a_part_that_overflows_skips_its_step(void **state)
 {
     (void)state;
-    for_each_device(check_skips);
+    for_drawn_devices(check_skips);
 }
 
 static void checkpoints_are_written_between_steps(void **state)
 {
     (void)state;
-    for_each_device(check_checkpoint);
+    for_drawn_devices(check_checkpoint);
 }
 
 static void another_number_of_parts_goes_on_at_a_whole_step(void **state)
 {
     (void)state;
-    for_each_device(check_other_parts);
+    for_drawn_devices(check_other_parts);
 }
 
 static void averages_are_loaded_as_parameters(void **state)
@@ -312,7 +312,7 @@ static void averages_are_loaded_as_parameters(void **state)
 static void the_wrong_function_is_refused(void **state)
 {
     (void)state;
-    for_each_device(check_refusals);
+    for_drawn_devices(check_refusals);
 }
 
 int main(void)

@@ -134,7 +134,7 @@ static void check_saving(tuff_device *device)
 static void saves_while_steps_go_on(void **state)
 {
     (void)state;
-    for_each_device(check_saving);
+    for_drawn_devices(check_saving);
 }
 
 static void check_names(tuff_device *device)
@@ -298,7 +298,7 @@ static void clones_have_the_groups(void **state)
 static void clones_parameters(void **state)
 {
     (void)state;
-    for_each_device(check_clones);
+    for_drawn_devices(check_clones);
 }
 
 int main(void)

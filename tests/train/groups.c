@@ -330,19 +330,19 @@ static void check_refusals(tuff_device *device)
 static void groups_have_rates_decays_and_norms_of_their_own(void **state)
 {
     (void)state;
-    for_each_device(check_groups);
+    for_drawn_devices(check_groups);
 }
 
 static void an_optimizer_without_groups_treats_all_alike(void **state)
 {
     (void)state;
-    for_each_device(check_plain);
+    for_drawn_devices(check_plain);
 }
 
 static void several_slabs_are_as_good_as_one(void **state)
 {
     (void)state;
-    for_each_device(check_slabs);
+    for_drawn_devices(check_slabs);
 }
 
 static void every_rule_takes_several_slabs(void **state)
@@ -360,7 +360,7 @@ static void elementwise_rules_take_one_dispatch_a_slab(void **state)
 static void wrong_groups_are_refused(void **state)
 {
     (void)state;
-    for_each_device(check_refusals);
+    for_drawn_devices(check_refusals);
 }
 
 int main(void)

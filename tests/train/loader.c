@@ -440,7 +440,7 @@ static void check_steps(tuff_device *device)
 static void feeds_plans(void **state)
 {
     (void)state;
-    for_each_device(check_steps);
+    for_drawn_devices(check_steps);
 }
 
 /* A plan that does not fit leaves the batch for another. */
@@ -527,7 +527,7 @@ static void check_drawing(tuff_device *device)
 static void draws_places(void **state)
 {
     (void)state;
-    for_each_device(check_drawing);
+    for_drawn_devices(check_drawing);
 }
 
 int main(void)

@@ -167,19 +167,19 @@ static void check_plain(tuff_device *device)
 static void with_scaling_the_step_is_skipped(void **state)
 {
     (void)state;
-    for_each_device(check_scaled);
+    for_drawn_devices(check_scaled);
 }
 
 static void with_scaling_too_many_are_an_error_that_names_the_data(void **state)
 {
     (void)state;
-    for_each_device(check_all_bad);
+    for_drawn_devices(check_all_bad);
 }
 
 static void without_scaling_loss_and_norm_tell(void **state)
 {
     (void)state;
-    for_each_device(check_plain);
+    for_drawn_devices(check_plain);
 }
 
 int main(void)

@@ -269,13 +269,13 @@ static void hot_path_stays_on_the_device(tuff_device *device)
 static void one_number_that_is_none_skips_the_step_wherever_it_is(void **state)
 {
     (void)state;
-    for_each_device(check_positions);
+    for_drawn_devices(check_positions);
 }
 
 static void one_number_that_is_none_skips_the_step_in_whichever_slab(void **state)
 {
     (void)state;
-    for_each_device(check_slabs);
+    for_drawn_devices(check_slabs);
 }
 
 static void a_skipped_step_leaves_the_state_of_every_rule_alone(void **state)
@@ -287,37 +287,37 @@ static void a_skipped_step_leaves_the_state_of_every_rule_alone(void **state)
 static void scaling_changes_a_good_step_by_rounding_only(void **state)
 {
     (void)state;
-    for_each_device(check_same_as_without);
+    for_drawn_devices(check_same_as_without);
 }
 
 static void the_scale_grows_after_2000_good_steps_within_its_bounds(void **state)
 {
     (void)state;
-    for_each_device(check_growth);
+    for_drawn_devices(check_growth);
 }
 
 static void too_many_skipped_steps_in_a_row_are_an_error(void **state)
 {
     (void)state;
-    for_each_device(check_limit);
+    for_drawn_devices(check_limit);
 }
 
 static void a_checkpoint_holds_the_scale(void **state)
 {
     (void)state;
-    for_each_device(check_checkpoint);
+    for_drawn_devices(check_checkpoint);
 }
 
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
-    for_each_device(check_refusals);
+    for_drawn_devices(check_refusals);
 }
 
 static void the_host_reads_and_allocates_nothing(void **state)
 {
     (void)state;
-    for_each_device(hot_path_stays_on_the_device);
+    for_drawn_devices(hot_path_stays_on_the_device);
 }
 
 int main(void)

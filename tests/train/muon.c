@@ -79,7 +79,7 @@ static void check(tuff_device *device)
 static void a_matrix_and_its_transpose_train_alike(void **state)
 {
     (void)state;
-    for_each_device(check);
+    for_drawn_devices(check);
 }
 
 /* The gradients are numbers of 16 bits, so that only Muon's own matrices could lose any. */
@@ -104,7 +104,7 @@ static void check_precisions(tuff_device *device)
 static void mixed_precision_keeps_its_matrices(void **state)
 {
     (void)state;
-    for_each_driver(check_precisions);
+    for_drawn_drivers(check_precisions);
 }
 
 int main(void)

@@ -148,19 +148,19 @@ static void check_refusals(tuff_device *device)
 static void rates_follow_the_schedule(void **state)
 {
     (void)state;
-    for_each_device(check_all);
+    for_drawn_devices(check_all);
 }
 
 static void a_program_may_write_the_rate(void **state)
 {
     (void)state;
-    for_each_device(check_program);
+    for_drawn_devices(check_program);
 }
 
 static void schedules_without_an_end_are_refused(void **state)
 {
     (void)state;
-    for_each_device(check_refusals);
+    for_drawn_devices(check_refusals);
 }
 
 int main(void)

@@ -505,37 +505,37 @@ static void check_device_side(tuff_device *device)
 static void parameters_have_places_in_a_slab(void **state)
 {
     (void)state;
-    for_each_device(check_places);
+    for_drawn_devices(check_places);
 }
 
 static void wrong_parameters_and_options_are_refused(void **state)
 {
     (void)state;
-    for_each_device(check_refusals);
+    for_drawn_devices(check_refusals);
 }
 
 static void optimizers_follow_their_rules(void **state)
 {
     (void)state;
-    for_each_device(check_rules);
+    for_drawn_devices(check_rules);
 }
 
 static void a_resumed_run_goes_on_bit_for_bit(void **state)
 {
     (void)state;
-    for_each_device(check_resume);
+    for_drawn_devices(check_resume);
 }
 
 static void checkpoints_hold_all_or_are_refused(void **state)
 {
     (void)state;
-    for_each_device(check_checkpoints);
+    for_drawn_devices(check_checkpoints);
 }
 
 static void training_stays_on_the_device(void **state)
 {
     (void)state;
-    for_each_device(check_device_side);
+    for_drawn_devices(check_device_side);
 }
 
 int main(void)

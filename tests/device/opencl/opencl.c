@@ -572,7 +572,7 @@ int main(void)
         FAULTY_TEST(listing_survives_failures),       FAULTY_TEST(waits_end),
         FAULTY_TEST(a_thread_is_lent_and_taken_back), FAULTY_TEST(versions_of_a_driver_are_told_apart),
     };
-    return cmocka_run_group_tests_name("opencl", tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests_name("opencl", tests, use_empty_cache, drop_cache);
 }
 #else
 static void opencl_is_absent(void **state)

@@ -89,8 +89,8 @@ static void what_the_driver_adds_is_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, use_fresh_cache, drop_cache),
-        cmocka_unit_test_setup_teardown(what_the_driver_adds_is_allowed, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, use_empty_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(what_the_driver_adds_is_allowed, use_empty_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

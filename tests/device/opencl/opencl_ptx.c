@@ -100,7 +100,7 @@ static void hidden_instructions_are_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(hidden_instructions_are_shown, use_fresh_cache, drop_cache)};
+        cmocka_unit_test_setup_teardown(hidden_instructions_are_shown, use_empty_cache, drop_cache)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

@@ -417,7 +417,7 @@ int main(void)
         cmocka_unit_test(devices_lend_their_handles),
         cmocka_unit_test(calls_about_them_may_fail),
     };
-    return cmocka_run_group_tests_name("opencl_wrap", tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests_name("opencl_wrap", tests, use_empty_cache, drop_cache);
 }
 #else
 static void opencl_is_absent(void **state)

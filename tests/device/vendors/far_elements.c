@@ -120,7 +120,7 @@ int main(void)
         cmocka_unit_test(arrays_end_where_kernels_can_count_to),
     };
     install_fake_opencl(devices, 1);
-    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }
 #else
 int main(void)

@@ -784,7 +784,7 @@ int main(void)
     };
     install_fake_opencl(opencl_devices, (int)(sizeof opencl_devices / sizeof *opencl_devices));
     install_fake_vulkan(vulkan_devices, (int)(sizeof vulkan_devices / sizeof *vulkan_devices));
-    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }
 #else
 int main(void)

@@ -60,7 +60,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(fences_tell_what_became_of_the_device)};
     install_fake_vulkan(devices, 1);
     fake_vulkan.room = UINT64_MAX;
-    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }
 #else
 int main(void)

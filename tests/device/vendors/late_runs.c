@@ -123,7 +123,7 @@ int main(void)
         cmocka_unit_test(an_applications_work_is_waited_for_within_bounds),
     };
     install_fake_opencl(devices, 1);
-    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }
 #else
 int main(void)

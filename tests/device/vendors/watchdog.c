@@ -425,9 +425,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pause_says_little),
-        cmocka_unit_test_setup_teardown(a_lost_device_forgets_its_programs, use_fresh_cache, drop_cache),
-        cmocka_unit_test_setup_teardown(a_slow_gpu_with_a_watchdog_trains, use_fresh_cache, drop_cache),
-        cmocka_unit_test_setup_teardown(predictions_follow_what_is_measured, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(a_lost_device_forgets_its_programs, use_empty_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(a_slow_gpu_with_a_watchdog_trains, use_empty_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(predictions_follow_what_is_measured, use_empty_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -628,7 +628,7 @@ int main(void)
 #endif
     const int answer = start_applications();
     puts(is_application_validated ? "under the validation layer" : "no validation layer is installed");
-    return answer ? answer : cmocka_run_group_tests_name("vulkan_wrap", tests, use_fresh_cache, drop_cache);
+    return answer ? answer : cmocka_run_group_tests_name("vulkan_wrap", tests, use_empty_cache, drop_cache);
 }
 
 #else
