@@ -120,15 +120,43 @@ static int joined_lanes(uint32_t lanes)
     return joined;
 }
 
-/* How many rows a group has at a time: where they are short, several, each with a power of two of lanes. Sums of
-   columns that come with rows are those of a group's rows, one after another. */
+/* Lanes of a row of which each meets as many vectors as the tunable says, a power of two. */
+static int64_t wanted_lanes(const launch_list *list, const launch *kernel, int64_t columns)
+{
+    const int64_t vectors = tuff__tuned(&list->policy, TUNABLE_row_local_lane_vectors);
+    int64_t lanes = 1;
+    while (vectors > 0 && lanes * vectors * kernel->vec < columns)
+        lanes *= 2;
+    return vectors > 0 ? lanes : INT32_MAX;
+}
+
+/* Whether there are so many rows that groups need not be as many as they can be. */
+static bool are_many(const launch_list *list, int64_t groups)
+{
+    return groups >= 4 * (int64_t)list->policy.target.info->compute_units;
+}
+
+/* The lanes of a group: all that a long row may have, where each then has enough to do. */
+static uint32_t row_group_size(const launch_list *list, const launch *kernel, int64_t rows, int64_t columns)
+{
+    enum { MIN_LANES = 64 };
+    if (columns < tuff__tuned(&list->policy, TUNABLE_row_local_wide_columns))
+        return (uint32_t)tuff__tuned(&list->policy, TUNABLE_row_local_local_size);
+    int64_t lanes = tuff__tuned(&list->policy, TUNABLE_row_local_wide_size);
+    while (are_many(list, rows) && lanes > MIN_LANES && lanes / 2 >= wanted_lanes(list, kernel, columns))
+        lanes /= 2;
+    return (uint32_t)lanes;
+}
+
+/* How many rows a group has at a time: several where they are so short that few lanes do for one: every lane adds up
+   what all of its row found. Sums of columns that come with rows are those of a group's rows, one after another. */
 static int rows_of_group(const launch_list *list, const launch *kernel, int64_t rows, int64_t columns)
 {
-    const int lane_vectors = tuff__tuned(&list->policy, TUNABLE_row_local_lane_vectors);
-    const int64_t wanted = lane_vectors > 0 ? tuff__divide_up(columns, (int64_t)kernel->vec * lane_vectors) : INT32_MAX;
-    const int64_t groups = 4 * (int64_t)list->policy.target.info->compute_units;
+    enum { MAX_LANES = 32 };
+    const int64_t wanted = wanted_lanes(list, kernel, columns);
     int lanes = (int)kernel->local_size, group_rows = 1;
-    while (kernel->chain.item_rows == 0 && lanes % 2 == 0 && lanes / 2 >= wanted && rows / (2 * group_rows) >= groups) {
+    while (kernel->chain.item_rows == 0 && wanted <= MAX_LANES && lanes % 2 == 0 && lanes / 2 >= wanted &&
+           are_many(list, rows / (2 * group_rows))) {
         lanes /= 2;
         group_rows *= 2;
     }
@@ -143,10 +171,8 @@ static void lower_row(launch_list *list, launch *kernel)
     const bool local = !tuff__uses_registers(&list->policy) && reduces_floats(chain);
     kernel->body = local ? "row_local" : "row_register";
     kernel->vec = reduces_floats(chain) ? tuff__vector_width(&list->policy, columns) : 1;
-    const bool wide = columns >= tuff__tuned(&list->policy, TUNABLE_row_local_wide_columns);
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, !local ? TUNABLE_row_register_local_size
-                                                              : wide ? TUNABLE_row_local_wide_size
-                                                                     : TUNABLE_row_local_local_size);
+    kernel->local_size = local ? row_group_size(list, kernel, rows, columns)
+                               : (uint32_t)tuff__tuned(&list->policy, TUNABLE_row_register_local_size);
     const int group_rows = local ? rows_of_group(list, kernel, rows, columns) : 1;
     const int64_t item_rows = chain->item_rows > 0 ? chain->item_rows
                               : local              ? group_rows
