@@ -65,11 +65,20 @@ static double largest_of_all(const comparison *self, state_kind kind)
     return largest;
 }
 
+/* Where the values of gradients are clipped, the largest of all are smaller than what small ones were computed from: by
+   how much, the norm before clipping bounds. */
+static double floor_of(const comparison *self)
+{
+    const double clip = self->expected->options.clip_value, most = 10;
+    const double above = clip > 0 ? fabs(values_of(self)->scalars[SCALAR_NORM]) / clip : 1;
+    return FLOOR * fmin(fmax(above, 1), most);
+}
+
 /* Of what depends on gradients as a sum does. */
 static double linear_error(const comparison *self, const tensor_location *place)
 {
     const int index = (int)(place - self->expected->state.tensors);
-    return self->bar * program_largest(self, place) + FLOOR * largest_of_all(self, place->kind) +
+    return self->bar * program_largest(self, place) + floor_of(self) * largest_of_all(self, place->kind) +
            NOISE * values_of(self)->noise[index];
 }
 
@@ -98,7 +107,8 @@ static double gradient_error(const comparison *self, int owner)
                (1 - (self->expected->rules[owner] == TUFF_LION ? rule->beta2 : rule->beta1));
     for (int i = 0; i < self->expected->parameter_count; i++)
         of_all = fmax(of_all, largest_gradient(self, i));
-    return self->bar * largest_gradient(self, owner) + FLOOR * of_all + NOISE * values_of(self)->gradient_noise[owner];
+    return self->bar * largest_gradient(self, owner) + floor_of(self) * of_all +
+           NOISE * values_of(self)->gradient_noise[owner];
 }
 
 /* Adam divides by the root of the second moment: how far the error of a gradient moves an element of the parameters. */
