@@ -63,8 +63,7 @@ static void mark(const marking *self)
 static unsigned char bits_of(const marking *self, const node *at, unsigned char stored)
 {
     const bool untouched = tuff__op_is_view(at->op) || tuff__op_is_source(at->op) || at->op == OP_ASSIGN ||
-                           at->op == OP_PAD || at->op == OP_CONCAT || at->op == OP_RANDOM ||
-                           !tuff__dtype_is_float(at->outputs[0].dtype);
+                           at->op == OP_RANDOM || !tuff__dtype_is_float(at->outputs[0].dtype);
     const bool adds_up = tuff__op_info(at->op)->pattern != PATTERN_MATMUL && sums(at);
     if (untouched)
         return 0;
