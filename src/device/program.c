@@ -361,7 +361,7 @@ static bool is_worth_keeping(const tuff_device *device, const program *one, bool
 {
     const uint64_t expected = device->keeping_cost > 0 ? device->keeping_cost : FIRST_GUESS;
     return one && one->is_unkept && (launched || one->was_met) &&
-           spent + expected <= (one->was_met ? used : used / FRESH_PART);
+           spent + expected <= (one->was_met ? used : used / FRESH_PART) && tuff__cache_is_on();
 }
 
 /* The device's lock is held. */
@@ -385,8 +385,7 @@ static tuff_status keep(tuff_device *device, program *one)
 
 void tuff__programs_store(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used)
 {
-    const bool is_possible = device->driver && device->driver->program_bytes && tuff__cache_is_on();
-    tuff_status status = is_possible ? TUFF_OK : TUFF_E_UNSUPPORTED;
+    tuff_status status = device->driver && device->driver->program_bytes ? TUFF_OK : TUFF_E_UNSUPPORTED;
     uint64_t spent = 0;
     for (int i = 0; i < count && status == TUFF_OK; i++) {
         if (tuff__device_begin(device) != TUFF_OK)

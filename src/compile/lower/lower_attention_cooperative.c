@@ -103,12 +103,9 @@ static bool fits_registers(const units *use)
 static bool fits(const attention *job, const units *use)
 {
     const tuff_device_info *info = job->list->policy.target.info;
-    if (use->in_registers)
-        return fits_registers(use) && register_bytes(use) <= (int64_t)info->local_memory_size &&
-               use->subgroups * use->lanes <= (int)info->max_group_size;
-    return deals_out(use, info->cooperative_matrix) &&
-           local_bytes(use, info->cooperative_matrix) <= (int64_t)info->local_memory_size &&
-           use->subgroups * use->lanes <= (int)info->max_group_size;
+    const int64_t bytes = use->in_registers ? register_bytes(use) : local_bytes(use, info->cooperative_matrix);
+    return (use->in_registers ? fits_registers(use) : deals_out(use, info->cooperative_matrix)) &&
+           bytes <= (int64_t)info->local_memory_size && use->subgroups * use->lanes <= (int)info->max_group_size;
 }
 
 tuff_dtype tuff__attention_factor_dtype(const attention *job)
