@@ -384,6 +384,28 @@ static tuff_status compose(const expansion *self, text *out)
     return status == TUFF_OK ? tuff__text_status(out) : status;
 }
 
+/* Copies a body and, in place of its `@include NAME` lines, the texts that it shares with other bodies. Included texts
+   include no others. */
+static tuff_status resolve_includes(const char *body, text *out)
+{
+    for (const char *at = body; *at != 0;) {
+        const line one = line_at(at);
+        at = one.next;
+        if (!starts(&one, "@include ")) {
+            tuff__text_add(out, "%*s%.*s\n", one.indentation, "", (int)one.length, one.start);
+            continue;
+        }
+        char name[64];
+        const size_t skipped = strlen("@include ");
+        (void)snprintf(name, sizeof name, "%.*s", (int)(one.length - skipped), one.start + skipped);
+        const char *included = tuff__kernel_text(name);
+        if (included == NULL)
+            return FAIL(TUFF_E_COMPILE, "kernels: there is no text %s to include", name);
+        tuff__text_add_bytes(out, included, strlen(included));
+    }
+    return tuff__text_status(out);
+}
+
 tuff_status tuff__assemble(const assembly_request *request, assembly *out)
 {
     static const fused_chain empty = {.rank = 0};
@@ -393,7 +415,7 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     *out = (assembly){.parameters = NULL};
     if (body == NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "kernels: there is no body %s", file);
-    text texts[3] = {{0}};
+    text texts[4] = {{0}};
     expansion self = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
     tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
                                               request->vec, request->glsl || request->aligned, &self.emitter);
@@ -401,7 +423,9 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     if (status == TUFF_OK)
         tuff__find_kept(&self.emitter, request->private_bytes, request->row_steps);
     if (status == TUFF_OK)
-        status = expand_body(&self, body);
+        status = resolve_includes(body, &texts[3]);
+    if (status == TUFF_OK)
+        status = expand_body(&self, tuff__text_get(&texts[3]));
     if (status == TUFF_OK)
         status = compose(&self, &out->source);
     if (status == TUFF_OK) {
@@ -411,7 +435,7 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     } else {
         tuff__assembly_free(out);
     }
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 4; ++i)
         tuff__text_free(&texts[i]);
     tuff__pass_texts_free(&self.consume);
     tuff__emitter_free(&self.emitter);
