@@ -43,8 +43,8 @@ static void check_file(golden_run *run, const char *path)
     printf("%s\n", path);
     if (!file)
         golden_broken(run, path);
-    else if (!golden_training(run) && !golden_ops(run))
-        golden_skip(run, path, "neither a training run nor cases of ops");
+    else if (!golden_training(run) && !golden_ops(run) && !golden_workload(run))
+        golden_skip(run, path, "neither a training run, nor cases of ops, nor a training example");
     tuff_file_close(file);
 }
 

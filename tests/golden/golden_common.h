@@ -27,8 +27,10 @@ int64_t golden_count(const tuff_file_tensor *tensor);
 /* Finds "prefix" + "name"; false where there is none. */
 bool golden_find(const tuff_file *file, const char *prefix, const char *name, tuff_file_tensor *out);
 
-/* Files of the two kinds; false where the file is not of the kind. */
+/* Check a file of one kind: a training run, cases of ops, or a training example in both of its forms (the baseline
+   alone if compile.fuse is TUFF_FUSE_NONE). Return false if the file is of another kind. */
 bool golden_training(golden_run *run);
 bool golden_ops(golden_run *run);
+bool golden_workload(golden_run *run);
 
 #endif

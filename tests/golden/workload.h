@@ -23,9 +23,9 @@ typedef struct workload {
         const char *name; /* NULL ends the list */
         double value;
     } numbers[4]; /* of the configuration, which the metadata does not have */
-    /* Sets what the metadata does not name as the configuration does; numbers of equal names are set before. May be
-       NULL. */
-    void (*configure)(const tuff_file *file, void *config);
+    /* Sets what the metadata does not name as the configuration does; numbers of equal names are set before. False: the
+       model lacks a setting. May be NULL. */
+    bool (*configure)(const tuff_file *file, void *config);
     /* Fills an input, size bytes, instead of the file's tensor of its name. False: it is that tensor. May be NULL. */
     bool (*bind)(const tuff_file *file, const void *config, const char *name, void *values, size_t size);
     /* After step `step`, from 0: the deviation of what is neither an output of the file nor a parameter, as a part of
@@ -46,11 +46,12 @@ typedef struct workload {
     workload_bars bars;
 } workload;
 
-/* Checks one form on an open device, and fails the test that it is called from, with a line for what is beyond its bar.
-   The file must be there. */
-void workload_check(const workload *self, tuff_device *device, bool optimized);
-/* Whether the file is there: in the tests' data, in the folder that TUFF_WORKLOADS names, or in shared/golden/workloads
-   beside the repository. */
-bool workload_exists(const workload *self);
+typedef struct workload_counts {
+    int compared, failed; /* quantities, and those that are beyond their bars or could not be computed */
+} workload_counts;
+
+/* Checks one form of a row on a device, and prints a line for each quantity beyond its bar and one of the whole. file is
+   the row's. */
+workload_counts workload_check(const workload *self, const tuff_file *file, tuff_device *device, bool optimized);
 
 #endif

@@ -1,7 +1,7 @@
 /* The training examples repeat golden files made with PyTorch, in both forms. The mathematics of a form is held on the
    reference device; of the files a run draws one of two for a driver, which it draws as well as the form, because
    compiling takes the time; variants of a file are for the reference device. A thorough run leaves nothing out. A new
-   example is a row of the table, and a function where its configuration has other names than the file. */
+   example is a row of workload_table.c. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,202 +14,72 @@
 #include <cmocka.h>
 
 #include "each_device.h"
-#include "golden_common.h"
-#include "workload.h"
+#include "workload_table.h"
 
-extern const example dotgat_example, vision_bdh_example, ragged_sequence_example, k1_tree_example, route_cost_example;
-
-static void configure_dotgat(const tuff_file *file, void *config)
-{
-    const char *shared = tuff_file_metadata(file, "shared_v"), *loss = tuff_file_metadata(file, "loss");
-    assert_true(example_set(&dotgat_example, config, "own_values", shared && strcmp(shared, "false") == 0));
-    assert_true(example_set(&dotgat_example, config, "argmax", loss && strcmp(loss, "mse") != 0));
-}
-
-static void configure_vision(const tuff_file *file, void *config)
-{
-    const char *softmax = tuff_file_metadata(file, "use_softmax");
-    assert_true(example_set(&vision_bdh_example, config, "use_softmax", softmax && strcmp(softmax, "true") == 0));
-}
-
-static void configure_query(const tuff_file *file, void *config)
-{
-    (void)file;
-    assert_true(example_set(&ragged_sequence_example, config, "read_query", 1));
-}
-
-/* The numbers of schedules, and the actions of the greedy rollout, which ends before all of its steps. */
-static bool bind_route_cost(const tuff_file *file, const void *config, const char *name, void *values, size_t size)
-{
-    const char *metadata = tuff_file_metadata(file, name);
-    tuff_file_tensor tensor;
-    (void)config;
-    if (metadata && size == sizeof(float)) {
-        const float number = strtof(metadata, NULL);
-        memcpy(values, &number, sizeof number);
-        return true;
-    }
-    if (strcmp(name, "greedy_actions") != 0 || !golden_find(file, "greedy.", "actions", &tensor) || tensor.size != size)
-        return false;
-    memcpy(values, tensor.data, size);
-    return true;
-}
-
-/* The batch in which every sample is the end of a region, so that none has an action. */
-static bool bind_ends_alone(const tuff_file *file, const void *config, const char *name, void *values, size_t size)
-{
-    const bool is_type = strcmp(name, "target_type") == 0;
-    (void)file;
-    (void)config;
-    for (size_t i = 0; i < size / sizeof(int32_t) && (is_type || strcmp(name, "target_action") == 0); i++)
-        ((int32_t *)values)[i] = is_type ? 2 : -1;
-    return is_type || strcmp(name, "target_action") == 0;
-}
-
-/* The nodes that a step updates are exactly those of the file. Its scores are of clipped gradients, by number; the
-   model's are of gradients as they are, in the order of the published list. */
-static double look_at_choice(const tuff_file *file, const void *config, const example_trial *trial, int64_t step)
-{
-    enum { NODES = 13, KEPT = 5 };
-    static const int listed[NODES] = {0, 1, 4, 5, 6, 2, 7, 8, 9, 3, 10, 11, 12};
-    double l2 = 0, subtree = 0, worst = 0, most = 0;
-    int64_t count = 0, same = 0;
-    char key[32];
-    tuff_file_tensor scores, kept;
-    (void)example_get(&k1_tree_example, config, "l2", &l2);
-    (void)example_get(&k1_tree_example, config, "subtree", &subtree);
-    snprintf(key, sizeof key, "%s.%s", l2 > 0 ? "l2" : "sum", subtree > 0 ? "subtree" : "own");
-    float *got = example_trial_read(trial, "out.scores", false, &count);
-    float *updated = example_trial_read(trial, "out.kept", false, &same);
-    if (!golden_find(file, "scores10.", key, &scores) || !golden_find(file, "kept10.", key, &kept) || !got ||
-        !updated || count != NODES || same != NODES)
-        worst = NAN;
-    const double clip = fmin(1, 1 / (trial->gradient_norm + 1e-6));
-    for (int i = 0; i < NODES && !isnan(worst); i++) {
-        const double wanted = golden_element(&scores, step * NODES + listed[i]);
-        most = fmax(most, wanted);
-        worst = fmax(worst, fabs(clip * (double)got[i] - wanted));
-    }
-    worst /= 2e-5 * most;
-    for (int v = 0; v < NODES && !isnan(worst); v++) {
-        float wanted = 0;
-        for (int i = 0; i < KEPT; i++)
-            wanted += (int)golden_element(&kept, step * KEPT + i) == v;
-        worst = wanted == updated[v] ? worst : INFINITY;
-    }
-    free(got);
-    free(updated);
-    return worst;
-}
-
-#define BARS_OF_MOST                                                                                                 \
-    {                                                                                                                \
-        .out = 2e-5, .gradient = 2e-5, .loss = 1e-5, .norm = 1e-5, .noise = 1e-5, .threshold = 1e-4, .close1 = 0.01, \
-        .far1 = 2.1, .close10 = 0.05, .far10 = 21                                                                    \
-    }
-#define BARS_OF_RAGGED                                                                                               \
-    {                                                                                                                \
-        .out = 1e-5, .gradient = 1e-5, .loss = 1e-5, .norm = 1e-5, .noise = 1e-5, .threshold = 1e-4, .close1 = 0.01, \
-        .far1 = 2.1, .close10 = 0.02, .far10 = 21                                                                    \
-    }
-/* Softmax ignores the bias of keys, the second third. */
-#define K1_TREE                                                                                               \
-    .model = &k1_tree_example, .prefix = "", .zero_endings = "in_proj.bias", .zero_part = 1, .zero_parts = 3, \
-    .bars = BARS_OF_MOST
-static const workload rows[] = {
-    {.file = "1_dotgat", .model = &dotgat_example, .prefix = "", .configure = configure_dotgat, .bars = BARS_OF_MOST},
-    {.file = "2_vision_bdh",
-     .model = &vision_bdh_example,
-     .prefix = "",
-     .configure = configure_vision,
-     .bars = BARS_OF_MOST},
-    {.file = "3_ragged_sequence",
-     .model = &ragged_sequence_example,
-     .prefix = "",
-     .zero_endings = "in_proj.bias",
-     .zero_part = 1,
-     .zero_parts = 3,
-     .decaying_endings = "Eq,pos",
-     .bars = BARS_OF_RAGGED},
-    {.file = "3_ragged_sequence",
-     .model = &ragged_sequence_example,
-     .prefix = "alt.",
-     .configure = configure_query,
-     .zero_endings = "in_proj.bias",
-     .zero_part = 1,
-     .zero_parts = 3,
-     .decaying_endings = "Eq,pos",
-     .bars = BARS_OF_RAGGED},
-    {.file = "3_ragged_sequence",
-     .model = &ragged_sequence_example,
-     .prefix = "edge.",
-     .bind = bind_ends_alone,
-     .forward_only = true,
-     .bars = BARS_OF_RAGGED},
-    {.file = "5_k1_a", .numbers = {{"tree", 0}}, K1_TREE},
-    {.file = "5_k1_b", .numbers = {{"tree", 1}}, .look = look_at_choice, K1_TREE},
-    {.file = "5_k1_b",
-     .variant = "_sum_subtree",
-     .numbers = {{"tree", 1}, {"subtree", 1}},
-     .look = look_at_choice,
-     K1_TREE},
-    {.file = "5_k1_b", .variant = "_l2_own", .numbers = {{"tree", 1}, {"l2", 1}}, .look = look_at_choice, K1_TREE},
-    {.file = "5_k1_b",
-     .variant = "_l2_subtree",
-     .numbers = {{"tree", 1}, {"l2", 1}, {"subtree", 1}},
-     .look = look_at_choice,
-     K1_TREE},
-    {.file = "4_route_cost",
-     .model = &route_cost_example,
-     .prefix = "",
-     .bind = bind_route_cost,
-     .also = "greedy.",
-     .zero_endings = ".k.bias,.head_bias,.p2.bias",
-     .zero_parts = 1,
-     .decaying_endings = ".table",
-     .bars = {.out = 5e-5,
-              .gradient = 5e-5,
-              .loss = 1e-5,
-              .norm = 1e-4,
-              .noise = 1e-6,
-              .threshold = 1e-3,
-              .close1 = 0.01,
-              .far1 = 2.1,
-              .close10 = 0.02,
-              .far10 = 21}},
-};
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { MAX_ROWS = 32 };
 
 static int current;
+static const tuff_file *current_file;
+
+/* In the tests' data, in the folder that TUFF_WORKLOADS names, or in shared/golden/workloads beside the repository. NULL
+   if it is in none of them. */
+static tuff_file *open_file(const workload *row)
+{
+    const char *source = getenv("TUFF_SOURCE"), *named = getenv("TUFF_WORKLOADS"), *data = getenv("TUFF_TEST_DATA");
+    const struct {
+        const char *folder, *rest;
+    } places[] = {{data ? data : TUFF_TEST_DATA, "/golden/workloads"},
+                  {named, ""},
+                  {source ? source : TUFF_TEST_DATA "/../..", "/../shared/golden/workloads"}};
+    tuff_file *file = NULL;
+    for (int i = 0; i < 3 && !file; i++) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s%s/%s.safetensors", places[i].folder ? places[i].folder : "", places[i].rest,
+                 row->file);
+        file = places[i].folder ? tuff_file_open(path) : NULL;
+        if (!file && places[i].folder && tuff_last_status() != TUFF_E_IO) /* it is there, but damaged */
+            fail_msg("%s: %s", path, tuff_error());
+    }
+    return file;
+}
 
 static void check_on(tuff_device *device)
 {
+    const workload *row = &workload_table[current];
     tuff_device_info info;
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     const bool all = is_thorough() || info.device_class == TUFF_DEVICE_REFERENCE;
     const int drawn = drawn_turn("form", current, 2);
-    if (!all && (rows[current].variant || drawn_turn("file", current, 2) == 1 || !is_its_turn(device, current))) {
+    if (!all && (row->variant || drawn_turn("file", current, 2) == 1 || !is_its_turn(device, current))) {
         leave_out_device("not drawn");
         return;
     }
     for (int form = 0; form < 2; form++)
-        if (all || form == drawn)
-            workload_check(&rows[current], device, form == 1);
+        if (all || form == drawn) {
+            const workload_counts counts = workload_check(row, current_file, device, form == 1);
+            assert_true(counts.compared > 0);
+            assert_int_equal(counts.failed, 0);
+        }
 }
 
 static void forms_repeat_golden_file(void **state)
 {
-    current = (int)((const workload *)*state - rows);
-    if (!workload_exists(&rows[current]))
+    current = (int)((const workload *)*state - workload_table);
+    tuff_file *file = open_file(&workload_table[current]);
+    if (!file)
         skip();
+    current_file = file;
     for_each_device(check_on);
+    tuff_file_close(file);
 }
 
 int main(void)
 {
-    struct CMUnitTest tests[ROWS];
-    for (int i = 0; i < ROWS; i++)
-        tests[i] = (struct CMUnitTest){
-            .name = rows[i].file, .test_func = forms_repeat_golden_file, .initial_state = (void *)(uintptr_t)&rows[i]};
-    return cmocka_run_group_tests_name("workloads", tests, use_fresh_cache, drop_cache);
+    struct CMUnitTest tests[MAX_ROWS];
+    assert_true(workload_table_count <= MAX_ROWS);
+    for (int i = 0; i < workload_table_count; i++)
+        tests[i] = (struct CMUnitTest){.name = workload_table[i].file,
+                                       .test_func = forms_repeat_golden_file,
+                                       .initial_state = (void *)(uintptr_t)&workload_table[i]};
+    return _cmocka_run_group_tests("workloads", tests, (size_t)workload_table_count, use_fresh_cache, drop_cache);
 }
