@@ -73,7 +73,8 @@ tuff_status tuff__plan_keys_create(plan_keys *self, int count)
     return TUFF_OK;
 }
 
-/* Saves the binaries of programs for the next start, within a share of the time for which the plan was in use. */
+/* Saves the binaries of programs for the next start, in at most a share of the time since the plan's begin. Programs
+   that were launched, by the plan or the tuner, are worth saving. */
 static void keep_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;

@@ -76,8 +76,8 @@ tuff_tensor *tuff__with_own_gradient(tuff_tensor *result, const own_gradient *of
 typedef struct attention_operands {
     tuff_tensor *q, *k, *v, *bias;
 } attention_operands;
-/* Builds the attention primitive from operands whose shapes fit and are not empty. Reads of options: value (the scale),
-   start (the band), ATTENTION_NO_SOFTMAX and dropout. */
+/* Builds the attention primitive from operands whose shapes fit and are not empty. Of options, it reads value (the
+   scale), start (the band), ATTENTION_NO_SOFTMAX and dropout. */
 tuff_tensor *tuff__attention(const attention_operands *n, const op_attributes *options);
 tuff_tensor *tuff__attention_gradient(const node *n, tuff_tensor *upstream, int input);
 /* Two forms of tuff_attention: composed of other ops, whatever the options, and as the primitive if it supports the

@@ -91,8 +91,8 @@ static tuff_tensor *pad_axis(tuff_tensor *x, int axis, int64_t before, int64_t a
 }
 
 /* [O, I, T, M] -> [O, I + (T-1)·shift, M]: the sum over t of the t-th part, moved by t·shift. A few parts are padded
-   and added. Many are skewed by reshapes: if rows are padded by shift elements and the whole is then cut at the old row
-   length, each row moves. */
+   and added. Many are skewed by reshapes: rows are padded to `whole` + shift elements, and the flat data is then cut
+   into rows of `whole`, which moves row t by t·shift. */
 static tuff_tensor *add_shifted(tuff_tensor *g, int64_t shift)
 {
     enum { FEW = 8 };

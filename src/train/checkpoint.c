@@ -278,7 +278,8 @@ static const char *stored_name(const tuff_file *file, const char *name)
     return lacks ? COUNTER_NAME : name;
 }
 
-/* If the file has no rate for the program to go on from, uses the rate of the options, as a new optimizer does. */
+/* If `into` is the rate and the file has none, sets it to the rate of the options, as a new optimizer does, and
+   returns true. */
 static bool is_own_rate(const tuff_file *file, const state_tensor *into, const tuff_optimizer *optimizer)
 {
     tuff_file_tensor tensor;

@@ -5,7 +5,7 @@
 #define HALF_PI 1.5707963267948966
 #define CYCLE_START (1.0 / 25)   /* of the peak rate, at the start of the cycle */
 #define CYCLE_END (1.0 / 250000) /* of the peak rate, at its end unless the options set it */
-#define CYCLE_RISE 0.3           /* of all steps */
+#define CYCLE_RISE 0.3           /* of all steps: the rising part */
 
 /* from + (to - from) (1 - cos(pi p)) / 2, written as to + (from - to) cos(pi p / 2)^2, which loses no digits near the
    end. */

@@ -12,7 +12,7 @@ typedef struct step {
     tuff_phase phase;     /* the graph's phase before */
     tuff_tensor **slabs;  /* gradients of each slab's range, times the loss scale; NULL if all of it is frozen */
     tuff_tensor *unscale; /* factor that removes the loss scale; NULL: 1 */
-    tuff_tensor *skip;    /* bool; NULL: never */
+    tuff_tensor *skip;    /* bool, whether to skip the step; NULL: never */
     tuff_tensor *done, *rate;
     tuff_tensor *squares[TUFF_MAX_GROUPS]; /* sums of squares per group; if only the total is needed, in the first */
     tuff_tensor *factors[TUFF_MAX_GROUPS]; /* factor of a group's gradients; NULL: 1 */

@@ -109,7 +109,7 @@ struct update {
 /* The part of a slab that has gradients: frozen groups at its ends are left out. */
 typedef struct gradient_range {
     int64_t begin, end;      /* multiples of SLAB_CHUNK; equal if all is frozen */
-    tuff_array *accumulated; /* or NULL */
+    tuff_array *accumulated; /* accumulated gradients, or NULL */
 } gradient_range;
 
 struct tuff_optimizer {
@@ -124,7 +124,7 @@ struct tuff_optimizer {
     tuff_array **averages;  /* views, one for each parameter; NULL without average_decay */
     tuff_array **parts;     /* views of factors, STATE_PARTS_MAX for each parameter; NULL without state_parts */
     tuff_array *counter;
-    tuff_array *batches;      /* NULL: counter */
+    tuff_array *batches;      /* counter of batches; NULL: same as counter */
     tuff_array *rate;         /* set by the program (TUFF_SCHEDULE_PROGRAM), or NULL */
     tuff_array *loss;         /* sum of the accumulated losses, or NULL */
     tuff_array *scale;        /* f32 scalar; NULL without loss scaling, like scale_counts */

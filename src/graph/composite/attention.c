@@ -141,7 +141,7 @@ tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int6
 
 /* Extents of one attention. */
 typedef struct heads {
-    int64_t batch, queries, keys, heads, groups, shared; /* heads = groups · shared: shared heads read one key head */
+    int64_t batch, queries, keys, heads, groups, shared; /* heads = groups · shared; `shared` heads use one group */
     int64_t key_width, value_width;
 } heads;
 
@@ -325,7 +325,7 @@ static bool needs_composite(const heads *sizes, const tuff_attention_options *op
     return options->dropout == 1 || sizes->key_width == 0;
 }
 
-/* Most bytes of scores that devices on which the composition is faster may store. */
+/* Limit on the bytes of scores, for devices on which the composition is faster. */
 #define MAX_SCORES ((int64_t)64 << 20)
 
 /* Whether the composition is faster. If a device keeps a kernel's private arrays in memory and looks their elements up

@@ -1,5 +1,5 @@
 /* The k largest elements of rows, composed of reductions. Each row is cut into blocks, and in each block every
-   element's rank is counted, the number of elements that precede it in order. The k first elements of all blocks make
+   element's rank is counted: the number of elements that precede it in order. The first k elements of each block make
    the next, shorter row, until one block is left. Blocks have 4 k elements, so rows shrink to a quarter each time, and
    ranks take 4 k comparisons per element. All of this is sums of integers: exact, in loops no longer than a block. k
    rounds of argmax would take 2 k passes over a row, one after another. */
