@@ -1,4 +1,4 @@
-/* What a launch does, for people: kind, ops, bytes and operations. */
+/* Describes launches for users: kind, ops, bytes and operations. */
 #include <string.h>
 
 #include "exec/executable.h"
@@ -20,7 +20,7 @@ static const char *kind_of(const executable *self, const launch *kernel)
     return kinds[kind];
 }
 
-/* The ops of a chain in the order of the kernel, each run of equal ones once. */
+/* Lists the ops of a chain in the order of the kernel, with runs of equal ones listed once. */
 static void list_ops(const launch *kernel, text *out, int *count)
 {
     const char *last = "";
@@ -41,7 +41,8 @@ static void list_ops(const launch *kernel, text *out, int *count)
     }
 }
 
-/* Different elements at an address, over the axes that it moves along. */
+/* Returns the number of distinct elements at an address: the product of the extents of the axes along which it
+   moves. */
 static uint64_t elements_at(const fused_chain *chain, const affine *address, bool loops)
 {
     uint64_t count = 1;
@@ -51,14 +52,14 @@ static uint64_t elements_at(const fused_chain *chain, const affine *address, boo
     return count;
 }
 
-/* Values of producers come first; their addresses walk other axes than the result's. */
+/* Values of producers come first. Their addresses use other axes than the result's. */
 static int produced_count(const fused_chain *chain)
 {
     return chain->producers[0].end > chain->producers[1].end ? chain->producers[0].end : chain->producers[1].end;
 }
 
-/* What a launch reads or writes of one of its buffers: what its chain says, but no more than there is; all of it where
-   the body moves through it by itself. */
+/* Returns the bytes that a launch reads or writes of one of its buffers: as many as its chain accesses, but no more
+   than there are; all of them if the body accesses the buffer by itself. */
 static uint64_t bytes_of(const executable *self, const launch *kernel, int buffer, bool written)
 {
     const fused_chain *chain = &kernel->chain;
@@ -80,7 +81,7 @@ static uint64_t bytes_of(const executable *self, const launch *kernel, int buffe
     return (count == 0 || count > whole ? whole : count) * size;
 }
 
-/* The work of a task with a core is the core's; the others are there for what they store. */
+/* A task with a core has the core's phase: the core does the work, the other nodes only store its result. */
 static tuff_phase phase_of_task(const struct task *task)
 {
     tuff_phase phase = TUFF_PHASE_FORWARD;
@@ -91,7 +92,7 @@ static tuff_phase phase_of_task(const struct task *task)
     return phase;
 }
 
-/* A launch without a task brings a node's value to an output or to an array. */
+/* A launch without a task copies or converts a node's value to an output or an array. */
 static tuff_phase phase_of(const executable *self, const launch *kernel)
 {
     const struct fusion *fusion = self->launches.fusion;
@@ -101,7 +102,7 @@ static tuff_phase phase_of(const executable *self, const launch *kernel)
     return from < fusion->graph->node_count ? fusion->graph->nodes[from]->phase : TUFF_PHASE_FORWARD;
 }
 
-/* Points of the domain that differ along some of its axes. */
+/* Returns the number of points of the domain that differ along the given axes. */
 static double points_of(const fused_chain *chain, uint32_t axes)
 {
     double count = 1;
@@ -111,8 +112,8 @@ static double points_of(const fused_chain *chain, uint32_t axes)
     return count;
 }
 
-/* Floating-point operations for one element: a multiply-add is two, a function like exp one; what only selects,
-   compares or converts is none. */
+/* Returns floating-point operations per element: 2 for a multiply-add, 1 for others, such as exp; 0 for ops that only
+   select, compare or convert. */
 static int operations_of_value(const chain_value *value)
 {
     if (value->kind != VALUE_OP || value->dtype != TUFF_F32 || value->op == OP_WHERE || value->op == OP_CAST)
@@ -120,8 +121,8 @@ static int operations_of_value(const chain_value *value)
     return value->op == OP_FMA ? 2 : 1;
 }
 
-/* Operations of a launch that walks a chain: each value once wherever it differs, however often the kernel computes it;
-   and one for each element of what it reduces or adds up in order. */
+/* Returns the operations of a launch that walks a chain: each value counts once for each point at which it differs,
+   however often the kernel computes it; a reduction or running sum counts one per element. */
 static double chain_operations(const fused_chain *chain)
 {
     const uint32_t all = (1u << chain->rank) - 1;
@@ -134,7 +135,7 @@ static double chain_operations(const fused_chain *chain)
     return sum;
 }
 
-/* Those of products alone where there are some: what is fused into them is little beside. */
+/* Counts only the operations of products if there are any: those of fused ops are negligible. */
 static double operations_of(const launch *kernel)
 {
     if (kernel->operations > 0 || kernel->kind != LAUNCH_KERNEL || kernel->task < 0)

@@ -1,5 +1,5 @@
-/* An executable: launches over planned memory, with compiled programs and recorded commands. Plans own one that they
-   replay, candidates of the tuner one for a single task. */
+/* An executable: launches over planned memory, with compiled programs and recorded commands. A plan owns one that it
+   replays; a candidate of the tuner owns one for a single task. */
 #ifndef TUFF_EXEC_EXECUTABLE_H
 #define TUFF_EXEC_EXECUTABLE_H
 
@@ -7,7 +7,7 @@
 #include "compile/lower/lower.h"
 #include "exec/texts.h"
 
-/* What can be told of a launch after it is recorded. */
+/* Description of a launch, kept after recording. */
 typedef struct task_record {
     char *label, *source; /* owned */
     char name[KERNEL_NAME];
@@ -19,40 +19,42 @@ typedef struct task_record {
 } task_record;
 
 typedef struct executable {
-    launch_list launches; /* set before it is recorded; owned */
+    launch_list launches; /* set before recording; owned */
     storage *parameters;
-    program **programs; /* one a launch, NULL for copies */
+    program **programs; /* one per launch; NULL for copies */
     command *commands;
-    recording *setup, *recording; /* setup: the copies kept between runs; NULL where there are none */
-    int setup_count;              /* of commands */
-    uint64_t *versions;           /* by copy: of what it was made from, and 1; 0: not made yet */
-    task_record *records;         /* one a launch */
+    recording *setup, *recording; /* setup: the copies kept between runs; NULL if there are none */
+    int setup_count;              /* number of commands in setup */
+    uint64_t *versions;           /* by copy: 1 + sum of its sources' versions when it was made; 0: not made yet */
+    task_record *records;         /* one per launch */
     int command_count;
-    int failed_task; /* whose program could not be compiled; -1: none */
-    hash128 hash;    /* of the commands' kernels: texts, parameters, grids */
+    int failed_task; /* task whose program could not be compiled; -1: none */
+    hash128 hash;    /* of the commands' kernels: source texts, parameters, grids */
 } executable;
 
 typedef struct recording_options {
     bool barrier_everywhere;
-    /* Where not NULL: called before each program that the device is asked for; a failure ends the recording. */
+    /* May be NULL. Called before each program is requested from the device; a failure ends the recording. */
     tuff_status (*before_program)(void *state, const program_request *request);
     void *state;
 } recording_options;
 
-/* Assembles, compiles and records everything; options may be NULL. After a failure the executable is to be freed. */
+/* Assembles, compiles and records all launches. options may be NULL. After a failure the executable must still be
+   freed. */
 tuff_status tuff__executable_record(executable *self, const recording_options *options);
-/* Frees what tuff__executable_record made, waiting for its runs; the launches stay. */
+/* Frees everything that tuff__executable_record made, after waiting for runs. Keeps the launches. */
 void tuff__executable_unrecord(executable *self);
-/* The launches, too. */
+/* The same, and frees the launches. */
 void tuff__executable_free(executable *self);
 
-/* Makes the kept copies anew where what they were made from changed since. */
+/* Updates the kept copies whose sources have changed. */
 tuff_status tuff__executable_refresh(executable *self);
-/* The same, then submits the commands. *failed: the recording that a failure is of. */
+/* The same, then submits the commands. Sets *failed to the recording that a failure belongs to. */
 tuff_status tuff__executable_submit(executable *self, const recording **failed);
-/* A hash of the commands with the values that each has, and of constants: equal ones compute the same. */
+/* Returns a hash of the commands, of the values that each reads and writes, and of constants. Executables with equal
+   hashes compute the same. */
 hash128 tuff__executable_hash(const executable *self);
-/* Describes a launch for people: its ops in order, its bytes and operations. */
+/* Describes a launch for users: its ops in order, its bytes and its operations. */
 tuff_status tuff__describe_launch(const executable *self, int index, task_record *out);
 
 #endif

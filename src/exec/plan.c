@@ -1,4 +1,4 @@
-/* Plans: made once, recorded once, run many times. */
+/* Plans: created once, recorded once, run many times. */
 #include "exec/plan.h"
 
 #include "compile/rewrite/simplify.h"
@@ -16,7 +16,7 @@ static tuff_status make_reference(tuff_plan *self, tuff_graph *graph)
         return tuff__failure_status();
     const tuff_status status = tuff__reference_create(self->graph, &self->reference);
     if (status == TUFF_OK)
-        self->graph = NULL; /* the executor owns it now */
+        self->graph = NULL; /* now owned by the executor */
     return status;
 }
 
@@ -73,7 +73,8 @@ tuff_status tuff__plan_keys_create(plan_keys *self, int count)
     return TUFF_OK;
 }
 
-/* What was launched, by the plan or the tuner, is worth another start's time. */
+/* Saves the binaries of programs for the next start, in at most a share of the time since the plan's begin. Programs
+   that were launched, by the plan or the tuner, are worth saving. */
 static void keep_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;

@@ -1,4 +1,4 @@
-/* A plan from the inside: recorded launches over planned memory, or the reference executor. */
+/* The inside of plans: recorded launches over planned memory, or the reference executor. */
 #ifndef TUFF_EXEC_PLAN_H
 #define TUFF_EXEC_PLAN_H
 
@@ -8,32 +8,32 @@
 #include "tunedb/kernel_hash.h"
 #include "tunedb/key.h"
 
-/* A key of the tuner, and what it runs with. */
+/* A key of the tuner, and the candidate chosen for it. */
 typedef struct plan_key {
     char *text, *candidate; /* owned */
     const char *origin;
     char generator[GENERATOR_SIZE];
-    int task; /* one of them */
+    int task; /* one of the tasks with this key */
     uint64_t calls;
 } plan_key;
 
 typedef struct plan_keys {
-    plan_key *items; /* where is_listed */
+    plan_key *items; /* valid if is_listed */
     int count;
     bool is_listed;
 } plan_keys;
 
-/* Who wants to know what a plan goes through; all functions may be NULL. */
+/* Gets notified of a plan's events. All functions may be NULL. */
 typedef struct plan_observer {
-    /* At the beginning of a run, and of its destruction: may exchange the executable. */
+    /* Called at the start of a run; may replace the executable. */
     void (*before_run)(void *self, tuff_plan *plan);
-    /* Submitting a recording failed: may say more in the error; returns the status. first: index of the recording's
-       first launch. */
+    /* Called if submitting a recording failed; may add to the error message, and returns the status. first: index of
+       the recording's first launch. */
     tuff_status (*launch_failed)(const tuff_plan *plan, const recording *failed, int first, tuff_status why);
-    /* Before anything of the plan is freed; then, behind that. */
+    /* On destruction: stop is called before anything of the plan is freed, free after its executable is freed. */
     void (*stop)(void *self);
     void (*free)(void *self);
-    /* Adds what was done beside the plan's runs. */
+    /* Adds to *stats what was done outside the plan's runs. */
     void (*count)(void *self, tuff_tune_stats *stats);
     void *self;
 } plan_observer;
@@ -42,37 +42,38 @@ struct tuff_plan {
     tuff_device *device;
     tuff_graph *graph; /* simplified; owned */
     struct fusion fusion;
-    pass_choices passes; /* how the graph was rewritten */
+    pass_choices passes; /* choices made when the graph was rewritten */
     executable executable;
     plan_keys keys;
-    reference_plan *reference; /* set on the reference device, and then nothing of the rest but device */
+    reference_plan *reference; /* set on the reference device, where device is the only other field used */
     bool barrier_everywhere;
-    bool *written; /* inputs that the host gave a value */
+    bool *written; /* by input: the host has written it */
     bool has_run;
-    bool discards_binaries; /* of what was compiled for it; nobody will want them again */
-    uint64_t begun;   /* when its compilation was */
+    bool discards_binaries; /* its programs are never needed again, so their binaries are not saved */
+    uint64_t begun;         /* time when its compilation began */
     tuff_tune_stats tuning;
-    bool is_tunable;         /* nothing in its options forbids it */
-    bool has_uncounted_keys; /* nothing was remembered of any: they are counted where somebody asks */
-    uint64_t profiled;       /* nanoseconds of the last profiled run */
+    bool is_tunable;         /* its options permit tuning */
+    bool has_uncounted_keys; /* no key was in a store: keys are counted only on request */
+    uint64_t profiled;       /* duration of the last profiled run in nanoseconds */
     plan_observer observer;
 };
 
-/* A plan whose graph is fused and lowered with default configurations, passes apart; not recorded yet. */
+/* Creates a plan: rewrites the graph by passes, which may be NULL, then fuses and lowers it with default
+   configurations. Does not record it. */
 tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *options, const tune_config *passes,
                               tuff_plan **out);
-/* Records it, where that was not done, and lets the host write its inputs. */
+/* Records the plan, unless that was done, and allows the host to write inputs. */
 tuff_status tuff__plan_record(tuff_plan *plan);
 
-/* Where an input's elements are, from offset 0 on; not of plans of the reference device. */
+/* Returns the memory of an input, whose elements start at offset 0. Not for plans of the reference device. */
 storage *tuff__plan_input_storage(const tuff_plan *plan, int index);
 
-/* Makes room for so many keys; all texts are NULL. */
+/* Replaces the list by one of `count` keys; all texts are NULL. */
 tuff_status tuff__plan_keys_create(plan_keys *self, int count);
 void tuff__plan_keys_free(plan_keys *self);
 
-/* The arrays that runs assign are others than before: to be called after each that was submitted, whatever came of it,
-   as commands before the one that failed may have written. */
+/* Marks the arrays that runs assign as changed. Must be called after each submission, even a failed one: commands
+   before the one that failed may have written. */
 void tuff__touch_assigned(const tuff_plan *plan);
 
 #endif

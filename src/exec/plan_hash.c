@@ -1,5 +1,6 @@
-/* What tells apart plans of the same kernels: which value each launch reads and writes, under which names and in which
-   arrays they are, and what constants hold. Places in memory are left out: nothing but the layout depends on them. */
+/* Hashes what distinguishes plans with the same kernels: which values each launch reads and writes, under which names
+   or in which arrays they are, and the data of constants. Memory offsets are left out, since they depend only on the
+   layout. */
 #include <string.h>
 
 #include "exec/executable.h"
@@ -32,7 +33,7 @@ static bool has_array(const node *at)
     return at->op == OP_ARRAY || at->op == OP_ASSIGN;
 }
 
-/* Arrays have no names: each is the first node that reads or assigns it. */
+/* Arrays have no names, so each is identified by the first node that reads or assigns it. */
 static void add_array(hash128 *hash, const tuff_graph *graph, const node *at)
 {
     const tuff_array *array = at->attributes.array;

@@ -1,5 +1,5 @@
-/* A plan's inputs and outputs: listed, found by name, and written and read by the host, as a whole or in part. All
-   checks are made here, for plans of drivers and of the reference device alike; running is plan.c. */
+/* A plan's inputs and outputs: listed, found by name, and written and read by the host, as a whole or in part. Makes
+   all checks, both for plans of drivers and for those of the reference device. plan.c runs plans. */
 #include <string.h>
 
 #include "base/text.h"
@@ -109,7 +109,7 @@ static tuff_status check_data(const tuff_plan *plan, direction which, const void
     return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", actions[which], plan == NULL ? "plan" : "data");
 }
 
-/* The index of a name whose value has so many bytes. */
+/* Finds the index of a name. Fails if its value does not have `size` bytes. */
 static tuff_status find_whole(const tuff_plan *plan, direction which, const char *name, size_t size, int *index)
 {
     if (name == NULL)
@@ -153,7 +153,7 @@ tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, cons
         return TUFF_OK;
     if (plan->reference != NULL)
         return tuff__reference_write_at(plan->reference, index, offset, data, size);
-    /* The memory of inputs is zeros at first. */
+    /* Memory of inputs is initially zero, so a part may be written first. */
     TRY(tuff__storage_write(plan->device, tuff__plan_input_storage(plan, index), offset, data, size));
     plan->written[index] = true;
     return TUFF_OK;

@@ -1,5 +1,5 @@
-/* From launches to a recording: kernels are assembled and compiled, their parameters go to one buffer, their buffers
-   are bound by range. */
+/* From launches to a recording: assembles and compiles kernels, puts the parameters of all of them into one buffer, and
+   binds their buffers as ranges. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "compile/schedule/cost.h"
 #include "exec/executable.h"
 
-/* Where a buffer lies, in whole vectors of four. What has no elements may lie at the end of its memory, where there is
-   nothing to bind: the beginning stands in for it, as none of it is read or written. */
+/* Returns the range of a buffer, rounded up to 16 bytes, a vector of four. An empty buffer may lie at the end of its
+   memory, where nothing can be bound. It gets the beginning instead, since it is never accessed. */
 static buffer_binding binding_of(const launch_list *list, const memory_buffer *memory)
 {
     const uint64_t whole = tuff__storage_size(memory->storage);
@@ -33,13 +33,13 @@ static void bind(const executable *self, const launch *kernel, command *into)
     }
 }
 
-/* Parameters of all launches, one after another. */
+/* Parameters of all launches, concatenated. */
 typedef struct parameter_block {
     int32_t *data;
     int count, capacity;
 } parameter_block;
 
-/* What the plan's hash is about, one launch after another; plan_hash.c adds what they read and write. */
+/* Adds a launch to the hash: its kernel, grid and parameters. plan_hash.c adds the values that it reads and writes. */
 static void hash_launch(executable *self, const launch *kernel, const char *source, const assembly *made)
 {
     const hash128 own = tuff__hash(source, strlen(source));
@@ -66,7 +66,7 @@ static tuff_status append_parameters(parameter_block *block, const assembly *mad
     return TUFF_OK;
 }
 
-/* All of a launch but its program. */
+/* Builds everything of a launch except its program. */
 static tuff_status build_launch(executable *self, int index, parameter_block *block)
 {
     launch *kernel = &self->launches.launches[index];
@@ -92,7 +92,7 @@ static program_request request_of(const executable *self, int index)
     return tuff__launch_request(&self->launches.launches[index], record->name, record->source);
 }
 
-/* Programs that the disk has come all at once. */
+/* Loads all programs that are cached on disk at once. */
 static tuff_status load_programs(executable *self)
 {
     const size_t most = (size_t)self->command_count + 1;
@@ -133,7 +133,7 @@ static tuff_status get_programs(executable *self, const recording_options *optio
     return TUFF_OK;
 }
 
-/* CLBlast's kernels count elements in 32 bits from the beginning of a buffer. */
+/* CLBlast's kernels index elements with 32 bits from the beginning of a buffer. */
 static tuff_status check_product(const memory_buffer *memory)
 {
     const uint64_t first = memory->offset / tuff_dtype_size(memory->dtype);
@@ -182,8 +182,8 @@ static void build_copy(executable *self, int index)
     snprintf(self->records[index].name, sizeof self->records[index].name, "copy");
 }
 
-/* Operations of a launch, about: those of products where it has some, else what every element takes; and never less
-   than its loops go round, whatever they are for. */
+/* Estimates the operations of a launch: those of its products or those of all elements, whichever are more; and at
+   least one for each iteration of its loops, whatever they do. */
 static double operations_of(const launch *kernel, const task_record *record)
 {
     const double elements = (double)record->items * (kernel->chain.value_count + 1);
@@ -193,7 +193,7 @@ static double operations_of(const launch *kernel, const task_record *record)
     return steps > most ? steps : most;
 }
 
-/* How long the launch takes, for drivers that must not let it take too long. */
+/* Predicts the duration of a launch, for drivers that must keep submissions short. */
 static void predict(executable *self, int index)
 {
     const launch *kernel = &self->launches.launches[index];
@@ -227,7 +227,7 @@ static tuff_status build_commands(executable *self, const recording_options *opt
     return TUFF_OK;
 }
 
-/* Launches over no groups at all do not reach the device. */
+/* Drops launches with no groups; they never reach the device. */
 static int drop_empty(executable *self)
 {
     int kept = 0;
@@ -307,13 +307,13 @@ void tuff__executable_free(executable *self)
     tuff__launch_list_free(&self->launches);
 }
 
-/* Notes the versions that kept copies are of after the next submission; whether any is to be made again for that. */
+/* Records the versions that kept copies will have after the next submission. Returns whether any copy is stale. */
 static bool note_stale_copies(executable *self)
 {
     bool is_stale = false;
     for (int i = 0; i < self->launches.copy_count && self->setup != NULL; ++i) {
         const packed_copy *copy = &self->launches.copies[i];
-        uint64_t version = 1; /* none goes back, so that their sum tells whether one went on */
+        uint64_t version = 1; /* versions never decrease, so their sum shows any change */
         for (int k = 0; k < copy->source_count; ++k)
             version += tuff__storage_version(self->launches.buffers[copy->sources[k]].storage);
         if (!copy->is_kept || self->versions[i] == version)

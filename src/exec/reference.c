@@ -1,24 +1,24 @@
-/* The executor of the reference device: evaluates the nodes in building order, each value a block of doubles that lives
-   from its node to its last use. Arrays are read when a run starts and assigned when it ends, both with the device
-   locked, so that runs and other threads' reads and writes of arrays come one after the other. */
+/* The executor of the reference device: evaluates the nodes in building order. Each value is a block of doubles that
+   lives from its node to its last use. Arrays are read when a run starts and assigned when it ends, both with the
+   device locked, so that runs and other threads' accesses to arrays are serialised. */
 #include <math.h>
 #include <string.h>
 
 #include "exec/reference.h"
 
 typedef struct held {
-    double *value, *error; /* error is NULL where bounds are not carried */
-    int last_use;          /* id of the last node that reads it; node_count where an output or an assign needs it */
-    bool written;          /* INPUT: the host gave a value; CONSTANT: a run has evaluated it */
+    double *value, *error; /* error is NULL if bounds are not carried */
+    int last_use;          /* id of the last node that reads it; node_count if an output or an assign needs it */
+    bool written;          /* INPUT: the host wrote it; CONSTANT: a run has evaluated it */
 } held;
 
 struct reference_plan {
     tuff_graph *graph;
-    held *values; /* one a node */
+    held *values; /* one per node */
     bool carries_bounds;
-    double slack;       /* as evaluations have it */
-    tuff_dtype storage; /* the rounding that bounds allow of each value; f32: none beyond that of its op */
-    tuff_dtype factors; /* the same of the weights of attention */
+    double slack;                       /* as evaluation.slack */
+    tuff_dtype storage;                 /* bounds allow each value to be rounded to it; f32: only by its op */
+    tuff_dtype factors;                 /* the same for the weights of attention */
     const reference_rounding *rounding; /* NULL: none */
     bool has_run;
 };
@@ -33,7 +33,7 @@ static double *doubles(int64_t count)
     return tuff__calloc((size_t)count, sizeof(double));
 }
 
-/* Inputs, constants and outputs are kept from run to run; the rest is released after its last use. */
+/* Inputs, constants and outputs are kept between runs; other values are released after their last use. */
 static bool is_kept(const reference_plan *plan, const node *at)
 {
     return at->op == OP_INPUT || at->op == OP_CONSTANT || plan->values[at->id].last_use == plan->graph->node_count;
@@ -46,7 +46,7 @@ static void release(held *values)
     values->value = values->error = NULL;
 }
 
-/* Nodes are in order of use, so the last one that names an input is its last use. */
+/* Nodes are in topological order, so the last one that has a value as an input is its last use. */
 static void find_last_uses(reference_plan *plan)
 {
     const tuff_graph *graph = plan->graph;
@@ -89,7 +89,7 @@ void tuff__reference_destroy(reference_plan *plan)
     tuff__free(plan);
 }
 
-/* The block of a node's values, made where it is missing; the bounds' too where they are carried. */
+/* Allocates a node's values, and its bounds if they are carried, unless that was done. */
 static tuff_status hold(reference_plan *plan, const node *at)
 {
     held *values = &plan->values[at->id];
@@ -142,7 +142,7 @@ static const node *find_input(const reference_plan *plan, const char *name)
     return NULL;
 }
 
-/* -1 where there is none. */
+/* Returns -1 if there is none. */
 static int find_output(const reference_plan *plan, const char *name)
 {
     for (int i = 0; name && i < plan->graph->output_count; i++)
@@ -207,7 +207,8 @@ static tuff_status inputs_are_written(const reference_plan *plan)
     return TUFF_OK;
 }
 
-/* All at once, as a device would: of two arrays that another run assigns, both are from before or both from after. */
+/* Reads all arrays at once, as a device would: if another run assigns two of them, both are from before that or both
+   from after. */
 static tuff_status load_arrays(reference_plan *plan)
 {
     node *const *nodes = plan->graph->nodes;
@@ -226,7 +227,7 @@ static tuff_status load_arrays(reference_plan *plan)
     return TUFF_OK;
 }
 
-/* An assign's result is its value as the array keeps it. */
+/* The result of an assign is its value as the array stores it. */
 static void round_value(const node *at, const held *from, held *to)
 {
     for (int64_t i = 0; i < element_count(at); i++) {
@@ -236,10 +237,10 @@ static void round_value(const node *at, const held *from, held *to)
     }
 }
 
-/* To the nearest number of so many bits on a grid that is stretched. */
+/* Rounds to the nearest number with a significand of `bits` bits, on a scaled grid. */
 static double round_on_grid(double value, int bits, double stretch)
 {
-    const int least = bits == 11 ? -24 : -149; /* exponents of the last bit of subnormal numbers */
+    const int least = bits == 11 ? -24 : -149; /* exponent of the last bit of subnormal numbers */
     int exponent;
     if (!isfinite(value) || value == 0)
         return value;
@@ -248,7 +249,7 @@ static double round_on_grid(double value, int bits, double stretch)
     return ldexp(rint(ldexp(value * stretch, -last)), last) / stretch;
 }
 
-/* Nodes whose operands are rounded have at most two; copies: of them, freed by the caller. */
+/* Rounds a node's operands. Nodes that need it have at most two. copies: the rounded operands, freed by the caller. */
 static tuff_status round_operands(const reference_plan *plan, const node *at, const double **values, double **copies)
 {
     const int bits = plan->rounding->operands[at->id];
@@ -279,7 +280,7 @@ static double unit_of(tuff_dtype dtype)
     return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0;
 }
 
-/* What tuff__evaluate wants of a node; the lists of inputs are short but for CONCAT's. */
+/* Evaluates a node. Its lists of inputs are on the stack unless they are long, as those of CONCAT may be. */
 static tuff_status evaluate_node(reference_plan *plan, const node *at)
 {
     const size_t count = (size_t)at->input_count;
@@ -327,7 +328,8 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
     return status;
 }
 
-/* The bound of a value that a plan of 16 bits may have rounded; what underflows is off by half of the least number. */
+/* Widens a value's bounds, because a 16-bit plan may round it. One that underflows is off by at most half the smallest
+   number. */
 static void allow_rounding(const reference_plan *plan, const node *at)
 {
     const held *of = &plan->values[at->id];
@@ -339,7 +341,7 @@ static void allow_rounding(const reference_plan *plan, const node *at)
         of->error[i] += unit * (fabs(of->value[i]) + of->error[i]) + least;
 }
 
-/* Inputs and constants keep their values from run to run. */
+/* Inputs and constants keep their values between runs. */
 static tuff_status run_node(reference_plan *plan, const node *at)
 {
     held *values = &plan->values[at->id];
@@ -368,7 +370,7 @@ static void release_finished(reference_plan *plan, const node *after)
         release(&plan->values[after->id]);
 }
 
-/* Only now do arrays change: all reads of the run are over. */
+/* Changes the arrays, now that all reads of the run are over. */
 static void commit_assigns(reference_plan *plan)
 {
     tuff__host_begin(plan->graph->device);

@@ -1,4 +1,5 @@
-/* Offsets of buffers, and the texts of kernels over them: for plans that are recorded, and for compilations ahead. */
+/* Offsets of buffers, and texts of kernels that use them: for plans that are recorded, and for compiling ahead of
+   time. */
 #include "exec/texts.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@ uint64_t tuff__bound_offset(const launch_list *list, uint64_t offset)
     return offset - offset % tuff__device_info(list->device)->offset_alignment;
 }
 
-/* Buffers of a chain that are the same memory (an array and what is assigned to it in place) become one binding. */
+/* Merges buffers of a chain that share memory (an array, and a value assigned to it in place) into one binding. */
 static void unite_aliases(const launch_list *list, fused_chain *chain)
 {
     for (int i = 0; i < chain->buffer_count; ++i)
@@ -20,7 +21,7 @@ static void unite_aliases(const launch_list *list, fused_chain *chain)
             if (a->storage != b->storage || a->offset != b->offset || a->dtype != b->dtype)
                 continue;
             if (tuff__buffer_size(b) > tuff__buffer_size(a))
-                chain->buffers[i].id = chain->buffers[k].id; /* a whole and its first part: the range of the whole */
+                chain->buffers[i].id = chain->buffers[k].id; /* one is the first part of the other: binds all */
             chain->buffers[i].read |= chain->buffers[k].read;
             chain->buffers[i].written |= chain->buffers[k].written;
             chain->buffers[k].read = chain->buffers[k].written = false;
@@ -28,8 +29,8 @@ static void unite_aliases(const launch_list *list, fused_chain *chain)
         }
 }
 
-/* Kernels count a buffer's elements in 32 bits from where it is bound: with OpenCL, from the beginning of all of its
-   memory, which may be larger than that reaches. */
+/* Computes the offsets of buffers. Kernels index elements with 32 bits from the start of the binding: with OpenCL, the
+   start of the whole memory, which may be too large for that. */
 static tuff_status find_offsets(const launch_list *list, launch *kernel)
 {
     for (int i = 0; i < kernel->chain.buffer_count; ++i) {

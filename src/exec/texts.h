@@ -1,5 +1,5 @@
-/* From launches to what a driver is asked for: the text of each kernel, which depends on where its buffers lie only by
-   which of them are the same memory, and how aligned they are. */
+/* From launches to program requests: the text of each kernel. Of the places of its buffers, the text depends only on
+   which of them share memory, and on their alignment. */
 #ifndef TUFF_EXEC_TEXTS_H
 #define TUFF_EXEC_TEXTS_H
 
@@ -7,13 +7,15 @@
 
 enum { KERNEL_NAME = 48 };
 
-/* What of an offset is bound; the rest of it is data. Vulkan binds ranges that start at multiples of the device's
-   alignment, OpenCL whole buffers: there nothing is. */
+/* Returns the part of an offset that is bound; the kernel gets the rest as data. Vulkan binds ranges that start at
+   multiples of the device's alignment. OpenCL binds whole buffers, so the result is 0. */
 uint64_t tuff__bound_offset(const launch_list *list, uint64_t offset);
-/* The text of a kernel, once the launches' memory is planned, or placed on paper; the launch gets the offsets of its
-   buffers. out is valid only with TUFF_OK. Several threads may assemble launches that are their own. */
+/* Assembles the text of a kernel, and sets the offsets of the launch's buffers. The memory of the launches must be
+   planned, if only with placeholders. *out is valid only with TUFF_OK. Threads may assemble at the same time if each
+   has its own launch. */
 tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char name[KERNEL_NAME], assembly *out);
-/* name and source, which are borrowed, are as tuff__launch_assemble gave them. */
+/* Returns the program request of an assembled launch. name and source are those of tuff__launch_assemble; they are
+   borrowed. */
 program_request tuff__launch_request(const launch *kernel, const char *name, const char *source);
 
 #endif

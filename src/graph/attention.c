@@ -1,13 +1,13 @@
-/* Attention as a primitive: the nodes of its forward and backward, their inputs in the order of tuff__attention_inputs.
-   The forward is two nodes, the log-sum-exp of each row of scores and the result that divides by it; gradients
-   recompute the weights from the log-sum-exp instead of keeping them (as FlashAttention does), so that no matrix of
-   scores is ever in memory. composite/attention.c decides between this and a graph of other ops. */
+/* Attention as a primitive: builds the forward and backward nodes, with inputs in the order of tuff__attention_inputs.
+   The forward pass is two nodes: the log-sum-exp of each row of scores, and the result, which is normalised by it.
+   Gradients recompute the weights from the log-sum-exp instead of keeping them, as in FlashAttention, so no matrix of
+   scores is ever in memory. composite/attention.c chooses between this and a composition of other ops. */
 #include "graph/builder.h"
 
 #define MAX_INPUTS 8
 
-/* The log-sum-exp depends on scale, band and bias only: dropout comes after it. It passes no gradient, since those of
-   the result account for it. */
+/* The log-sum-exp depends only on scale, band and bias, since dropout is applied after it. It passes no gradient: the
+   gradients of the result account for it. */
 static tuff_tensor *log_sum_exp(const attention_operands *operands, const op_attributes *attributes)
 {
     const tuff_shape q = operands->q->shape;
@@ -20,7 +20,7 @@ static tuff_tensor *log_sum_exp(const attention_operands *operands, const op_att
                                                  operands->bias ? 3 : 2, &plain));
 }
 
-/* Dropout takes an ordinal of the graph's random numbers, as a RANDOM node would. */
+/* Dropout uses up an ordinal of the graph's random numbers, as a RANDOM node does. */
 tuff_tensor *tuff__attention(const attention_operands *operands, const op_attributes *options)
 {
     op_attributes attributes = *options;
@@ -45,7 +45,7 @@ tuff_tensor *tuff__attention(const attention_operands *operands, const op_attrib
                              &attributes);
 }
 
-/* The op that computes the gradient of an input; OP_COUNT for inputs that have none. */
+/* Returns the op that computes the gradient of an input; OP_COUNT if the input has none. */
 static op_code gradient_op(const attention_inputs *at, int input)
 {
     return input == at->q      ? OP_ATTENTION_DQ
@@ -55,8 +55,8 @@ static op_code gradient_op(const attention_inputs *at, int input)
                                : OP_COUNT;
 }
 
-/* The sums of upstream · result are the term of the softmax's gradient that all keys share. All gradients have the same
-   inputs, by which the compiler finds those that one kernel can compute. */
+/* `sums`, the row sums of upstream · result, is the term of the softmax gradient that all keys share. All gradient
+   nodes have the same inputs; that is how the compiler finds those that one kernel can compute together. */
 tuff_tensor *tuff__attention_gradient(const node *n, tuff_tensor *upstream, int input)
 {
     const attention_inputs from = tuff__attention_inputs(OP_ATTENTION, n->attributes.options);

@@ -1,6 +1,6 @@
-/* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute
-   gradients. The gradient of each op is its column of ops.def, made a function in gradients.c; values that are
-   recomputed instead of kept are segment.c's. */
+/* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute the
+   gradients. The gradient of each op is its column in ops.def, compiled in gradients.c; segment.c handles values that
+   are recomputed instead of kept. */
 #include <string.h>
 
 #include "graph/builder.h"
@@ -8,19 +8,19 @@
 
 op_code tuff__mutated_gradient = OP_COUNT;
 
-/* State of the walk for each node that existed when it began; nodes of gradients are newer and are not walked. */
+/* Per-node state of the walk, for the nodes that exist when it begins. Gradient nodes are newer and are not visited. */
 typedef struct adjoint {
-    tuff_tensor *gradient; /* so far; complete once the walk has passed all users */
-    bool depends;          /* the gradient is wanted here or further back */
+    tuff_tensor *gradient; /* sum so far; complete once all users have been visited */
+    bool depends;          /* some `wrt` is this node or one that it depends on */
 } adjoint;
 
-/* Integers and bools have no gradient; values marked by tuff__stop_gradient count as constants. */
+/* Integers and bools have no gradient. Values marked by tuff__stop_gradient count as constants. */
 static bool passes_gradient(const node *n)
 {
     return !n->stops_gradient && tuff__dtype_is_float(n->outputs[0].dtype);
 }
 
-/* Marks every node that depends on one of `wrt` through floats: the others need no gradient. */
+/* Marks every node that depends on one of `wrt` through floats. Only these need a gradient. */
 static void mark_dependence(const tuff_graph *graph, tuff_tensor *const *wrt, int count, adjoint *adjoints, int last)
 {
     for (int i = 0; i < count; i++)
@@ -32,7 +32,7 @@ static void mark_dependence(const tuff_graph *graph, tuff_tensor *const *wrt, in
     }
 }
 
-/* The sign is wrong on purpose for the op that tests mutate. */
+/* Returns the negated gradient for the op that tests mutate. */
 static tuff_tensor *input_gradient(const node *n, tuff_tensor *upstream, int input)
 {
     if (n->own)
@@ -41,12 +41,12 @@ static tuff_tensor *input_gradient(const node *n, tuff_tensor *upstream, int inp
     return gradient && n->op == tuff__mutated_gradient ? tuff_neg(gradient) : gradient;
 }
 
-/* Adds a node's contribution to the gradients of its inputs, first to last: an order that does not change keeps sums
-   of several contributions the same, bit by bit. */
+/* Adds a node's contribution to the gradients of its inputs, first to last. The fixed order makes sums of several
+   contributions bitwise reproducible. */
 static void propagate(const node *n, tuff_tensor *upstream, adjoint *adjoints, recomputation *segments)
 {
     node seen, whole = *n;
-    if (n->own) { /* the parts between are passed over */
+    if (n->own) { /* skips the nodes inside the composite */
         whole.inputs = n->own->inputs;
         whole.input_count = n->own->input_count;
     }
@@ -78,7 +78,7 @@ tuff_tensor *tuff__with_own_gradient(tuff_tensor *result, const own_gradient *of
     return result;
 }
 
-/* The target must be a scalar: its gradient with respect to itself is 1, where the walk begins. */
+/* The target must be a float scalar: the walk starts from its gradient with respect to itself, 1. */
 static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuff_tensor *const *wrt, int count)
 {
     if (target->shape.rank != 0 || !tuff__dtype_is_float(target->dtype)) {
@@ -96,7 +96,7 @@ static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuf
     return true;
 }
 
-/* Node ids are a topological order: when the walk reaches a node, all its users have added their share. */
+/* Ids are a topological order, so when the walk reaches a node, all its users have added their contributions. */
 static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int count, adjoint *adjoints,
                           recomputation *segments, tuff_tensor **gradients)
 {
@@ -113,8 +113,8 @@ static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int coun
     }
 }
 
-/* An error that the graph has already is set again, for the caller's thread may have seen others since. Each gradient
-   is then the tensor that carries it. */
+/* Sets the graph's error again for this thread, which may have seen other errors since, and sets every gradient to the
+   tensor that carries it. */
 static tuff_status fail_all(tuff_tensor *answer, int count, tuff_tensor **gradients)
 {
     for (int i = 0; gradients && i < count; i++)

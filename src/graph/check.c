@@ -1,4 +1,4 @@
-/* Checks that builders share: shapes, dtypes, names, arrays and axes, and the shape that operands broadcast to. */
+/* Checks shared by builders: shapes, dtypes, names, arrays and axes; and broadcasting of shapes. */
 #include "graph/builder.h"
 
 #include "base/checked.h"
@@ -16,7 +16,7 @@ bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape)
             tuff__graph_fail(graph, TUFF_E_SHAPE, "%s: the shape %s has a negative extent", op, SHAPE_TEXT(shape));
             return false;
         }
-        /* An empty shape must not hide extents that its views and gradients could not have. */
+        /* Even an empty shape must not have extents that its views and gradients could not have. */
         fits = fits && shape.extent[axis] <= INT32_MAX &&
                tuff__mul_i64(count, shape.extent[axis] > 0 ? shape.extent[axis] : 1, &count) && count <= INT32_MAX;
     }
@@ -26,7 +26,7 @@ bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape)
     return fits;
 }
 
-/* f64 and i64 exist for files and the host only: many devices have neither. */
+/* f64 and i64 exist only in files and on the host: many devices lack them. */
 bool tuff__dtype_is_legal(tuff_graph *graph, const char *op, tuff_dtype dtype)
 {
     if (dtype >= TUFF_F32 && dtype <= TUFF_BOOL)
@@ -64,7 +64,7 @@ bool tuff__axis(const char *op, const tuff_tensor *tensor, int axis, int *out)
     return true;
 }
 
-/* Shapes are aligned at their last axes; an extent of 1, or none, takes the other's. */
+/* Aligns the shapes at their last axes; an axis that is missing or has extent 1 takes the other shape's extent. */
 bool tuff__broadcast(tuff_shape a, tuff_shape b, tuff_shape *out)
 {
     tuff_shape result = {.rank = a.rank > b.rank ? a.rank : b.rank};

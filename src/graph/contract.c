@@ -1,9 +1,9 @@
-/* Builders of matmul and of the ops that address elements by data: gather and scatter_add. The general forms of NumPy
-   (vectors, shared matrices, broadcast batches) are reduced here to the one form that nodes have: operands of equal
-   rank and equal batch axes. Kernels and gradients handle that form only. */
+/* Builders of matmul, and of gather and scatter_add, which address elements by data. NumPy's general forms (vectors,
+   shared matrices, broadcast batches) are reduced here to the only form that nodes, kernels and gradients have:
+   operands of equal rank with equal batch axes. */
 #include "graph/builder.h"
 
-/* [..., K] as a matrix: a row for the left operand, a column for the right one. */
+/* Makes a vector a matrix: a row for the left operand, a column for the right one. */
 static tuff_tensor *promote(tuff_tensor *x, bool as_row)
 {
     if (!tuff__is_valid(x) || x->shape.rank != 1)
@@ -12,7 +12,7 @@ static tuff_tensor *promote(tuff_tensor *x, bool as_row)
     return tuff_reshape(x, as_row ? TUFF_SHAPE(1, extent) : TUFF_SHAPE(extent, 1));
 }
 
-/* The last two axes of shape replaced. */
+/* Returns shape with its last two extents replaced. */
 static tuff_shape matrix_shape(tuff_shape leading, int64_t rows, int64_t columns)
 {
     leading.extent[leading.rank - 2] = rows;
@@ -20,7 +20,8 @@ static tuff_shape matrix_shape(tuff_shape leading, int64_t rows, int64_t columns
     return leading;
 }
 
-/* One matrix for all leading axes of x, so that a shared y stays one matrix and its gradient is one product. */
+/* Merges the leading axes of x into the rows of one matrix, so that y, shared by all of them, stays one matrix and its
+   gradient is one product. */
 static tuff_tensor *multiply_shared(tuff_tensor *x, tuff_tensor *y)
 {
     const int rank = x->shape.rank;
@@ -30,7 +31,7 @@ static tuff_tensor *multiply_shared(tuff_tensor *x, tuff_tensor *y)
     return tuff_reshape(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(rows, inner)), y), shape);
 }
 
-/* Every batch axis is expanded; the gradient of EXPAND sums over what was shared. */
+/* Expands all batch axes; the gradient of EXPAND sums over the shared ones. */
 static tuff_tensor *multiply_batches(tuff_tensor *x, tuff_tensor *y, tuff_shape shape)
 {
     const int64_t rows = shape.extent[shape.rank - 2], columns = shape.extent[shape.rank - 1];
@@ -42,7 +43,7 @@ static tuff_tensor *multiply_batches(tuff_tensor *x, tuff_tensor *y, tuff_shape 
     return tuff__node_create(x->graph, OP_MATMUL, x->dtype, shape, operands, 2, NULL);
 }
 
-/* Products without terms or without results are constants: kernels never meet an empty matrix. */
+/* A product over no terms or with an empty result becomes a constant, so that kernels never see an empty matrix. */
 static tuff_tensor *multiply(tuff_tensor *x, tuff_tensor *y)
 {
     tuff_graph *graph = x->graph;
@@ -67,7 +68,7 @@ static tuff_tensor *multiply(tuff_tensor *x, tuff_tensor *y)
     return x_rank > 2 && y_rank == 2 ? multiply_shared(x, y) : multiply_batches(x, y, shape);
 }
 
-/* The result without the axes that promotion of vectors added. */
+/* Removes the axes that `promote` added for vectors. */
 static tuff_tensor *demote(tuff_tensor *product, bool x_was_vector, bool y_was_vector)
 {
     if (!tuff__is_valid(product) || (!x_was_vector && !y_was_vector))
@@ -80,7 +81,7 @@ static tuff_tensor *demote(tuff_tensor *product, bool x_was_vector, bool y_was_v
     return tuff_reshape(product, shape);
 }
 
-/* A vector becomes a matrix of one row or one column; the axis that this adds is removed from the result. */
+/* A vector is promoted to a matrix with one row or one column; that axis is removed from the result. */
 tuff_tensor *tuff_matmul(tuff_tensor *x, tuff_tensor *y)
 {
     tuff_tensor *answer;
@@ -100,7 +101,7 @@ tuff_tensor *tuff_matmul(tuff_tensor *x, tuff_tensor *y)
     return demote(multiply(left, right), x->shape.rank == 1, y->shape.rank == 1);
 }
 
-/* The checks that gather and scatter_add share; *axis is counted from the front afterwards. */
+/* Makes the checks that gather and scatter_add share. Afterwards *axis is counted from the front. */
 static bool indices_fit(const char *op, const tuff_tensor *x, const tuff_tensor *indices, int *axis)
 {
     if (indices->dtype != TUFF_I32) {
@@ -116,7 +117,7 @@ static bool indices_fit(const char *op, const tuff_tensor *x, const tuff_tensor 
     return tuff__axis(op, x, *axis, axis);
 }
 
-/* x and indices are expanded against each other on all axes but `axis`, where each keeps its own extent. */
+/* x and indices broadcast against each other on all axes except `axis`, where each keeps its own extent. */
 tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis)
 {
     tuff_tensor *answer;
@@ -138,7 +139,8 @@ tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis)
     return tuff__node_create(graph, OP_GATHER, x->dtype, shape, operands, 2, &(op_attributes){.axis = axis});
 }
 
-/* The shape of the addends: x's, with the extent along axis that indices and source broadcast to. */
+/* Sets *shape to that of the addends: the shape of x, with the extent along axis that indices and source broadcast
+   to. */
 static bool scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, const tuff_tensor *source, int axis,
                           tuff_shape *shape)
 {
@@ -153,7 +155,7 @@ static bool scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, cons
     return false;
 }
 
-/* indices and source are expanded to one shape, that of the addends; x is the result's shape and is never expanded. */
+/* Expands indices and source to the shape of the addends. x has the result's shape and is never expanded. */
 tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor *source, int axis)
 {
     tuff_tensor *answer;

@@ -1,9 +1,10 @@
-/* Builders of the elementwise ops: one public function for each row of ops.def, WHERE and CAST. Operands broadcast to
-   one shape and agree on one dtype here, so that elementwise nodes have inputs of exactly their own shape. A new row
-   needs no code in this file. Read next: ops.def for what the rows say, gradients.c for their derivatives. */
+/* Builders of the elementwise ops: one public function for each row of ops.def, plus WHERE and CAST. Operands are
+   broadcast to one shape and converted to one dtype here, so that elementwise nodes have inputs of exactly their own
+   shape. A new row needs no code in this file. Read next: ops.def for the meaning of the rows, gradients.c for their
+   derivatives. */
 #include "graph/builder.h"
 
-/* The dtypes of a kind, for messages. */
+/* The dtypes that an op accepts, for messages. */
 static const char *kinds_text(op_kinds kinds)
 {
     return kinds == OP_KIND_FLOATS  ? "f32, f16 or bf16"
@@ -11,7 +12,7 @@ static const char *kinds_text(op_kinds kinds)
                                     : "f32, f16, bf16, i32 or u32";
 }
 
-/* "f32 [2,3] x f16 [3]" for messages, cut where the buffer ends. */
+/* Formats operands for messages, like "f32 [2,3] x f16 [3]"; truncated to the buffer. */
 static const char *operands_text(tuff_tensor *const *operands, int count, char *buffer, size_t size)
 {
     text list = {0};
@@ -29,7 +30,7 @@ static const char *operands_text(tuff_tensor *const *operands, int count, char *
 
 #define OPERANDS_TEXT(operands, count) operands_text((operands), (count), (char[384]){0}, 384)
 
-/* Expands every operand to the shape they broadcast to. */
+/* Expands all operands to the shape that they broadcast to. */
 static bool broadcast_all(const char *op, tuff_graph *graph, tuff_tensor **operands, int count, tuff_shape *shape)
 {
     *shape = operands[0]->shape;
@@ -46,7 +47,8 @@ static bool broadcast_all(const char *op, tuff_graph *graph, tuff_tensor **opera
     return graph->status == TUFF_OK;
 }
 
-/* One dtype for all: constant scalars take the others'. */
+/* Gives all operands one dtype: constant scalars take that of the others. Runs twice, since operand 0 may itself change
+   in the first pass. */
 static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands, int count)
 {
     for (int i = 1; i < count; i++)
@@ -60,7 +62,8 @@ static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands,
     return graph->status == TUFF_OK;
 }
 
-/* The builder behind all rows: operands of one graph, one dtype that the row accepts, one shape. */
+/* Builds any row: checks that the operands belong to one graph, and gives them one dtype, which the row must accept,
+   and one shape. */
 static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
 {
     const op_info *info = tuff__op_info(op);
@@ -81,7 +84,7 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
                              NULL);
 }
 
-/* A public builder for each row, by its number of operands. */
+/* Defines a public builder for each row, by its number of operands. */
 #define BUILDER_1(code, name)                                   \
     tuff_tensor *tuff_##name(tuff_tensor *x)                    \
     {                                                           \
@@ -101,7 +104,7 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
 #define SPECIAL(...)
 #include "ops/ops.def"
 
-/* Not a row of the table: its operands have two dtypes, and it moves elements without computing. */
+/* WHERE is not a row of the table: its operands have two dtypes, and it computes nothing. */
 tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)
 {
     tuff_tensor *operands[3] = {condition, x, y}, *answer;
@@ -117,7 +120,7 @@ tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)
     return tuff__node_create(graph, OP_WHERE, operands[1]->dtype, shape, operands, 3, NULL);
 }
 
-/* A cast to the same dtype is no node: values round when they are stored, not when they are cast twice. */
+/* A cast to the same dtype adds no node: values are rounded when they are stored, not by a second cast. */
 tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype)
 {
     tuff_tensor *answer;

@@ -1,6 +1,6 @@
-/* The gradient of every op, one function for each row of ops.def. A row holds an expression in graph builders where one
-   line can; the functions of this file are those that take more. Called by autodiff.c, once for each input that needs a
-   gradient; the result has that input's shape and dtype, or is NULL where the gradient is 0 everywhere. */
+/* Gradients of all ops, one function for each row of ops.def. The row itself holds an expression in graph builders; the
+   functions in this file are parts that do not fit on a line there. autodiff.c calls them once for each input that
+   needs a gradient. The result has that input's shape and dtype, or is NULL if the gradient is 0 everywhere. */
 #include "graph/builder.h"
 
 static tuff_tensor *zeros(const tuff_tensor *x)
@@ -8,7 +8,7 @@ static tuff_tensor *zeros(const tuff_tensor *x)
     return tuff__full(x->graph, x->dtype, x->shape, 0);
 }
 
-/* REDUCE_MAX: equal elements share evenly. */
+/* REDUCE_MAX: elements that tie for the maximum share the gradient equally. */
 static tuff_tensor *share_of_largest(const node *n, tuff_tensor *g)
 {
     tuff_tensor *x = n->inputs[0];
@@ -29,7 +29,7 @@ static tuff_tensor *permute_back(const node *n, tuff_tensor *g)
     return tuff_permute(g, inverse);
 }
 
-/* EXPAND: the gradients of all copies of an element add up. */
+/* EXPAND: sums the gradients of all copies of an element. */
 static tuff_tensor *sum_of_copies(const node *n, tuff_tensor *g)
 {
     int axes[TUFF_MAX_RANK], count = 0;
@@ -39,7 +39,7 @@ static tuff_tensor *sum_of_copies(const node *n, tuff_tensor *g)
     return tuff_sum(g, axes, count, true);
 }
 
-/* SLICE, undone axis by axis: reversed, spread out, then padded to the whole. */
+/* SLICE, undone axis by axis: reverses, dilates, then pads to the operand's extent. */
 static tuff_tensor *spread_slice(const node *n, tuff_tensor *g)
 {
     const tuff_shape whole = n->inputs[0]->shape;
@@ -78,8 +78,8 @@ static tuff_tensor *part_of_concat(const node *n, tuff_tensor *g, int input)
     return tuff__slice_axis(g, axis, start, start + n->inputs[input]->shape.extent[axis], 1);
 }
 
-/* The gradient of the source of SCATTER_ADD. Sources of indices outside are added nowhere and get 0; a plain gather
-   would give NaN. */
+/* Returns the gradient of the source of SCATTER_ADD. Elements whose index is out of range were added nowhere and get 0,
+   for which a plain gather would give NaN. */
 static tuff_tensor *gather_inside(const node *n, tuff_tensor *g)
 {
     tuff_tensor *indices = n->inputs[1];
@@ -89,13 +89,13 @@ static tuff_tensor *gather_inside(const node *n, tuff_tensor *g)
     return tuff_where(inside, tuff_gather(g, indices, n->attributes.axis), tuff__scalar(g, 0));
 }
 
-/* x with one axis in reverse order. */
+/* Reverses one axis. */
 static tuff_tensor *flip(tuff_tensor *x, int axis)
 {
     return tuff__slice_axis(x, axis, x->shape.extent[axis] - 1, -1, -1);
 }
 
-/* Nodes have operands of equal batch axes: sums over shared ones are the gradient of EXPAND. */
+/* For MATMUL, whose operands have equal batch axes: the gradient of EXPAND does the sums over shared ones. */
 static tuff_tensor *transposed(tuff_tensor *x)
 {
     return tuff__swap_axes(x, x->shape.rank - 2, x->shape.rank - 1);
@@ -128,14 +128,15 @@ static tuff_tensor *share(tuff_tensor *g, tuff_tensor *low, tuff_tensor *high)
     return tuff_where(tuff_less(low, high), g, tied);
 }
 
-/* x^0 is 1 everywhere, hence its slope 0, also where x^-1 is infinite. */
+/* d/dx of x^y. x^0 is 1 everywhere, so its slope is 0, even where x^-1 is infinite. */
 static tuff_tensor *power_base(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
 {
     tuff_tensor *slope = tuff_mul(y, tuff_pow(x, tuff__shift(y, -1)));
     return tuff_where(tuff_equal(y, zero(y)), zero(g), tuff_mul(g, slope));
 }
 
-/* 0^y stays 0 as y moves above 0, and falls from infinity as it moves below. */
+/* d/dy of x^y. At x = 0 and y >= 0 the slope is 0, since 0^y stays 0 as y grows; for y < 0 it is infinite, by the
+   formula. */
 static tuff_tensor *power_exponent(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y, tuff_tensor *f)
 {
     tuff_tensor *slope = tuff_mul(g, tuff_mul(f, tuff_log(x)));
@@ -143,12 +144,12 @@ static tuff_tensor *power_exponent(tuff_tensor *g, tuff_tensor *x, tuff_tensor *
     return tuff_where(tuff_equal(x, zero(x)), stays, slope);
 }
 
-/* Terms of the column `gradients`. */
+/* Macros used in the column `gradients`. */
 #define AXIS (n->attributes.axis)
 #define G(...) CHOOSE(__VA_ARGS__, NULL, NULL, NULL)
 #define CHOOSE(dx, dy, dz, ...) (input == 0 ? (dx) : input == 1 ? (dy) : (dz))
 
-/* Expressions are in the node n, its operands x, y, z, its result f and the upstream gradient g. */
+/* The expressions use the node n, its operands x, y, z, its result f and the upstream gradient g. */
 #define GRADIENT(name, expression)                                                                        \
     static tuff_tensor *gradient_of_##name(const node *n, tuff_tensor *x, tuff_tensor *y, tuff_tensor *z, \
                                            tuff_tensor *f, tuff_tensor *g, int input)                     \

@@ -1,10 +1,10 @@
-/* The graph itself: its life, its sticky error and its nodes. Builders are in the files beside it: source.c has those
-   of values without operands, sink.c those of outputs and assignments. */
+/* The graph itself: its lifetime, its sticky error and its nodes. Builders are in the other files: values without
+   operands in source.c, outputs and assignments in sink.c. */
 #include <string.h>
 
 #include "graph/builder.h"
 
-/* What builders return where there is no graph to carry the error. Never written. */
+/* Returned by builders if there is no graph to carry the error. Never written. */
 static tuff_tensor nowhere;
 
 tuff_graph *tuff_graph_create(tuff_device *device)
@@ -48,7 +48,7 @@ const char *tuff_graph_error(const tuff_graph *graph)
     return graph ? graph->message : "the graph is NULL";
 }
 
-/* Ids are positions: liveness is found by the new ids, then dead nodes are dropped and ids closed up. */
+/* Renumbers the nodes first, since liveness is indexed by id, then drops dead nodes and closes the gaps. */
 tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count)
 {
     bool *live = tuff__calloc((size_t)count + 1, sizeof *live);
@@ -73,7 +73,7 @@ tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count
     return TUFF_OK;
 }
 
-/* The thread's error is set each time, the graph's only once: the first error is the one that explains the others. */
+/* Sets the thread's error every time but the graph's only once: the first error explains the later ones. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...)
 {
     va_list list;
@@ -104,7 +104,7 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
     if (!made || !output || !list || !GROW(graph->nodes, graph->node_count, graph->node_capacity))
         return tuff__graph_out_of_memory(graph);
     *output = (tuff_tensor){.graph = graph, .node = made, .dtype = dtype, .shape = shape};
-    /* So that shapes can be compared and hashed as bytes. */
+    /* Lets shapes be compared and hashed as bytes. */
     for (int axis = shape.rank; axis < TUFF_MAX_RANK; axis++)
         output->shape.extent[axis] = 0;
     tuff_phase phase = graph->phase;
@@ -169,8 +169,8 @@ tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **a
     return graph->status == TUFF_OK ? graph : NULL;
 }
 
-/* The graph is that of the first operand that has one. Its earlier error, if any, is returned before operands are
-   looked at: they may carry it, and it explains them. */
+/* Takes the graph of the first operand that has one. Returns an earlier error of that graph before looking at the
+   operands: they may carry it, and it explains their state. */
 tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer)
 {
     tuff_graph *graph = NULL;
@@ -194,7 +194,7 @@ tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count,
     return graph;
 }
 
-/* Random ops keep the seed of the moment when they were built. */
+/* Random ops keep the seed that was set when they were built. */
 void tuff_graph_seed(tuff_graph *graph, uint32_t seed)
 {
     if (graph)

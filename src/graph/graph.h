@@ -1,4 +1,4 @@
-/* Graphs from the inside: nodes in an arena, in building order, which is a topological order. */
+/* The inside of graphs: nodes in an arena, in building order, which is a topological order. */
 #ifndef TUFF_GRAPH_GRAPH_H
 #define TUFF_GRAPH_GRAPH_H
 
@@ -11,7 +11,7 @@
 
 typedef struct node node;
 
-/* A value: (node, output index). Tensors of a graph in error may have node NULL. */
+/* A value: a node and the index of its output. In a graph in error, node may be NULL. */
 struct tuff_tensor {
     tuff_graph *graph;
     node *node;
@@ -20,8 +20,9 @@ struct tuff_tensor {
     tuff_shape shape;
 };
 
-/* A composite whose gradient is not that of its parts: what it was made of, and the gradient of its result with respect
-   to inputs[input], given the upstream gradient; inputs may be copies (tuff_recompute). options are the composite's. */
+/* The gradient of a composite that does not use the gradients of its parts: the composite's inputs and options, and a
+   function that returns the gradient of its result with respect to inputs[input], given the upstream gradient. It may
+   be called with copies of the inputs (tuff_recompute). */
 typedef struct own_gradient {
     tuff_tensor **inputs;
     int input_count;
@@ -29,22 +30,22 @@ typedef struct own_gradient {
     tuff_tensor *(*gradient)(tuff_tensor *const *inputs, const void *options, tuff_tensor *upstream, int input);
 } own_gradient;
 
-/* Inputs come from earlier nodes. Every op of today has one output. */
+/* Inputs come from earlier nodes. So far every op has one output. */
 struct node {
     op_code op;
-    int id; /* position in the graph's nodes */
+    int id; /* position in graph->nodes */
     int input_count, output_count;
     tuff_tensor **inputs;
-    tuff_tensor *outputs; /* array of output_count */
+    tuff_tensor *outputs; /* array of output_count elements */
     op_attributes attributes;
-    const own_gradient *own; /* where the node is the result of such a composite; else NULL */
+    const own_gradient *own; /* set on the result of a composite with its own gradient; else NULL */
     bool stops_gradient;     /* tuff_gradients treats the value as a constant */
-    bool is_late_copy;       /* made by compile: computes an earlier node's value once more, near its late readers */
-    int copy;         /* the recomputation that it is part of, never one node with an equal one outside; 0: none */
-    tuff_phase phase; /* not before that of an input */
+    bool is_late_copy;       /* made by compile: recomputes an earlier node's value near its late users */
+    int copy;                /* number of its recomputation, 0: none; never merged with an equal node of another */
+    tuff_phase phase;        /* not earlier than that of any input */
 };
 
-/* A segment whose values gradients do not keep. */
+/* A segment of tuff_recompute: gradients keep none of its inner values. */
 typedef struct segment {
     const node *result;
     const node **inputs;
@@ -56,10 +57,10 @@ typedef struct graph_output {
     tuff_tensor *tensor;
 } graph_output;
 
-/* An array that came with a graph that was read. */
+/* An array of a graph that was read from bytes. */
 typedef struct graph_array {
     tuff_array *array;
-    const char *name; /* "" where it has none */
+    const char *name; /* "" if it has none */
 } graph_array;
 
 struct tuff_graph {
@@ -75,40 +76,40 @@ struct tuff_graph {
     int segment_count, segment_capacity;
     graph_array *arrays; /* destroyed with the graph */
     int array_count;
-    int copy_count;     /* recomputations so far */
-    int copy;           /* of the nodes being made */
-    tuff_phase phase;   /* likewise */
+    int copy_count;     /* number of recomputations so far */
+    int copy;           /* recomputation of the nodes being built; 0: none */
+    tuff_phase phase;   /* phase of the nodes being built */
     tuff_tensor failed; /* what builders return when they cannot make a node */
     tuff_status status; /* the first error */
     char message[TUFF_ERROR_SIZE];
-    uint32_t seed, random_count; /* RANDOM nodes made so far: the next ordinal */
-    tuff_array *step_array;      /* the counter; NULL until given or needed */
-    bool owns_step;              /* made by the graph: compile appends the raise, destroy frees it */
+    uint32_t seed, random_count; /* random_count: random ops so far, the ordinal of the next one */
+    tuff_array *step_array;      /* the step counter; NULL until set or needed */
+    bool owns_step;              /* the graph made the counter: compile appends its increment, destroy frees it */
 };
 
-/* Adds a node with one output; attributes may be NULL. Inputs must be valid tensors of the graph. Returns a tensor that
-   carries the error where memory runs out. No checks: builders made them. */
+/* Adds a node with one output. attributes may be NULL; inputs must be valid tensors of the graph. Checks nothing, since
+   builders have done so. Returns a tensor that carries the error if out of memory. */
 tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                                tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
 
-/* Nodes made from here on belong to the recomputation and the phase of model; NULL: to none, and to the forward pass.
-   */
+/* From here on, new nodes get the recomputation number and the phase of model; NULL: no recomputation, forward
+   phase. */
 void tuff__graph_set_origin(tuff_graph *graph, const node *model);
 
-/* Puts the nodes into another order, a topological one that may lack old nodes and have new ones, and drops what
-   nothing needs; inputs stay. */
+/* Reorders the nodes and drops those that nothing needs; inputs stay. order must be topological; it may omit old nodes
+   and contain new ones. */
 tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count);
 
-/* Keeps the graph's first error and returns the tensor that carries it. */
+/* Records the error, unless the graph already has one, and returns the tensor that carries the graph's error. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...) PRINTF_LIKE(3, 4);
-/* The same where memory ran out while a node, or what belongs to one, was made. */
+/* The same for running out of memory while building a node or a part of one. */
 tuff_tensor *tuff__graph_out_of_memory(tuff_graph *graph);
 
-/* One line a node, for debugging: "%5 = add f32 [2,3] (%1, %4)". */
+/* Prints one line per node, for debugging: "%5 = add f32 [2,3] (%1, %4)". */
 void tuff__graph_print(const tuff_graph *graph, text *out);
 
-/* For tests: the op whose gradients tuff_gradients negates, OP_COUNT for none. A test suite that stays green with a
-   sign error planted proves nothing. */
+/* For tests: the op whose gradients tuff_gradients negates, or OP_COUNT. It proves that the tests notice a wrong
+   sign. */
 extern op_code tuff__mutated_gradient;
 
 #endif

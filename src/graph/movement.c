@@ -1,9 +1,9 @@
-/* Builders of movement: reshape, permute, expand, slice, pad, concat, which compute nothing and only map the elements
-   of the result to those of their operands. A builder returns its operand where the op would change nothing, so that
-   the compiler never meets an identity. Read next: src/compile, which turns most of them into strided views. */
+/* Builders of movement ops: reshape, permute, expand, slice, pad and concat compute nothing and only map elements of
+   the result to those of their operands. A builder returns its operand if the op would change nothing, so the compiler
+   never sees an identity. Read next: src/compile, which turns most of them into strided views. */
 #include "graph/builder.h"
 
-/* Fills in the one extent that may be -1. */
+/* Infers the one extent that may be -1. */
 static bool infer_extent(const tuff_tensor *x, tuff_shape *shape)
 {
     int unknown = -1;
@@ -14,7 +14,7 @@ static bool infer_extent(const tuff_tensor *x, tuff_shape *shape)
         if (shape->extent[axis] == -1)
             unknown = axis;
         else if (shape->extent[axis] < 0 || shape->extent[axis] > INT32_MAX || known > INT32_MAX)
-            return true; /* the check of the shape reports it */
+            return true; /* tuff__shape_is_legal reports it */
         else
             known *= shape->extent[axis];
     }
@@ -46,7 +46,7 @@ tuff_tensor *tuff_reshape(tuff_tensor *x, tuff_shape shape)
     return tuff_shape_equal(x->shape, shape) ? x : tuff__node_create(graph, OP_RESHAPE, x->dtype, shape, &x, 1, NULL);
 }
 
-/* order holds axes of x, which may count from the end; the attribute holds them counted from the front. */
+/* order may count axes from the end; the attribute counts them from the front. */
 tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
 {
     tuff_tensor *answer;
@@ -73,7 +73,7 @@ tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
     return identity ? x : tuff__node_create(graph, OP_PERMUTE, x->dtype, shape, &x, 1, &attributes);
 }
 
-/* The public form broadcasts as NumPy does; tuff__expand_to splits it into RESHAPE, for new axes, and EXPAND. */
+/* The public form broadcasts like NumPy; tuff__expand_to splits it into RESHAPE, for new axes, and EXPAND. */
 tuff_tensor *tuff_expand(tuff_tensor *x, tuff_shape shape)
 {
     tuff_tensor *answer;
@@ -89,7 +89,7 @@ tuff_tensor *tuff_expand(tuff_tensor *x, tuff_shape shape)
     return tuff__expand_to(x, shape);
 }
 
-/* Elements of one axis of a slice; -1 where start, stop and step do not fit extent. */
+/* Returns the extent of one axis of a slice; -1 if start, stop and step do not fit extent. */
 static int64_t slice_extent(int64_t extent, int64_t start, int64_t stop, int64_t step)
 {
     if (step > 0)
@@ -99,7 +99,7 @@ static int64_t slice_extent(int64_t extent, int64_t start, int64_t stop, int64_t
     return start == stop ? 0 : 1 - (start - stop - 1) / step;
 }
 
-/* Axes of one element get step 1 and empty ones start 0, so that the compiler sees fewer kinds of views. */
+/* Axes of one element get step 1, and empty axes get start 0, so that the compiler sees fewer kinds of views. */
 tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *stop, const int64_t *step)
 {
     tuff_tensor *answer;
@@ -126,7 +126,7 @@ tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *sto
     return identity ? x : tuff__node_create(graph, OP_SLICE, x->dtype, shape, &x, 1, &attributes);
 }
 
-/* Gradients and composites slice one axis at a time; the other axes stay whole. */
+/* For gradients and composites, which slice one axis at a time. */
 tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
 {
     if (!tuff__is_valid(x))
@@ -142,7 +142,7 @@ tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t s
     return tuff_slice(x, starts, stops, steps);
 }
 
-/* order has an entry for every axis that a shape may have; tuff_permute reads those of x. */
+/* Fills order for every axis that a shape may have; tuff_permute reads only those of x. */
 tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b)
 {
     int order[TUFF_MAX_RANK];
@@ -153,7 +153,7 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b)
     return tuff_permute(x, order);
 }
 
-/* The fill is rounded to the dtype now: kernels write it as a literal, and the reference must use the same. */
+/* Rounds the fill value to the dtype here, so that a kernel's literal and the reference use the same value. */
 tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *after, double value)
 {
     tuff_tensor *answer;
@@ -180,7 +180,7 @@ tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *afte
                                              : tuff__node_create(graph, OP_PAD, x->dtype, shape, &x, 1, &attributes);
 }
 
-/* Equal dtypes, equal shapes but for the extent of axis. */
+/* Whether part has the dtype and, except for the extent of axis, the shape of the first part. */
 static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_tensor *part, int axis)
 {
     if (part->dtype != first->dtype) {
@@ -197,7 +197,7 @@ static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_te
     return false;
 }
 
-/* Parts without elements are left out, which kernels need not handle then; one part alone is returned itself. */
+/* Leaves out empty parts, so that kernels need not handle them. A single remaining part is returned itself. */
 tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis)
 {
     tuff_tensor *answer;

@@ -1,8 +1,8 @@
-/* A graph as text, one line for each node, for debugging the compiler or a model. Which attribute of a node is printed
-   is a column of ops.def. */
+/* Prints a graph as text, one line per node, for debugging the compiler or a model. A column of ops.def says which
+   attribute of a node is printed. */
 #include "graph/graph.h"
 
-/* A number for each axis. */
+/* Prints the attribute's numbers for each axis. */
 static void print_axes(const node *n, op_attribute attribute, text *out)
 {
     const op_attributes *attributes = &n->attributes;
@@ -47,7 +47,7 @@ static void print_attribute(const node *n, text *out)
     }
 }
 
-/* Nodes, then outputs; ids are those of the nodes. */
+/* Prints nodes, then outputs; outputs refer to nodes by id. */
 void tuff__graph_print(const tuff_graph *graph, text *out)
 {
     for (int i = 0; i < graph->node_count; i++) {

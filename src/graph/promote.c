@@ -1,7 +1,7 @@
-/* Makes operands fit each other: expands shapes, and gives numbers in expressions the dtype of what they meet. */
+/* Makes operands fit each other: expands shapes, and gives constant scalars the dtype of the other operands. */
 #include "graph/builder.h"
 
-/* EXPAND never changes the rank: that is RESHAPE's part. */
+/* EXPAND never changes the rank; RESHAPE does that first. */
 tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape)
 {
     if (!tuff__is_valid(tensor))
@@ -18,14 +18,14 @@ tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape)
     return tuff__node_create(tensor->graph, OP_EXPAND, tensor->dtype, shape, &tensor, 1, NULL);
 }
 
-/* What a number in an expression becomes. Constants with data keep their dtype. */
+/* Whether tensor is what a number in an expression becomes. Constants with data keep their dtype. */
 static bool is_scalar_constant(const tuff_tensor *tensor)
 {
     return tensor->node->op == OP_CONSTANT && tensor->shape.rank == 0 && !tensor->node->attributes.data;
 }
 
-/* Whether dtype can stand for a constant of another dtype: any number for floats, numbers in range for integers that
-   are an integer's. A float constant never becomes an integer: a division by it would turn into an integer division. */
+/* Whether a constant can be converted to dtype: any number to floats, an integer to integers whose range it is in. A
+   float constant never becomes an integer, which would turn a division by it into an integer division. */
 static bool can_hold(tuff_dtype dtype, const tuff_tensor *constant)
 {
     if (dtype == TUFF_BOOL || constant->dtype == TUFF_BOOL)
@@ -42,7 +42,7 @@ tuff_tensor *tuff__as_dtype(tuff_tensor *tensor, tuff_dtype dtype)
     return tuff_constant(tensor->graph, dtype, tensor->node->attributes.value);
 }
 
-/* The second operand is tried first: x * 2 is the default way to write it. */
+/* Tries the second operand first, for expressions like x * 2. */
 void tuff__unify_dtypes(tuff_tensor **x, tuff_tensor **y)
 {
     if ((*x)->dtype == (*y)->dtype)

@@ -1,9 +1,8 @@
-/* Builders of reductions and running sums. Nodes keep reduced axes with extent 1, so that a result broadcasts against
-   its operand as it is; dropping them is a RESHAPE, which costs nothing. Composites made of these:
-   composite_reduce.c. */
+/* Builders of reductions and running sums. Nodes keep reduced axes with extent 1, so that the result broadcasts against
+   the operand; dropping the axes is a RESHAPE, which costs nothing. Composites of these are in composite/reduce.c. */
 #include "graph/builder.h"
 
-/* The axes as a mask: legal, none given twice. */
+/* Converts the axes to a mask; each must be legal and given once. */
 static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int count, uint32_t *mask)
 {
     *mask = 0;
@@ -25,7 +24,7 @@ static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int
     return true;
 }
 
-/* The shape when the axes of the mask are dropped. */
+/* Returns shape without the axes of the mask. */
 static tuff_shape without_axes(tuff_shape shape, uint32_t mask)
 {
     tuff_shape result = {.rank = 0};
@@ -35,7 +34,7 @@ static tuff_shape without_axes(tuff_shape shape, uint32_t mask)
     return result;
 }
 
-/* Both reductions differ in their op alone. Over no axes they are the operand itself. */
+/* Builds either reduction; they differ only in their op. Over no axes, the result is the operand itself. */
 static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int count, bool keep)
 {
     const char *name = tuff__op_info(op)->name;
@@ -72,7 +71,7 @@ tuff_tensor *tuff_reduce_max(tuff_tensor *x, const int *axes, int count, bool ke
     return reduce(OP_REDUCE_MAX, x, axes, count, keep);
 }
 
-/* Long running sums are split by the compiler: the node is always the whole one. */
+/* The node is always the whole running sum; the compiler splits long ones. */
 tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis)
 {
     tuff_tensor *answer;

@@ -1,22 +1,22 @@
-/* tuff_recompute: segments of a graph of which gradients keep nothing but the inputs (gradient checkpointing). Where
-   the walk of autodiff.c reads a value inside of a segment, it gets a copy of the node instead, computed again from the
-   inputs of the segment; memory for the original can then be reused between the two. A copy carries the number of its
-   recomputation, by which the compiler never merges it with the original and runs it as late as it was built. Segments
-   may nest: a copy made for an outer segment reads the results of inner ones as copies of its own. */
+/* tuff_recompute: segments of a graph of which gradients keep only the inputs (gradient checkpointing). If the walk of
+   autodiff.c reads a value inside a segment, it gets a copy of the node, recomputed from the segment's inputs; memory
+   of the original can be reused in between. A copy carries the number of its recomputation: by it the compiler never
+   merges the copy with the original, and runs it as late as it was built. Segments may nest: a copy made for an outer
+   segment reads results of inner segments as copies, too. */
 #include "graph/segment.h"
 
 #include "graph/builder.h"
 
-/* The nodes of a segment: the result and what it is made of, back to the inputs and to values held in memory. All lie
-   from `low` to the result. */
+/* The nodes of a segment: its result and all nodes that the result depends on, back to the segment's inputs and to
+   values held in memory. Their ids range from `low` to the result's. */
 struct segment_copies {
-    int low, size;        /* ids from low on; members among them */
-    int number;           /* of the copies */
+    int low, size;        /* lowest id; number of members */
+    int number;           /* recomputation number of the copies */
     bool *members;        /* by id - low */
-    tuff_tensor **copies; /* likewise; NULL: none yet */
+    tuff_tensor **copies; /* by id - low; NULL: not yet made */
 };
 
-/* Inputs of a segment are few: a search is enough. */
+/* Linear search: segments have few inputs. */
 static bool is_input(const segment *part, const node *at)
 {
     for (int i = 0; i < part->input_count; i++)
@@ -25,8 +25,8 @@ static bool is_input(const segment *part, const node *at)
     return false;
 }
 
-/* Marks `from` and all nodes that it depends on. With `stop`, only the members of that segment: the walk ends before
-   its inputs and before values that memory holds anyway. Returns the lowest id marked. */
+/* Marks `from` and all nodes that it depends on. With `stop`, marks only the members of that segment: the walk stops
+   short of its inputs and of values that are in memory anyway. Returns the lowest marked id. */
 static int mark_ancestors(const tuff_graph *graph, const node *from, const segment *stop, bool *marks)
 {
     int low = from->id;
@@ -46,7 +46,7 @@ static int mark_ancestors(const tuff_graph *graph, const node *from, const segme
     return low;
 }
 
-/* The graph of y and of inputs that y depends on; NULL with *answer set. */
+/* Returns the graph of y and of its segment's inputs, or NULL with *answer set. */
 static tuff_graph *check_segment(tuff_tensor *y, tuff_tensor *const *inputs, int count, tuff_tensor **answer)
 {
     tuff_graph *graph = tuff__enter("recompute", &y, 1, answer);
@@ -68,7 +68,7 @@ static tuff_graph *check_segment(tuff_tensor *y, tuff_tensor *const *inputs, int
     return graph;
 }
 
-/* Only notes the segment: nothing is copied until gradients are asked for. */
+/* Only records the segment: copies are made when gradients are built. */
 tuff_tensor *tuff_recompute(tuff_tensor *y, tuff_tensor *const *inputs, int count)
 {
     tuff_tensor *answer;
@@ -96,7 +96,7 @@ tuff_tensor *tuff_recompute(tuff_tensor *y, tuff_tensor *const *inputs, int coun
     return y;
 }
 
-/* The members of one segment, and room for a copy of each. marks is scratch for all nodes. */
+/* Finds the members of one segment and allocates room for a copy of each. marks is scratch, one for each node. */
 static bool find_members(const tuff_graph *graph, int index, bool *marks, struct segment_copies *out)
 {
     const segment *part = &graph->segments[index];
@@ -115,8 +115,8 @@ static bool find_members(const tuff_graph *graph, int index, bool *marks, struct
     return true;
 }
 
-/* Nodes that depend on constants alone: a copy would save no memory, for constants stay anyway. RANDOM is none of them:
-   it depends on the step, an array. */
+/* Finds nodes that depend only on constants: copying them would save no memory, since constants stay anyway. RANDOM is
+   not one of them, as it depends on the step, an array. */
 static void find_fixed(const tuff_graph *graph, bool *fixed)
 {
     for (int i = 0; i < graph->node_count; i++) {
@@ -127,7 +127,7 @@ static void find_fixed(const tuff_graph *graph, bool *fixed)
     }
 }
 
-/* A number for every segment, new in each call: two calls of tuff_gradients never share copies. */
+/* Numbers every segment anew in each call: two calls of tuff_gradients never share copies. */
 tuff_status tuff__recomputation_begin(tuff_graph *graph, recomputation *out)
 {
     *out = (recomputation){.graph = graph};
@@ -160,22 +160,22 @@ void tuff__recomputation_end(recomputation *self)
     *self = (recomputation){.graph = NULL};
 }
 
-/* Constant time: each segment has a table of its members. */
+/* Takes constant time, by the segment's member table. */
 static bool is_member(const recomputation *self, int index, const node *at)
 {
     const int last = self->graph->segments[index].result->id, low = self->segments[index].low;
     return at->id >= low && at->id <= last && self->segments[index].members[at->id - low];
 }
 
-/* The order of segments from the inside to the outside: by their number of members, and by age where that is equal. */
+/* Orders segments from inner to outer: by member count, then by age. */
 static bool is_inside(const recomputation *self, int index, int other)
 {
     const int size = self->segments[index].size, other_size = self->segments[other].size;
     return size < other_size || (size == other_size && index < other);
 }
 
-/* The innermost segment outside of `inner` (-1: the innermost of all) that the node belongs to; -1 where there is
-   none. */
+/* Returns the innermost segment that the node belongs to and that lies outside `inner` (-1: the innermost of all); -1
+   if there is none. */
 static int segment_around(const recomputation *self, int inner, const node *at)
 {
     int found = -1;
@@ -188,8 +188,8 @@ static int segment_around(const recomputation *self, int inner, const node *at)
 
 static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value);
 
-/* The node with its inputs read inside of the segment. An assignment happens once: its copy is the value assigned, as
-   its array keeps it. A view of values that stay is no copy. */
+/* Returns a copy of the node that reads its inputs inside the segment. An assignment is not repeated: its copy is the
+   assigned value, rounded as the array stores it. A view of values that are not copied is not copied either. */
 static tuff_tensor *copy_node(recomputation *self, int index, node *at)
 {
     tuff_graph *graph = self->graph;
@@ -221,8 +221,8 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
     return made;
 }
 
-/* The copy of a member, after those of the members that it needs, in building order. A segment may be thousands of
-   nodes deep, so that this marks what is needed instead of recursing. */
+/* Returns the copy of a member, after copying the members that it needs, in building order. Marks these in a table
+   instead of recursing, since a segment may be thousands of nodes deep. */
 static tuff_tensor *copy_of(recomputation *self, int index, node *at)
 {
     tuff_tensor **copies = self->segments[index].copies;
@@ -246,8 +246,8 @@ static tuff_tensor *copy_of(recomputation *self, int index, node *at)
     return self->graph->status == TUFF_OK ? copies[last - low] : &self->graph->failed;
 }
 
-/* A value as the copies of segment `index` read it; index -1: as it is. The result of a segment is kept for readers
-   outside, so that it is looked up in the segment around. */
+/* Returns the value that copies in segment `index` read; index -1: the value itself. The result of a segment is kept
+   for readers outside, so it is looked up in the enclosing segment. */
 static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value)
 {
     while (index >= 0 && (!is_member(self, index, value->node) || self->graph->segments[index].result == value->node))
@@ -269,7 +269,8 @@ bool tuff__as_recomputed(recomputation *self, const node *n, node *out)
     }
     for (int i = 0; i < n->input_count && graph->status == TUFF_OK; i++)
         out->inputs[i] = value_in(self, index, n->inputs[i]);
-    /* A maximum is compared with its operand's copy: even a segment's result is found again from that. */
+    /* The gradient of REDUCE_MAX compares the result with the operand, which is a copy here. So the result must be
+       recomputed from that copy, even if it is a segment's kept result. */
     node *own = n->outputs[0].node;
     const bool compared = n->op == OP_REDUCE_MAX && is_member(self, index, own) && !self->fixed[own->id];
     if (graph->status == TUFF_OK)

@@ -1,4 +1,4 @@
-/* Builders of what leaves a graph: outputs by name, and assignments to arrays that keep state. */
+/* Builders of what leaves a graph: named outputs, and assignments to arrays. */
 #include <string.h>
 
 #include "graph/builder.h"
@@ -33,7 +33,7 @@ void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tensor)
         graph->outputs[graph->output_count++] = (graph_output){copy, tensor};
 }
 
-/* Byte ranges of one storage: views of an array may share elements. */
+/* Whether two arrays share bytes: both may be views of one storage. */
 static bool overlap(const tuff_array *a, const tuff_array *b)
 {
     return a->storage == b->storage && a->offset < b->offset + tuff_array_size(b) &&
@@ -55,7 +55,7 @@ static bool assign_is_legal(tuff_graph *graph, const tuff_array *array, const tu
     return graph->status == TUFF_OK;
 }
 
-/* The list of assigns keeps them alive in a compiled plan though nothing reads them. */
+/* The list of assigns keeps these nodes alive in a compiled plan although nothing reads them. */
 tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *value)
 {
     tuff_tensor *answer;

@@ -1,5 +1,4 @@
-/* Builders of values without operands: inputs by name, arrays that keep state, the step counter, constants, indices,
-   random numbers. */
+/* Builders of values without operands: named inputs, arrays, the step counter, constants, indices, random numbers. */
 #include <string.h>
 
 #include "graph/builder.h"
@@ -22,7 +21,7 @@ tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, t
     return tuff__node_create(graph, OP_INPUT, dtype, shape, NULL, 0, &(op_attributes){.name = copy});
 }
 
-/* One node for an array, however often it is asked for: a gradient with respect to it is then whole. */
+/* Returns the same node for an array each time, so that the gradient with respect to it is complete. */
 tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array)
 {
     tuff_tensor *answer;
@@ -38,7 +37,8 @@ tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array)
     return tuff__node_create(graph, OP_ARRAY, array->dtype, array->shape, NULL, 0, &(op_attributes){.array = array});
 }
 
-/* Floats are kept to f32 whatever the dtype: kernels compute in f32, and a chain does not round between its ops. */
+/* Rounds a float constant to f32 whatever its dtype: kernels compute in f32, and a chain does not round between its
+   ops. */
 tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
 {
     tuff_tensor *answer;
@@ -50,7 +50,7 @@ tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
     return tuff__node_create(graph, OP_CONSTANT, dtype, TUFF_SCALAR, NULL, 0, &(op_attributes){.value = kept});
 }
 
-/* The data is copied into the graph's arena, so that the caller may free his at once. Bools become 0 or 1. */
+/* Copies the data into the graph's arena, so that the caller may free it at once. Bools become 0 or 1. */
 tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const void *data)
 {
     tuff_tensor *answer;
@@ -73,7 +73,7 @@ tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape 
     return tuff__node_create(graph, OP_CONSTANT, dtype, shape, NULL, 0, &(op_attributes){.data = copy});
 }
 
-/* No table in memory: kernels compute the index where it is read. */
+/* Kernels compute the index where they read it, so no table is in memory. */
 tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
 {
     tuff_tensor *answer;
@@ -87,7 +87,7 @@ tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
     return tuff__node_create(graph, OP_IOTA, TUFF_I32, shape, NULL, 0, &(op_attributes){.axis = axis});
 }
 
-/* After the first random op its key would change: the counter must come before. */
+/* The counter must be set before the first random op, whose key it would change. */
 void tuff_graph_step(tuff_graph *graph, tuff_array *counter)
 {
     tuff_tensor *answer;
@@ -108,7 +108,7 @@ void tuff_graph_step(tuff_graph *graph, tuff_array *counter)
         graph->step_array = counter;
 }
 
-/* The thread's message moves into the graph's: a copy, because a message cannot be formatted into itself. */
+/* Moves the thread's message into the graph. Copies it first, because a message cannot be formatted into itself. */
 static tuff_tensor *fail_for_counter(tuff_graph *graph)
 {
     char reason[512];

@@ -1,8 +1,8 @@
-/* Windows along an axis: the builder of UNFOLD and its gradient, which is made of other movement ops. Windows side by
-   side are a reshape, which is a view of memory even where the elements are computed. */
+/* Windows along an axis: the builder of UNFOLD and its gradient, which is composed of other movement ops. Windows that
+   touch without overlapping are a reshape, which is a view even of a value that is computed. */
 #include "graph/builder.h"
 
-/* shape with `axis` replaced by two. */
+/* Returns shape with `axis` replaced by two axes. */
 static tuff_shape with_windows(tuff_shape shape, int axis, int64_t count, int64_t size)
 {
     for (int i = shape.rank++; i > axis + 1; i--)
@@ -12,7 +12,7 @@ static tuff_shape with_windows(tuff_shape shape, int axis, int64_t count, int64_
     return shape;
 }
 
-/* Whether windows fit the axis; false with the graph's error set. */
+/* Whether windows fit the axis. Sets the graph's error if not. */
 static bool windows_fit(const tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
 {
     const int64_t extent = x->shape.extent[axis];
@@ -43,7 +43,7 @@ tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step,
     const tuff_shape shape = with_windows(x->shape, axis, count, size);
     if (!tuff__shape_is_legal(graph, "unfold", shape))
         return &graph->failed;
-    /* Where there is one window, or one element in each, its step is never taken. */
+    /* With a single window, or a single element per window, the step or the dilation is never used. */
     const op_attributes attributes = {.axis = axis, .step = {count > 1 ? step : 1, size > 1 ? dilation : 1}};
     return tuff__node_create(graph, OP_UNFOLD, x->dtype, shape, &x, 1, &attributes);
 }
@@ -64,7 +64,7 @@ tuff_tensor *tuff_unfold(tuff_tensor *x, int axis, int64_t size, int64_t step, i
     return seen;
 }
 
-/* The axes before and behind are merged meanwhile, so that the rank stays legal. */
+/* Merges the axes before and after `axis` meanwhile, so that the rank stays legal. */
 tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step)
 {
     const tuff_shape shape = x->shape;
@@ -81,7 +81,7 @@ tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step)
     return tuff_reshape(x, tuff__with_extent(shape, axis, (extent - 1) * step + 1));
 }
 
-/* Zeros around one axis. */
+/* Pads one axis with zeros. */
 static tuff_tensor *pad_axis(tuff_tensor *x, int axis, int64_t before, int64_t after)
 {
     int64_t starts[TUFF_MAX_RANK] = {0}, ends[TUFF_MAX_RANK] = {0};
@@ -90,8 +90,9 @@ static tuff_tensor *pad_axis(tuff_tensor *x, int axis, int64_t before, int64_t a
     return tuff_pad(x, starts, ends, 0);
 }
 
-/* [O, I, T, M] -> [O, I + (T-1)·shift, M]: the sum over t of the t-th part, moved by t·shift. Few parts are padded and
-   added; many are skewed by reshapes, since rows that are shift elements longer, cut at the old length, move. */
+/* [O, I, T, M] -> [O, I + (T-1)·shift, M]: the sum over t of the t-th part, moved by t·shift. A few parts are padded
+   and added. Many are skewed by reshapes: rows are padded to `whole` + shift elements, and the flat data is then cut
+   into rows of `whole`, which moves row t by t·shift. */
 static tuff_tensor *add_shifted(tuff_tensor *g, int64_t shift)
 {
     enum { FEW = 8 };
@@ -111,8 +112,9 @@ static tuff_tensor *add_shifted(tuff_tensor *g, int64_t shift)
     return tuff_sum(g, (int[]){1}, 1, false);
 }
 
-/* Element p of the whole is in window i at place j where p = i·step + j·dilation. Where places lie side by side, they
-   are cut into runs of step: each run is a block of the whole. Otherwise windows are first spread out by step. */
+/* Element p of the operand is at place j of window i if p = i·step + j·dilation. Contiguous places are cut into runs of
+   step elements, each of which is a block of the operand. Otherwise (step and dilation > 1), windows are first dilated
+   by step. */
 tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *g)
 {
     const tuff_shape whole = n->inputs[0]->shape, windows = n->outputs[0].shape;

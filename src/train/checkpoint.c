@@ -1,7 +1,7 @@
-/* Checkpoints: one safetensors file with every parameter by name, the optimizer's moments by the same names, the
-   counter, and metadata. Slabs and their padding are not in the file, so that other programs can read it and the
-   layout may change. Loading checks everything before it writes anything; a hash of all tensors finds damage that
-   the format cannot. */
+/* Checkpoints: one safetensors file with every parameter by name, the optimizer's moments under the same names, the
+   counter, and metadata. Slabs and their padding are not in the file, so that other programs can read it and the layout
+   may change. Loading checks everything before it changes anything; a hash of all tensors finds damage that the format
+   cannot detect. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 #define OWN_METADATA_MAX 3
 #define TENSOR_NAME_MAX 256
 
-/* Does not depend on the order of tensors in the file. */
+/* The hash does not depend on the order of tensors in the file. */
 static void add_to_hash(uint64_t *hash, const tuff_file_tensor *tensor)
 {
     *hash ^= tuff__hash64(tensor->data, (size_t)tensor->size, tuff__hash64(tensor->name, strlen(tensor->name), 0));
@@ -66,8 +66,9 @@ static tuff_status save_list(state_list *self, const char *path, const tuff_opti
     return tuff_file_save(path, tensors, self->tensor_count, metadata->keys, metadata->texts, metadata->count);
 }
 
-/* What was accumulated for a step that is not done is in no file. Neither can a file of steps of another length end
-   within one of these: its first batch would write over gradients instead of adding to them. */
+/* Fails if the counter of batches is not at the end of a step. Gradients accumulated for an unfinished step are not
+   saved. Nor can training resume in the middle of a step from a file with another `accumulate`: the batch at which the
+   counter begins the next step would overwrite gradients instead of adding to them. */
 static tuff_status check_whole_step(const state_list *self, const char *path, const tuff_optimizer *optimizer)
 {
     int32_t batches = 0;
@@ -82,7 +83,7 @@ static tuff_status check_whole_step(const state_list *self, const char *path, co
     return TUFF_OK;
 }
 
-/* Writes what the list's host memory holds. */
+/* Writes the contents of the list's host memory. */
 static tuff_status save(state_list *self, const char *path, const tuff_optimizer *optimizer, const char *const *keys,
                         const char *const *texts, int metadata_count)
 {
@@ -170,7 +171,7 @@ tuff_status tuff__checkpoint_store(checkpoint_state *self, const char *path, con
     return save(&self->list, path, self->optimizer, keys, texts, metadata_count);
 }
 
-/* The hash covers names and contents of all tensors, whatever their order. */
+/* Checks the format and the hash, which covers names and contents of all tensors in any order. */
 static tuff_status check_format(const char *path, const tuff_file *file)
 {
     const char *format = tuff_file_metadata(file, KEY_FORMAT), *kept = tuff_file_metadata(file, KEY_HASH);
@@ -190,7 +191,7 @@ static tuff_status check_format(const char *path, const tuff_file *file)
     return TUFF_OK;
 }
 
-/* The state of one algorithm means nothing to another. */
+/* The state of one optimizer is useless to another. */
 static tuff_status check_optimizer(const char *path, const tuff_file *file, const tuff_optimizer *optimizer)
 {
     const char *name = tuff_file_metadata(file, KEY_OPTIMIZER);
@@ -201,7 +202,7 @@ static tuff_status check_optimizer(const char *path, const tuff_file *file, cons
     return TUFF_OK;
 }
 
-/* Errors say what the model expects, for a mismatch is usually the wrong model. */
+/* Errors say what the model expects, since the usual cause is the wrong model. */
 static tuff_status find_tensor(const char *path, const tuff_file *file, const char *name, tuff_dtype dtype,
                                tuff_shape shape, tuff_file_tensor *out)
 {
@@ -216,7 +217,7 @@ static tuff_status find_tensor(const char *path, const tuff_file *file, const ch
     return TUFF_OK;
 }
 
-/* A parameter that the model lacks means another model. */
+/* Fails if the file has a parameter that the model lacks, which means that it is of another model. */
 static tuff_status check_no_more(const char *path, const tuff_file *file, tuff_parameters *parameters)
 {
     for (int i = 0; i < tuff_file_count(file); i++) {
@@ -229,7 +230,7 @@ static tuff_status check_no_more(const char *path, const tuff_file *file, tuff_p
     return TUFF_OK;
 }
 
-/* The tensor that a parameter's average is in; its own where it has none. */
+/* Returns the name of the tensor with a parameter's average; the parameter's own name if it has no average. */
 static const char *average_name(const tuff_file *file, const char *name, char *room, bool *found)
 {
     tuff_file_tensor tensor;
@@ -238,7 +239,8 @@ static const char *average_name(const tuff_file *file, const char *name, char *r
     return *found ? room : name;
 }
 
-/* Before the first step the averages are zeros, and the parameters their own. */
+/* Whether the file was saved after the first step. Before it, averages are zeros, and the parameters themselves are
+   used. */
 static bool has_stepped(const tuff_file *file)
 {
     tuff_file_tensor tensor;
@@ -248,7 +250,7 @@ static bool has_stepped(const tuff_file *file)
     return steps > 0;
 }
 
-/* The list is of parameters alone. */
+/* self must list parameters only. */
 static tuff_status read_averages(state_list *self, const char *path, const tuff_file *file)
 {
     char room[TENSOR_NAME_MAX];
@@ -267,7 +269,8 @@ static tuff_status read_averages(state_list *self, const char *path, const tuff_
                : FAIL(TUFF_E_FORMAT, "%s: holds no averages of its parameters: it was trained without any", path);
 }
 
-/* Batches that no file counts were steps each. */
+/* Returns the name under which the file has a tensor. A file without a counter of batches had one batch per step, so
+   its counter of steps is used. */
 static const char *stored_name(const tuff_file *file, const char *name)
 {
     tuff_file_tensor tensor;
@@ -275,7 +278,8 @@ static const char *stored_name(const tuff_file *file, const char *name)
     return lacks ? COUNTER_NAME : name;
 }
 
-/* A rate that no file has is the program's to write: it is that of the options, as at first. */
+/* If `into` is the rate and the file has none, sets it to the rate of the options, as a new optimizer does, and
+   returns true. */
 static bool is_own_rate(const tuff_file *file, const state_tensor *into, const tuff_optimizer *optimizer)
 {
     tuff_file_tensor tensor;
@@ -305,7 +309,7 @@ static tuff_status read_file(state_list *self, const char *path, const tuff_file
     return TUFF_OK;
 }
 
-/* Nothing on the device changes before the whole file was found sound. */
+/* Checks the whole file before changing anything on the device. */
 static tuff_status load(state_list *self, const char *path, const tuff_file *file, tuff_parameters *parameters,
                         tuff_optimizer *optimizer, bool averages)
 {

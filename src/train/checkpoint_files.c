@@ -1,4 +1,4 @@
-/* The names that a saved checkpoint has beside its own: of its step, of which the last ones are kept, and of the best
+/* The additional names of a saved checkpoint: one with its step, of which the last ones are kept, and that of the best
    one. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #include "train/checkpoint_files.h"
 #include "tuff/checkpoint.h"
 
-/* The steps of the files that are there. */
+/* The steps of the existing files. */
 typedef struct step_list {
     int64_t *steps;
     int count, capacity;
-    size_t prefix; /* bytes before the number */
+    size_t prefix; /* length of the name before the number */
 } step_list;
 
 static tuff_status note_step(const char *name, void *state)
@@ -24,7 +24,7 @@ static tuff_status note_step(const char *name, void *state)
     const char *digits = name + self->prefix;
     const size_t length = strlen(digits);
     int64_t step = 0;
-    /* Numbers as they are written here, and nothing else that begins alike. */
+    /* Accepts only numbers as this file writes them, no other names with the same prefix. */
     if (length == 0 || length > 18 || strspn(digits, "0123456789") != length || (digits[0] == '0' && length > 1))
         return TUFF_OK;
     for (size_t i = 0; i < length; i++)

@@ -1,4 +1,4 @@
-/* Further names of checkpoints. */
+/* Additional names of checkpoint files. */
 #ifndef TUFF_TRAIN_CHECKPOINT_FILES_H
 #define TUFF_TRAIN_CHECKPOINT_FILES_H
 
@@ -7,7 +7,7 @@
 struct tuff_checkpoint_options;
 tuff_status tuff__check_checkpoint_options(const struct tuff_checkpoint_options *options);
 
-/* Gives the checkpoint at path the names that tuff_checkpoint_options says, and removes old ones. */
+/* Gives the checkpoint at path the additional names that tuff_checkpoint_options requests, and removes old ones. */
 tuff_status tuff__checkpoint_names(const char *path, int64_t step, int keep, bool best);
 
 #endif

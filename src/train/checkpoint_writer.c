@@ -1,6 +1,6 @@
-/* Saving beside the training: the device copies the state behind the runs enqueued so far, and a thread brings the copy
-   to the host piece by piece, through staging memory that it asks without holding the device, while later runs go on.
-   The thread lives from one save to its end. */
+/* Saves checkpoints in the background: the device copies the state after the runs enqueued so far, and a thread brings
+   the copy to the host piece by piece, while later runs go on. It polls the staging memory without locking the device.
+   The thread lives from the start of a save to its end. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -16,25 +16,25 @@
 #include "tuff/checkpoint.h"
 
 #define MILLISECOND UINT64_C(1000000)
-/* Of one piece: large enough that a transfer is worth its trouble, small enough that runs do not wait for it. */
+/* Bytes of a piece: large enough to be worth a transfer, small enough that runs do not wait for it. */
 #define PIECE_SIZE (UINT64_C(16) << 20)
-/* How long a piece is asked for before the device is waited for, which finds out whether it hangs. */
+/* Time for which a piece is polled before waiting for the device, which detects a hang. */
 #define POLLED (30000 * MILLISECOND)
 
 struct tuff_checkpoint_writer {
     tuff_parameters *parameters;
     tuff_optimizer *optimizer;
-    tuff_array **copies; /* of the arrays of the state */
+    tuff_array **copies; /* of the state's arrays */
     int copy_count;
     staging *pieces[2];
     uint64_t piece_size;
-    /* The save under way. The thread has all of it from its start to its end. */
+    /* The save in progress. The thread owns all of this from its start to its end. */
     pthread_t thread;
     bool is_saving;
     checkpoint_state *state;
     char *path, **keys, **texts;
     int metadata_count;
-    tuff_checkpoint_options options; /* keys and texts are not used */
+    tuff_checkpoint_options options; /* keys and texts are unused */
     tuff_status status;
     char message[1024];
 };
@@ -54,7 +54,7 @@ static tuff_status wait_for_piece(const tuff_checkpoint_writer *self, staging *s
     return TUFF_OK;
 }
 
-/* Piece `number` of so many bytes goes to one staging while the host empties the other. */
+/* Requests piece `number` of a copy. It goes into one staging buffer while the host empties the other. */
 static tuff_status ask_for(tuff_checkpoint_writer *self, const tuff_array *copy, uint64_t number)
 {
     const uint64_t begin = number * self->piece_size, left = tuff_array_size(copy) - begin;
@@ -210,12 +210,12 @@ static tuff_status note_request(tuff_checkpoint_writer *self, const char *path, 
     return tuff__checkpoint_open(self->parameters, self->optimizer, &self->state);
 }
 
-/* Without a thread the save is made at once. */
+/* If no thread can be started, saves at once. */
 static void start_thread(tuff_checkpoint_writer *self)
 {
     sigset_t every, before;
     (void)sigfillset(&every);
-    (void)pthread_sigmask(SIG_SETMASK, &every, &before); /* signals are for the program's threads */
+    (void)pthread_sigmask(SIG_SETMASK, &every, &before); /* leaves signals to the program's threads */
     self->is_saving = pthread_create(&self->thread, NULL, run_save, self) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!self->is_saving)
@@ -258,6 +258,6 @@ tuff_status tuff_checkpoint_writer_wait(tuff_checkpoint_writer *self)
     self->status = TUFF_OK;
     if (status == TUFF_OK)
         return TUFF_OK;
-    drop_pieces(self); /* what is still under way into them must not meet the next save */
+    drop_pieces(self); /* the next save must not see transfers that are still running into them */
     return FAIL(status, "%s", self->message);
 }

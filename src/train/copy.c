@@ -1,4 +1,4 @@
-/* Sets of parameters that are copies of others, made on the device. */
+/* Copies of sets of parameters, made on the device. */
 #include <string.h>
 
 #include "train/train.h"

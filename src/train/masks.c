@@ -1,13 +1,13 @@
-/* Which parameters, and which of their rows, a step updates: the program says so by tensors of the graph. A run of a
-   slab finds the mask of each element in a table of all masks, which has an entry for every scalar and every row, by
-   its place there, which is a constant. The places are kept for blocks of elements where rows are blocks, which is what
-   the alignment of slabs makes usual, so that they are small. Called by step.c. */
+/* Masks: which parameters, and which of their rows, a step updates, as tensors of the graph that the program supplies.
+   The masks of a slab range form one table, with an entry for every scalar mask and for every row of the others, in
+   which each element finds its entry by a constant index. If rows are whole blocks, as the alignment of slabs makes
+   usual, there is one index for each block of elements, which keeps the indices small. Called by step.c. */
 #include "train/masks.h"
 
 #include "base/text.h"
 #include "train/slab.h"
 
-/* A program may have given any dtype. */
+/* The program may give any dtype; the mask is cast to bool. */
 static tuff_status check_mask(const parameter *item, tuff_graph *graph, tuff_tensor **mask)
 {
     if (tuff_tensor_graph(*mask) != graph)
@@ -44,7 +44,7 @@ static tuff_status choose(const tuff_optimizer *optimizer, tuff_graph *graph, co
             continue;
         TRY(check_mask(item, graph, &masks[i]));
         for (int j = i + 1; j < parameters->count; j++)
-            if (masks[j] == given) /* a mask in common stays one */
+            if (masks[j] == given) /* keeps a shared mask shared */
                 masks[j] = masks[i];
     }
     return TUFF_OK;
@@ -75,13 +75,13 @@ tuff_tensor *tuff__mask_of_any(tuff_tensor *mask)
     return tuff_cast(tuff_reduce_max(tuff_cast(mask, TUFF_I32), &all, 1, false), TUFF_BOOL);
 }
 
-/* The parameters of a slab range, and their masks behind each other. */
+/* The distinct masks of the parameters of a slab range, joined to a table. */
 typedef struct mask_table {
     const tuff_optimizer *optimizer;
     const slab_range *slab_range;
     tuff_tensor *const *masks; /* by parameter */
-    tuff_tensor **parts;       /* distinct masks, behind a constant true for what has none */
-    int32_t *begins;           /* entry of the table where each begins */
+    tuff_tensor **parts;       /* constant true for parameters without a mask, then the distinct masks */
+    int32_t *begins;           /* by part: index of its first entry in the table */
     int part_count;
     int64_t entry_count;
     int64_t block; /* elements of a slab that share an entry */
@@ -125,7 +125,7 @@ static void add_part(mask_table *self, tuff_tensor *mask)
     self->entry_count += entries_of(mask);
 }
 
-/* Rows that are no multiples of a block's elements make blocks of one. */
+/* If the rows of some mask are not multiples of SLAB_ALIGNMENT elements, blocks have one element. */
 static void add_all(mask_table *self)
 {
     const parameter_slab *within = &self->optimizer->parameters->slabs[self->slab_range->slab];
@@ -171,7 +171,8 @@ static tuff_tensor *look_up(mask_table *self)
     return tuff_cast(tuff_reshape(found, TUFF_SHAPE(elements)), TUFF_BOOL);
 }
 
-/* NULL where nothing is masked; the one mask where all have the same scalar. *status: of memory. */
+/* Returns NULL if nothing is masked, and the mask itself if all parameters have the same scalar one. Sets *status if
+   out of memory. */
 static tuff_tensor *make_mask(mask_table *self, tuff_status *status)
 {
     const parameter_slab *within = &self->optimizer->parameters->slabs[self->slab_range->slab];

@@ -1,6 +1,6 @@
-/* The optimizer's state: which rule updates which run of which slab, and the arrays that it keeps for them. What tells
-   one algorithm from another is its row in rules.c; nothing here depends on the kind. Slabs are laid out by
-   parameters.c; step.c builds the graph. */
+/* The optimizer's state: which rule updates which run of which slab, and the arrays kept for it. Optimizers differ only
+   in their row in rules.c; nothing here depends on the kind. parameters.c lays out the slabs; step.c builds the
+   graph. */
 #include "train/optimizer_options.h"
 #include "train/rules.h"
 #include "train/state.h"
@@ -16,7 +16,7 @@ static const optimizer_rule *rule_of(const tuff_optimizer *self, const region *a
     return per_matrix || !self->rule->others ? self->rule : self->rule->others;
 }
 
-/* Neighbours that one rule updates become one slab range: as few dispatches as the rules allow. */
+/* Merges adjacent regions with the same rule into one slab range, to have as few dispatches as the rules allow. */
 static tuff_status add_region(tuff_optimizer *self, int index)
 {
     const region *at = &self->parameters->regions[index];
@@ -66,7 +66,7 @@ static tuff_status make_scalar(const tuff_optimizer *self, double value, tuff_ar
     return tuff_array_write(*out, &first, sizeof first);
 }
 
-/* Elements of a slab range's state_parts. */
+/* Returns the number of elements of a slab range's state_parts. */
 static int64_t factors_total(const tuff_optimizer *self, const slab_range *of)
 {
     int64_t total = 0;
@@ -76,7 +76,7 @@ static int64_t factors_total(const tuff_optimizer *self, const slab_range *of)
     return total > 0 ? total : SLAB_ALIGNMENT;
 }
 
-/* Moments are zero at first, as arrays are. */
+/* Moments need no initialisation: new arrays are zero. */
 static tuff_status make_slab_range_arrays(tuff_optimizer *self, slab_range *of)
 {
     const optimizer_rule *rule = of->rule;
@@ -140,7 +140,7 @@ static tuff_status make_parts(tuff_optimizer *self)
     return TUFF_OK;
 }
 
-/* What is counted, and what runs between two steps. */
+/* Creates the counters and the values that are carried from step to step. */
 static tuff_status make_scalars(tuff_optimizer *self)
 {
     const tuff_optimizer_options *options = &self->options;

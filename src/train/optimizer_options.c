@@ -1,4 +1,4 @@
-/* The options of an optimizer: defaults filled in, and everything checked that a program may get wrong. */
+/* Options of an optimizer: fills in defaults and checks everything that a program may get wrong. */
 #include "train/optimizer_options.h"
 
 #include <float.h>
@@ -7,7 +7,7 @@
 
 #include "train/rules.h"
 
-/* A field that is 0 has its default. */
+/* A field that is 0 gets its default. */
 static double or_default(double value, double standard)
 {
     return value != 0 ? value : standard;
@@ -23,7 +23,7 @@ static bool is_at_least_zero(double value)
     return value >= 0 && isfinite(value);
 }
 
-/* Written so that NaN fails every test. */
+/* Written so that NaN fails every check. */
 static tuff_status check_numbers(const tuff_optimizer_options *o)
 {
     if (!is_positive(o->learning_rate) || !is_positive(o->elementwise_rate))
@@ -31,7 +31,8 @@ static tuff_status check_numbers(const tuff_optimizer_options *o)
                     is_positive(o->learning_rate) ? o->elementwise_rate : o->learning_rate);
     if (!(o->beta1 > 0 && o->beta1 < 1 && o->beta2 > 0 && o->beta2 < 1))
         return FAIL(TUFF_E_USAGE, "optimizer: the betas %g and %g must lie between 0 and 1", o->beta1, o->beta2);
-    /* Kernels compute in f32, and some devices take denormals for 0: 0 / 0 where a gradient was always 0. */
+    /* Kernels compute in f32, and some devices flush denormals to 0, which would give 0 / 0 for a gradient that was
+       always 0. */
     if (!(o->epsilon >= (double)FLT_MIN && o->epsilon <= (double)FLT_MAX))
         return FAIL(TUFF_E_USAGE, "optimizer: epsilon %g is not a normal f32, from %g to %g", o->epsilon,
                     (double)FLT_MIN, (double)FLT_MAX);
@@ -50,14 +51,14 @@ static tuff_status check_numbers(const tuff_optimizer_options *o)
     return TUFF_OK;
 }
 
-/* Whether total_steps matters. */
+/* Whether the schedule depends on total_steps. */
 static bool has_end(const tuff_optimizer_options *o)
 {
     return o->schedule == TUFF_SCHEDULE_LINEAR || o->schedule == TUFF_SCHEDULE_COSINE ||
            o->schedule == TUFF_SCHEDULE_ONE_CYCLE;
 }
 
-/* The counter of batches is an i32 as well. In double: the three factors may be more than 63 bits. */
+/* The counter of batches is an i32, too. Computes in double, since the product of the three may exceed 63 bits. */
 static tuff_status check_batches(const tuff_optimizer_options *o)
 {
     const double epoch = o->steps_per_epoch > 0 ? (double)o->steps_per_epoch : 1,
@@ -69,7 +70,7 @@ static tuff_status check_batches(const tuff_optimizer_options *o)
     return TUFF_OK;
 }
 
-/* Steps are counted in i32 and enter the schedule as f32, which holds whole numbers to 2^24. */
+/* Steps are counted in i32 and enter the schedule as f32, which holds integers up to 2^24 exactly. */
 static tuff_status check_schedule(const tuff_optimizer_options *o)
 {
     const int64_t limit = 1 << 24;

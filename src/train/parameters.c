@@ -1,7 +1,7 @@
-/* The parameters of a model in one slab, or in as few as the device's bindings allow. Their places are decided once, at
-   creation; everything that works on all of them at once (optimizer, norm, checkpoint) works on slabs. What is treated
-   alike lies together: group by group, and in each the parameters of rank 2 and more, which decay, before the others,
-   so that decay and rates are ranges of elements. */
+/* The parameters of a model in one slab, or in as few as the device's bindings allow. The layout is fixed at creation;
+   everything that works on all parameters at once (optimizer, norm, checkpoint) works on slabs. Parameters that are
+   treated alike are adjacent: group by group, and in each the parameters of rank >= 2, which decay, before the others,
+   so that decay and rates apply to ranges of elements. */
 #include <string.h>
 
 #include "base/text.h"
@@ -10,7 +10,7 @@
 
 #define NAME_LENGTH_MAX 200
 
-/* Names are those of tensors in a checkpoint, where the prefix optimizer. is the state's. */
+/* Names are those of tensors in a checkpoint, where the prefix "optimizer." is reserved for the state. */
 static tuff_status check_name(const tuff_parameter_spec *specs, int index)
 {
     const char *name = specs[index].name;
@@ -34,7 +34,7 @@ static int64_t align_to(int64_t count, int64_t alignment)
     return (count + alignment - 1) / alignment * alignment;
 }
 
-/* A slab is addressed by 32-bit indices on the device, and a kernel sees no more than the largest binding of it. */
+/* Returns the most elements of a slab: it is addressed with 32-bit indices on the device, and must fit one binding. */
 static int64_t slab_limit(tuff_device *device)
 {
     tuff_device_info info;
@@ -47,7 +47,7 @@ static int64_t slab_limit(tuff_device *device)
     return limit / SLAB_CHUNK * SLAB_CHUNK;
 }
 
-/* Ends the last slab, if there is one. */
+/* Closes the last slab, if there is one. */
 static void close_slab(tuff_parameters *self, int placed)
 {
     if (self->slab_count == 0)
@@ -69,7 +69,7 @@ static tuff_status open_slab(tuff_parameters *self, int placed)
     return TUFF_OK;
 }
 
-/* Begins a region at the end of the last slab: of another group at a whole chunk, so that norms of groups are sums of
+/* Begins a region at the end of the last slab. A new group is aligned to a chunk, so that norms of groups are sums of
    whole chunks and a frozen group can be cut off. */
 static tuff_status open_region(tuff_parameters *self, int group, bool matrices)
 {
@@ -85,7 +85,7 @@ static tuff_status open_region(tuff_parameters *self, int group, bool matrices)
     return TUFF_OK;
 }
 
-/* Each begins where vectors may begin, so that no load of a parameter straddles two, and lies in one slab. */
+/* Places a parameter: entirely in one slab, and aligned so that no vector load straddles two parameters. */
 static tuff_status place(tuff_parameters *self, int index, int64_t limit, int *placed)
 {
     parameter *item = &self->items[index];
@@ -123,7 +123,8 @@ static tuff_status place_all(tuff_parameters *self, int64_t limit)
     return TUFF_OK;
 }
 
-/* Whether a name is that of a pattern's part, up to end. After a star everything is tried again one character later. */
+/* Whether a name matches a pattern from part up to end. After a mismatch, retries from the last star, one character
+   later. */
 static bool matches_part(const char *part, const char *end, const char *name)
 {
     const char *star = NULL, *retry = NULL;
@@ -164,7 +165,7 @@ static tuff_status choose_groups(tuff_parameters *self, const char *const *patte
         return FAIL(TUFF_E_USAGE, "parameters: %d patterns of groups, of at most %d", pattern_count,
                     TUFF_MAX_GROUPS - 1);
     self->group_count = 1 + pattern_count;
-    for (int group = pattern_count; group > 0; group--) { /* the first that matches has the last word */
+    for (int group = pattern_count; group > 0; group--) { /* in reverse, so that the first match wins */
         bool any = false;
         for (int i = 0; i < self->count && patterns[group - 1]; i++)
             if (tuff__name_matches(patterns[group - 1], self->items[i].name)) {
@@ -199,7 +200,7 @@ static tuff_status copy_specs(tuff_parameters *self, const tuff_parameter_spec *
     return TUFF_OK;
 }
 
-/* Parameters are views: training writes the slabs, and they follow. */
+/* Parameters are views of the slabs, which training updates. */
 static tuff_status make_arrays(tuff_parameters *self)
 {
     for (int i = 0; i < self->slab_count; i++) {
@@ -216,7 +217,8 @@ static tuff_status make_arrays(tuff_parameters *self)
     return TUFF_OK;
 }
 
-/* Lays out what copy_specs was given, and gives it memory. The set, or NULL with the set destroyed. */
+/* Lays out the parameters that copy_specs recorded, and allocates them. On failure, destroys the set and returns
+   NULL. */
 static tuff_parameters *finish(tuff_parameters *self, tuff_status status, int64_t limit)
 {
     if (status == TUFF_OK)

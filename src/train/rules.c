@@ -1,7 +1,7 @@
-/* Optimizers as descriptors: a rule is the names of what it keeps and the formula of its update. Those in this file are
+/* Optimizers as descriptors: a rule is the names of its state and the formula of its update. Those in this file are
    elementwise over whole slabs, so that a step is one dispatch whatever the number of tensors; rules_matrix.c has those
-   that look at one tensor after the other. Scalars of a step are made first, once. Another optimizer is an enumerator
-   of tuff_optimizer_kind (include/tuff/train.h), and here its update and its row of `rules`: state, checkpoints and the
+   that need one tensor at a time. Scalars of a step are computed once. A new optimizer is an enumerator of
+   tuff_optimizer_kind (include/tuff/train.h), and here its update and its row of `rules`; state, checkpoints and the
    check of options follow from the row. Read next: step.c, which calls them. */
 #include <math.h>
 
@@ -17,7 +17,7 @@ tuff_tensor *tuff__times(tuff_tensor *x, double factor)
     return tuff_mul(x, tuff__f32(x, factor));
 }
 
-/* x itself where the factor is 1, and a plain 0 where it is 0. */
+/* Returns x itself for the factor 1, and a constant 0 for 0. */
 static tuff_tensor *share_of(tuff_tensor *x, double factor)
 {
     return factor == 1 ? x : factor == 0 ? tuff__f32(x, 0) : tuff__times(x, factor);
@@ -87,7 +87,7 @@ tuff_tensor *tuff__decoupled_decay(const update *self)
     return tuff_sub(self->weights, tuff_mul(factor, self->weights));
 }
 
-/* The gradient with decay as the slope of a penalty. */
+/* Returns the gradient plus that of an L2 penalty (weight decay). */
 static tuff_tensor *decayed_gradient(const update *self)
 {
     if (!decays(self))
@@ -96,19 +96,19 @@ static tuff_tensor *decayed_gradient(const update *self)
     return tuff_add(self->gradients, tuff_mul(factor, self->weights));
 }
 
-/* moment = beta · moment + (1 - beta) · sample */
+/* Returns beta · moment + (1 - beta) · sample. */
 static tuff_tensor *blend(tuff_tensor *moment, double beta, tuff_tensor *sample)
 {
     return tuff_add(tuff__times(moment, beta), tuff__times(sample, 1 - beta));
 }
 
-/* 1 - beta^t for the first step t = 1: through expm1, because beta^t is near 1 at first. */
+/* Returns 1 - beta^t; t is 1 in the first step. Uses expm1, because beta^t is near 1 at first. */
 static tuff_tensor *bias_correction(double beta, tuff_tensor *t)
 {
     return tuff_neg(tuff_expm1(tuff__times(t, log(beta))));
 }
 
-/* Kingma & Ba 2015, with epsilon outside of the root. */
+/* Kingma & Ba 2015, with epsilon outside the root. */
 static tuff_tensor *adam_step(update *self, tuff_tensor *weights, tuff_tensor *gradients)
 {
     const tuff_optimizer_options *options = &self->optimizer->options;

@@ -1,5 +1,5 @@
-/* Rules that look at one tensor after the other: Adafactor, whose second moments of a matrix are a row and a column,
-   and Muon, which makes the momentum of a matrix orthogonal. What is elementwise stays a whole slab. */
+/* Rules that work on one tensor at a time: Adafactor, whose second moments of a matrix are a row and a column, and
+   Muon, which orthogonalises the momentum of a matrix. Elementwise parts still work on whole slabs. */
 #include "train/rules.h"
 #include "train/slab.h"
 
@@ -23,7 +23,7 @@ static tuff_tensor *root_mean_square(tuff_tensor *x)
     return tuff_sqrt(tuff__times(sum_of_squares(x), 1 / (double)tuff_shape_count(tuff_tensor_shape(x))));
 }
 
-/* Rows and columns of the last two axes; of tensors of rank < 2 the whole. */
+/* The state is rows and columns of the last two axes; for tensors of rank < 2 it is the whole second moment. */
 int tuff__adafactor_parts(const parameter *item, state_part *parts)
 {
     const int rank = item->shape.rank;
@@ -39,13 +39,13 @@ int tuff__adafactor_parts(const parameter *item, state_part *parts)
     return 2;
 }
 
-/* What Adafactor makes of a step for all tensors. */
+/* Values of an Adafactor step that are common to all tensors. */
 typedef struct adafactor {
     update *update;
     tuff_tensor *fresh, *kept; /* 1 - beta2 and beta2 */
 } adafactor;
 
-/* The state's next value, with a sample of its shape. */
+/* Blends a sample into a part of the state, and returns the new value. */
 static tuff_tensor *adafactor_state(const adafactor *self, int part, tuff_tensor *sample)
 {
     tuff_tensor **state = &self->update->parts[part];
@@ -62,8 +62,8 @@ static tuff_tensor *with_axis(tuff_tensor *x, int axis)
     return tuff_reshape(x, shape);
 }
 
-/* The gradient divided by the root of its second moment. The root is taken of rows, relative to their mean, and of
-   columns, not of their product, which would underflow where a gradient was always 0. */
+/* Returns the gradient divided by the root of its second moment. Takes the roots of rows (relative to their mean) and
+   of columns separately: their product would underflow if a gradient was always 0. */
 static tuff_tensor *adafactor_direction(const adafactor *self)
 {
     tuff_tensor *gradient = self->update->gradients;
@@ -78,7 +78,7 @@ static tuff_tensor *adafactor_direction(const adafactor *self)
     return tuff_mul(tuff_mul(gradient, with_axis(tuff_rsqrt(relative), last)), with_axis(tuff_rsqrt(column), before));
 }
 
-/* Shazeer & Stern 2018. The decay 1 - t^-0.8 forgets the zeros before the first step. */
+/* Shazeer & Stern 2018. In the first step, the decay 1 - t^-0.8 is 0 and discards the zeros of the initial state. */
 tuff_tensor *tuff__update_adafactor(update *self)
 {
     tuff_tensor *t = tuff_add(self->step, tuff__f32(self->step, 1)), *one = tuff__f32(t, 1);
@@ -95,8 +95,9 @@ tuff_tensor *tuff__update_adafactor(update *self)
     return tuff_sub(weights, tuff_mul(size, direction));
 }
 
-/* The orthogonal matrix nearest to x, about: a polynomial that takes all singular values, at most 1 at first, near 1.
-   The square matrices have the smaller side; x is never turned, so that the last product is written where it stays. */
+/* Approximates the orthogonal matrix nearest to x, by a polynomial that moves all singular values, at most 1 at first,
+   near 1. The square matrices have the smaller extent of x. x is never transposed, so that the last product can be
+   written in place. */
 static tuff_tensor *orthogonal(tuff_tensor *x)
 {
     enum { STEPS = 5 };
@@ -115,7 +116,7 @@ static tuff_tensor *orthogonal(tuff_tensor *x)
     return x;
 }
 
-/* Jordan 2024: the momentum and the update are elementwise, what lies between is done matrix by matrix. */
+/* Jordan 2024. Momentum and update are elementwise; the part in between works matrix by matrix. */
 tuff_tensor *tuff__update_muon(update *self)
 {
     tuff_graph *graph = tuff_tensor_graph(self->weights);

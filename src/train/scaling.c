@@ -1,5 +1,5 @@
-/* Dynamic loss scaling on the device: what the host knows of it, it reads with the loss. Infinities and NaN are found
-   by their bits and counted in integers, so that neither a compiler's options nor the order of a sum matter. */
+/* Dynamic loss scaling on the device; the host reads the results with the loss. Infinities and NaN are recognised by
+   their bits and counted in integers, so that neither compiler options nor the order of a sum matter. */
 #include "train/scaling.h"
 #include "train/rules.h"
 
@@ -7,7 +7,7 @@
 
 enum { COUNT_GOOD, COUNT_SKIPPED, COUNT_IN_ROW, COUNTS };
 
-/* In two stages, as norms are, so that the compiler can walk the slab once for both. */
+/* Sums in two stages, like norms, so that the compiler can walk the slab once for both. */
 static tuff_tensor *count_finite(tuff_tensor *elements)
 {
     const int last = 1, first = 0;
@@ -55,7 +55,7 @@ void tuff__scale_update(const tuff_optimizer *optimizer, tuff_tensor *skip, tuff
     scale = tuff_max(tuff__f32(scale, options->low), tuff_min(tuff__f32(scale, options->high), scale));
     tuff_tensor *in_row = count_at(counts, COUNT_IN_ROW), *limit = whole(counts, options->skip_limit);
     tuff_tensor *longer = tuff_min(limit, tuff_add(in_row, one));
-    tuff_tensor *kept = tuff_where(tuff_less(in_row, limit), zero, in_row); /* the program has not seen it yet */
+    tuff_tensor *kept = tuff_where(tuff_less(in_row, limit), zero, in_row); /* kept until the program sees it */
     tuff_tensor *next[COUNTS] = {
         [COUNT_GOOD] = tuff_where(tuff_or(skip, full), zero, good),
         [COUNT_SKIPPED] = tuff_add(count_at(counts, COUNT_SKIPPED), tuff_where(skip, one, zero)),

@@ -4,10 +4,11 @@
 
 #include "train/train.h"
 
-/* bool, rank 0: whether any element of the slabs, as many as the parameters have, is an infinity or a NaN; NULL entries
-   count as finite. */
+/* Returns bool of rank 0: whether any element of the slabs (one for each of the parameters' slabs) is infinite or NaN.
+   NULL entries count as finite. */
 tuff_tensor *tuff__any_not_finite(tuff_graph *graph, tuff_tensor *const *slabs, int count);
-/* Adds the scale's next value and the counts; sets what made says of them. skip: the bool of above. */
+/* Adds the next loss scale and its counts to the graph, and sets the fields of *made about them. skip: the result of
+   tuff__any_not_finite. */
 void tuff__scale_update(const tuff_optimizer *optimizer, tuff_tensor *skip, tuff_optimizer_tensors *made);
 
 #endif

@@ -1,21 +1,21 @@
-/* The learning rate as a function of the step, built into the graph: the step is device data, so that one recording
-   serves all steps and no step needs the host. */
+/* The learning rate as a function of the step, built into the graph. The step is device data, so one recording serves
+   all steps, and no step needs the host. */
 #include "train/train.h"
 
 #define HALF_PI 1.5707963267948966
-#define CYCLE_START (1.0 / 25)   /* of the rate, where one cycle begins */
-#define CYCLE_END (1.0 / 250000) /* where it ends unless the options say otherwise */
-#define CYCLE_RISE 0.3           /* of all steps */
+#define CYCLE_START (1.0 / 25)   /* of the peak rate, at the start of the cycle */
+#define CYCLE_END (1.0 / 250000) /* of the peak rate, at its end unless the options set it */
+#define CYCLE_RISE 0.3           /* of all steps: the rising part */
 
-/* from + (to - from) (1 - cos(pi p)) / 2, written with the square of cos(pi p / 2), which does not lose digits near the
-   end: to + (from - to) cos(pi p / 2)^2. */
+/* from + (to - from) (1 - cos(pi p)) / 2, written as to + (from - to) cos(pi p / 2)^2, which loses no digits near the
+   end. */
 static tuff_tensor *cosine(tuff_tensor *part, double from, double to)
 {
     tuff_tensor *half_turn = tuff_cos(tuff_mul(part, tuff__f32(part, HALF_PI)));
     return tuff_add(tuff__f32(part, to), tuff_mul(tuff__f32(part, from - to), tuff_mul(half_turn, half_turn)));
 }
 
-/* How much of the way from `begin` to the last step is done, at most 1. */
+/* Returns the fraction of the steps from `begin` to the last that is done, at most 1. */
 static tuff_tensor *part_done(const tuff_optimizer_options *options, tuff_tensor *step, double begin)
 {
     tuff_tensor *done = tuff_sub(step, tuff__f32(step, begin));

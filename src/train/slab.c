@@ -1,4 +1,4 @@
-/* Slabs in graphs: joined from parts, which the compiler writes there in the first place, and cut into parts, which are
+/* Slabs in graphs: joined from parts, which the compiler writes directly to their place, and cut into parts, which are
    views. */
 #include "train/slab.h"
 

@@ -1,5 +1,5 @@
-/* The state of a training as tensors with names. Slabs and their padding are not in it, so that other programs can read
-   a checkpoint and the layout may change. */
+/* The training state as named tensors. Slabs and their padding are not part of it, so that other programs can read a
+   checkpoint and the layout may change. */
 #include "train/state.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const slab_range *
     return offset;
 }
 
-/* The host's copy of an array, made where it is first asked for; NULL where memory ran out. */
+/* Returns the host copy of an array, allocated on first use; NULL if out of memory. */
 static char *host_of(state_list *self, tuff_array *array)
 {
     for (int i = 0; i < self->array_count; i++)
@@ -56,7 +56,7 @@ static char *host_of(state_list *self, tuff_array *array)
     return host;
 }
 
-/* Adds "optimizer.KIND.NAME", or what is not NULL of these. */
+/* Adds "optimizer.KIND.NAME"; kind or name may be NULL. Without kind, the name is just NAME. */
 static tuff_status add(state_list *self, const char *kind, const char *name, tuff_array *array, int64_t offset,
                        tuff_shape shape)
 {

@@ -1,7 +1,6 @@
-/* The part of a graph that turns a loss into an update. Gradients are gathered in slabs like the parameters' (the
-   compiler writes them there in the first place), so that norm, clipping and update are a few dispatches over whole
-   slabs. A step is either one graph or two: gradients that are accumulated by one plan are what another one begins
-   with. */
+/* The part of a graph that turns a loss into an update. Gradients are gathered into slabs in the layout of the
+   parameters (the compiler writes them directly to their place), so that norm, clipping and update are a few dispatches
+   over whole slabs. A step is one graph, or two: one plan accumulates gradients, with which the other begins. */
 #include "train/masks.h"
 #include "train/rules.h"
 #include "train/scaling.h"
@@ -10,14 +9,14 @@
 typedef struct step {
     tuff_optimizer *optimizer;
     tuff_graph *graph;
-    tuff_phase phase;     /* of the graph before */
-    tuff_tensor **slabs;  /* gradients of each slab's range, times the loss scale; NULL where all of it is frozen */
-    tuff_tensor *unscale; /* what they are multiplied by to be gradients; NULL: nothing */
-    tuff_tensor *skip;    /* bool; NULL: never */
+    tuff_phase phase;     /* the graph's phase before */
+    tuff_tensor **slabs;  /* gradients of each slab's range, times the loss scale; NULL if all of it is frozen */
+    tuff_tensor *unscale; /* factor that removes the loss scale; NULL: 1 */
+    tuff_tensor *skip;    /* bool, whether to skip the step; NULL: never */
     tuff_tensor *done, *rate;
-    tuff_tensor *squares[TUFF_MAX_GROUPS]; /* sums over the groups; the first is that of all where none is asked for */
-    tuff_tensor *factors[TUFF_MAX_GROUPS]; /* of the gradients of a group; NULL: 1 */
-    tuff_tensor **masks;                   /* by parameter, as tuff__choose_masks makes them; NULL: all is updated */
+    tuff_tensor *squares[TUFF_MAX_GROUPS]; /* sums of squares per group; if only the total is needed, in the first */
+    tuff_tensor *factors[TUFF_MAX_GROUPS]; /* factor of a group's gradients; NULL: 1 */
+    tuff_tensor **masks;                   /* by parameter, from tuff__choose_masks; NULL: all are updated */
 } step;
 
 static bool clips_groups(const tuff_optimizer *self)
@@ -33,7 +32,7 @@ static int norm_groups(const tuff_optimizer *self)
     return clips_groups(self) || self->options.tensor_norms ? self->options.group_count : 1;
 }
 
-/* The gradients of a slab's range, in the order of elements, as one tensor. NULL where memory ran out. */
+/* Returns the gradients of a slab's range as one tensor, in the order of elements. NULL if out of memory. */
 static tuff_tensor *gradient_slab(const step *self, int index, tuff_tensor *const *gradients)
 {
     const tuff_parameters *parameters = self->optimizer->parameters;
@@ -52,7 +51,7 @@ static bool has_gradients(const tuff_optimizer *self, int slab_index)
     return self->ranges[slab_index].end > self->ranges[slab_index].begin;
 }
 
-/* What the loss is multiplied by before gradients are taken. */
+/* Returns the loss, scaled as it must be before gradients are taken. */
 static tuff_tensor *scaled_loss(const tuff_optimizer *optimizer, tuff_tensor *loss)
 {
     tuff_graph *graph = tuff_tensor_graph(loss);
@@ -61,7 +60,8 @@ static tuff_tensor *scaled_loss(const tuff_optimizer *optimizer, tuff_tensor *lo
     return optimizer->scale ? tuff_mul(loss, tuff_array_tensor(graph, optimizer->scale)) : loss;
 }
 
-/* Derives the loss by all parameters that are not frozen; with has room for twice the parameters. */
+/* Builds the gradients of the loss with respect to all parameters that are not frozen. `with` must have room for twice
+   the number of parameters. */
 static tuff_status derive_into(step *self, tuff_tensor *loss, tuff_tensor **with)
 {
     const tuff_parameters *parameters = self->optimizer->parameters;
@@ -71,7 +71,7 @@ static tuff_status derive_into(step *self, tuff_tensor *loss, tuff_tensor **with
         if (tuff__is_trained(self->optimizer, &parameters->items[i]))
             with[count++] = tuff_array_tensor(self->graph, parameters->items[i].array);
     TRY(tuff_gradients(scaled_loss(self->optimizer, loss), with, count, gradients));
-    for (int i = parameters->count - 1; i >= 0; i--) /* from places among the derived to places among all */
+    for (int i = parameters->count - 1; i >= 0; i--) /* from indices among the trained to indices among all */
         if (tuff__is_trained(self->optimizer, &parameters->items[i]))
             gradients[i] = gradients[--count];
     for (int i = 0; i < parameters->slab_count; i++) {
@@ -99,14 +99,14 @@ static tuff_tensor *unscaled(const step *self, tuff_tensor *x)
     return self->unscale ? tuff_mul(x, self->unscale) : x;
 }
 
-/* Adds a term where there is one already. */
+/* Adds a term to *sum, which is NULL before the first. */
 static void add_to(tuff_tensor **sum, tuff_tensor *term)
 {
     *sum = *sum ? tuff_add(*sum, term) : term;
 }
 
-/* Sums of squares, of all or of each group. In two stages, so that the first has a row for every chunk to work on side
-   by side; groups begin at whole chunks. */
+/* Computes sums of squares, of all gradients or per group, in two stages: the first has an independent row for every
+   chunk. Groups begin at whole chunks. */
 static void sum_squares(step *self)
 {
     const tuff_optimizer *optimizer = self->optimizer;
@@ -123,7 +123,7 @@ static void sum_squares(step *self)
             add_to(&self->squares[0], tuff_sum(sums, &first, 1, false));
         for (int k = parameters->slabs[i].region; k < parameters->slabs[i].region_end && groups > 1; k++) {
             const region *at = &parameters->regions[k];
-            int64_t end = at->end; /* a group's regions lie together and end at a whole chunk */
+            int64_t end = at->end; /* regions of a group are adjacent and end at a whole chunk */
             while (k + 1 < parameters->slabs[i].region_end && parameters->regions[k + 1].group == at->group)
                 end = parameters->regions[++k].end;
             if (!optimizer->groups[at->group].frozen && end > at->begin)
@@ -135,7 +135,7 @@ static void sum_squares(step *self)
     }
 }
 
-/* The epsilon keeps a norm of 0 from dividing by 0; with it the factor is 1 wherever the norm is small enough. */
+/* The epsilon avoids dividing by a norm of 0. The factor is 1 if the norm is small enough. */
 static tuff_tensor *clip_factor(double limit, tuff_tensor *norm)
 {
     tuff_tensor *factor = tuff_div(tuff__f32(norm, limit), tuff_add(norm, tuff__f32(norm, 1e-6)));
@@ -147,7 +147,7 @@ static tuff_tensor *product(tuff_tensor *x, tuff_tensor *y)
     return !x ? y : !y ? x : tuff_mul(x, y);
 }
 
-/* Decides what gradients are multiplied by; the norm of all before anything is clipped. */
+/* Sets the factors of all groups' gradients. Returns the norm of all gradients before clipping. */
 static tuff_tensor *clip_norms(step *self)
 {
     const tuff_optimizer *optimizer = self->optimizer;
@@ -179,7 +179,7 @@ static tuff_tensor *keep_small(const step *self, tuff_tensor *gradients)
     return tuff_max(tuff_min(gradients, tuff__f32(gradients, most)), tuff__f32(gradients, -most));
 }
 
-/* The gradients of a slab range as its rule wants them: no longer scaled, and clipped. */
+/* Returns the gradients of a slab range for its rule: unscaled and clipped. */
 static tuff_tensor *slab_range_gradients(const step *self, const update *of)
 {
     const gradient_range *range = &self->optimizer->ranges[of->slab_range->slab];
@@ -197,19 +197,19 @@ static tuff_tensor *slab_range_gradients(const step *self, const update *of)
     return keep_small(self, gradients);
 }
 
-/* New elements, or the old ones bit for bit where the step is skipped. */
+/* Assigns the new elements, or the old ones bit for bit if the step is skipped. */
 static void assign(const step *self, tuff_array *array, tuff_tensor *before, tuff_tensor *after)
 {
     tuff_assign(self->graph, array, self->skip ? tuff_where(self->skip, before, after) : after);
 }
 
-/* The new elements where the mask is not 0. */
+/* Returns the new elements where the mask is true, else the old ones. */
 static tuff_tensor *masked(tuff_tensor *mask, tuff_tensor *before, tuff_tensor *after)
 {
     return mask ? tuff_where(mask, after, before) : after;
 }
 
-/* Where the program wants it so, a mask is for gradients alone: then none is left for what is assigned. */
+/* With zero_masked, the mask applies to gradients only: sets *mask to NULL, so that assignments are not masked. */
 static tuff_tensor *mask_gradients(const step *self, tuff_tensor **mask, tuff_tensor *gradients)
 {
     if (!*mask || !self->optimizer->options.zero_masked)
@@ -219,7 +219,7 @@ static tuff_tensor *mask_gradients(const step *self, tuff_tensor **mask, tuff_te
     return gradients;
 }
 
-/* The first step has no average to go on from. */
+/* In the first step there is no average to blend with. */
 static void assign_average(const step *self, tuff_array *into, tuff_tensor *weights, tuff_tensor *mask)
 {
     const double decay = self->optimizer->options.average_decay;
@@ -229,7 +229,7 @@ static void assign_average(const step *self, tuff_array *into, tuff_tensor *weig
     assign(self, into, average, tuff_where(is_first, weights, masked(mask, average, blended)));
 }
 
-/* Parameters and moments are read before any of them is assigned: a plan assigns at its end. */
+/* Reads parameters and moments before assigning any of them: a plan assigns at its end. */
 static tuff_status update_slab(const step *self, update *made)
 {
     const slab_range *of = made->slab_range;
@@ -273,7 +273,7 @@ static void assign_parts(const step *self, int index, tuff_tensor *const *before
     }
 }
 
-/* A rule with a state of its own kind has every parameter for itself. */
+/* A rule with state_parts updates each parameter by itself. */
 static tuff_status update_tensor(const step *self, update *made, int index)
 {
     const parameter *item = &self->optimizer->parameters->items[index];
@@ -327,7 +327,7 @@ static void raise(const step *self, tuff_array *counter, bool also_skipped)
         assign(self, counter, count, next);
 }
 
-/* [n] of n scalars. */
+/* Returns [count] with the roots of the scalars; 0 for NULL. */
 static tuff_tensor *list_of(const step *self, tuff_tensor *const *squares, int count)
 {
     slab_builder made = {.graph = self->graph};
@@ -337,7 +337,7 @@ static tuff_tensor *list_of(const step *self, tuff_tensor *const *squares, int c
     return tuff__slab_join(&made, count);
 }
 
-/* A parameter's gradient, not scaled, in any shape of as many elements. */
+/* Returns a parameter's unscaled gradient, in any shape with the same number of elements. */
 static tuff_tensor *gradient_of(const step *self, const parameter *item, tuff_shape shape)
 {
     const int64_t at = item->offset - self->optimizer->ranges[item->slab].begin;
@@ -395,7 +395,7 @@ static void begin_scaling(step *self, tuff_optimizer_tensors *made)
     tuff__scale_update(optimizer, self->skip, made);
 }
 
-/* All that follows the gradients. */
+/* Builds everything after the gradients. */
 static tuff_status finish(step *self, tuff_optimizer_tensors *made)
 {
     tuff_optimizer *optimizer = self->optimizer;
@@ -427,7 +427,7 @@ static tuff_status begin(step *self, tuff_optimizer *optimizer, tuff_graph *grap
     return TUFF_OK;
 }
 
-/* The status of what was built, or of the graph, which keeps its own errors. */
+/* Returns status, or the graph's error if building succeeded: the graph keeps its own errors. */
 static tuff_status end(step *self, tuff_status status)
 {
     tuff__free(self->slabs);
@@ -467,7 +467,7 @@ tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss, t
     return TUFF_OK;
 }
 
-/* The first part of a step writes, the others add. */
+/* The first batch of a step overwrites the sums, the others add to them. */
 static void accumulate_all(const step *self, tuff_tensor *loss)
 {
     tuff_optimizer *optimizer = self->optimizer;

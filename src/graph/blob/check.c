@@ -1,5 +1,5 @@
-/* Whether a node that came from bytes is one that builders could have made: the predicates that the column `valid` of
-   ops.def combines, and their table. Called by read.c for every node; a node that passes is safe to compile. */
+/* Checks whether a node read from bytes is one that builders could have made: the predicates that the column `valid` of
+   ops.def combines, and their table. read.c calls this for every node; a node that passes is safe to compile. */
 #include "graph/blob/blob.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static const tuff_shape *input_shape(const node *n, int input)
     return &n->inputs[input]->shape;
 }
 
-/* The result has the dtype of the first operand. */
+/* Whether the result has the dtype of the first operand. */
 static bool keeps_dtype(const node *n)
 {
     return n->inputs[0]->dtype == n->outputs[0].dtype;
@@ -31,13 +31,13 @@ static bool keeps_count(const node *n)
     return tuff_shape_count(*input_shape(n, 0)) == tuff_shape_count(*shape_of(n));
 }
 
-/* attributes.axis is one of the result's. */
+/* Whether attributes.axis is an axis of the result. */
 static bool has_axis(const node *n)
 {
     return n->attributes.axis >= 0 && n->attributes.axis < shape_of(n)->rank;
 }
 
-/* Equal but for the extent along one axis. */
+/* Whether the shapes are equal except for the extent of one axis. */
 static bool equal_beside(tuff_shape a, tuff_shape b, int axis)
 {
     if (a.rank != b.rank)
@@ -46,7 +46,7 @@ static bool equal_beside(tuff_shape a, tuff_shape b, int axis)
     return tuff_shape_equal(a, b);
 }
 
-/* Elementwise rows: operands of the result's shape, all of one dtype that the row accepts. */
+/* Elementwise rows: all operands have the result's shape and one dtype, which the row accepts. */
 static bool is_row(const node *n)
 {
     const op_kinds kinds = tuff__op_info(n->op)->kinds;
@@ -66,7 +66,7 @@ static bool is_selection(const node *n)
            n->inputs[2]->dtype == n->outputs[0].dtype;
 }
 
-/* Reduced axes stay with extent 1, the others as they are. */
+/* Reduced axes have extent 1, the others are unchanged. */
 static bool is_reduction(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -79,13 +79,13 @@ static bool is_reduction(const node *n)
     return true;
 }
 
-/* The maximum of no elements is not defined. */
+/* The maximum of no elements is undefined. */
 static bool has_terms(const node *n)
 {
     return tuff_shape_count(*input_shape(n, 0)) > 0 || tuff_shape_count(*shape_of(n)) == 0;
 }
 
-/* Each axis once. */
+/* Each axis occurs once. */
 static bool is_permutation(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -101,7 +101,7 @@ static bool is_permutation(const node *n)
     return true;
 }
 
-/* Only axes of extent 1 may grow. */
+/* Only axes of extent 1 grow. */
 static bool is_expansion(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -113,7 +113,7 @@ static bool is_expansion(const node *n)
     return true;
 }
 
-/* First and last element of each axis lie in the operand; an empty axis starts at 0. */
+/* The first and the last element of each axis are elements of the operand; an empty axis starts at 0. */
 static bool is_slice(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -130,7 +130,7 @@ static bool is_slice(const node *n)
     return true;
 }
 
-/* attributes.value is one that elements of the result can have; floats are kept to f32 whatever their dtype. */
+/* Whether elements of the result can have attributes.value. Floats are stored as f32, whatever their dtype. */
 static bool has_value(const node *n)
 {
     const tuff_dtype dtype = n->outputs[0].dtype;
@@ -139,7 +139,7 @@ static bool has_value(const node *n)
     return isnan(value) ? is_float : tuff__round_to(is_float ? TUFF_F32 : dtype, value) == value;
 }
 
-/* The operand lies in the result as a whole. */
+/* The operand lies entirely inside the result. */
 static bool is_padding(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -152,7 +152,7 @@ static bool is_padding(const node *n)
     return true;
 }
 
-/* One axis becomes two, whose last element lies in the operand. */
+/* One axis becomes two; their last element is in the operand. */
 static bool is_unfolding(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -167,7 +167,7 @@ static bool is_unfolding(const node *n)
     return (to->extent[axis] - 1) * step + (to->extent[axis + 1] - 1) * dilation < from->extent[axis];
 }
 
-/* The extents of the parts add up along the axis, and are equal beside it. */
+/* The extents of the parts add up along the axis and are equal on the others. */
 static bool is_concatenation(const node *n)
 {
     int64_t extent = 0;
@@ -182,7 +182,7 @@ static bool is_concatenation(const node *n)
     return extent == shape_of(n)->extent[n->attributes.axis];
 }
 
-/* Matrices of fitting extents, none of them empty, with equal batch axes. */
+/* Non-empty matrices with matching extents and equal batch axes. */
 static bool is_contraction(const node *n)
 {
     const tuff_shape *x = input_shape(n, 0), *y = input_shape(n, 1), *to = shape_of(n);
@@ -196,7 +196,7 @@ static bool is_contraction(const node *n)
            x->extent[rank - 1] == y->extent[rank - 2] && tuff_shape_count(*x) > 0 && tuff_shape_count(*y) > 0;
 }
 
-/* Indices have the result's shape; the table differs from it along the axis only. */
+/* The indices have the result's shape; the table differs from it along the axis only. */
 static bool is_gather(const node *n)
 {
     return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
@@ -204,7 +204,7 @@ static bool is_gather(const node *n)
            equal_beside(*input_shape(n, 0), *shape_of(n), n->attributes.axis);
 }
 
-/* Indices and source are of one shape, which differs from the result's along the axis only. */
+/* Indices and source have the same shape, which differs from the result's along the axis only. */
 static bool is_scatter(const node *n)
 {
     return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
@@ -213,20 +213,21 @@ static bool is_scatter(const node *n)
            equal_beside(*input_shape(n, 1), *shape_of(n), n->attributes.axis);
 }
 
-/* The node describes its array. */
+/* The node has the dtype and the shape of its array. */
 static bool fits_array(const node *n)
 {
     const tuff_array *array = n->attributes.array;
     return array != NULL && array->dtype == n->outputs[0].dtype && tuff_shape_equal(array->shape, *shape_of(n));
 }
 
-/* The counter that random numbers depend on. */
+/* Whether x can be the counter that random numbers depend on. */
 static bool is_step(const tuff_tensor *x)
 {
     return x->dtype == TUFF_I32 && x->shape.rank == 0;
 }
 
-/* q [B,T,H,D], k [B,S,G,D], v [B,S,G,E], and what belongs to rows of q. */
+/* Whether the operands are q [B,T,H,D], k [B,S,G,D] and v [B,S,G,E], with G a divisor of H. Sets the shape of the
+   result and that of values per row of q. */
 static bool operands_fit(const node *n, const attention_inputs *at, tuff_shape *result, tuff_shape *rows)
 {
     const tuff_shape q = *input_shape(n, at->q), k = *input_shape(n, at->k);
@@ -241,7 +242,7 @@ static bool operands_fit(const node *n, const attention_inputs *at, tuff_shape *
            v.extent[0] == k.extent[0] && v.extent[1] == k.extent[1] && v.extent[2] == k.extent[2];
 }
 
-/* Each axis of the bias is that of the scores or 1, but for the keys, which it must have. */
+/* Whether each axis of the bias has the extent of the scores or 1; the axis of keys must have all keys. */
 static bool bias_fits(const node *n, const attention_inputs *at)
 {
     const tuff_shape *q = input_shape(n, at->q), *k = input_shape(n, at->k);
@@ -257,7 +258,7 @@ static bool bias_fits(const node *n, const attention_inputs *at)
     return true;
 }
 
-/* The band is bounded so that sums with positions cannot overflow. */
+/* The band is bounded so that adding positions to it cannot overflow. */
 static bool attention_attributes_fit(const op_attributes *attributes)
 {
     const bool drops = (attributes->options & ATTENTION_DROPOUT) != 0;
@@ -268,7 +269,7 @@ static bool attention_attributes_fit(const op_attributes *attributes)
            (drops ? attributes->dropout > 0 && attributes->dropout < 1 : true);
 }
 
-/* One more than the last position. */
+/* One more than the last position of an input. */
 static int attention_input_count(const attention_inputs *at)
 {
     const int all[] = {at->q, at->k, at->v, at->lse, at->upstream, at->sums, at->bias, at->step};
@@ -314,13 +315,13 @@ static bool is_attention(const node *n)
            attention_result_fits(n, &at, result, rows);
 }
 
-/* A constant without data is a scalar; larger ones of one value are an EXPAND of it. */
+/* A constant without data is a scalar; larger ones of a single value are an EXPAND of it. */
 static bool has_data_or_is_scalar(const node *n)
 {
     return n->attributes.data != NULL || (shape_of(n)->rank == 0 && has_value(n));
 }
 
-/* The column `valid` of ops.def as functions. */
+/* The expressions of the column `valid` of ops.def as functions. */
 #define ELEMENTWISE(...)
 #define SPECIAL(code, name, inputs, kinds, pattern, operands, axes, attributes, cost, evaluate, valid, gradients) \
     static bool name##_is_valid(const node *n)                                                                    \

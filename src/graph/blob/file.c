@@ -1,6 +1,6 @@
 /* Graph files, little-endian: 8 bytes of magic, u32 format, u32 zero, u64 length of the body, 16 bytes of XXH3-128 over
-   the body; then the body: the notes, which are name and compile options, and the graph as tuff__graph_serialize writes
-   it. A later format may change all that follows the format's number. */
+   the body; then the body: name and compile options, followed by the graph as tuff__graph_serialize writes it. A later
+   format may change everything after the format number. */
 #include "graph/blob/file.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 enum { FORMAT = 1, FORMAT_AT = 8, HASH_AT = 24, HASH_SIZE = 16, BODY_AT = 40 };
 enum {
     PRECISIONS = TUFF_PRECISION_BF16 + 1
-}; /* both of them are one number: that of matmuls, times these, and the other */
+}; /* both precisions are stored as matmul_precision * PRECISIONS + precision */
 static const uint64_t file_limit = UINT64_C(1) << 30;
 static const unsigned char magic[FORMAT_AT] = {'t', 'u', 'f', 'f', 0x8f, 'g', 0x0d, 0x0a};
 
@@ -107,7 +107,7 @@ tuff_status tuff_graph_save(const tuff_graph *graph, const char *path, const tuf
     return status;
 }
 
-/* What is refused here is no enumerator of this version. */
+/* Fails on values that are no enumerators of this version. */
 static void take_compile(byte_reader *from, tuff_compile_options *out)
 {
     out->fuse = (tuff_fuse_mode)tuff__get_below(from, TUFF_FUSE_NONE + 1);
@@ -120,7 +120,7 @@ static void take_compile(byte_reader *from, tuff_compile_options *out)
     out->memory_budget = tuff__get_u64(from);
 }
 
-/* The head has one legal form, and the hash shows whether the body is as it was written. */
+/* Checks the header, which has only one legal form, and the hash of the body. Sets *out to the body. */
 static tuff_status open_body(const void *data, size_t size, byte_reader *out)
 {
     byte_reader head = {.data = data, .size = size, .at = FORMAT_AT};
@@ -141,7 +141,7 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
     return TUFF_OK;
 }
 
-/* The counter becomes the graph's own, as tuff_step makes one. */
+/* Makes the counter the graph's own, like one that tuff_step creates. */
 static tuff_status own_step(tuff_graph *graph)
 {
     const tuff_array *step = graph->step_array;

@@ -1,16 +1,16 @@
-/* Graph files from the inside: for tests, and for the fuzz target. The public side is tuff/graph_file.h. */
+/* Internals of graph files, for tests and the fuzz target. The public interface is tuff/graph_file.h. */
 #ifndef TUFF_GRAPH_BLOB_FILE_H
 #define TUFF_GRAPH_BLOB_FILE_H
 
 #include "graph/blob/blob.h"
 #include "tuff/graph_file.h"
 
-/* As tuff_graph_parse, with arrays as memory says. *out is NULL after a failure. */
+/* Like tuff_graph_parse, with arrays as `memory` says. On failure, sets *out to NULL. */
 tuff_status tuff__graph_file_read(tuff_device *device, const void *data, size_t size, graph_memory memory,
                                   tuff_graph_file_info *info, tuff_graph **out);
-/* Appends what tuff_graph_save writes, of a graph and options that it would take. */
+/* Appends the file that tuff_graph_save writes. Graph and options must be valid for it. */
 tuff_status tuff__graph_file_put(const tuff_graph *graph, const tuff_graph_save_options *options, text *out);
-/* Writes the hash of a file in memory, of at least 40 bytes, into it. */
+/* Updates the hash in a file image of at least 40 bytes. */
 void tuff__graph_file_seal(void *data, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Names that must be unique, in lists of any length. */
+/* Checks for duplicate names in lists of any length. */
 #include <stdlib.h>
 #include <string.h>
 

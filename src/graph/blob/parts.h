@@ -1,10 +1,10 @@
-/* Between the files of this folder: what writer and reader share. */
+/* Shared by the writer and the reader in this folder. */
 #ifndef TUFF_GRAPH_BLOB_PARTS_H
 #define TUFF_GRAPH_BLOB_PARTS_H
 
 enum {
-    NAME_SIZE = 4096, /* of a name, with its 0 */
-    /* Which of a node's numbers are there; the others are zeros. */
+    NAME_SIZE = 4096, /* bytes of a name with its terminating 0 */
+    /* Groups of a node's attributes that are written; those of other groups are zero. */
     GROUP_AXES = 1,
     GROUP_STEPS = 2,
     GROUP_VALUE = 4,
@@ -13,7 +13,7 @@ enum {
     GROUP_ALL = 31
 };
 
-/* A name that is in the list twice, or NULL; empty ones do not count. Sorts the list. */
+/* Returns a name that is in the list twice, or NULL; empty names are ignored. Sorts the list. */
 const char *tuff__name_twice(const char **names, int count);
 
 #endif

@@ -1,6 +1,6 @@
-/* Bytes to graphs. None of the bytes is trusted: indices refer to what was read before, counts lead to no more memory
-   than there are bytes, and every node is one that builders could have made (check.c). A reader that failed gives
-   zeros, so that most functions check it once, at their end; status codes are for memory alone, and for ops of later
+/* Bytes to graphs. The bytes are untrusted: indices must refer to items read before, counts cannot allocate more memory
+   than there are bytes, and every node must be one that builders could have made (check.c). After a failure a reader
+   returns zeros, so most functions check it only at their end. Status codes report only lack of memory and ops of later
    versions. */
 #include "graph/blob/blob.h"
 
@@ -27,7 +27,7 @@ typedef struct reading {
     int op_count;
 } reading;
 
-/* A scalar after a failure, which is legal everywhere. */
+/* Returns a scalar shape after a failure, which is legal everywhere. */
 static tuff_shape take_shape(reading *self)
 {
     tuff_shape shape = {.rank = tuff__get_below(self->from, TUFF_MAX_RANK + 1)};
@@ -43,7 +43,8 @@ static tuff_dtype take_dtype(reading *self)
     return (tuff_dtype)tuff__get_below(self->from, TUFF_BOOL + 1);
 }
 
-/* The device says itself what it cannot allocate at once, but not always what it cannot allocate in all. */
+/* Checks the total size against the device's memory: the device itself refuses an allocation that is too large, but not
+   always a total that is. */
 static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, uint64_t *all)
 {
     storage **out = &self->storages[self->storage_count];
@@ -79,7 +80,7 @@ static tuff_status read_storages(reading *self)
     return TUFF_OK;
 }
 
-/* An array must lie in its storage as a whole, aligned to its elements: kernels rely on both. */
+/* Whether an array lies entirely inside its storage, aligned to its elements. Kernels rely on both. */
 static bool lies_within(const tuff_array *array)
 {
     const uint64_t size = tuff_array_size(array), all = tuff__storage_size(array->storage);
@@ -171,7 +172,7 @@ static tuff_status read_ops(reading *self)
     return TUFF_OK;
 }
 
-/* Data as it must be: all elements of a shape, bools 0 or 1. */
+/* Reads a constant's data, if any, which must be exactly the elements of the shape; bools must be 0 or 1. */
 static tuff_status take_data(reading *self, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
 {
     size_t size;
@@ -224,7 +225,7 @@ static void take_numbers(byte_reader *from, op_attributes *out)
     }
 }
 
-/* By the column of ops.def that write.c wrote by. */
+/* Reads the attributes by the column of ops.def that write.c uses, too. */
 static tuff_status take_attributes(reading *self, op_code op, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
 {
     take_numbers(self->from, out);
@@ -240,7 +241,7 @@ static tuff_status take_attributes(reading *self, op_code op, tuff_dtype dtype, 
     return TUFF_OK;
 }
 
-/* Ids of earlier nodes only, which keeps the graph free of cycles. */
+/* Accepts only ids of earlier nodes, which rules out cycles. */
 static tuff_status take_inputs(reading *self, tuff_tensor ***out, int *count)
 {
     tuff_graph *graph = self->graph;
@@ -256,7 +257,7 @@ static tuff_status take_inputs(reading *self, tuff_tensor ***out, int *count)
     return TUFF_OK;
 }
 
-/* The node exists before it is checked: the check looks at it as the compiler would. */
+/* Creates the node before checking it, so that the check sees it as the compiler would. */
 static tuff_status read_node(reading *self)
 {
     tuff_graph *graph = self->graph;
@@ -269,7 +270,7 @@ static tuff_status read_node(reading *self)
     const tuff_shape shape = take_shape(self);
     const bool stops_gradient = tuff__get_bool(from), is_late_copy = tuff__get_bool(from);
     const tuff_phase phase = (tuff_phase)tuff__get_u8(from);
-    const int copy = tuff__get_below(from, from->size); /* no more of them than bytes */
+    const int copy = tuff__get_below(from, from->size); /* at most one for each byte */
     TRY(take_inputs(self, &inputs, &input_count));
     if (!from->failed)
         TRY(take_attributes(self, op, dtype, shape, &attributes));
@@ -348,7 +349,7 @@ static int by_place(const void *a, const void *b)
     return (first->offset > second->offset) - (first->offset < second->offset);
 }
 
-/* As the builder of ASSIGN has it: no two of them share elements. Empty ones share none. */
+/* Checks that no two assigned arrays share elements, as the builder of ASSIGN does. Empty ones share none. */
 static tuff_status check_assigns(reading *self)
 {
     const tuff_graph *graph = self->graph;
@@ -367,7 +368,7 @@ static tuff_status check_assigns(reading *self)
     return TUFF_OK;
 }
 
-/* Inputs and outputs are told apart by their names, and every ASSIGN is in the list of those, once. */
+/* Checks that inputs and outputs have unique names, and that the list of assigns has every ASSIGN once. */
 static tuff_status check_whole(reading *self)
 {
     const tuff_graph *graph = self->graph;
@@ -392,7 +393,7 @@ static tuff_status check_whole(reading *self)
     return TUFF_OK;
 }
 
-/* Each part only where those before were sound. */
+/* Reads part by part and stops at the first that is invalid. */
 static tuff_status read_body(reading *self)
 {
     tuff_status (*const parts[])(reading *) = {read_arrays,  read_ops,      read_nodes, read_outputs,
@@ -416,7 +417,7 @@ tuff_status tuff__graph_deserialize(tuff_device *device, byte_reader *from, grap
     return status;
 }
 
-/* The bytes behind the head, proved undamaged. */
+/* Checks header and checksum. Sets *out to the bytes of the body. */
 static tuff_status open_body(const void *data, size_t size, byte_reader *out)
 {
     byte_reader head = {.data = data, .size = size};

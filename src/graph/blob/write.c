@@ -1,6 +1,6 @@
-/* Graphs to bytes: storages, arrays, names of ops, nodes, outputs, assigns; for other processes behind a head with size
-   and checksum. Numbers are little-endian, of fixed width; ops are written by name, for their numbers change with the
-   table. Whatever is put here is taken in the same order by read.c; a change of the order raises BLOB_VERSION and the
+/* Graphs to bytes: storages, arrays, names of ops, nodes, outputs, assigns; for other processes with a header that has
+   size and checksum. Numbers are little-endian and of fixed width. Ops are written by name, because their numbers
+   change with the table. read.c reads everything in the same order; a change of the order raises BLOB_VERSION and the
    format of files (file.c). */
 #include "graph/blob/blob.h"
 
@@ -10,7 +10,7 @@
 #include "base/crc.h"
 #include "graph/blob/parts.h"
 
-/* Distinct arrays of a graph, and the distinct storages of those. */
+/* The distinct arrays of a graph, and their distinct storages. */
 typedef struct listing {
     const tuff_array **arrays;
     int array_count, array_capacity;
@@ -18,7 +18,7 @@ typedef struct listing {
     int storage_count, storage_capacity;
     const array_names *names;
     const tuff_graph *graph;
-    int ops[OP_COUNT]; /* positions among the ops that occur */
+    int ops[OP_COUNT]; /* by op: its index in the list of ops that occur */
     int op_count;
 } listing;
 
@@ -30,7 +30,7 @@ static int find_array(const listing *in, const tuff_array *array)
     return -1;
 }
 
-/* As given, or as it was read with. */
+/* Returns the name given by the caller, else the one that the array was read with, else "". */
 static const char *name_of(const listing *in, const tuff_array *array)
 {
     for (int i = 0; in->names != NULL && i < in->names->count; i++)
@@ -65,7 +65,7 @@ static tuff_status list_array(listing *in, const tuff_array *array)
     return TUFF_OK;
 }
 
-/* In the order of nodes, so that equal graphs become equal bytes. */
+/* Lists arrays in the order of nodes, so that equal graphs give equal bytes. */
 static tuff_status list_all(const tuff_graph *graph, listing *out)
 {
     for (int i = 0; i < graph->node_count; i++)
@@ -81,7 +81,7 @@ static void put_shape(text *out, tuff_shape shape)
         tuff__put_i64(out, shape.extent[i]);
 }
 
-/* Arrays as kernels depend on them: where they lie in which storage. Elements are not written. */
+/* Writes the properties of arrays that kernels depend on, such as their place in their storage, but no elements. */
 static void put_arrays(text *out, const listing *listed)
 {
     tuff__put_u32(out, (uint32_t)listed->storage_count);
@@ -99,7 +99,7 @@ static void put_arrays(text *out, const listing *listed)
     }
 }
 
-/* Which groups of numbers are not all zeros. */
+/* Returns the groups of attributes that are not all zero. */
 static uint8_t groups_of(const op_attributes *at)
 {
     static const double zero;
@@ -125,7 +125,7 @@ static void put_steps(text *out, const op_attributes *at)
     }
 }
 
-/* Few nodes have more than one group. */
+/* Writes the non-zero groups only: few nodes have more than one. */
 static void put_numbers(text *out, const op_attributes *at)
 {
     const uint8_t groups = groups_of(at);
@@ -148,7 +148,7 @@ static void put_numbers(text *out, const op_attributes *at)
     }
 }
 
-/* Names, arrays and data only for the ops that have them. */
+/* Writes names, arrays and data only for ops that have them. */
 static void put_attributes(text *out, const listing *listed, const node *n)
 {
     const op_attributes *at = &n->attributes;
@@ -166,7 +166,7 @@ static void put_attributes(text *out, const listing *listed, const node *n)
     }
 }
 
-/* Inputs are ids of earlier nodes, as in the graph. */
+/* Inputs are written as ids of earlier nodes. */
 static void put_node(text *out, const listing *listed, const node *n)
 {
     tuff__put_u32(out, (uint32_t)listed->ops[n->op]);
@@ -182,7 +182,7 @@ static void put_node(text *out, const listing *listed, const node *n)
     put_attributes(out, listed, n);
 }
 
-/* In the order in which they occur. */
+/* Writes the names of the ops that occur, in order of first use. */
 static void put_ops(text *out, listing *listed, const tuff_graph *graph)
 {
     op_code found[OP_COUNT];
@@ -228,7 +228,7 @@ static tuff_status check_length(const char *name)
                : FAIL(TUFF_E_LIMIT, "graph: the name \"%.60s...\" has more than %d bytes", name, NAME_SIZE - 1);
 }
 
-/* What a reader would refuse. */
+/* Checks for names that a reader would refuse. */
 static tuff_status check_names(const tuff_graph *graph, const listing *listed)
 {
     const char **names = tuff__calloc((size_t)listed->array_count + 1, sizeof *names);
@@ -262,7 +262,7 @@ tuff_status tuff__graph_serialize(const tuff_graph *graph, const array_names *na
     return status;
 }
 
-/* The body is made first, for the head needs its checksum. */
+/* Serializes the body first, because the header needs its checksum. */
 tuff_status tuff__graph_write(const tuff_graph *graph, text *out)
 {
     text body = {0};

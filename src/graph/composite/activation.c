@@ -1,7 +1,7 @@
-/* Composites that work element by element: activations, their gated forms, powers and dropout. They are chains of
-   elementwise ops, which the compiler fuses into one kernel with their surroundings. Where a selection has a branch
-   whose value or slope could be infinite, that branch computes with a harmless operand instead: infinity times the 0 of
-   an unselected gradient would be NaN. To add an activation: its function here, its prototype in include/tuff/nn.h, its
+/* Elementwise composites: activations, their gated forms, powers and dropout. They are chains of elementwise ops, which
+   the compiler fuses with their surroundings into one kernel. If a branch of a selection could have an infinite value
+   or slope, that branch gets a harmless operand where it is not selected: infinity times the gradient 0 of an
+   unselected element would be NaN. To add an activation: its function here, its prototype in include/tuff/nn.h, its
    case in the suite of composites. */
 #include <math.h>
 
@@ -13,7 +13,7 @@ static tuff_tensor *zero(const tuff_tensor *x)
     return tuff__scalar(x, 0);
 }
 
-/* The graph of x where builders can go on. */
+/* Returns the graph of x; NULL with *answer set if x is not a usable float tensor. */
 static tuff_graph *enter_float(const char *op, tuff_tensor *x, tuff_tensor **answer)
 {
     tuff_graph *graph = tuff__enter(op, &x, 1, answer);
@@ -24,7 +24,7 @@ static tuff_graph *enter_float(const char *op, tuff_tensor *x, tuff_tensor **ans
     return NULL;
 }
 
-/* The maximum alone would pass half of the gradient at 0; it stays to hand NaN on. */
+/* max(x, 0) alone would pass half of the gradient at 0. It is still the other branch because it propagates NaN. */
 tuff_tensor *tuff_relu(tuff_tensor *x)
 {
     tuff_tensor *answer;
@@ -33,7 +33,7 @@ tuff_tensor *tuff_relu(tuff_tensor *x)
     return tuff_where(tuff_less(zero(x), x), x, tuff__stop_gradient(tuff_max(x, zero(x))));
 }
 
-/* The exact form, by the error function: 0.5 x (1 + erf(x / sqrt(2))). */
+/* The exact form: 0.5 x (1 + erf(x / sqrt(2))). */
 tuff_tensor *tuff_gelu(tuff_tensor *x)
 {
     tuff_tensor *answer;
@@ -42,7 +42,8 @@ tuff_tensor *tuff_gelu(tuff_tensor *x)
     return tuff_mul(tuff__scale(x, 0.5), tuff__shift(tuff_erf(tuff__scale(x, 0.70710678118654752440)), 1));
 }
 
-/* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as x sigmoid(2 u), which keeps its digits where tanh nears -1. */
+/* 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), computed as x sigmoid(2 u), which keeps its digits if
+   tanh is near -1. */
 tuff_tensor *tuff_gelu_tanh(tuff_tensor *x)
 {
     tuff_tensor *answer;
@@ -53,13 +54,14 @@ tuff_tensor *tuff_gelu_tanh(tuff_tensor *x)
     return tuff_mul(x, tuff_sigmoid(argument));
 }
 
-/* The primitives check the operand themselves. */
+/* The primitives check the operand. */
 tuff_tensor *tuff_silu(tuff_tensor *x)
 {
     return tuff_mul(x, tuff_sigmoid(x));
 }
 
-/* max(x, 0) + log(1 + exp(-|x|)): no overflow, no cancellation; the two half gradients at 0 are right. */
+/* max(x, 0) + log(1 + exp(-|x|)) has no overflow and no cancellation. At 0, max gives the right slope, 1/2, and the
+   other term gives 0. */
 tuff_tensor *tuff_softplus(tuff_tensor *x)
 {
     tuff_tensor *answer;
@@ -68,7 +70,7 @@ tuff_tensor *tuff_softplus(tuff_tensor *x)
     return tuff_add(tuff_max(x, zero(x)), tuff_log1p(tuff_exp(tuff_neg(tuff_abs(x)))));
 }
 
-/* expm1 keeps the digits of small x; it gets 0 where x is positive, for its exponential might overflow. */
+/* expm1 keeps the digits of small x. It gets 0 if x is positive, because its exponential could overflow. */
 tuff_tensor *tuff_elu(tuff_tensor *x, double alpha)
 {
     tuff_tensor *answer;
@@ -87,7 +89,7 @@ tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope)
     return tuff_where(tuff_less(zero(x), x), x, tuff__scale(x, slope));
 }
 
-/* As relu: the slope is 1 strictly inside and 0 at and beyond the bounds; min and max hand NaN on. */
+/* Like relu: the slope is 1 strictly between the bounds and 0 at and beyond them; min and max propagate NaN. */
 tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high)
 {
     tuff_tensor *answer;
@@ -102,7 +104,7 @@ tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high)
     return tuff_where(inside, x, tuff__stop_gradient(tuff_min(tuff_max(x, least), greatest)));
 }
 
-/* x^exponent for 1 <= exponent <= 8 by squaring. */
+/* Returns x^exponent for 1 <= exponent <= 8, by repeated squaring. */
 static tuff_tensor *multiply_out(tuff_tensor *x, int exponent)
 {
     if (exponent == 1)
@@ -112,7 +114,7 @@ static tuff_tensor *multiply_out(tuff_tensor *x, int exponent)
     return exponent % 2 ? tuff_mul(square, x) : square;
 }
 
-/* Special cases are exact and cheap; only what is left takes the general power, whose kernel is expensive. */
+/* Special cases are exact and cheap. Only the rest uses the general power, whose kernel is expensive. */
 tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent)
 {
     tuff_tensor *answer;
@@ -127,7 +129,8 @@ tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent)
         return tuff_rsqrt(x);
     if (fabs(exponent) > 8 || exponent != floor(exponent))
         return tuff_pow(x, tuff__scalar(x, exponent));
-    /* The powers of 1 / x: the slope of 1 / x^n would need x^2n, which may leave the range where x^(-n-1) does not. */
+    /* Multiplies powers of 1 / x: the gradient of 1 / x^n would need x^2n, which may overflow although x^(-n-1) does
+       not. */
     tuff_tensor *base = exponent > 0 ? x : tuff_div(tuff__scalar(x, 1), x);
     return multiply_out(base, (int)fabs(exponent));
 }
@@ -137,7 +140,7 @@ tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up)
     return tuff_mul(tuff_silu(gate), up);
 }
 
-/* The first half of the axis times the sigmoid of the second. */
+/* Multiplies the first half of the axis by the sigmoid of the second. */
 tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
 {
     tuff_tensor *answer;
@@ -153,7 +156,7 @@ tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
     return tuff_mul(tuff__slice_axis(x, axis, 0, extent / 2, 1), gate);
 }
 
-/* What is kept is scaled up, so that inference needs no other graph than the one without dropout. */
+/* Scales up the elements that are kept, so that inference is simply the graph without dropout. */
 tuff_tensor *tuff_dropout(tuff_tensor *x, double probability)
 {
     tuff_tensor *answer;

@@ -1,23 +1,24 @@
-/* Rotary position embedding, and scaled dot-product attention in two forms: a graph of matmuls and a softmax, which can
-   do everything, or the primitive of attention.c, which keeps no scores. `attention`, at the end, chooses. */
+/* Rotary position embedding, and scaled dot-product attention in two forms: composed of matmuls and a softmax, which
+   supports all options, or the primitive of ../attention.c, which never stores the scores. `attention`, at the end,
+   chooses. */
 #include <math.h>
 
 #include "device/target.h"
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-/* One rotary embedding. x [B,T,H,D] is seen as [B,T,H,D/2,2] or [B,T,H,2,D/2], so that both elements of a pair lie
-   along one axis of extent 2: their exchange is a flip of that axis, a view, and no concat is needed. */
+/* One rotary embedding. x [B,T,H,D] is viewed as [B,T,H,D/2,2] or [B,T,H,2,D/2], so that the two elements of a pair lie
+   along an axis of extent 2: they are exchanged by reversing that axis, which is a view and needs no concat. */
 typedef struct rotation {
     tuff_graph *graph;
-    int pair_axis;    /* of the split shape: the axis of extent 2 */
-    tuff_shape split; /* x's */
+    int pair_axis;    /* the axis of extent 2 in split */
+    tuff_shape split; /* shape of x with D split */
     tuff_shape table; /* [1,T,1,D/2,2] in the order of split */
     double theta;
     int64_t offset;
 } rotation;
 
-/* Both conventions of pairing differ in the axis that has extent 2. */
+/* The two pairing conventions differ only in the axis that has extent 2. */
 static rotation plan_rotation(const tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset)
 {
     const tuff_shape s = x->shape;
@@ -32,14 +33,14 @@ static rotation plan_rotation(const tuff_tensor *x, tuff_rope_pairs pairs, doubl
                       .offset = offset};
 }
 
-/* theta^(-2i/D) of pair i. */
+/* Returns theta^(-2i/D) for pair i. */
 static double frequency(const rotation *rope, int64_t pair)
 {
     const int64_t half = rope->table.extent[3] * rope->table.extent[4] / 2;
     return pow(rope->theta, -(double)pair / (double)half);
 }
 
-/* The pair and the member (0 or 1) of element i of a row of D. */
+/* Sets the pair, and the member (0 or 1) of it, of element i of a row of D. */
 static void locate(const rotation *rope, int64_t i, int64_t *pair, int64_t *member)
 {
     const int64_t half = rope->table.extent[3] * rope->table.extent[4] / 2;
@@ -47,7 +48,7 @@ static void locate(const rotation *rope, int64_t i, int64_t *pair, int64_t *memb
     *member = rope->pair_axis == 4 ? i % 2 : i / half;
 }
 
-/* Tables for known positions, in double on the host: cosines, and sines with the sign of each member. */
+/* Computes tables for known positions, in double on the host: cosines, and sines with the sign of each member. */
 static bool constant_tables(const rotation *rope, tuff_tensor **cosines, tuff_tensor **sines)
 {
     const int64_t positions = rope->table.extent[1], width = rope->table.extent[3] * rope->table.extent[4];
@@ -70,8 +71,8 @@ static bool constant_tables(const rotation *rope, tuff_tensor **cosines, tuff_te
     return rope->graph->status == TUFF_OK;
 }
 
-/* The same for a position that only the device knows, as when tokens are generated one by one with one recorded plan:
-   angles are computed there. */
+/* The same for a position that only the device knows, as when one recorded plan generates tokens one by one. The device
+   computes the angles. */
 static bool device_tables(const rotation *rope, tuff_tensor *position, tuff_tensor **cosines, tuff_tensor **sines)
 {
     const int64_t width = rope->table.extent[3] * rope->table.extent[4];
@@ -118,7 +119,7 @@ static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pai
     return graph->status == TUFF_OK;
 }
 
-/* In f32 whatever the dtype: angles of late positions would lose all their digits in f16. */
+/* Computes in f32 whatever the dtype: in f16, angles at late positions would lose all their digits. */
 tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset, tuff_tensor *position)
 {
     tuff_tensor *answer, *cosines, *sines;
@@ -140,11 +141,11 @@ tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int6
 
 /* Extents of one attention. */
 typedef struct heads {
-    int64_t batch, queries, keys, heads, groups, shared; /* heads = groups · shared: shared heads read one key head */
+    int64_t batch, queries, keys, heads, groups, shared; /* heads = groups · shared; `shared` heads use one group */
     int64_t key_width, value_width;
 } heads;
 
-/* Reads all extents from the three shapes, once they are known to fit. */
+/* Checks the three shapes and dtypes, then reads all extents from them. */
 static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_tensor *k, const tuff_tensor *v,
                             heads *out)
 {
@@ -178,8 +179,8 @@ static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_
     return true;
 }
 
-/* x [B,T,H,D] as [B,H,T,D], or [B,D',..] for a transposed right operand; with shared heads [B,groups,shared,T,D], where
-   shared is 1 for keys and values, which matmul then broadcasts. */
+/* Returns x [B,T,H,D] as [B,H,T,D], or [B,H,D,T] for a transposed right operand. With shared heads,
+   [B,groups,shared,T,D], with shared = 1 for keys and values, which matmul then broadcasts. */
 static tuff_tensor *per_head(tuff_tensor *x, const heads *sizes, bool is_query, bool transposed)
 {
     const tuff_shape s = x->shape;
@@ -194,7 +195,7 @@ static tuff_tensor *per_head(tuff_tensor *x, const heads *sizes, bool is_query, 
     return tuff_permute(grouped, (int[]){0, 2, 3, 1, 4});
 }
 
-/* Whether a bias broadcasts to [B,H,Tq,Tk]; the axis of keys it must have as a whole. */
+/* Whether a bias broadcasts to [B,H,Tq,Tk]; the axis of keys must have all keys. */
 static bool bias_fits(const tuff_tensor *bias, const heads *sizes)
 {
     const int64_t want[4] = {sizes->batch, sizes->heads, sizes->queries, sizes->keys};
@@ -205,7 +206,7 @@ static bool bias_fits(const tuff_tensor *bias, const heads *sizes)
     return fits;
 }
 
-/* The window and the bias are checked here, so that both forms of attention may rely on them. */
+/* Checks window and bias, so that both forms of attention may rely on them. */
 static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const heads *sizes,
                               const tuff_attention_options *options)
 {
@@ -229,7 +230,7 @@ static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const hea
     return graph->status == TUFF_OK;
 }
 
-/* The bias with all four axes. */
+/* Returns the bias with all four axes. */
 static tuff_tensor *whole_bias(tuff_tensor *bias)
 {
     tuff_shape shape = {.rank = 4, .extent = {1, 1, 1, 1}};
@@ -238,7 +239,7 @@ static tuff_tensor *whole_bias(tuff_tensor *bias)
     return bias->shape.rank == 4 ? bias : tuff_reshape(bias, shape);
 }
 
-/* The bias in the shape that scores have: their heads may be split in groups. */
+/* Returns the bias in the shape of the scores, whose heads may be split into groups. */
 static tuff_tensor *split_bias(tuff_tensor *bias, const heads *sizes)
 {
     bias = whole_bias(bias);
@@ -250,7 +251,8 @@ static tuff_tensor *split_bias(tuff_tensor *bias, const heads *sizes)
         bias, TUFF_SHAPE(extent[0], each ? sizes->groups : 1, each ? sizes->shared : 1, extent[2], extent[3]));
 }
 
-/* bool [Tq,Tk]: the keys that each query sees; NULL where it sees all. Symbolic: never a table in memory. */
+/* Returns bool [Tq,Tk], the keys that each query sees; NULL if each sees all. Kernels compute it from the positions: it
+   is never a table in memory. */
 static tuff_tensor *visible(tuff_graph *graph, const heads *sizes, const tuff_attention_options *options)
 {
     const tuff_shape shape = TUFF_SHAPE(sizes->queries, sizes->keys);
@@ -268,7 +270,7 @@ static tuff_tensor *visible(tuff_graph *graph, const heads *sizes, const tuff_at
     return options->causal ? tuff_and(causal, recent) : recent;
 }
 
-/* Scaled, biased, masked: -inf for the softmax, 0 where there is none. */
+/* Returns the scores, scaled, biased and masked: with -inf for a softmax, with 0 if there is none. */
 static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads *sizes,
                                      const tuff_attention_options *options)
 {
@@ -283,7 +285,7 @@ static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads
     return tuff_where(mask, scores, tuff__scalar(scores, options->no_softmax ? 0 : -INFINITY));
 }
 
-/* Any attention whose operands and options were checked. */
+/* Composes attention of other ops. Operands and options were checked. */
 static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
                             const tuff_attention_options *options)
 {
@@ -299,7 +301,7 @@ static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, cons
     return tuff_permute(mixed, (int[]){0, 2, 1, 3});
 }
 
-/* The primitive with the causal mask and the window as one band. */
+/* Builds the primitive, with the causal mask and the window as one band. */
 static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
                            const tuff_attention_options *options)
 {
@@ -317,17 +319,18 @@ static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const
                                                        .dropout = options->dropout});
 }
 
-/* Cases without kernels of the primitive: no weight is kept, or scores have no terms. */
+/* Whether the primitive has no kernels for this case: dropout of every weight, or scores that are sums of no terms. */
 static bool needs_composite(const heads *sizes, const tuff_attention_options *options)
 {
     return options->dropout == 1 || sizes->key_width == 0;
 }
 
-/* Bytes of scores up to which devices that are quicker without the primitive may keep them. */
+/* Limit on the bytes of scores, for devices on which the composition is faster. */
 #define MAX_SCORES ((int64_t)64 << 20)
 
-/* Where what a kernel holds in arrays is kept in memory, and each element is looked up lane by lane, the primitive is
-   several times slower than matmuls with a softmax between, while the scores fit. */
+/* Whether the composition is faster. If a device keeps a kernel's private arrays in memory and looks their elements up
+   lane by lane, the primitive is several times slower than matmuls with a softmax in between, as long as the scores
+   fit. */
 static bool is_quicker_composed(const tuff_graph *graph, const heads *sizes)
 {
     const int64_t scores = sizes->batch * sizes->heads * sizes->queries;
@@ -335,8 +338,9 @@ static bool is_quicker_composed(const tuff_graph *graph, const heads *sizes)
            scores <= MAX_SCORES / (int64_t)sizeof(float) / sizes->keys;
 }
 
-/* Whether the primitive's kernels would loop for longer than the driver allows, which ends them early: by what those in
-   local memory take, an estimate from above, for a panel of as many keys or queries as they have at least. */
+/* Whether the primitive's kernels may exceed the driver's limit on loop iterations, at which it ends the loops early.
+   Overestimates: assumes the kernels that use local memory, and the smallest panel of keys or queries that they
+   have. */
 static bool loops_are_too_long(const tuff_graph *graph, const heads *sizes, const tuff_attention_options *options)
 {
     enum { PANEL = 32, STEPS_OF_PANEL = 160, STEPS_OF_ELEMENT = 2 };

@@ -1,15 +1,16 @@
-/* Convolutions as products of patches. The convolution is one, and so are its gradients: with respect to the image a
-   correlation of the upstream gradient with the kernels turned around, with respect to the kernels a product of patches
-   of the image. They are written here, for the gradients of the parts would store a matrix of patches and add it up. */
+/* Convolutions as products with patches of the image. The gradients are such products, too: with respect to the image,
+   a correlation of the upstream gradient with the reversed kernels; with respect to the kernels, a product with patches
+   of the image. They are written here, because the gradients of the parts would store a matrix of patches and add it
+   up. */
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-/* Pairs are rows, then columns. */
+/* Pairs are for rows, then for columns. */
 typedef struct geometry {
     int64_t stride[2], dilation[2], padding[2], groups;
 } geometry;
 
-/* Zeros around rows and columns; where they are fewer than none, elements are left out. */
+/* Pads rows and columns with zeros; negative numbers crop. */
 static tuff_tensor *frame(tuff_tensor *x, const int64_t *before, const int64_t *after)
 {
     for (int i = 0; i < 2; i++) {
@@ -26,7 +27,7 @@ static tuff_tensor *frame(tuff_tensor *x, const int64_t *before, const int64_t *
     return x;
 }
 
-/* x [N,C,H,W] as its patches [N,G,C/G,KH,KW,OH,OW]: a view behind the padding. */
+/* Returns the patches [N,G,C/G,KH,KW,OH,OW] of x [N,C,H,W]: a view of the padded image. */
 static tuff_tensor *patches(tuff_tensor *x, const geometry *of, const int64_t *size)
 {
     x = frame(x, of->padding, of->padding);
@@ -39,13 +40,13 @@ static tuff_tensor *patches(tuff_tensor *x, const geometry *of, const int64_t *s
     return tuff_permute(x, (int[]){0, 1, 2, 4, 6, 3, 5});
 }
 
-/* Whether each group is of one channel: its products are so thin that sums of columns are the better kernel. */
+/* Whether each group has one channel. Its products are then so thin that column sums are the better kernel. */
 static bool is_thin(const tuff_tensor *x, const geometry *of)
 {
     return of->groups > 1 && x->shape.extent[1] == of->groups;
 }
 
-/* The sum over channels and places of patches [N,G,C,KH,KW,OH,OW] times kernels [G,O,C,KH,KW]: [N,G·O,OH,OW]. */
+/* Multiplies patches [N,G,C,KH,KW,OH,OW] by kernels [G,O,C,KH,KW] and sums over C, KH and KW: [N,G·O,OH,OW]. */
 static tuff_tensor *multiply(tuff_tensor *seen, tuff_tensor *kernels, bool thin)
 {
     if (!tuff__is_valid(seen) || !tuff__is_valid(kernels))
@@ -53,7 +54,7 @@ static tuff_tensor *multiply(tuff_tensor *seen, tuff_tensor *kernels, bool thin)
     const int64_t *p = seen->shape.extent, *k = kernels->shape.extent;
     const int64_t terms = k[2] * k[3] * k[4], points = p[5] * p[6];
     tuff_tensor *result;
-    if (thin) { /* axes stay apart: patches whose axes are joined are no view any more */
+    if (thin) { /* axes stay separate: merging them would make the patches no view */
         seen = tuff_reshape(seen, TUFF_SHAPE(p[0], p[1], 1, p[2], p[3], p[4], p[5], p[6]));
         tuff_tensor *products = tuff_mul(seen, tuff_reshape(kernels, TUFF_SHAPE(p[1], k[1], k[2], k[3], k[4], 1, 1)));
         result = tuff_sum(products, (int[]){3, 4, 5}, 3, false);
@@ -64,10 +65,10 @@ static tuff_tensor *multiply(tuff_tensor *seen, tuff_tensor *kernels, bool thin)
     return tuff_reshape(result, TUFF_SHAPE(p[0], p[1] * k[1], p[5], p[6]));
 }
 
-/* The place of an axis' elements in the gradient with respect to the image. Rows q·step + r of the padded image are
-   made of those of the upstream gradient from q back on, `taps` of them, reach apart: phase r has every step-th tap of
-   the kernel. step is the stride, or 1 where the gradient is spread out before. With stride 1 the padding is left out
-   from the start, in the margin around the upstream gradient. */
+/* How one axis of the gradient with respect to the image is computed. Row q·step + r of the padded image sums `taps`
+   rows of the upstream gradient, from q backwards, `reach` apart, times every step-th tap of the kernel from r on
+   (phase r). step is the stride, or 1 if the upstream gradient is dilated first. With stride 1 the padding is never
+   computed: the margin around the upstream gradient is smaller by it. */
 typedef struct phases {
     int64_t step, taps, reach, margin, rows, padding;
 } phases;
@@ -84,13 +85,14 @@ static phases phases_of(const geometry *of, int i, int64_t size, int64_t rows)
     return made;
 }
 
-/* x with the axis the other way round. */
+/* Reverses one axis. */
 static tuff_tensor *turned(tuff_tensor *x, int axis)
 {
     return tuff__is_valid(x) ? tuff__slice_axis(x, axis, x->shape.extent[axis] - 1, -1, -1) : x;
 }
 
-/* Kernels [G·O,C,KH,KW] as those of the gradient [G,C·phases,O,KH',KW']: the taps of each phase, last first. */
+/* Rearranges kernels [G·O,C,KH,KW] to those of the gradient [G,C·phases,O,KH',KW']: the taps of each phase, last
+   first. */
 static tuff_tensor *turned_kernels(tuff_tensor *weight, int64_t groups, const phases *of)
 {
     const int64_t *w = weight->shape.extent, per_group = w[0] / groups, channels = w[1];
@@ -104,7 +106,7 @@ static tuff_tensor *turned_kernels(tuff_tensor *weight, int64_t groups, const ph
                         TUFF_SHAPE(groups, channels * of[0].step * of[1].step, per_group, of[0].taps, of[1].taps));
 }
 
-/* With respect to the image: blocks of step × step elements of it side by side, put in their places. */
+/* Returns the gradient with respect to the image. Computes step × step phases as channels, then interleaves them. */
 static tuff_tensor *image_gradient(tuff_tensor *x, tuff_tensor *weight, const geometry *of, tuff_tensor *g)
 {
     const tuff_shape image = x->shape;
@@ -132,7 +134,7 @@ static tuff_tensor *image_gradient(tuff_tensor *x, tuff_tensor *weight, const ge
                  (int64_t[]){image.extent[2] + along[0].padding - rows, image.extent[3] + along[1].padding - columns});
 }
 
-/* With respect to the kernels: over all images at once, a sum of N·OH·OW terms for each element. */
+/* Returns the gradient with respect to the kernels, over all images at once: each element sums N·OH·OW terms. */
 static tuff_tensor *kernel_gradient(tuff_tensor *x, tuff_tensor *weight, const geometry *of, tuff_tensor *g)
 {
     const int64_t *w = weight->shape.extent;
@@ -173,7 +175,7 @@ static tuff_tensor *correlate(tuff_tensor *x, tuff_tensor *weight, const geometr
                                                    .gradient = correlation_gradient});
 }
 
-/* Floats of rank 4 with elements, of one dtype. */
+/* Whether the operands are float tensors of rank 4 and the same dtype, and not empty. */
 static bool operands_fit(const char *op, tuff_tensor *x, tuff_tensor *weight)
 {
     if (x->shape.rank != 4 || weight->shape.rank != 4)
@@ -205,7 +207,8 @@ static bool bias_fits(const char *op, tuff_tensor *weight, tuff_tensor *bias)
     return false;
 }
 
-/* The options with defaults in place, where the operands fit them. */
+/* Sets *out to the options with defaults filled in. Returns false, with the graph's error set, if the operands do not
+   fit. */
 static bool read_options(tuff_tensor *x, tuff_tensor *weight, const tuff_conv2d_options *options, geometry *out)
 {
     static const tuff_conv2d_options defaults = {.groups = 0};
@@ -252,7 +255,7 @@ tuff_tensor *tuff_conv2d(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias,
     return bias ? tuff_add(result, tuff_reshape(bias, TUFF_SHAPE(weight->shape.extent[0], 1, 1))) : result;
 }
 
-/* A patch is read once, so that this is a linear map of a view, and its gradients are those of the parts. */
+/* Each element is in one patch only, so this is a linear map of a view, and the gradients of the parts serve. */
 tuff_tensor *tuff_patch_embed(tuff_tensor *image, tuff_tensor *weight, tuff_tensor *bias)
 {
     tuff_tensor *answer;

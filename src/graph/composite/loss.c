@@ -1,12 +1,11 @@
-/* Composites that end a training graph: cross entropy and mean squared error, scalars that tuff_gradients can start
-   from. Cross entropy takes logits rather than probabilities, so that no logarithm meets a probability that rounded to
-   0. */
+/* Losses, scalars from which tuff_gradients can start: cross entropy and mean squared error. Cross entropy takes logits
+   rather than probabilities, so that it never takes the logarithm of a probability that was rounded to 0. */
 #include <math.h>
 
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-/* Errors name both operands: they usually come from different parts of a model. */
+/* Errors name both operands, which usually come from different parts of a model. */
 static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, const tuff_tensor *targets,
                               double smoothing)
 {
@@ -27,7 +26,8 @@ static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, cons
     return graph->status == TUFF_OK;
 }
 
-/* The element of the target in each row, as [N, 1]. By selection: the gradient of a gather would be a scatter. */
+/* Returns the target's element of each row, as [N, 1]. Selects instead of gathering: the gradient of a gather would be
+   a scatter. */
 static tuff_tensor *pick(tuff_tensor *logits, tuff_tensor *column)
 {
     tuff_tensor *class_index = tuff_iota(column->graph, logits->shape, 1);
@@ -35,8 +35,8 @@ static tuff_tensor *pick(tuff_tensor *logits, tuff_tensor *column)
     return tuff_sum(chosen, (int[]){1}, 1, true);
 }
 
-/* The loss of each row, as [N, 1]; NaN where the target is no class. The logarithm of the sum is taken off once a row,
-   so that a kernel meets target and sum in one pass. */
+/* Returns the loss of each row, as [N, 1]; NaN if the target is not a class. Subtracts the logarithm of the sum once
+   per row and not from every element, so that a kernel finds the target and the sum in one pass. */
 static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double smoothing)
 {
     const int64_t classes = logits->shape.extent[1];
@@ -51,8 +51,8 @@ static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double 
     return tuff_where(is_class, loss, tuff__scalar(loss, NAN));
 }
 
-/* The mean over the rows that count. Rows of the ignored index have loss 0 and no gradient; if all are ignored, the
-   mean is 0 / 0, NaN. */
+/* The mean over the rows that count. Rows of ignore_index have loss 0 and no gradient; if all are ignored, the mean is
+   0 / 0, NaN. */
 tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64_t ignore_index, double smoothing)
 {
     tuff_tensor *answer;
@@ -73,7 +73,7 @@ tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64
     return tuff_div(tuff_sum(kept, (int[]){0, 1}, 2, false), tuff_sum(counted, (int[]){0, 1}, 2, false));
 }
 
-/* Over all axes: the shapes were broadcast by the difference. */
+/* The mean over all axes of the broadcast difference. */
 tuff_tensor *tuff_mse(tuff_tensor *x, tuff_tensor *target)
 {
     static const int axes[TUFF_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -1,12 +1,12 @@
 /* Composites of layers: normalisation, linear maps, embeddings, gathering and scattering of whole slices by a list of
-   indices. Each is shaped so that the compiler makes few kernels of it: a norm is one kernel of rows with its gain and
-   bias, a linear map one matmul whose epilogue adds the bias. */
+   indices. Each is shaped to compile to few kernels: a norm is one row kernel with its gain and bias, a linear map one
+   matmul whose epilogue adds the bias. */
 #include <math.h>
 
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-/* The last `trailing` axes of x in axes. */
+/* Sets axes to the last `trailing` axes of x. */
 static bool trailing_axes(const char *op, const tuff_tensor *x, int trailing, int *axes)
 {
     if (trailing < 1 || trailing > x->shape.rank) {
@@ -18,7 +18,7 @@ static bool trailing_axes(const char *op, const tuff_tensor *x, int trailing, in
     return true;
 }
 
-/* Whether a gain or bias (or NULL) has the shape of x's trailing axes and x's dtype. */
+/* Whether a gain or bias is NULL or has the shape of x's trailing axes. */
 static bool has_trailing_shape(const char *op, const char *role, tuff_tensor *x, tuff_tensor *operand, int trailing)
 {
     tuff_tensor *answer;
@@ -35,20 +35,20 @@ static bool has_trailing_shape(const char *op, const char *role, tuff_tensor *x,
     return fits;
 }
 
-/* x / sqrt(mean of squares + eps) over axes. */
+/* Returns x / sqrt(mean of squares + eps) over axes. */
 static tuff_tensor *divide_by_root_mean_square(tuff_tensor *x, const int *axes, int count, double eps)
 {
     tuff_tensor *square = tuff_mean(tuff_mul(x, x), axes, count, true);
     return tuff_mul(x, tuff_rsqrt(tuff__shift(square, eps)));
 }
 
-/* The mean is taken off before the squares: in one pass they would cancel. */
+/* Subtracts the mean before squaring: E[x²] - E[x]², which takes one pass, would cancel. */
 static tuff_tensor *normalise(tuff_tensor *x, const int *axes, int count, double eps)
 {
     return divide_by_root_mean_square(tuff_sub(x, tuff_mean(x, axes, count, true)), axes, count, eps);
 }
 
-/* Gain and bias broadcast along the leading axes; either may be NULL. */
+/* Gain and bias broadcast along the leading axes. Either may be NULL. */
 static tuff_tensor *scale_and_shift(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
 {
     if (gain)
@@ -56,7 +56,7 @@ static tuff_tensor *scale_and_shift(tuff_tensor *x, tuff_tensor *gain, tuff_tens
     return bias ? tuff_add(x, bias) : x;
 }
 
-/* Checked before anything is built, so that an error names layer_norm and not one of its parts. */
+/* Checks everything before building, so that an error names layer_norm and not one of its parts. */
 tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int trailing, double eps)
 {
     int axes[TUFF_MAX_RANK];
@@ -83,7 +83,7 @@ tuff_tensor *tuff_rms_norm(tuff_tensor *x, tuff_tensor *gain, int trailing, doub
     return scale_and_shift(divide_by_root_mean_square(x, axes, trailing, eps), gain, NULL);
 }
 
-/* [C] as [1,C,1,...] of rank axes. */
+/* Returns [C] as [1,C,1,...] with rank axes. */
 static tuff_tensor *per_channel(tuff_tensor *operand, int rank)
 {
     tuff_shape shape = {.rank = rank};
@@ -94,7 +94,7 @@ static tuff_tensor *per_channel(tuff_tensor *operand, int rank)
     return tuff_reshape(operand, shape);
 }
 
-/* Whether a gain or bias (or NULL) has one number for each channel of x, axis 1. */
+/* Whether a gain or bias is NULL or has one number for each channel of x (axis 1). */
 static bool has_channels(tuff_tensor *x, const char *role, tuff_tensor *operand)
 {
     tuff_tensor *answer;
@@ -109,7 +109,7 @@ static bool has_channels(tuff_tensor *x, const char *role, tuff_tensor *operand)
     return false;
 }
 
-/* A group is one row: its channels are neighbours, so a reshape makes it. */
+/* The channels of a group are adjacent, so a reshape makes each group one row. */
 tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int groups, double eps)
 {
     tuff_tensor *answer;
@@ -130,7 +130,7 @@ tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
     return scale_and_shift(normal, per_channel(gain, x->shape.rank), per_channel(bias, x->shape.rank));
 }
 
-/* Leading axes are merged around the product and the bias, so that both are one task over one matrix. */
+/* Merges leading axes around product and bias, so that both are one task over one matrix. */
 tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
 {
     tuff_tensor *operands[3] = {x, weight, bias}, *answer;
@@ -152,7 +152,7 @@ tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
                         tuff__with_extent(x->shape, rank - 1, weight->shape.extent[1]));
 }
 
-/* A list of indices as [1,..,M,..,1] with M at axis of rank. */
+/* Returns a list of M indices as [1,..,M,..,1], with M at axis. */
 static tuff_tensor *along(tuff_tensor *list, int axis, int rank)
 {
     tuff_shape shape = {.rank = rank};
@@ -161,7 +161,7 @@ static tuff_tensor *along(tuff_tensor *list, int axis, int rank)
     return tuff_reshape(list, shape);
 }
 
-/* A list: one axis of i32. */
+/* Whether indices is a list: i32 of rank 1. */
 static bool is_list(const char *op, const tuff_tensor *x, const tuff_tensor *indices)
 {
     if (indices->dtype == TUFF_I32 && indices->shape.rank == 1)
@@ -172,7 +172,7 @@ static bool is_list(const char *op, const tuff_tensor *x, const tuff_tensor *ind
     return false;
 }
 
-/* The list broadcasts against all other axes of x. */
+/* The list broadcasts along all other axes of x. */
 tuff_tensor *tuff_gather_rows(tuff_tensor *x, tuff_tensor *indices, int axis)
 {
     tuff_tensor *answer;
@@ -195,7 +195,7 @@ tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices, tuff_te
     return tuff_scatter_add(x, along(indices, axis, x->shape.rank), source, axis);
 }
 
-/* One list of rows, whatever the shape of the indices. */
+/* Gathers by one flat list of rows, whatever the shape of the indices. */
 tuff_tensor *tuff_embedding(tuff_tensor *table, tuff_tensor *indices)
 {
     tuff_tensor *answer;

@@ -1,10 +1,10 @@
-/* Pooling: windows of an image, reduced. Windows that do not overlap are a reshape, others a view (UNFOLD). */
+/* Pooling: reductions over windows of an image. Windows that do not overlap are a reshape, others a view (UNFOLD). */
 #include <math.h>
 
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-/* The options with defaults in place; NULL with *answer set where x does not fit them. */
+/* Sets *out to the options with defaults filled in. Returns NULL with *answer set if x does not fit them. */
 static tuff_graph *read_options(const char *op, tuff_tensor *x, const tuff_pool2d_options *options,
                                 tuff_pool2d_options *out, tuff_tensor **answer)
 {
@@ -38,7 +38,7 @@ static tuff_graph *read_options(const char *op, tuff_tensor *x, const tuff_pool2
     return graph;
 }
 
-/* x [N,C,H,W] as [N,C,PH,PW,OH,OW], padded with fill. */
+/* Returns x [N,C,H,W], padded with fill, as [N,C,PH,PW,OH,OW]. */
 static tuff_tensor *windows(tuff_tensor *x, const tuff_pool2d_options *of, double fill)
 {
     const int64_t around[] = {0, 0, of->padding[0], of->padding[1]};
@@ -57,7 +57,7 @@ tuff_tensor *tuff_max_pool2d(tuff_tensor *x, const tuff_pool2d_options *options)
     return tuff_reduce_max(windows(x, &of, -INFINITY), (int[]){2, 3}, 2, false);
 }
 
-/* Times the reciprocal of the count: a constant, or where only elements of the image count one for each window. */
+/* Divides by the number of elements: a constant, or one number per window if only elements of the image count. */
 tuff_tensor *tuff_avg_pool2d(tuff_tensor *x, const tuff_pool2d_options *options)
 {
     tuff_tensor *answer;

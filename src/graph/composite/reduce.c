@@ -1,12 +1,13 @@
-/* Composites that reduce: means, variances, minima, argmax, one_hot, softmax and its relatives. All of the latter begin
-   with `exponentiate`, which subtracts the maximum of a row, so that no exponential overflows. */
+/* Composite reductions: means, variances, minima, argmax, one_hot, softmax and its relatives. The last all begin with
+   `exponentiate`, which subtracts the maximum of a row so that no exponential overflows. */
 #include <float.h>
 #include <math.h>
 
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-/* Elements that reducing these axes adds up; the axes were checked by the reduction that was built before. */
+/* Returns the number of elements that a reduction over these axes adds up. The axes were checked when the reduction was
+   built. */
 static double reduced_count(const tuff_tensor *x, const int *axes, int count)
 {
     double elements = 1;
@@ -15,7 +16,7 @@ static double reduced_count(const tuff_tensor *x, const int *axes, int count)
     return elements;
 }
 
-/* Checks that x is a float tensor; what to return where it is not. */
+/* Whether x is a float tensor, in *legal. If not, returns the tensor that the builder must return. */
 static tuff_tensor *float_operand(const char *op, tuff_tensor *x, bool *legal)
 {
     tuff_tensor *answer = NULL;
@@ -27,7 +28,7 @@ static tuff_tensor *float_operand(const char *op, tuff_tensor *x, bool *legal)
     return answer;
 }
 
-/* Times the reciprocal of the count, a constant: no division in the kernel. */
+/* Multiplies by the reciprocal of the count, a constant, so that the kernel need not divide. */
 tuff_tensor *tuff_mean(tuff_tensor *x, const int *axes, int count, bool keep)
 {
     bool legal;
@@ -38,7 +39,7 @@ tuff_tensor *tuff_mean(tuff_tensor *x, const int *axes, int count, bool keep)
     return tuff__is_valid(sum) ? tuff__scale(sum, 1 / reduced_count(x, axes, count)) : sum;
 }
 
-/* Two passes: the squares of large numbers would cancel. */
+/* Takes two passes: with a sum of squares, large numbers would cancel. */
 tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, bool keep, int correction)
 {
     bool legal;
@@ -53,8 +54,8 @@ tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, bool keep
     return tuff__scale(tuff_sum(tuff_mul(deviation, deviation), axes, count, keep), 1 / (divisor > 0 ? divisor : 0));
 }
 
-/* The gradient is 0 where the deviation is, as in PyTorch: the slope of the root is infinite there. A variance that is
-   no number stays one. */
+/* The gradient is 0 if the deviation is 0, as in PyTorch, although the slope of the root is infinite there. A variance
+   of NaN stays NaN. */
 tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int correction)
 {
     tuff_tensor *variance = tuff_variance(x, axes, count, keep, correction);
@@ -62,21 +63,21 @@ tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int
         return variance;
     tuff_tensor *spreads = tuff_less(tuff__scalar(variance, 0), variance);
     tuff_tensor *root = tuff_sqrt(tuff_where(spreads, variance, tuff__scalar(variance, 1)));
-    tuff_tensor *rest = tuff_add(variance, tuff__scalar(variance, 0)); /* a node of its own, to stop gradients at */
+    tuff_tensor *rest = tuff_add(variance, tuff__scalar(variance, 0)); /* a node of its own, to stop gradients */
     return tuff_where(spreads, root, tuff__stop_gradient(rest));
 }
 
-/* By the maximum of the negated operand: kernels have one kind of extremum. */
+/* Negates, reduces by maximum and negates again: kernels have only one kind of extremum. */
 tuff_tensor *tuff_reduce_min(tuff_tensor *x, const int *axes, int count, bool keep)
 {
     if (!tuff__is_valid(x) || (x->dtype != TUFF_I32 && x->dtype != TUFF_U32))
         return tuff_neg(tuff_reduce_max(tuff_neg(x), axes, count, keep));
-    /* -x would leave the range: of i32 for the least number, of u32 for all but 0. */
+    /* -x would overflow: in i32 for the least number, in u32 for all but 0. last - x does not. */
     tuff_tensor *last = tuff_constant(x->graph, x->dtype, x->dtype == TUFF_I32 ? -1.0 : (double)UINT32_MAX);
     return tuff_sub(last, tuff_reduce_max(tuff_sub(last, x), axes, count, keep));
 }
 
-/* A NaN counts as largest: it equals nothing, not even itself. */
+/* A NaN counts as the largest. It is found by x != x. */
 tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep)
 {
     tuff_tensor *answer;
@@ -92,7 +93,7 @@ tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep)
     return tuff_reduce_min(tuff_where(largest, index, if_nan), &axis, 1, keep);
 }
 
-/* Indices outside of the classes give rows of zeros. */
+/* Indices out of range give rows of zeros. */
 tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes)
 {
     tuff_tensor *answer;
@@ -114,8 +115,8 @@ tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes)
     return tuff_cast(tuff_equal(tuff_reshape(indices, column), class_index), TUFF_F32);
 }
 
-/* exp(x - row maximum) and its sum. The maximum cancels, so no gradient goes through it. Rows of -inf only are shifted
-   by the least number instead, so that they give zeros rather than -inf - -inf. */
+/* exp(x - row maximum) and its sum. The maximum cancels out, so no gradient goes through it. Rows of only -inf are
+   shifted by -FLT_MAX instead, so that they give zeros rather than -inf - -inf = NaN. */
 typedef struct exponentials {
     tuff_tensor *largest, *shifted, *exponential, *sum;
 } exponentials;
@@ -139,20 +140,20 @@ static bool exponentiate(const char *op, tuff_tensor *x, int axis, exponentials 
     return x->graph->status == TUFF_OK;
 }
 
-/* Whether a row is of -inf only: any other has the term exp(0). */
+/* Whether a row is all -inf: in any other, the maximum contributes exp(0) to the sum. */
 static tuff_tensor *is_empty(tuff_tensor *sum)
 {
     return tuff_equal(sum, tuff__scalar(sum, 0));
 }
 
-/* sum, or 1 where it is that of an empty row. */
+/* Returns sum, or 1 for an empty row. */
 static tuff_tensor *at_least_one(tuff_tensor *sum)
 {
     return tuff_add(sum, tuff__stop_gradient(tuff_cast(is_empty(sum), sum->dtype)));
 }
 
-/* Times the reciprocal of the sum: its gradient needs the sum of gradients by exponentials, which is known as early as
-   the sum itself, where that of a quotient needs the sum first. */
+/* Multiplies by the reciprocal of the sum. The gradient of this product needs the sum of gradient · exponential, which
+   can be computed as early as the sum itself; the gradient of a quotient would need the sum first. */
 tuff_tensor *tuff_softmax(tuff_tensor *x, int axis)
 {
     exponentials parts;
@@ -172,7 +173,7 @@ tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff
     return parts.shifted;
 }
 
-/* Without the softmax itself, whose small values would round to 0 before the logarithm. */
+/* Does not use the softmax, whose small values would round to 0 before the logarithm. */
 tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis)
 {
     exponentials parts;
@@ -183,7 +184,7 @@ tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis)
     return tuff_sub(shifted, tuff_log(at_least_one(parts.sum)));
 }
 
-/* The maximum is added again; for a row of -inf only it is all there is. */
+/* Adds the maximum back. For a row of only -inf it is the result. */
 tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep)
 {
     exponentials parts;
@@ -191,7 +192,7 @@ tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep)
     if (!exponentiate("logsumexp", x, axis, &parts, &failure))
         return failure;
     tuff_tensor *result = tuff_add(tuff_log(at_least_one(parts.sum)), parts.largest);
-    /* inf - inf is no number, but the sum of exponentials is infinite. */
+    /* With +inf in the row, inf - inf is NaN, but the result is inf. */
     tuff_tensor *infinite = tuff_equal(parts.largest, tuff__scalar(parts.largest, (double)INFINITY));
     result = tuff_where(infinite, parts.largest, result);
     if (keep || !tuff__is_valid(result))

@@ -1,10 +1,10 @@
-/* Places in a data set, drawn on the device. */
+/* Random indices into a data set, drawn on the device. */
 #include "graph/builder.h"
 #include "tuff/data.h"
 #include "tuff/ops.h"
 
-/* tuff_random has 24 random bits, which are exact in f32: 24 of one and 7 of another make a number below 2^31, and
-   integers do the rest. */
+/* tuff_random has 24 random bits, which are exact in f32. 24 bits of one number and 7 of another make an integer below
+   2^31, of which integer ops compute the remainder by count. */
 tuff_tensor *tuff_random_index(tuff_graph *graph, tuff_shape shape, int64_t count)
 {
     tuff_tensor *answer;

@@ -1,8 +1,8 @@
-/* The largest elements of rows, made of reductions. A row is cut into blocks. In a block each element's rank is
-   counted: the elements that come before it. The first k ranks of all blocks are the next row, until one block is left.
-   Blocks have 4 k elements, so that rows become four times shorter each time; ranks take 4 k comparisons for each
-   element. All of it is sums of integers: exact, and in loops that are as short as a block. k rounds of argmax would
-   take 2 k passes over a row, one after another. */
+/* The k largest elements of rows, composed of reductions. Each row is cut into blocks, and in each block every
+   element's rank is counted: the number of elements that precede it in order. The first k elements of each block make
+   the next, shorter row, until one block is left. Blocks have 4 k elements, so rows shrink to a quarter each time, and
+   ranks take 4 k comparisons per element. All of this is sums of integers: exact, in loops no longer than a block. k
+   rounds of argmax would take 2 k passes over a row, one after another. */
 #include <math.h>
 
 #include "graph/builder.h"
@@ -10,19 +10,19 @@
 
 enum { MIN_BLOCK = 64 };
 
-/* Rows under choice, and where their elements are in the whole rows. */
+/* The rows that remain, and the positions of their elements in the original rows. */
 typedef struct candidates {
     tuff_tensor *elements;  /* [R, n] */
     tuff_tensor *positions; /* [R, n] i32 */
 } candidates;
 
-/* What comes before no element of the dtype, as long as it stands behind all of them. */
+/* Returns a fill value that precedes no element of the dtype if it is placed behind all of them. */
 static double least(tuff_dtype dtype)
 {
     return dtype == TUFF_I32 ? (double)INT32_MIN : dtype == TUFF_U32 ? 0 : -INFINITY;
 }
 
-/* Rows [R, n] as blocks [R, blocks, block], the last one filled up. */
+/* Returns rows [R, n] as blocks [R, blocks, block], with the last one filled up. */
 static tuff_tensor *in_blocks(tuff_tensor *rows, int64_t block, double fill)
 {
     if (!tuff__is_valid(rows))
@@ -32,8 +32,9 @@ static tuff_tensor *in_blocks(tuff_tensor *rows, int64_t block, double fill)
     return tuff_reshape(rows, TUFF_SHAPE(count, blocks, block));
 }
 
-/* [R, B, n] -> [R, B, n] i32: how many elements of its block come before each. Among equals it is those before; a NaN
-   comes before all numbers, as an infinity from before the block. */
+/* [R, B, n] -> [R, B, n] i32: for each element, the number of elements of its block that precede it in order. Equal
+   elements are ordered by position. A NaN precedes all numbers: it counts as an infinity at a position before the
+   block. */
 static tuff_tensor *ranks(tuff_tensor *x)
 {
     const tuff_shape shape = x->shape;
@@ -51,7 +52,7 @@ static tuff_tensor *ranks(tuff_tensor *x)
     return tuff_sum(tuff_cast(is_before, TUFF_I32), (int[]){3}, 1, false);
 }
 
-/* [R, B, n] ranks -> [R, B, k] i32: where in its block the element of each rank below k is. */
+/* [R, B, n] ranks -> [R, B, k] i32: the place in its block of the element with each rank below k. */
 static tuff_tensor *places(tuff_tensor *rank, int64_t k)
 {
     if (!tuff__is_valid(rank))
@@ -63,8 +64,8 @@ static tuff_tensor *places(tuff_tensor *rank, int64_t k)
     return tuff_sum(tuff_where(found, place, tuff_constant(rank->graph, TUFF_I32, 0)), (int[]){3}, 1, false);
 }
 
-/* [R, B, n] -> [R, B, k] i32: the places of the first k of each block, of no more blocks at once than have `limit`
-   comparisons. */
+/* [R, B, n] -> [R, B, k] i32: the places of the first k elements of each block. Handles the blocks in parts, so that no
+   tensor of comparisons has more than `limit` elements. */
 static tuff_tensor *first_places(tuff_tensor *x, int64_t k, int64_t limit)
 {
     tuff_graph *graph = x->graph;
@@ -85,7 +86,7 @@ static tuff_tensor *first_places(tuff_tensor *x, int64_t k, int64_t limit)
     return tuff_reshape(tuff_concat(parts, made, 1), TUFF_SHAPE(e[0], e[1], k));
 }
 
-/* The first k of each block side by side. */
+/* Returns the first k elements of all blocks, side by side. */
 static candidates choose(const candidates *rows, int64_t block, int64_t k, int64_t limit)
 {
     tuff_tensor *elements = in_blocks(rows->elements, block, least(rows->elements->dtype));
@@ -98,7 +99,7 @@ static candidates choose(const candidates *rows, int64_t block, int64_t k, int64
                         .positions = tuff_reshape(tuff_gather(positions, place, 2), shape)};
 }
 
-/* A block is compared with itself as a whole, so that its square must fit. */
+/* All elements of a block are compared with each other, so the square of its extent must not exceed limit. */
 tuff_tensor *tuff__largest(tuff_tensor *rows, int64_t k, int64_t limit)
 {
     tuff_graph *graph = rows->graph;
