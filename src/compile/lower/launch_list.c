@@ -153,7 +153,7 @@ static kernel_work work_of(const launch_list *list, const launch *kernel)
 
 double tuff__launch_list_traffic(const launch_list *list)
 {
-    const double an_operation = 0.125; /* of a byte */
+    const double an_operation = 0.125; /* in bytes */
     double sum = 0;
     for (int i = 0; i < list->launch_count; ++i)
         if (!list->launches[i].setup)

@@ -1,8 +1,8 @@
-/* Counting how often the loops of a launch go round: all steps of all loops of one work-item together, as a driver
-   counts that ends loops early. A loop counts once for each time round and once more for its end. Counted is the item
-   that has most to do, since lanes in lockstep end loops together; loops that a kernel's text asks compilers to unroll
-   do not count. Each body has a function that reads the launch's parameters in the order in which the body names them:
-   the column `loops` of the rows BODY in kernels.def. Read next: loop_limit.c. */
+/* Counts the loop iterations of a launch: those of all loops of one work-item together, as a driver counts them that
+   ends loops early. A loop counts once for each iteration and once more for its exit. The count is that of the item
+   with the most work, because lanes in lockstep leave loops together. Loops that the kernel text asks compilers to
+   unroll do not count. Each body has a function that reads the launch's parameters in the order in which the body
+   declares them: the column `loops` of the rows BODY in kernels.def. Read next: loop_limit.c. */
 #ifndef TUFF_COMPILE_LOWER_LOOP_COUNT_H
 #define TUFF_COMPILE_LOWER_LOOP_COUNT_H
 
@@ -12,9 +12,9 @@
 #include "base/checked.h"
 #include "compile/lower/launch_list.h"
 
-enum { VECTOR_LANES = 4 }; /* elements of a vector in what follows a tile */
+enum { VECTOR_LANES = 4 }; /* elements of a vector in a tile's epilogue */
 
-/* Steps of the loops of one work-item, at most. */
+/* Upper bounds of the loop iterations of one work-item. */
 #define BODY(name, loops) double tuff__loops_##loops(const launch *kernel);
 #include "kernels/kernels.def"
 
@@ -43,7 +43,7 @@ static inline double greater(double a, double b)
     return a > b ? a : b;
 }
 
-/* The number that a launch defines by that name; 0 where it does not. */
+/* Returns the number that the launch defines as `name`, or 0. */
 static inline double defined(const launch *kernel, const char *name)
 {
     char line[64];
@@ -58,13 +58,13 @@ static inline double parameter(const launch *kernel, int index)
     return index < kernel->fixed_count ? (double)kernel->fixed[index] : 0;
 }
 
-/* A loop whose body has loops of `inner` steps: a step for each time round, and one for its end. */
+/* Counts a loop whose body has `inner` iterations of its own: one for each iteration, and one for the exit. */
 static inline double loop(double times, double inner)
 {
     return 1 + times * (1 + inner);
 }
 
-/* What is behind a tile, where partial vectors are written element by element. */
+/* Counts a tile's epilogue, where partial vectors are written element by element. */
 static inline double count_elements(const launch *kernel, const char *rows, const char *columns)
 {
     return greater(defined(kernel, rows), 1) * greater(defined(kernel, columns), 1) *

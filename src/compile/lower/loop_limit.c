@@ -1,4 +1,4 @@
-/* What happens on drivers that end loops early (tuff_device_info.loop_limit), and the counts of the bodies that are not
+/* Handles drivers that end loops early (tuff_device_info.loop_limit), and counts the loops of all bodies but those of
    matmuls; loop_count.h says how loops are counted. */
 #include "compile/lower/loop_limit.h"
 
@@ -7,7 +7,7 @@
 
 #include "compile/lower/loop_count.h"
 
-enum { BLOCK = 128 }; /* terms of a block of sums */
+enum { BLOCK = 128 }; /* terms in a block of sums */
 
 static double passes_of(const fused_chain *chain)
 {
@@ -19,13 +19,13 @@ static double passes_of(const fused_chain *chain)
     return last + 1;
 }
 
-/* `count` terms one after another, in blocks. */
+/* Counts a loop over `count` terms, in blocks. */
 static double in_blocks(double count)
 {
     return count + loop(divide_up(count, BLOCK), 1);
 }
 
-/* What `lanes` lanes do to join the results of a reduction. */
+/* Counts the tree in which `lanes` lanes combine the results of a reduction. */
 static double tree(double lanes)
 {
     double times = 0;
@@ -107,25 +107,26 @@ double tuff__loops_scatter_starts(const launch *kernel)
     return loop(parameter(kernel, 2), 0) + loop(parameter(kernel, 1), 0);
 }
 
-/* Every index of the list may be the same; launch.k says how many there are. */
+/* All entries of the list may have the same index; launch.k is their number. */
 double tuff__loops_scatter_sum(const launch *kernel)
 {
     return loop(lesser(parameter(kernel, 3), parameter(kernel, 1)), in_blocks(kernel->k));
 }
 
-/* Of `count` queries or keys those that the band lets an item with `own` of the others see. */
+/* Returns how many of `count` queries (or keys) the band lets an item with `own` keys (or queries) see. first, last:
+   indices of the band's parameters. */
 static double seen_of(const launch *kernel, double count, double own, int first, int last)
 {
     return greater(lesser(count, own + parameter(kernel, last) - parameter(kernel, first) + 1), 0);
 }
 
-/* A row of `width` elements, by whole vectors and then one by one. */
+/* Counts the loops over a row of `width` elements: whole vectors, then single elements. */
 static double row_of(double width, double vec)
 {
     return loop(quotient(width, vec), 0) + loop(remainder_of(width, vec), 0);
 }
 
-/* A product of a tile with `terms` rows of that width, `columns` vectors of them at a time. */
+/* Counts the product of a tile of `rows` rows with `terms` rows of that width, `columns` vectors of them at a time. */
 static double grow(double width, double vec, double columns, double rows, double terms)
 {
     return loop(divide_up(quotient(width, vec), greater(columns, 1)), loop(terms, 0)) +
@@ -143,7 +144,7 @@ double tuff__loops_attention_register(const launch *kernel)
     return loop(block, 1 + 2 * loop(1, row_of(width, vec))) + loop(panels, loop(divide_up(block, rows), tile));
 }
 
-/* How many pairs of batch and head an item passes over: those that share what it owns. */
+/* Returns how many pairs of batch and head an item visits: those that share what it stores. */
 static double visits_of(const launch *kernel, int db_batches, double batches)
 {
     const double heads = parameter(kernel, 2), groups = greater(parameter(kernel, 3), 1);
@@ -152,13 +153,13 @@ static double visits_of(const launch *kernel, int db_batches, double batches)
     return (parameter(kernel, db_batches) > 1 ? 1 : batches) * (parameter(kernel, db_batches + 1) > 1 ? 1 : heads);
 }
 
-/* The launch stores gradients of these. */
+/* Whether the launch stores the gradient, or has the option, that the macro names. */
 static bool stores(const launch *kernel, const char *macro)
 {
     return defined(kernel, macro) != 0;
 }
 
-/* What attention_backward_register does for one head with a panel of keys and `seen` queries. */
+/* Counts what attention_backward_register does for one head with a panel of keys and `seen` queries. */
 static double visit_of(const launch *kernel, double seen)
 {
     const double vec = kernel->vec, panel = defined(kernel, "PANEL_VECTORS") * vec, rows = defined(kernel, "TILE_ROWS");
@@ -200,7 +201,7 @@ double tuff__loops_attention_local(const launch *kernel)
     const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
     const double queries = loop(divide_up(depth * block / (VECTOR_LANES * VECTOR_LANES), kernel->local_size), 0);
     const double scores = loop(pieces, loop(depth / UNROLLED, 0) + (defined(kernel, "Q_KEPT") != 0 ? 0 : queries));
-    const double lanes = VECTOR_LANES * kernel->local_size / block; /* of a row */
+    const double lanes = VECTOR_LANES * kernel->local_size / block; /* per row */
     const double parts = lanes > VECTOR_LANES ? loop(lanes / VECTOR_LANES, 0) : 0;
     const double values = loop(quotient(keys, value_keys), loop(value_keys / UNROLLED, 0));
     return pieces * queries + loop(panels, scores + parts + values) + parts;
@@ -230,7 +231,7 @@ double tuff__loops_attention_backward_local(const launch *kernel)
     return loop(blocks, moved + loop(visits, loop(divide_up(seen, rows) + 1, panel))) + clear + loop(keys, 0);
 }
 
-/* The queries, and for each panel the steps of both products; what a lane has of the rest is written out. */
+/* Counts the queries and, for each panel, the steps of both products; a lane's other work is unrolled. */
 double tuff__loops_attention_cooperative(const launch *kernel)
 {
     enum { FIRST = 9, LAST = 10, PART = 8 };
@@ -245,7 +246,7 @@ double tuff__loops_attention_cooperative(const launch *kernel)
            loop(defined(kernel, "VALUE_BLOCKS"), loop(stored, 0));
 }
 
-/* For each block of keys the tiles, and for each panel the steps of the three products with loops. */
+/* Counts the tiles of each block of keys and, for each panel, the steps of the three products that have loops. */
 double tuff__loops_attention_backward_cooperative(const launch *kernel)
 {
     enum { FIRST = 9, LAST = 10, SPLITS = 66, PART = 8 };
@@ -324,7 +325,7 @@ bool tuff__shorten_loops(int attempt, tune_config *defaults)
     return true;
 }
 
-/* Of a task the node that names it. */
+/* Returns the node after which a task is named. */
 static const node *name_of(const struct task *task)
 {
     return task->core != NULL ? task->core : task->reduction_count > 0 ? task->reductions[0] : task->roots[0];

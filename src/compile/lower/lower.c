@@ -1,5 +1,5 @@
-/* Turns a fused graph into launches over memory: sources get their storage, tasks their kernels, outputs and assigned
-   arrays their last copies. */
+/* Turns a fused graph into launches over memory: gives sources their storage, tasks their kernels, and outputs and
+   assigned arrays their final copies. */
 #include "compile/lower/lower.h"
 
 #include <inttypes.h>
@@ -10,8 +10,8 @@
 #include "compile/lower/loop_limit.h"
 #include "compile/lower/verify.h"
 
-/* The dtype in which a source is stored. A scalar constant may be the folded result of others, which a narrow dtype
-   need not represent. */
+/* Returns the dtype in which a source is stored. A scalar constant may be the folded result of others, which a narrow
+   dtype need not represent exactly. */
 static tuff_dtype source_dtype(const node *at)
 {
     const tuff_dtype dtype = at->outputs[0].dtype;
@@ -73,7 +73,8 @@ static tuff_status write_constant(launch_list *list, const node *at, uint64_t of
     return tuff__storage_write(list->device, list->constants, offset, bytes, tuff_dtype_size(dtype));
 }
 
-/* Constants with data, and scalars (which kernels mostly write out, but operands of structured kernels read). */
+/* Stores constants with data, and scalars: most kernels contain those as literals, but operands of structured kernels
+   are read from memory. */
 static tuff_status add_constants(launch_list *list)
 {
     const tuff_graph *graph = list->fusion->graph;
@@ -95,7 +96,8 @@ static tuff_status add_constants(launch_list *list)
     return TUFF_OK;
 }
 
-/* Memory for an input or output of the plan; other: the one that another plan has for it, with its buffers, or NULL. */
+/* Gets memory for an input or output of the plan. other: the same one of list->like, whose memory is shared; or
+   NULL. */
 static tuff_status take_storage(launch_list *list, const named_buffer *other, tuff_dtype dtype, tuff_shape shape,
                                 storage **out)
 {
@@ -138,8 +140,8 @@ static tuff_status add_copy(launch_list *list, int from, int to)
     return TUFF_OK;
 }
 
-/* Brings a node's value to a fixed buffer: by a copy, or element by element where the dtype differs or is narrow, for
-   copies go by whole words. */
+/* Copies a node's value to a fixed buffer. The copy is element by element if the dtype differs or is narrow, since
+   plain copies move whole words. */
 static tuff_status bring(launch_list *list, int from, int to)
 {
     const tuff_dtype dtype = list->buffers[to].dtype;
@@ -169,7 +171,7 @@ static tuff_status add_output(launch_list *list, const graph_output *output)
     return TUFF_OK;
 }
 
-/* Whether a launch reads the buffer only at the elements of `to` that it stores: one pass of a map. */
+/* Whether a launch reads the buffer only at the elements of `to` that it stores, as in a single pass of a map. */
 static bool reads_in_step(const launch *kernel, int buffer, int to)
 {
     const fused_chain *chain = &kernel->chain;
@@ -189,8 +191,8 @@ static bool reads_in_step(const launch *kernel, int buffer, int to)
     return true;
 }
 
-/* Whether the node's launch may write the array itself: all readers of the old elements come before, or are the launch
-   itself in step. */
+/* Whether the node's launch may write the array itself: all readers of the old elements come before it, or are the
+   launch itself if it reads in step. */
 static bool can_write_in_place(const launch_list *list, const node *assign)
 {
     const tuff_array *array = assign->attributes.array;
@@ -220,7 +222,7 @@ static bool can_write_in_place(const launch_list *list, const node *assign)
     return writer >= 0;
 }
 
-/* Whether a launch accesses the node's buffer, or a part of it. */
+/* Whether a launch accesses the node's buffer or a part of it. */
 static bool accesses(const launch_list *list, const launch *kernel, int id)
 {
     for (int i = 0; i < kernel->chain.buffer_count; ++i) {
@@ -233,9 +235,9 @@ static bool accesses(const launch_list *list, const launch *kernel, int id)
     return false;
 }
 
-/* Tasks are lowered for our own memory, where the longest vectors and the parts of 16 bytes of matrix units begin with
-   the buffer. An array may begin in the middle of one, which only kernels that keep to registers take, and those only
-   where vectors in memory are not counted in vectors. */
+/* Tasks are lowered for memory that the plan allocates, where a buffer begins at a boundary of the longest vectors and
+   of the 16-byte parts that matrix units load. An array may begin in the middle of one. Only kernels that keep to
+   registers accept that, and only if the language does not count vectors in memory in vectors. */
 static bool keeps_alignment(const launch_list *list, const tuff_array *array, int from)
 {
     enum { LONGEST = 8 };
@@ -309,7 +311,7 @@ static bool takes_long_to_compile(const launch_list *list, const launch *kernel)
            kernel->unrolled > MAX_UNROLLED;
 }
 
-/* A configuration may ask for more than the device has, as may defaults that shorten loops; others never do. */
+/* A configuration may exceed the limits of the device, as may defaults that shorten loops; other defaults never do. */
 static tuff_status check_groups(const launch_list *list, int first)
 {
     const tuff_device_info *info = list->policy.target.info;
@@ -335,7 +337,7 @@ static tuff_status check_groups(const launch_list *list, int first)
     return TUFF_OK;
 }
 
-/* What there was before an attempt at a task. */
+/* The state before an attempt at a task. */
 typedef struct attempt_start {
     int launches, buffers, copies;
     uint64_t constant_size;
@@ -353,7 +355,7 @@ static attempt_start begin_attempt(const launch_list *list)
     return start;
 }
 
-/* Drops all that was made since. */
+/* Drops everything that was added since. */
 static void undo_attempt(launch_list *list, const attempt_start *start)
 {
     while (list->launch_count > start->launches)
@@ -376,7 +378,7 @@ static tuff_status attempt_task(launch_list *list, int index, bool *too_long)
     return longest == NULL ? TUFF_OK : tuff__refuse_long_loop(list, longest);
 }
 
-/* Where the driver would end loops early: by other defaults than those that are best elsewhere. */
+/* Tries other defaults, with shorter loops, for a task whose loops the driver would end early. */
 static tuff_status shorten_task(launch_list *list, int index, const attempt_start *start)
 {
     char reason[400];
@@ -393,7 +395,7 @@ static tuff_status shorten_task(launch_list *list, int index, const attempt_star
     return status == TUFF_E_LIMIT ? FAIL(TUFF_E_LIMIT, "%s", reason) : status;
 }
 
-/* Adds the launches of a task, by a configuration. */
+/* Adds the launches of a task, with a configuration. */
 static tuff_status lower_into(launch_list *list, int index, const tune_config *config)
 {
     const attempt_start start = begin_attempt(list);
@@ -406,7 +408,7 @@ static tuff_status lower_into(launch_list *list, int index, const tune_config *c
     return status;
 }
 
-/* Launches of the setup come before those of the steps. */
+/* Moves the launches of the setup before those of the steps. */
 static tuff_status move_setup_first(launch_list *list)
 {
     launch *sorted = tuff__alloc(((size_t)list->launch_count + 1) * sizeof *sorted);
@@ -477,7 +479,7 @@ tuff_status tuff__relower(const launch_list *like, const struct fusion *fusion, 
     return lower_all(out, choices);
 }
 
-/* An output has memory of its own, which the host reads. */
+/* Whether a node is an output. Outputs have memory of their own, which the host reads. */
 static bool is_output(const tuff_graph *graph, const node *at)
 {
     for (int i = 0; i < graph->output_count; ++i)
@@ -508,7 +510,7 @@ static tuff_status lower_one(launch_list *list, int task, const tune_config *con
     TRY(add_node_buffers(list));
     for (int i = 0; i < list->fusion->graph->node_count; ++i) {
         const node *at = list->fusion->graph->nodes[i];
-        if (at->op == OP_ARRAY) /* whose it is, and where vectors begin, matters to kernels */
+        if (at->op == OP_ARRAY) /* kernels depend on its storage and on where vectors begin in it */
             fix(list, i, at->attributes.array->storage, at->attributes.array->offset);
     }
     TRY(lower_into(list, task, config));

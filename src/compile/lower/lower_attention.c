@@ -1,5 +1,5 @@
-/* Launches of attention. Queries, keys and values are read through their views, row by row; what is read by
-   vectors across rows (keys, for the scores) is packed in panels first. */
+/* Launches of attention. Queries, keys and values are read through their views, row by row. Operands that are read in
+   vectors across rows (keys, for the scores) are packed in panels first. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -29,7 +29,7 @@ int tuff__attention_root(const struct task *task, op_code op)
     return -1;
 }
 
-/* The widest vector that divides both widths, and that the keys fill more than half. */
+/* Returns the widest vector that divides both widths and is more than half filled by the keys. */
 static int choose_vector(const launch_list *list, int64_t a, int64_t b, int64_t keys)
 {
     int vec = tuff__native_lanes(&list->policy);
@@ -38,13 +38,13 @@ static int choose_vector(const launch_list *list, int64_t a, int64_t b, int64_t 
     return vec;
 }
 
-/* Rows of a tile: at most `most`, and as many in each as the queries' number of tiles asks for. */
+/* Returns the rows of a tile: at most `most`, and about the same in each tile. */
 static int64_t choose_rows(int64_t queries, int64_t most)
 {
     return tuff__divide_up(queries, tuff__divide_up(queries, most));
 }
 
-/* Vectors of keys of a panel, of which none is empty. */
+/* Returns the vectors of keys in a panel; none of them is empty. */
 static int64_t choose_panel(const attention *job)
 {
     const int64_t most = tuff__tuned(&job->list->policy, TUNABLE_attention_register_panel);
@@ -52,7 +52,7 @@ static int64_t choose_panel(const attention *job)
     return most < vectors ? most : vectors;
 }
 
-/* The most vectors up to `most` that divide a width in whole vectors; 1 where it has none. */
+/* Returns the largest number of vectors, up to `most`, that divides a width in whole vectors; 1 if there is none. */
 static int choose_columns(int64_t width, int vec, int most)
 {
     int columns = most;
@@ -74,7 +74,7 @@ static int use_buffer(const launch_list *list, launch *kernel, int id, bool read
     return i;
 }
 
-/* The next of the body's parameters: a number, to which a buffer's own offset is added unless it is -1. */
+/* Appends a parameter of the body: a number, to which the offset of a buffer is added unless `buffer` is -1. */
 static void add_parameter(launch *kernel, int64_t value, int buffer)
 {
     kernel->fixed[kernel->fixed_count] = value;
@@ -87,7 +87,7 @@ void tuff__attention_parameters(launch *kernel, const int64_t *values, int count
         add_parameter(kernel, values[i], -1);
 }
 
-/* Whether all rows of a tensor start at a multiple of so many elements; buffers of ours do. */
+/* Whether all rows of a tensor start at a multiple of so many elements. Those of buffers of our own do. */
 static bool is_aligned(const launch_list *list, const attention_rows *rows, int64_t multiple)
 {
     const memory_buffer *memory = &list->buffers[rows->id];
@@ -96,7 +96,7 @@ static bool is_aligned(const launch_list *list, const attention_rows *rows, int6
            rows->head % multiple == 0;
 }
 
-/* What is stored of x: rounded where the device cannot store as few bits as the plan asks for. */
+/* Sets the expressions that are stored for x: rounded, if the device cannot store as few bits as the plan requests. */
 static void find_rounding(const launch_list *list, int id, const char **scalar, const char **vector)
 {
     if (id >= list->fusion->graph->node_count || list->fusion->facts[id].rounding == TUFF_F32)
@@ -164,7 +164,7 @@ void tuff__attention_operand(const attention *job, launch *to, const attention_r
         tuff__attention_rows(job->list, to, operand, letter, false, defines);
 }
 
-/* A bias or its gradient, [B or 1, H or 1, T or 1, S], as a kernel addresses it: what is shared has no stride. */
+/* A bias or its gradient, [B or 1, H or 1, T or 1, S], as a kernel addresses it: shared axes have stride 0. */
 static attention_rows bias_rows(int id, const view *layout)
 {
     return (attention_rows){.id = id,
@@ -250,7 +250,7 @@ static int64_t packed_count(const attention *job, const attention_rows *operand,
     return job->batches * operand->heads * tuff__divide_up(operand->count, panel) * panel * operand->width;
 }
 
-/* packed[batch][head][panel][k][row] of a tensor's rows: a new buffer in *out. */
+/* Packs a tensor's rows into a new buffer, *out: packed[batch][head][panel][k][row]. */
 static tuff_status pack(const attention *job, const attention_rows *operand, int64_t panel, int *out)
 {
     launch_list *list = job->list;
@@ -319,7 +319,7 @@ void tuff__attention_operands(const attention *job, launch *made, int64_t blocks
 
 /* The tile of the forward pass. */
 typedef struct tile {
-    int64_t rows, block, panel; /* panel: vectors of keys */
+    int64_t rows, block, panel; /* panel: in vectors of keys */
     int columns;
 } tile;
 
@@ -381,9 +381,9 @@ static tuff_status lower_forward(const attention *job)
     return tuff__keep_defines(made, &defines);
 }
 
-/* The tile of the backward pass, and how its work is parted. */
+/* The tile of the backward pass, and how its work is divided. */
 typedef struct backward {
-    int64_t rows, block, panel, tile_keys; /* panel: vectors of keys */
+    int64_t rows, block, panel, tile_keys; /* panel: in vectors of keys */
     int packed_k, packed_v;
     int64_t owners; /* batches and heads of keys, or of the bias */
     int64_t key_parts, panels_each, query_parts, rows_each;
@@ -452,8 +452,8 @@ static tuff_status launch_backward(const attention *job, const backward *use)
     return tuff__keep_defines(made, &defines);
 }
 
-/* One pass computes all gradients from one set of scores, an item for each group of heads. Where so few items would
-   leave processors idle for longer than computing the scores twice takes, queries and keys get passes of their own. */
+/* One pass computes all gradients from one set of scores, with an item for each group of heads. If there are so few
+   items that idle processors would cost more time than computing the scores twice, queries and keys get a pass each. */
 static bool takes_one_pass(const attention *job, const backward *use)
 {
     const int64_t units = job->list->policy.target.info->compute_units, items = job->batches * job->k.heads;
@@ -463,7 +463,7 @@ static bool takes_one_pass(const attention *job, const backward *use)
     return units > 0 && items * 7 >= tuff__divide_up(items, units) * units * 5;
 }
 
-/* Queries and keys each by items of their own. */
+/* A pass for the queries, and one for the keys and values. */
 static tuff_status lower_in_two_passes(const attention *job, const backward *whole)
 {
     if (whole->dq) {
@@ -480,8 +480,8 @@ static tuff_status lower_in_two_passes(const attention *job, const backward *who
     return keys.dk || keys.dv ? launch_backward(job, &keys) : TUFF_OK;
 }
 
-/* The gradient of the bias: an item owns a block of its queries by a panel of keys, and passes over all that share
-   them. */
+/* The gradient of the bias: an item owns a block of its queries by a panel of keys, and goes through all heads and
+   batches that share them. */
 static tuff_status lower_bias(const attention *job, const backward *whole, int root)
 {
     const int64_t *extent = job->list->fusion->graph->nodes[root]->outputs[0].shape.extent;
@@ -528,7 +528,7 @@ static tuff_status lower_backward(const attention *job)
     return bias < 0 ? TUFF_OK : lower_bias(job, &use, bias);
 }
 
-/* The operands of the backward pass besides q, k and v. */
+/* Finds the operands of the backward pass besides q, k and v. */
 static void find_upstream(attention *job)
 {
     const node *core = job->task->core;
@@ -540,7 +540,7 @@ static void find_upstream(attention *job)
         job->sums = operand_rows(job->list, core->inputs[at.sums]);
 }
 
-/* Builders make no such node, and files with one are refused. */
+/* Whether an operand is empty. Builders make no such node, and files with one are refused. */
 static bool is_empty(const node *core)
 {
     const int operands = core->op == OP_ATTENTION_LSE ? 2 : 3;

@@ -1,4 +1,4 @@
-/* What the files that lower attention share: its operands, and how they become parameters and macros of a launch. */
+/* Shared by the files that lower attention: its operands, and how they become parameters and macros of a launch. */
 #ifndef TUFF_COMPILE_LOWER_LOWER_ATTENTION_H
 #define TUFF_COMPILE_LOWER_LOWER_ATTENTION_H
 
@@ -21,74 +21,76 @@ typedef struct attention {
     int vec;
 } attention;
 
-/* The id of the task's root that has this op, or -1. */
+/* Returns the id of the task's root with this op, or -1. */
 int tuff__attention_root(const struct task *task, op_code op);
-/* The next of the body's parameters. */
+/* Appends parameters of the body. */
 void tuff__attention_parameters(launch *kernel, const int64_t *values, int count);
-/* A float as the integer parameter that holds its bits. */
+/* Returns a float's bits as an integer parameter. */
 int64_t tuff__attention_float(double value);
-/* Adds what the options need, at the end of a body's parameters: the address of the bias (4), the step's, seed,
-   ordinal, the threshold and the factor of dropout; the macros BIAS, DROPOUT and SOFTMAX, and those that read bias and
-   step. */
+/* Appends what the options need, at the end of a body's parameters: the address of the bias (4), that of the step,
+   seed, ordinal, and the threshold and scale of dropout. Defines BIAS, DROPOUT and SOFTMAX, and the macros that read
+   bias and step. */
 void tuff__attention_options(const attention *job, launch *to, text *defines);
-/* Four parameters, and the macros LOAD_X, LOADV_X, and where it is written STORE_X and STOREV_X. */
+/* Appends four parameters and defines the macros LOAD_X and LOADV_X and, if `written`, STORE_X and STOREV_X, where X is
+   `letter`. */
 void tuff__attention_rows(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
                           bool written, text *defines);
-/* Like tuff__attention_rows for a tensor that is only read; an id of -1: the parameters alone. */
+/* The same for a tensor that is only read; if its id is -1, appends the parameters alone. */
 void tuff__attention_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
                              text *defines);
-/* Whether rows of an operand are whole parts of eight elements, and all of them may be loaded in parts. */
+/* Whether an operand can be loaded in parts of eight elements: each row consists of whole parts and is aligned to
+   them. */
 bool tuff__attention_in_parts(const launch_list *list, const attention_rows *operand);
-/* Of an operand that tuff__attention_rows added: the macros that load parts of 16 bytes, eight 16-bit factors, and the
-   bits of one, and whether all of it may be loaded in parts. */
+/* For an operand that tuff__attention_rows added: defines the macros that load a part of eight factors, 16 bytes in 16
+   bits each, and the bits of one factor, and X_PARTS: whether it can be loaded in parts. */
 void tuff__attention_parts(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
                            text *defines);
-/* A contiguous buffer of lines of that width: one parameter. An id of -1: the parameter alone. */
+/* A contiguous buffer of lines of that width: one parameter. If the id is -1, appends the parameter alone. */
 void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
                            bool written, text *defines);
-/* A result that the kernel computes into: four parameters, and the macros. An id of -1: the parameters alone. */
+/* A result that the kernel computes into: four parameters, and the macros. If the id is -1, appends the parameters
+   alone. */
 void tuff__attention_result(const attention *job, launch *to, int id, const char *letter, text *defines);
-/* The gradient of the bias, likewise, and the extents of its first three axes. */
+/* The same for the gradient of the bias, and the extents of its first three axes. */
 void tuff__attention_bias_result(const attention *job, launch *to, int id, text *defines);
-/* Keys that a query sees, as distances from its own position, within those that there are: kernels compute with 32
-   bits. */
+/* The keys that a query sees, as distances from its own position. Clamped to the extents, because kernels compute with
+   32 bits. */
 typedef struct attention_band {
     int64_t first, last;
 } attention_band;
 
 attention_band tuff__attention_band(const attention *job);
-/* Multiply-adds of one product over the pairs of queries and keys that the band lets through. */
+/* Returns the multiply-adds of one product over the pairs of queries and keys in the band. */
 double tuff__attention_pairs(const attention *job);
-/* What bodies of groups begin with: extents, the band, queries, keys and values. */
+/* Appends what the bodies for work-groups begin with: extents, the band, queries, keys and values. */
 void tuff__attention_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
                               text *defines);
-/* On matrix units: whether the device has proved them, operands have 16 bits or may be rounded to them, and there are
-   blocks enough; the launch of the forward pass. */
+/* Whether the forward pass can run on matrix units: the device's self-test proved them, operands have 16 bits or may be
+   rounded to them, and there are enough queries and keys. The second function adds its launch. */
 bool tuff__attention_suits_units(const attention *job);
 tuff_status tuff__lower_attention_cooperative(const attention *job);
-/* What f16 or bf16 all factors have, those of gradients with upstream, or may be rounded to; f32 where they differ or
-   may not. */
+/* Returns f16 or bf16 if all factors (of gradients upstream, too) have that dtype or may be rounded to it, else f32. */
 tuff_dtype tuff__attention_factor_dtype(const attention *job);
-/* The launches of devices with local memory. */
+/* Adds the launches for devices with local memory. */
 tuff_status tuff__lower_attention_local(const attention *job);
 
-/* What one launch of the backward pass stores, ids or -1, and how its work is parted. */
+/* What one launch of the backward pass stores (ids or -1), and how its work is divided. */
 typedef struct attention_backward {
     int dq, dk, dv, db;
     int copies;     /* a scratch buffer that stands in for dq, or -1 */
-    int64_t owners; /* batches and heads of what is stored */
+    int64_t owners; /* batches and heads of the results */
     int64_t blocks, parts, splits;
-    int queries, keys, width, vectors; /* of tiles; vectors of columns of a lane's gradient */
+    int queries, keys, width, vectors; /* of tiles; vectors: columns of a lane's gradient, in vectors */
 } attention_backward;
 
-/* A group on matrix units: queries of a panel, its keys, and widths of tiles. */
+/* A group on matrix units: the queries of a panel, its keys, and the widths of tiles. */
 typedef struct attention_units {
     int queries, keys, depth, width, lanes;
 } attention_units;
 
-/* Whether the gradients of queries, keys and values are computed on matrix units, by such groups. */
+/* Whether the gradients of queries, keys and values are computed on matrix units; fills in their groups. */
 bool tuff__attention_backward_units(const attention *job, attention_units *out);
-/* Their launch. dq goes to the copies, unless they have no id: the caller has them added up. */
+/* Adds that launch. dq goes to the copies, if these have an id; the caller adds the copies up. */
 tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *use,
                                             const attention_units *units, const attention_rows *copies);
 

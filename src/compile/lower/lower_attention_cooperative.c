@@ -1,21 +1,22 @@
-/* Launches of attention on matrix units, for devices whose self-test multiplied a block right: the forward pass, and
-   the heavy launch of the gradients, whose others are in lower_attention_local.c. */
+/* Launches of attention on matrix units, for devices whose self-test multiplied a block correctly: the forward pass,
+   and the main launch of the gradients; their other launches are in lower_attention_local.c. */
 #include "base/checked.h"
 #include "compile/lower/lower_attention.h"
 #include "compile/lower/lower_matmul.h"
 
 enum { PART = 8, FEWEST = 16, MAX_DEPTH = 256, MAX_WIDTH = 128, MAX_NARROW_WIDTH = 64 };
-enum { UNIT_SIDE = 16 }; /* of a block, in each direction, of units whose lanes know which sums they have */
+enum { UNIT_SIDE = 16 }; /* rows, columns and terms of a block, for units whose layout of sums over lanes is known */
 
-/* A group's work, as attention_cooperative.k says, or attention_cooperative_register.k. */
+/* A group's work, see attention_cooperative.k or attention_cooperative_register.k. */
 typedef struct units {
     int shape[3], lanes;
-    bool is_padded;    /* as the text of the units lays out tiles */
-    bool in_registers; /* scores */
+    bool is_padded;    /* lines of tiles are padded, as in the text for these units */
+    bool in_registers; /* scores are kept in registers */
     tuff_dtype dtype;
     int subgroups, rows, keys; /* rows: blocks of queries of a subgroup */
     int depth, width;
-    int carried, others; /* of widths of keys and values what comes through registers; registers of other operands */
+    int carried, others; /* carried: widths of the keys and values that pass through registers; others: registers for
+                            other operands */
 } units;
 
 static int own_rows(const units *use)
@@ -28,7 +29,7 @@ static int block_of(const units *use)
     return use->subgroups * own_rows(use);
 }
 
-/* Of a tile of lines of 16-bit terms, at most. */
+/* Returns an upper bound of the bytes of a tile of lines of 16-bit terms. */
 static int64_t tile_bytes(const units *use, int64_t lines, int64_t terms)
 {
     return lines * (2 * terms + (use->is_padded ? 2 * PART : 0));
@@ -39,7 +40,7 @@ static int64_t query_bytes(const units *use)
     return tile_bytes(use, block_of(use), use->depth);
 }
 
-/* Keys and values take turns; values lie as they are in memory, or turned. */
+/* Keys and values use the same memory in turn. Values lie as in memory, or transposed. */
 static int64_t shared_bytes(const units *use)
 {
     const int64_t keys = tile_bytes(use, use->keys, use->depth), values = tile_bytes(use, use->keys, use->width),
@@ -48,7 +49,8 @@ static int64_t shared_bytes(const units *use)
     return keys > larger ? keys : larger;
 }
 
-/* With scores, what lanes of a row exchange, and factors, of which Vulkan has one for each column of a block. */
+/* Includes the scores, what the lanes of a row exchange, and the rescaling factors: with Vulkan there is one for each
+   column of a block. */
 static int64_t local_bytes(const units *use, uint32_t form)
 {
     const int64_t block = block_of(use), lanes = (int64_t)use->subgroups * use->lanes;
@@ -56,14 +58,14 @@ static int64_t local_bytes(const units *use, uint32_t form)
     return query_bytes(use) + shared_bytes(use) + 4 * (block * (use->keys + 4) + lanes + factors + 2);
 }
 
-/* The smallest panel. */
+/* Returns the keys of the smallest panel. */
 static int fewest_keys(const units *use)
 {
     return use->shape[1] > FEWEST ? use->shape[1] : FEWEST;
 }
 
-/* Whether a lane has whole parts of a row's keys, few enough of them, and of those on their way: NVIDIA's lanes have
-   room for more. */
+/* Whether a lane has whole parts of a row's keys, few enough of them, and few enough parts in flight: NVIDIA's lanes
+   have room for more. */
 static bool deals_out(const units *use, uint32_t form)
 {
     enum { MAX_KEYS = 64, MANY_PARTS = 8, FEW_PARTS = 4 };
@@ -81,7 +83,8 @@ static int64_t greater(int64_t x, int64_t y)
     return x > y ? x : y;
 }
 
-/* Two panels of keys and values, of which the second begins as the queries; results leave through both. */
+/* Two panels of keys and values, of which the second holds the queries at first; results are written out through
+   both. */
 static int64_t register_bytes(const units *use)
 {
     enum { PIECE_PITCH = 40 };
@@ -90,8 +93,8 @@ static int64_t register_bytes(const units *use)
     return greater(side + greater(side, query_bytes(use)), results);
 }
 
-/* What a lane keeps over a panel: queries, sums, scores, and parts of the next panel. The rest of its 255 registers are
-   for what it loads. The smallest tile is tried anyway. */
+/* Whether a lane has registers for what it keeps over a panel: queries, sums, scores, and parts of the next panel. The
+   rest of its 255 registers are for loads. The smallest tile is accepted in any case. */
 static bool fits_registers(const units *use)
 {
     enum { MOST = 176 };
@@ -141,13 +144,12 @@ static bool has_such_units(const tuff_device_info *info)
            info->matrix_shape[1] == UNIT_SIDE && info->matrix_shape[2] == UNIT_SIDE && info->matrix_lanes > 0;
 }
 
-/* Whether an operand is copied by the hardware: parts as they are in memory. */
+/* Whether the hardware copies an operand to local memory: its parts are used as they are in memory. */
 static bool copies(const attention *job, const attention_rows *operand)
 {
     return tuff_dtype_size(job->list->buffers[operand->id].dtype) == 2 && tuff__attention_in_parts(job->list, operand);
 }
 
-/* The table's. */
 static units tile_of_table(const attention *job)
 {
     const tuff_device_info *info = job->list->policy.target.info;
@@ -182,8 +184,8 @@ static units tile_of_table(const attention *job)
     return out;
 }
 
-/* Smaller where there are few queries: blocks of which more than half would be empty, or fewer groups than the device
-   has processors. */
+/* Reduces the block if more than half of it would be empty, or if there would be fewer groups than the device has
+   processors. */
 static void fit_queries(const attention *job, units *use)
 {
     const int64_t processors = job->list->policy.target.info->compute_units, heads = job->batches * job->q.heads;
@@ -194,7 +196,7 @@ static void fit_queries(const attention *job, units *use)
         use->subgroups /= 2;
 }
 
-/* Less of what there is too little room for. */
+/* Reduces whatever takes too much room; returns false if nothing can be reduced. */
 static bool shrink(units *use)
 {
     if (use->rows > 1 && (use->in_registers ? !fits_registers(use) : own_rows(use) > use->lanes))
@@ -232,8 +234,8 @@ bool tuff__attention_suits_units(const attention *job)
            (asked || (job->q.count >= FEWEST && job->k.count >= FEWEST)) && choose(job, &use);
 }
 
-/* What both passes tell of the units and of the operands that they share: blocks of a shape, lanes of a subgroup, and
-   columns of a tile of terms of lines. */
+/* Defines what both passes need to know of the units and of their shared operands: the shape of a block, the lanes of a
+   subgroup, and the columns of a tile. */
 static void add_units(const attention *job, launch *made, const int shape[3], int lanes, int columns, text *defines)
 {
     const kernel_policy *policy = &job->list->policy;
@@ -301,8 +303,8 @@ tuff_status tuff__lower_attention_cooperative(const attention *job)
     return finish(job, made, &use, &defines);
 }
 
-/* Gradients: on units whose lanes know which sums they have, as attention_backward_cooperative.k says. Widths beyond
-   the limit, attention without softmax, and the gradient of the bias stay with the other kernels. */
+/* Gradients, on units whose layout of sums over lanes is known (attention_backward_cooperative.k). Wider heads,
+   attention without softmax, and the gradient of the bias use the other kernels. */
 enum { MAX_BACKWARD_WIDTH = 128 }; /* of a head */
 
 static int64_t backward_bytes(const attention_units *use)
@@ -325,7 +327,7 @@ static void set_subgroups(const tuff_device_info *info, int subgroups, attention
     use->lanes = subgroups * (int)info->matrix_lanes;
 }
 
-/* The table's, smaller where there are few queries or keys, or too little room. */
+/* Chooses the table's group, or a smaller one if there are few queries or keys, or too little local memory. */
 static bool choose_backward(const attention *job, attention_units *out)
 {
     const tuff_device_info *info = job->list->policy.target.info;
@@ -366,7 +368,7 @@ bool tuff__attention_backward_units(const attention *job, attention_units *out)
            (asked || (job->q.count >= UNIT_SIDE && job->k.count >= UNIT_SIDE)) && choose_backward(job, out);
 }
 
-/* How the blocks of a panel's dq are dealt out to subgroups: over the columns, then over the rows. */
+/* Defines how the blocks of a panel's dq are distributed to subgroups: over the columns, then over the rows. */
 static void add_blocks(const attention *job, const attention_units *use, text *defines)
 {
     const int subgroups = use->keys / UNIT_SIDE, columns = use->depth / UNIT_SIDE, rows = use->queries / UNIT_SIDE;
@@ -381,7 +383,7 @@ static void add_blocks(const attention *job, const attention_units *use, text *d
                    job->k.count % use->keys == 0);
 }
 
-/* The copies of dq; they are begun here. */
+/* Adds the copies of dq, which this launch initializes. */
 static void add_copies(const attention *job, launch *made, const attention_rows *copies, text *defines)
 {
     if (copies->id < 0) {

@@ -3,21 +3,21 @@
 #include "compile/lower/lower_attention.h"
 #include "compile/lower/lower_matmul.h"
 
-enum { LANE_ROWS = 4, LANES = 4 }; /* of a lane's part of a block: rows, and columns or keys of a vector */
+enum { LANE_ROWS = 4, LANES = 4 }; /* a lane's part of a block: its rows, and the columns or keys of a vector */
 
-/* The forward pass: a group's queries and panels of keys, and the pieces that local memory takes at a time. */
+/* The forward pass: a group's queries and panels of keys, and the pieces that are in local memory at a time. */
 typedef struct forward {
-    int64_t block, keys, lanes, columns; /* columns: vectors of each lane */
+    int64_t block, keys, lanes, columns; /* columns: in vectors of each lane */
     int64_t depth, value_keys;           /* of a piece: elements of each key; keys */
-    bool keeps_queries;                  /* whole in local memory */
+    bool keeps_queries;                  /* all queries stay in local memory */
 } forward;
 
 enum {
     MAX_ROW_LANES = 16,
     MAX_LANE_KEYS = 8,
-    UNROLLED = 8, /* elements of keys, whose multiple a piece has */
+    UNROLLED = 8, /* a piece has a multiple of so many elements of a key */
     MIN_BLOCK = 16,
-    LOCAL_MEMORY = 64 << 10 /* of a group, at most: more would leave room for too few of them */
+    LOCAL_MEMORY = 64 << 10 /* limit for a group: with more, too few groups would fit */
 };
 
 static int64_t row_lanes(const forward *use)
@@ -25,7 +25,7 @@ static int64_t row_lanes(const forward *use)
     return use->lanes * LANE_ROWS / use->block;
 }
 
-/* The columns of values that a group has sums for. */
+/* Returns the columns of values for which a group has sums. */
 static int64_t chunk_of(const forward *use)
 {
     return row_lanes(use) * use->columns * LANES;
@@ -36,7 +36,7 @@ static int64_t key_pieces(const attention *job, const forward *use)
     return tuff__divide_up(job->q.width, use->depth);
 }
 
-/* In bytes. Pieces of keys and of values take turns in one tile. */
+/* In bytes. Pieces of keys and pieces of values use the same tile in turn. */
 static int64_t local_memory_of(const attention *job, const forward *use)
 {
     const int64_t keys = use->depth * use->keys, values = use->value_keys * chunk_of(use);
@@ -45,8 +45,8 @@ static int64_t local_memory_of(const attention *job, const forward *use)
            (queries + (keys > values ? keys : values) + use->keys * use->block + LANES * use->lanes);
 }
 
-/* So many lanes that each row has at most MAX_ROW_LANES, whose keys are whole and not too many, and whose columns are
-   those of the values. */
+/* Sets the queries of a block and all that depends on them. Each row gets at most MAX_ROW_LANES lanes and each lane a
+   whole number of keys, at most MAX_LANE_KEYS; a group has no more columns than the values need. */
 static void set_block(const attention *job, int64_t block, forward *use)
 {
     const launch_list *list = job->list;
@@ -70,8 +70,9 @@ static void set_block(const attention *job, int64_t block, forward *use)
     use->keeps_queries = true;
 }
 
-/* Whether a group that does not fit was made smaller. Fewer queries read keys and values more often, and pieces take
-   barriers, queries that are not kept are read again with each panel. */
+/* Makes a group that does not fit smaller; returns false if it cannot. Each step has its cost: with fewer queries,
+   keys and values are read more often; pieces need barriers; and queries that are not kept are read again with each
+   panel. */
 static bool shrink(const attention *job, forward *use)
 {
     enum { FEW_QUERIES = 32, FEW_ELEMENTS = 32, FEW_KEYS = 8, PANEL = 32 };
@@ -95,7 +96,7 @@ static bool shrink(const attention *job, forward *use)
     return true;
 }
 
-/* Whether a group fits, and a lane has few enough vectors of keys and values on their way. */
+/* Whether a group fits into local memory, and a lane has few enough vectors of keys and values in flight. */
 static bool fits(const attention *job, const forward *use)
 {
     enum { MAX_SQUARES = 4, MAX_VECTORS = 8 };
@@ -173,7 +174,7 @@ static int lanes_of(const attention_backward *use)
     return use->keys * use->width / (16 * use->vectors);
 }
 
-/* Whether each lane has vectors of scores to compute, and no more of any sums than the body writes out. */
+/* Whether each lane has vectors of scores to compute, and no more sums of any kind than the body unrolls. */
 static bool deals_out(const attention_backward *use)
 {
     const int scores = 32 * use->vectors * use->queries / use->width;
@@ -181,7 +182,7 @@ static bool deals_out(const attention_backward *use)
     return scores >= 4 && scores <= 64 && rows >= 1 && rows <= 8;
 }
 
-/* The table's tiles, smaller where a group has no room for them. */
+/* Chooses the table's tiles, or smaller ones if they are too large for a group. */
 static void choose_tiles(const attention *job, attention_backward *use)
 {
     const kernel_policy *policy = &job->list->policy;
@@ -205,8 +206,9 @@ static void choose_tiles(const attention *job, attention_backward *use)
     use->parts = tuff__divide_up(width, use->width);
 }
 
-/* Groups that share the blocks of keys of one group of heads: enough for all units, and none that takes very long; but
-   so few copies of dq that long sequences take memory in proportion to their length, and no more of it than a limit. */
+/* Returns how many groups share the blocks of keys of one group of heads: enough for all units, and so many that none
+   takes very long. But each of them needs a copy of dq, so their number is limited, to keep memory proportional to
+   the length of the sequence, and so is the size of all copies. */
 static int64_t choose_splits(const attention *job, const attention_backward *use, int group_lanes)
 {
     enum { LONGEST = 1 << 14, LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32 };
@@ -228,7 +230,7 @@ static int64_t choose_splits(const attention *job, const attention_backward *use
     return splits < use->blocks ? splits : use->blocks;
 }
 
-/* A tensor of f32 like dq, as many times as there are splits. */
+/* Returns the copies of dq: an f32 tensor like dq for each split. */
 static attention_rows copies_of(const attention *job, const attention_backward *use)
 {
     const int64_t row = tuff__divide_up(job->q.width, LANES) * LANES;
@@ -238,7 +240,7 @@ static attention_rows copies_of(const attention *job, const attention_backward *
                             .head = row * job->q.count};
 }
 
-/* Where a lane has registers left for the next panel: what arrives takes half of those of its gradients. */
+/* Whether a lane has registers left to fetch the next panel ahead: that takes half as many as its gradients. */
 static bool fetches_ahead(const attention *job, const attention_backward *use)
 {
     return use->parts == 1 && 2 * use->queries <= use->keys * (use->vectors > 1 ? 2 : 1) &&
@@ -295,7 +297,7 @@ static tuff_status launch_backward(const attention *job, const attention_backwar
     tuff__attention_operand(job, made, &job->sums, "S", &defines);
     if (dq && use->copies >= 0 && !join) {
         tuff__attention_rows(list, made, &copies, "DQ", true, &defines);
-        made->chain.buffers[made->chain.buffer_count - 1].read = false; /* what is read of them was begun here */
+        made->chain.buffers[made->chain.buffer_count - 1].read = false; /* initialized by the launch itself */
     } else
         tuff__attention_result(job, made, use->dq, "DQ", &defines);
     tuff__attention_result(job, made, use->dk, "DK", &defines);
@@ -330,7 +332,7 @@ static tuff_status add_up_copies(const attention *job, const attention_backward 
     return use->copies < 0 ? TUFF_OK : launch_backward(job, &join, true);
 }
 
-/* On matrix units, dq always has copies: a lane there stores pairs of elements. */
+/* On matrix units dq always has copies, because a lane stores pairs of elements there. */
 static tuff_status lower_on_units(const attention *job, const attention_backward *all, const attention_units *units)
 {
     attention_backward use = *all;
@@ -349,8 +351,8 @@ static tuff_status lower_on_units(const attention *job, const attention_backward
     return add_up_copies(job, &join);
 }
 
-/* All gradients but the bias's in one pass. Where groups share the queries of a head, each adds to a copy of dq, as it
-   does where dq's own memory keeps fewer bits. */
+/* All gradients but the bias's in one pass. If groups share the queries of a head, each adds to its own copy of dq.
+   There is a copy, too, if dq's own memory keeps fewer bits. */
 static tuff_status lower_backward(const attention *job, int dq, int dk, int dv)
 {
     attention_units units;

@@ -1,4 +1,4 @@
-/* Launches of elementwise and reducing chains: which body walks them, in what vectors, tiles and groups. */
+/* Launches of elementwise and reducing chains: the body that walks them, and its vectors, tiles and groups. */
 #include <stdio.h>
 
 #include "base/checked.h"
@@ -12,7 +12,7 @@ static int64_t extent_of_vector_axis(const fused_chain *chain, bool loops)
     return 1;
 }
 
-/* The product of the extents of one class of axes. */
+/* Returns the product of the extents of one class of axes. */
 static int64_t count_of(const fused_chain *chain, axis_class class)
 {
     int64_t count = 1;
@@ -22,7 +22,7 @@ static int64_t count_of(const fused_chain *chain, axis_class class)
     return count;
 }
 
-/* Integers are reduced element by element. */
+/* Whether all reductions are of floats. Integers are reduced element by element. */
 static bool reduces_floats(const fused_chain *chain)
 {
     bool floats = true;
@@ -32,8 +32,8 @@ static bool reduces_floats(const fused_chain *chain)
     return floats;
 }
 
-/* The elements of a row that one item owns, and its rows. Where items are lanes, neighbouring items take neighbouring
-   vectors; otherwise large items are best. */
+/* Chooses the elements of a row that one item owns, and its rows. If items are lanes, neighbouring items take
+   neighbouring vectors; otherwise large items are best. */
 static void tile_map(const launch_list *list, int64_t rows, int64_t columns, int vec, int64_t *tile,
                      int64_t *rows_per_item)
 {
@@ -84,7 +84,8 @@ tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
     return TUFF_OK;
 }
 
-/* The most partial results up to the tunable that share the vectors of a row evenly. */
+/* Returns the number of partial results for a row: the largest, up to the tunable, that divides the row's vectors
+   evenly. */
 static int row_parts(const launch_list *list, int64_t columns, int vec)
 {
     int parts = tuff__tuned(&list->policy, TUNABLE_row_register_parts);
@@ -93,7 +94,7 @@ static int row_parts(const launch_list *list, int64_t columns, int vec)
     return parts;
 }
 
-/* How many rows an item owns. */
+/* Returns how many rows an item owns. */
 static int64_t rows_of_item(const launch_list *list, int64_t rows, int64_t columns)
 {
     const int64_t wanted = tuff__tuned(&list->policy, TUNABLE_row_register_item_elements);
@@ -103,7 +104,7 @@ static int64_t rows_of_item(const launch_list *list, int64_t rows, int64_t colum
     return fair < 1 ? 1 : fair;
 }
 
-/* How many vectors of a row each of the lanes that share it meets in registers; 0 where these are too many. */
+/* Returns how many vectors of a row each of the lanes that share it keeps in registers; 0 if they are too many. */
 static int row_steps(const launch *kernel, int64_t columns, int64_t runs, int group_rows)
 {
     enum { MAX_STEPS = 8 };
@@ -111,7 +112,8 @@ static int row_steps(const launch *kernel, int64_t columns, int64_t runs, int gr
     return kernel->vec > 1 && runs == 1 && steps <= MAX_STEPS ? (int)steps : 0;
 }
 
-/* How many lanes add up the results of the others: the square root of these, so that each adds up as few. */
+/* Returns how many lanes combine the results of all lanes: about the square root of their number, so that each combines
+   about as many. */
 static int joined_lanes(uint32_t lanes)
 {
     int joined = 1;
@@ -120,7 +122,8 @@ static int joined_lanes(uint32_t lanes)
     return joined;
 }
 
-/* Lanes of a row of which each meets as many vectors as the tunable says, a power of two. */
+/* Returns how many lanes a row needs, a power of two, if each handles as many vectors as the tunable says. If the
+   tunable is 0, there is no limit. */
 static int64_t wanted_lanes(const launch_list *list, const launch *kernel, int64_t columns)
 {
     const int64_t vectors = tuff__tuned(&list->policy, TUNABLE_row_local_lane_vectors);
@@ -130,13 +133,14 @@ static int64_t wanted_lanes(const launch_list *list, const launch *kernel, int64
     return vectors > 0 ? lanes : INT32_MAX;
 }
 
-/* Whether there are so many rows that groups need not be as many as they can be. */
+/* Whether there are enough groups to keep the device busy, so that they may be smaller or share rows. */
 static bool are_many(const launch_list *list, int64_t groups)
 {
     return groups >= 4 * (int64_t)list->policy.target.info->compute_units;
 }
 
-/* The lanes of a group: all that a long row may have, where each then has enough to do. */
+/* Returns the lanes of a group. Long rows get as many as the tunable allows, fewer if there are many rows and each lane
+   would have too little to do. */
 static uint32_t row_group_size(const launch_list *list, const launch *kernel, int64_t rows, int64_t columns)
 {
     enum { MIN_LANES = 64 };
@@ -148,8 +152,9 @@ static uint32_t row_group_size(const launch_list *list, const launch *kernel, in
     return (uint32_t)lanes;
 }
 
-/* How many rows a group has at a time: several where they are so short that few lanes do for one: every lane adds up
-   what all of its row found. Sums of columns that come with rows are those of a group's rows, one after another. */
+/* Returns how many rows a group computes at a time: several if so few lanes suffice for one row that every lane can
+   combine the results of all lanes of its row. Column sums that are computed along with rows cover the rows of a group
+   one after another. */
 static int rows_of_group(const launch_list *list, const launch *kernel, int64_t rows, int64_t columns)
 {
     enum { MAX_LANES = 32 };
@@ -199,8 +204,8 @@ static void lower_row(launch_list *list, launch *kernel)
         stream_results(list, kernel);
 }
 
-/* Vectors of columns that one item owns: the wider its part of a row, the faster memory is, but all compute units want
-   work, and what the item adds up stays in the nearest cache. */
+/* Returns how many vectors of columns one item owns. Memory is faster if an item's part of a row is wider, but all
+   compute units need work, and the item's sums should stay in the L1 cache. */
 static int64_t column_vectors(const launch_list *list, const fused_chain *chain, int64_t rows, int64_t vectors)
 {
     const int sums = chain->reduction_count < 1 ? 1 : chain->reduction_count;

@@ -1,5 +1,5 @@
-/* Narrow results: 32-bit values become f16, bf16, i8, u8 or bool in memory, one element an item, or whole words where a
-   device cannot store less. */
+/* Conversions of values to the dtype of an output or array, such as f16, bf16, i8, u8 or bool: by a map or, on devices
+   that cannot store single narrow elements, in whole words. */
 #include <stdio.h>
 
 #include "base/checked.h"

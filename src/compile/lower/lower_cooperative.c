@@ -1,10 +1,11 @@
-/* Launches of matmuls on matrix units: for devices whose self-test multiplied a block right. */
+/* Launches of matmuls on matrix units, for devices whose self-test multiplied a block correctly. */
 #include "base/checked.h"
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
-/* Elements of 16 bytes; of rows and columns that blocks are worth it for; of a warpgroup, lanes, rows and columns of
-   its block, and of its sums as they leave, with their pad. */
+/* PART: 16-bit elements in 16 bytes. MIN_LINES: rows and columns from which on matrix units pay off. Of a warpgroup:
+   lanes, rows and columns of its block. PIECE_PITCH: elements in a line of its sums in local memory, on their way out,
+   including padding. */
 enum {
     PART = 8,
     MIN_LINES = 16,
@@ -18,16 +19,16 @@ enum {
 /* How an operand lies in memory. */
 typedef struct operand_form {
     tuff_dtype dtype;
-    bool k_contiguous, in_parts; /* as matmul_cooperative.k says */
+    bool k_contiguous, in_parts; /* see matmul_cooperative.k */
 } operand_form;
 
 /* How subgroups and their blocks cover the result. */
 typedef struct matrix_tile {
     int shape[3], lanes; /* of a block of the units */
-    bool is_padded;      /* as the text of the units lays out tiles */
-    bool of_warpgroups;  /* each subgroup is one, with a block as wide as its part of the tile */
+    bool is_padded;      /* lines of tiles are padded, as in the text for these units */
+    bool of_warpgroups;  /* subgroups are warpgroups; the block of each is as wide as its part of the tile */
     int rows, columns, step, buffers, subgroup_rows, subgroup_columns;
-    tuff_dtype dtype; /* of factors */
+    tuff_dtype dtype; /* of the factors */
     operand_form operands[2];
 } matrix_tile;
 
@@ -36,8 +37,8 @@ static bool is_wide(const matrix_tile *tile, int operand)
     return tile->operands[operand].dtype != tile->dtype;
 }
 
-/* Of local memory, at most: tiles of both operands, whose lines are padded by a part where their places are not
-   exchanged or in blocks; the sums leave through the same memory. */
+/* Returns an upper bound of the local memory in bytes: tiles of both operands, whose lines are padded by a part unless
+   they are swizzled or stored in blocks. The sums are written out through the same memory. */
 static uint32_t local_bytes(const matrix_tile *tile)
 {
     const uint32_t lines = (uint32_t)(tile->rows + tile->columns), step = (uint32_t)tile->step,
@@ -56,14 +57,14 @@ static operand_form form_of(const launch_list *list, const fused_chain *chain, i
     operand_form form = {.dtype = chain->buffers[chain->operand_buffers[operand]].dtype,
                          .k_contiguous = term == 1 || (line != 1 && term <= line)};
     const int64_t along = form.k_contiguous ? term : line, across = form.k_contiguous ? line : term;
-    /* Addresses of parts are counted forward: lines that run backwards are loaded by element. */
+    /* Parts are addressed forwards; lines that run backwards are loaded by element. */
     form.in_parts = along == 1 && across >= 0 && (form.k_contiguous ? inner : lines) % PART == 0 &&
                     tuff__operand_is_aligned_to(list, chain, operand, chain->rank - 2, across, PART);
     return form;
 }
 
-/* The dtype that factors are rounded to, f32 where there is none: both operands' own, or, where the plan's precision
-   rounds what matmuls read, that, or what the program lets f32 factors be rounded to. */
+/* Returns the 16-bit dtype that factors are rounded to, or f32 if there is none: that of both operands, or the one that
+   the plan lets f32 factors be rounded to (tuff__factor_precision), if both operands are f32 or of that dtype. */
 static tuff_dtype factor_dtype(const launch_list *list, const fused_chain *chain)
 {
     const tuff_dtype x = chain->buffers[chain->operand_buffers[0]].dtype,
@@ -75,7 +76,7 @@ static tuff_dtype factor_dtype(const launch_list *list, const fused_chain *chain
     return x == TUFF_F32 && ((y_narrow && precision == y) || y == TUFF_F32) ? precision : TUFF_F32;
 }
 
-/* Halves a side of the tile: of its subgroups, or the part of each. */
+/* Halves a side of the tile: its subgroups, or else the part of each. Returns false if it cannot be halved. */
 static bool halve(int *side, int *subgroups, int block)
 {
     if (*subgroups > 1)
@@ -86,7 +87,7 @@ static bool halve(int *side, int *subgroups, int block)
     return true;
 }
 
-/* The same of its columns; a warpgroup's block becomes narrower. */
+/* The same for its columns; the block of a single warpgroup becomes narrower. */
 static bool halve_columns(matrix_tile *tile)
 {
     if (!tile->of_warpgroups || tile->subgroup_columns > 1)
@@ -102,7 +103,7 @@ static int64_t groups_of(const matrix_tile *tile, int64_t rows, int64_t columns,
     return tuff__divide_up(rows, tile->rows) * tuff__divide_up(columns, tile->columns) * batches;
 }
 
-/* Smaller tiles where the matrix is small, or has fewer of them than the device has units. */
+/* Chooses smaller tiles if the matrix is small, or has fewer tiles than the device has units. */
 static void shrink(const launch_list *list, const fused_chain *chain, matrix_tile *tile)
 {
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
@@ -127,7 +128,7 @@ static bool fits(const tuff_device_info *info, const matrix_tile *tile)
            tile->lanes * tile->subgroup_rows * tile->subgroup_columns <= (int)info->max_group_size;
 }
 
-/* Where the device multiplies by warpgroups, tiles are theirs if these can share them and none would be half empty. */
+/* Switches to warpgroups on devices that have them, if they can divide the tile and none would be half empty. */
 static void try_warpgroups(const launch_list *list, const fused_chain *chain, matrix_tile *tile)
 {
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
@@ -160,7 +161,7 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
                          .subgroup_rows = tuff__tuned(policy, TUNABLE_matmul_cooperative_subgroup_rows),
                          .subgroup_columns = tuff__tuned(policy, TUNABLE_matmul_cooperative_subgroup_columns),
                          .dtype = factor_dtype(list, chain)};
-    if (out->subgroup_columns == 0) /* four blocks side by side */
+    if (out->subgroup_columns == 0) /* the default: four blocks of a subgroup side by side */
         out->subgroup_columns = out->columns / (4 * out->shape[1]) > 0 ? out->columns / (4 * out->shape[1]) : 1;
     for (int i = 0; i < 2; ++i)
         out->operands[i] = form_of(list, chain, i, inner);
@@ -222,7 +223,7 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     kernel->vec = 4;
     kernel->cooperative = list->policy.target.info->cooperative_matrix;
-    /* Elsewhere neighbouring items are a subgroup, of the only width that there is. */
+    /* Other units have a single subgroup width, and neighbouring items form a subgroup. */
     if (kernel->cooperative <= TUFF_MATRIX_KHR || kernel->cooperative == TUFF_MATRIX_INTEL)
         kernel->subgroup_size = (uint32_t)tile->lanes;
     kernel->local_size = (uint32_t)(tile->lanes * tile->subgroup_rows * tile->subgroup_columns);
@@ -237,7 +238,8 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
     return define(kernel, tile, inner);
 }
 
-/* Operands of 16 bits, or such as the plan's precision rounds to them. By default, matrices of not too few lines. */
+/* Accepts operands of 16 bits, or those that the plan's precision rounds to 16 bits. Small matrices are left to other
+   forms unless the family is requested. */
 static tuff_status suits_matrix_units(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
     const target *device = &list->policy.target;
@@ -265,7 +267,7 @@ static tuff_status lower_cooperative(launch_list *list, int index, fused_chain *
 const matmul_form tuff__matmul_cooperative = {
     .family = TUFF_FAMILY_COOPERATIVE, .is_default = true, .suits = suits_matrix_units, .lower = lower_cooperative};
 
-/* The steps, and blocks and vectors on their way out. */
+/* Counts the steps, and the loops over blocks and vectors that are written out. */
 double tuff__loops_matmul_cooperative(const launch *kernel)
 {
     const double rows = quotient(defined(kernel, "BLOCK_ROWS"), greater(defined(kernel, "SUBGROUP_ROWS"), 1));

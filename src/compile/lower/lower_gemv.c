@@ -1,5 +1,5 @@
-/* Matmuls of few rows or few columns: long stretches of columns, or inner products; on GPUs groups that share the terms
-   of few columns. No copies are made. */
+/* Matmuls of few rows or few columns: long spans of columns, or inner products; on GPUs, groups that share the terms of
+   few columns. No copies are made. */
 #include "base/checked.h"
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
@@ -21,7 +21,7 @@ static tuff_status define_gemv(launch *kernel, int rows, int columns, int step)
     return tuff__keep_defines(kernel, &defines);
 }
 
-/* Columns side by side: long stretches of them. */
+/* Contiguous columns: each item computes a long span of them. */
 static tuff_status finish_spans(const launch_list *list, launch *kernel, int64_t inner)
 {
     const fused_chain *chain = &kernel->chain;
@@ -40,14 +40,14 @@ static tuff_status finish_spans(const launch_list *list, launch *kernel, int64_t
     return define_gemv(kernel, (int)rows, (int)span, step);
 }
 
-/* Where items are few, each is a group, so that all cores get some. */
+/* If there are few items, each is a group of its own, so that all cores get some. */
 static uint32_t items_of_group(const launch_list *list, int64_t items)
 {
     const int tuned = tuff__tuned(&list->policy, TUNABLE_matmul_dot_local_size);
     return tuned > 0 ? (uint32_t)tuned : items < 64 ? 1 : 4;
 }
 
-/* Terms side by side: inner products. */
+/* Contiguous terms: inner products. */
 static tuff_status finish_dots(const launch_list *list, launch *kernel, int64_t inner)
 {
     fused_chain *chain = &kernel->chain;
@@ -68,7 +68,7 @@ static tuff_status finish_dots(const launch_list *list, launch *kernel, int64_t 
     return define_gemv(kernel, tile_rows, tile_columns, 0);
 }
 
-/* On CPU devices whose items are scalar code. */
+/* For CPU devices whose items are scalar code. */
 static tuff_status suits_gemv(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
     *suits = tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes &&
@@ -86,7 +86,8 @@ static tuff_status lower_gemv(launch_list *list, int index, fused_chain *chain, 
     return dots ? finish_dots(list, kernel, inner) : finish_spans(list, kernel, inner);
 }
 
-/* How the lanes of a group share columns, four of which a lane owns, and their terms: none without some of these. */
+/* Returns how many lanes of a group lie side by side along the columns; each owns four columns, and the other lanes
+   share their terms. More lanes go to the columns if there are too few terms for all. */
 static int lane_columns(const launch_list *list, bool along_k, int64_t inner, uint32_t local_size)
 {
     int columns = tuff__tuned(&list->policy,

@@ -1,14 +1,14 @@
-/* Matmuls that a library computes, and epilogues as passes of their own, which it needs: the product is stored to
-   memory, and a map does the rest. That may be faster, too, where accumulators and epilogue do not fit the registers
-   together. The library knows one kind of matmul: f32 matrices whose rows, or columns, are contiguous and apart by one
-   stride. */
+/* Matmuls that a library computes, and epilogues as separate passes, which libraries need: the product is stored to
+   memory, and a map does the rest. That may also be faster if accumulators and epilogue do not fit into registers
+   together. Libraries support one kind of matmul: f32 matrices whose rows, or columns, are contiguous and a constant
+   stride apart. */
 #include <string.h>
 
 #include "compile/lower/lower_matmul.h"
 
 #define MAX_ELEMENTS (INT64_C(1) << 31) /* libraries count in 32 bits */
 
-/* One of the two strides of a matrix must be 1; where an extent is 1 its stride means nothing. */
+/* One of the two strides of a matrix must be 1; the stride of an axis of extent 1 does not matter. */
 static bool find_lines(int64_t rows, int64_t columns, const int64_t *stride, library_matrix *out)
 {
     const bool along = columns == 1 || stride[1] == 1, across = rows == 1 || stride[0] == 1;
@@ -31,7 +31,7 @@ static bool find_operand(const launch_list *list, const fused_chain *chain, int 
            at->offset >= 0 && out->step >= 0 && find_lines(rows, columns, chain->operand_strides[operand], out);
 }
 
-/* The task must store the product alone, without an epilogue, row by row. */
+/* The task must store only the product, without an epilogue, row by row. */
 static bool find_result(const launch_list *list, const fused_chain *chain, int64_t rows, int64_t columns,
                         library_matrix *out)
 {
@@ -64,7 +64,7 @@ bool tuff__has_epilogue(const fused_chain *chain)
     return chain->output_count != 1 || chain->values[chain->outputs[0].value].kind != VALUE_RESULT;
 }
 
-/* The address of an element in contiguous memory. */
+/* Returns the address of an element in contiguous memory. */
 static affine in_order(const fused_chain *chain)
 {
     affine out = {.offset = 0};

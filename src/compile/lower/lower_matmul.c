@@ -1,13 +1,13 @@
-/* Launches of matmuls: which kernel a matmul gets, and those whose tiles are in registers or in local memory. A chain
-   is owned here until a launch takes it, which leaves it empty. */
+/* Launches of matmuls: chooses the kernel of a matmul, and lowers those with tiles in registers or in local memory. A
+   chain is owned here until a launch takes it, which leaves it empty. */
 #include <stdio.h>
 
 #include "base/checked.h"
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
-/* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements; gathers: others are
-   read too. */
+/* Defines the loads of both operands. aligned: whole vectors of the second start at multiples of four elements;
+   gathers: vectors of it are also gathered. */
 static tuff_status define(launch *kernel, bool aligned, bool gathers, const char *tunables)
 {
     text defines = {0};
@@ -19,8 +19,9 @@ static tuff_status define(launch *kernel, bool aligned, bool gathers, const char
     return tuff__keep_defines(kernel, &defines);
 }
 
-/* Lanes that hand each other the elements of the first operand, or 0. A CPU device loads a lane at a time, even where
-   the address is uniform; with fewer than eight lanes a shuffle costs what it saves. */
+/* Returns the width of a subgroup whose lanes pass each other the elements of the first operand, or 0. A CPU device
+   loads lane by lane even if the address is uniform; with fewer than eight lanes a shuffle costs as much as it
+   saves. */
 static uint32_t shuffle_width(const launch_list *list)
 {
     const tuff_device_info *info = list->policy.target.info;
@@ -29,23 +30,23 @@ static uint32_t shuffle_width(const launch_list *list)
     return width == 8 || width == 16 ? width : 0;
 }
 
-/* Values that a tile's epilogue unrolls to. Partial vectors are unrolled by elements as well, each with a condition of
-   its own. */
+/* Returns how many values the epilogue of a tile unrolls to. Partial vectors are unrolled by elements as well, each
+   with a condition of its own. */
 static int64_t unrolled_values(const fused_chain *chain, const matmul_tile *tile, bool tails)
 {
     enum { OF_ELEMENT = 4 };
     return (int64_t)tile->vec * tile->rows * tile->columns * chain->value_count * (tails ? OF_ELEMENT * tile->vec : 1);
 }
 
-/* How much longer a step along k takes where operands come from many pages; measured on AVX2, and with wide vectors on
-   AVX-512. */
+/* Returns the factor by which a step along k takes longer if operands come from many pages. Measured on AVX2, and with
+   wide vectors on AVX-512. */
 static double delay_of(const launch_list *list, const matmul_problem *problem)
 {
     const bool wide = tuff__native_lanes(&list->policy) >= 16;
     return 1 + 0.4 * problem->scattered[0] + (wide ? 0.1 : 0.4) * problem->scattered[1];
 }
 
-/* The tile in registers: CPU devices. */
+/* Tiles in registers, for CPU devices. */
 static tuff_status finish_registers(launch_list *list, launch *kernel, const matmul_tile *tile,
                                     const matmul_problem *problem)
 {
@@ -86,10 +87,10 @@ static tuff_status finish_registers(launch_list *list, launch *kernel, const mat
 
 /* How a matmul in local memory loads an operand, in chunks of four elements. */
 typedef struct chunk_layout {
-    bool along_k, vectors, parts; /* vectors: side by side in memory; parts: some may hang over an edge */
+    bool along_k, vectors, parts; /* vectors: contiguous in memory; parts: some may overhang an edge */
 } chunk_layout;
 
-/* lines: rows of the first operand, columns of the second, `apart` elements from each other as terms are. */
+/* lines: rows of the first operand or columns of the second. */
 static chunk_layout layout_of(const fused_chain *chain, int operand, int64_t lines, int64_t inner)
 {
     const int64_t *strides = chain->operand_strides[operand];
@@ -120,7 +121,8 @@ static void define_chunks(const launch_list *list, const fused_chain *chain, int
                    name, layout->vectors, name, layout->parts);
 }
 
-/* Whether the epilogue is more than stores of f32: some compilers give up on unrolling where much is written out. */
+/* Whether the epilogue does more than store f32. Some compilers stop unrolling if that makes the code long, so the rows
+   of such an epilogue stay a loop. */
 static bool has_long_epilogue(const launch_list *list, const fused_chain *chain)
 {
     enum { FEW_VALUES = 2 };
@@ -152,7 +154,7 @@ static tuff_status define_blocks(const launch_list *list, launch *kernel, const 
     return tuff__keep_defines(kernel, &defines);
 }
 
-/* Blocks in local memory: GPUs. */
+/* Blocks in local memory, for GPUs. */
 static tuff_status finish_local(launch_list *list, launch *kernel, int64_t inner)
 {
     const fused_chain *chain = &kernel->chain;
@@ -175,7 +177,6 @@ static tuff_status finish_local(launch_list *list, launch *kernel, int64_t inner
     return define_blocks(list, kernel, &blocks, inner);
 }
 
-/* Makes the packed copies. */
 static tuff_status pack(launch_list *list, int index, fused_chain *chain, const matmul_problem *problem,
                         const matmul_tile *tile)
 {
@@ -186,7 +187,7 @@ static tuff_status pack(launch_list *list, int index, fused_chain *chain, const 
     return TUFF_OK;
 }
 
-/* For bodies that read no panels: a configuration may have the result of a prologue written to memory first. */
+/* For bodies that read no panels: a configuration may request that a produced operand is written to memory first. */
 static tuff_status write_produced(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
     static const tunable copies[] = {TUNABLE_matmul_copy_x, TUNABLE_matmul_copy_y};
@@ -256,7 +257,7 @@ double tuff__loops_matmul_local(const launch *kernel)
            count_elements(kernel, "THREAD_ROWS", "THREAD_COLUMNS");
 }
 
-/* The library computes the matmul. TUFF_E_UNSUPPORTED where it is asked for and missing. */
+/* Whether the library computes the matmul. Fails with TUFF_E_UNSUPPORTED if the library is requested and missing. */
 static tuff_status find_library(const launch_list *list, const fused_chain *chain, int64_t inner,
                                 library_product *product, bool *found)
 {
@@ -270,7 +271,8 @@ static tuff_status find_library(const launch_list *list, const fused_chain *chai
     return TUFF_OK;
 }
 
-/* The first form of kernels.def that suits. One that has a family of its own is left out unless it is asked for. */
+/* Returns the first form of kernels.def that suits. Forms with a family of their own are tried only if it is requested,
+   unless they are defaults. */
 static tuff_status choose_form(const launch_list *list, const fused_chain *chain, int64_t inner,
                                const matmul_form **form)
 {
@@ -307,7 +309,7 @@ static tuff_status lower_whole(launch_list *list, int index, fused_chain *chain)
     return form->lower(list, index, chain, inner);
 }
 
-/* The product and its epilogue as kernels of their own. */
+/* The product and its epilogue as separate kernels. */
 static tuff_status lower_in_two(launch_list *list, int index, fused_chain *chain)
 {
     fused_chain epilogue;
@@ -323,6 +325,6 @@ tuff_status tuff__lower_matmul(launch_list *list, int index, fused_chain *chain)
 {
     const bool in_two = tuff__has_epilogue(chain) && tuff__tuned(&list->policy, TUNABLE_matmul_epilogue) != 0;
     const tuff_status status = in_two ? lower_in_two(list, index, chain) : lower_whole(list, index, chain);
-    tuff__chain_free(chain); /* empty where a launch has it */
+    tuff__chain_free(chain); /* empty if a launch took it */
     return status;
 }

@@ -1,22 +1,23 @@
 /* Packed copies of a matmul's operands: panels of as many columns of y (or rows of x) as a tile has, the terms of a
-   panel one after another, zero beyond the last column. An operand that only the host or other plans change is
-   packed by the setup, and again only after it changed; one copy serves all matmuls that need the same. */
+   panel one after another, zero beyond the last column. An operand that only the host or other plans change is packed
+   by the setup, and again only after it changed; all matmuls that need the same copy share it. */
 #include <string.h>
 
 #include "base/checked.h"
 #include "compile/lower/lower_matmul.h"
 
-/* What is copied: `lines` is the number of columns of y or rows of x, `width` that of one panel. */
+/* The shape of a copy. lines: columns of y or rows of x; width: those of one panel. */
 struct packing {
     int operand, batch_rank;
     int64_t lines, inner, width, panels;
-    int64_t line_stride, inner_stride; /* of the operand */
-    affine target;                     /* where each batch's panels start */
+    int64_t line_stride, inner_stride; /* in the operand */
+    affine target;                     /* the start of each batch's panels */
     int64_t count;                     /* elements of the copy */
-    tuff_dtype dtype;                  /* of them in memory */
+    tuff_dtype dtype;                  /* of the copy's elements in memory */
 };
 
-/* Panels keep 16 bits where GPUs read them; on a CPU device they spare the product the conversion of each load. */
+/* Panels for GPUs keep the 16-bit elements of their source. On a CPU device they are f32, so that the product need not
+   convert at each load. */
 static tuff_dtype dtype_of_panels(const launch_list *list, const fused_chain *matmul, int operand)
 {
     const tuff_dtype dtype = matmul->buffers[matmul->operand_buffers[operand]].dtype;
@@ -69,7 +70,7 @@ static void set_buffers(const fused_chain *matmul, const struct packing *shape, 
     out->buffer_count = 2;
 }
 
-/* The same for an operand with a producer: everything that the matmul reads, and the destination last. */
+/* The same for an operand with a producer: everything that the matmul reads, and the target last. */
 static void copy_buffers(const fused_chain *matmul, int target_id, fused_chain *out)
 {
     memcpy(out->buffers, matmul->buffers, sizeof out->buffers);
@@ -82,7 +83,7 @@ static void copy_buffers(const fused_chain *matmul, int target_id, fused_chain *
     out->operand_buffers[0] = out->operand_buffers[1] = matmul->buffer_count;
 }
 
-/* The axes of the copy: those of the batch that the operand walks, panels, terms, lines of a panel. */
+/* Sets the axes of the copy: the batch axes on which the operand varies, panels, terms, and lines of a panel. */
 static void set_axes(const fused_chain *matmul, const struct packing *shape, fused_chain *out, affine *source,
                      affine *destination)
 {
@@ -105,7 +106,7 @@ static void set_axes(const fused_chain *matmul, const struct packing *shape, fus
     }
 }
 
-/* The address of an operand's element on the axes of its copy. */
+/* Maps the address of an operand's element to the axes of its copy. */
 static affine on_panels(const struct packing *shape, const chain_producer *producer, const affine *address)
 {
     const int line = producer->axis + (shape->operand == 0 ? 0 : 1),
@@ -124,7 +125,7 @@ static bool has_address(const chain_value *value)
            value->kind == VALUE_RANDOM || value->kind == VALUE_INSIDE;
 }
 
-/* The producer's values on the axes of the copy; nothing is read beyond the last line, where `inside` is false. */
+/* Adds the producer's values on the axes of the copy. Nothing is read beyond the last line, where `inside` is false. */
 static tuff_status add_produced(const fused_chain *matmul, const struct packing *shape, int inside, fused_chain *out)
 {
     const chain_producer *producer = &matmul->producers[shape->operand];
@@ -159,7 +160,7 @@ static tuff_status add_produced(const fused_chain *matmul, const struct packing 
     return status;
 }
 
-/* The element that is copied, as the chain's last value. */
+/* Adds the element to copy as the chain's last value. */
 static tuff_status add_element(const fused_chain *matmul, const struct packing *shape, const affine *source, int inside,
                                fused_chain *out)
 {
@@ -205,7 +206,7 @@ static tuff_status build_copy(const fused_chain *matmul, const struct packing *s
     return TUFF_OK;
 }
 
-/* The copy by strided loads, for any strides. */
+/* Copies by strided loads, for any strides. */
 static tuff_status pack_strided(launch_list *list, int index, const fused_chain *matmul, const struct packing *shape,
                                 int destination)
 {
@@ -244,7 +245,7 @@ tuff_status tuff__finish_transpose(const launch_list *list, launch *kernel, int 
     return tuff__keep_defines(kernel, &defines);
 }
 
-/* The operand's producer becomes that of the copy. */
+/* Makes the operand's producer that of the copy. */
 static tuff_status take_producer(const fused_chain *matmul, const struct packing *shape, int destination,
                                  fused_chain *out)
 {
@@ -260,7 +261,7 @@ static tuff_status take_producer(const fused_chain *matmul, const struct packing
     return TUFF_OK;
 }
 
-/* The rest of a launch that copies lines that lie side by side; operand 0 is in buffer 0, the copy in buffer 1. */
+/* Completes a launch that copies contiguous lines; operand 0 is in buffer 0, the copy in buffer 1. */
 static tuff_status finish_lines(const launch_list *list, launch *kernel, int vec, const struct packing *packing)
 {
     const fused_chain *chain = &kernel->chain;
@@ -286,7 +287,7 @@ static tuff_status finish_lines(const launch_list *list, launch *kernel, int vec
     return tuff__keep_defines(kernel, &defines);
 }
 
-/* The copy by blocks in registers, transposed where terms are contiguous and not lines. */
+/* Copies by blocks in registers, transposed if terms are contiguous and lines are not. */
 static tuff_status pack_blocks(launch_list *list, int index, const fused_chain *matmul, const struct packing *packing,
                                int destination, int vec, bool transposed)
 {
@@ -322,7 +323,7 @@ static bool is_same_copy(const packed_copy *a, const packed_copy *b)
            memcmp(&a->from, &b->from, sizeof a->from) == 0 && memcmp(&a->to, &b->to, sizeof a->to) == 0;
 }
 
-/* A copy that outlives a run is to have memory of its own, which is made when memory is planned. */
+/* A copy that outlives a run gets memory of its own, which is allocated when memory is planned. */
 static void keep_copy(launch_list *list, packed_copy *copy)
 {
     memory_buffer *buffer = &list->buffers[copy->target];
@@ -336,7 +337,8 @@ static tuff_status make_copy(launch_list *list, int index, const fused_chain *ma
                              int vec)
 {
     packed_copy *copy = &list->copies[list->copy_count - 1];
-    while (shape->inner_stride == 1 && vec > 4 && shape->width % vec != 0) /* blocks that are transposed fill a panel */
+    while (shape->inner_stride == 1 && vec > 4 && shape->width % vec != 0) /* panels consist of whole transposed
+                                                                              blocks */
         vec /= 2;
     const int first = list->launch_count;
     if (tuff__operand_is_steady(list->fusion->graph, matmul, shape->operand))
@@ -360,7 +362,7 @@ static void replace_operand(fused_chain *matmul, int operand, int destination, t
     tuff__chain_drop_buffers(matmul);
 }
 
-/* What the copy's elements are computed from. */
+/* Collects the buffers from which the copy's elements are computed. */
 static void find_sources(const fused_chain *matmul, int operand, packed_copy *copy)
 {
     const chain_producer *producer = &matmul->producers[operand];
@@ -393,7 +395,7 @@ tuff_status tuff__pack_operand(launch_list *list, int index, fused_chain *matmul
     while (found < list->copy_count && !(is_same_copy(&list->copies[found], &wanted) &&
                                          list->buffers[list->copies[found].target].count == shape.count &&
                                          list->buffers[list->copies[found].target].dtype == shape.dtype))
-        ++found; /* strides do not tell how many matrices were copied */
+        ++found; /* strides alone do not show how many matrices were copied */
     if (found == list->copy_count) {
         wanted.target = tuff__buffer_add(list, shape.dtype, shape.count);
         if (wanted.target < 0 || !GROW(list->copies, list->copy_count, list->copy_capacity))

@@ -1,5 +1,5 @@
 /* Launches of scatter_add: indices become keys of rows, a counting sort orders list positions by key, and each row adds
-   its segment in list order. So results are the same bits every time, without atomics. */
+   up its segment in list order. So results are bitwise reproducible, without atomics. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #define BLOCK_SIZE 256
 #define MAX_BLOCKS 64
 
-/* The two kinds of axes of a scatter: along list axes the index varies; along the others whole rows move. */
+/* The two kinds of axes of a scatter: along list axes the index varies; along the others whole rows are moved. */
 typedef struct split {
     const node *at;
     int axis, rank;
@@ -82,7 +82,7 @@ static chain_buffer buffer_for(const launch_list *list, int id, bool written)
     return (chain_buffer){.id = id, .dtype = list->buffers[id].dtype, .read = !written, .written = written};
 }
 
-/* The chain that copies an operand, walked with the list axes outermost, to contiguous memory. */
+/* Builds the chain that copies an operand, with the list axes outermost, to contiguous memory. */
 static tuff_status copying_chain(const launch_list *list, const split *scatter, const tuff_tensor *operand,
                                  bool list_only, int destination, fused_chain *out)
 {
@@ -122,14 +122,14 @@ static tuff_status finish_copy(launch_list *list, int index, tuff_status status,
     return tuff__lower_map(list, index, chain);
 }
 
-/* An operand as sums read it: element `column` of row `row` of the list, or of the keys, lies at
-   offset + row · row_stride + column · column_stride. */
+/* An operand as the sums read it: element `column` of row `row` of the list, or of the keys, lies at offset + row ·
+   row_stride + column · column_stride. */
 typedef struct operand_rows {
     int id;
     int64_t offset, row_stride, column_stride;
 } operand_rows;
 
-/* The one stride that leads over the list axes of a layout, or over the others, in their order; false where there is
+/* Finds a single stride for the list axes of a layout, or for the others, in their order. Returns false if there is
    none. */
 static bool find_stride(const split *scatter, const view *layout, bool list, int64_t *out)
 {
@@ -149,8 +149,8 @@ static bool find_stride(const split *scatter, const view *layout, bool list, int
     return true;
 }
 
-/* An operand in its own memory, whatever its dtype there, where rows and columns have a stride; else a copy with the
-   list axes outermost. */
+/* Finds an operand in its own memory, whatever its dtype there, if rows and columns each have a single stride; else
+   copies it with the list axes outermost. */
 static tuff_status find_rows(launch_list *list, int index, const split *scatter, int input, operand_rows *out)
 {
     const tuff_tensor *operand = scatter->at->inputs[input];
@@ -172,8 +172,8 @@ static tuff_status find_rows(launch_list *list, int index, const split *scatter,
     return finish_copy(list, index, status, &copy);
 }
 
-/* The list of keys, counted from the first of a part of them on: each index with the coordinates of the other list
-   axes, or a key beyond all where it is outside. */
+/* Builds the list of keys, relative to key `first` of a part: each index combined with the coordinates of the other
+   list axes, or a key beyond all others if the index is out of range. */
 static tuff_status key_chain(const launch_list *list, const split *scatter, int64_t first, int destination,
                              fused_chain *out)
 {
@@ -207,8 +207,8 @@ static tuff_status key_chain(const launch_list *list, const split *scatter, int6
     return out->outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-/* A launch of a plain body: buffers by id with what is done to them ('r', 'w', 'b' both), parameters, and for the last
-   count of them the buffers whose offsets they are. */
+/* Adds a launch of a body without a chain. access: a letter for each buffer id, 'r' read, 'w' written, 'b' both. The
+   last parameters, one for each buffer, are offsets, to which those of the buffers are added. */
 static tuff_status add_plain(launch_list *list, int index, const char *body, const int *ids, const char *access,
                              int64_t items, const int64_t *fixed, int fixed_count)
 {
@@ -236,11 +236,11 @@ typedef struct scratch {
     int list, counts, totals, sums, starts, positions;
 } scratch;
 
-/* The keys and the items of the list that are sorted at once: all of them, unless the driver ends loops early. */
+/* The keys and list items that are sorted at once: all of them, unless the driver ends loops early. */
 typedef struct scatter_part {
-    int64_t key, keys, item, items; /* the first one and their number */
-    int64_t batches;                /* stretches of the list that share no key with another */
-    int64_t blocks;                 /* of each of them, whose items are counted side by side */
+    int64_t key, keys, item, items; /* the first ones and their number */
+    int64_t batches;                /* stretches of the list that share no keys with each other */
+    int64_t blocks;                 /* blocks of each batch, whose items are counted in parallel */
 } scatter_part;
 
 static int64_t at_least_one(int64_t count)
@@ -248,8 +248,8 @@ static int64_t at_least_one(int64_t count)
     return count < 1 ? 1 : count;
 }
 
-/* Blocks count every key, so that few of them may be where keys are many: there is a count for each key, and no more
-   others than items. */
+/* Each block counts every key, so there are few blocks if there are many keys: the counts are at most one for each key
+   and one more for each item. */
 static int64_t block_count(const scatter_part *part)
 {
     const int64_t keys = at_least_one(part->keys), fitting = (keys + part->items) / keys;
@@ -258,7 +258,8 @@ static int64_t block_count(const scatter_part *part)
     return at_least_one(blocks > fitting ? fitting : blocks);
 }
 
-/* The axes of the list before the one that is indexed: along them, neither items nor keys meet. */
+/* Returns the product of the extents of the list axes before the indexed one: items with different coordinates on these
+   have no keys in common. */
 static int64_t count_batches(const split *scatter)
 {
     int64_t batches = 1;
@@ -268,13 +269,13 @@ static int64_t count_batches(const split *scatter)
     return at_least_one(batches);
 }
 
-/* Columns that one item adds up. */
+/* Returns how many columns one item adds up. */
 static int64_t tile_columns(const launch_list *list, const split *scatter)
 {
     return tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes ? scatter->columns : 1;
 }
 
-/* The most keys and items of the list that every loop can walk, though all may have the same key. */
+/* Returns the most keys and items of the list that every loop can walk, even if all items have the same key. */
 static scatter_part largest_part(const launch_list *list, const split *scatter)
 {
     enum { SUM_BLOCK = 128, LEAST = 16 };
@@ -293,7 +294,8 @@ static scatter_part largest_part(const launch_list *list, const split *scatter)
     return part;
 }
 
-/* Keys in a run: there are as many runs as keys in one, so that no loop over either is long. */
+/* Returns the number of keys in a run. There are about as many runs as keys in a run, so that no loop over either is
+   long. */
 static int64_t run_length(int64_t keys)
 {
     return at_least_one((int64_t)ceil(sqrt((double)keys)));
@@ -308,7 +310,7 @@ static tuff_status clear(launch_list *list, int index, int buffer, int64_t count
     return finish_copy(list, index, chain.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &chain);
 }
 
-/* The sums of runs first, of which the second launch makes the starts. */
+/* Finds where each key's segment starts: the first launch adds up runs, the second makes the starts from these sums. */
 static tuff_status find_starts(launch_list *list, int index, int64_t keys, const scratch *use)
 {
     const int64_t length = run_length(keys), runs = at_least_one(tuff__divide_up(keys, length));
@@ -316,13 +318,13 @@ static tuff_status find_starts(launch_list *list, int index, int64_t keys, const
     TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums}, "rw", runs, fixed, 6));
     launch *made = &list->launches[list->launch_count - 1];
     for (int i = 3; i < 6; ++i)
-        made->fixed_buffer[i] = i < 5 ? i - 3 : -1; /* it does not have the starts */
+        made->fixed_buffer[i] = i < 5 ? i - 3 : -1; /* the first launch does not have the starts */
     snprintf(made->defines, sizeof made->defines, "#define RUN_SUMS\n");
     return add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums, use->starts}, "rrw", runs, fixed,
                      6);
 }
 
-/* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], counted from the part's first item on. */
+/* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], relative to the part's first item. */
 static tuff_status sort_list(launch_list *list, int index, const scatter_part *part, const scratch *use)
 {
     const int64_t blocks = part->blocks, batch = part->items / part->batches, size = tuff__divide_up(batch, blocks);
@@ -337,7 +339,7 @@ static tuff_status sort_list(launch_list *list, int index, const scatter_part *p
                      items, (int64_t[]){items, blocks, size, batch, part->keys, part->item, 0, 0, 0}, 9);
 }
 
-/* Operands are loaded as what they have in memory. */
+/* Operands are loaded in the dtype that they have in memory. */
 static void define_values(const launch_list *list, launch *kernel, int source, int x, tuff_dtype result)
 {
     snprintf(kernel->defines, sizeof kernel->defines,
@@ -374,7 +376,7 @@ static tuff_status sum_segments(launch_list *list, int index, const split *scatt
     return TUFF_OK;
 }
 
-/* The rows of some keys: adds up one part of the list after another, from `x` to `result`. */
+/* Computes the rows of some keys: adds up one part of the list after another, from `x` to `result`. */
 static tuff_status add_parts(launch_list *list, int index, const split *scatter, scatter_part part, const scratch *use,
                              const operand_rows *source, operand_rows x, int result)
 {
@@ -396,7 +398,7 @@ static tuff_status add_parts(launch_list *list, int index, const split *scatter,
     return TUFF_OK;
 }
 
-/* The result's memory has the list axes outermost; where the node's own has not, a copy puts the axes back. */
+/* Puts the axes back in the node's order: the result has the list axes outermost. */
 static tuff_status put_back(launch_list *list, int index, const split *scatter, int result)
 {
     fused_chain copy = {.rank = scatter->rank};
@@ -425,7 +427,7 @@ static tuff_status put_back(launch_list *list, int index, const split *scatter, 
     return finish_copy(list, index, copy.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &copy);
 }
 
-/* Whether the result's own memory lies as the sums are made: list axes outermost, nothing in between. */
+/* Whether the sums can be stored in the node's own memory: it has the list axes outermost, and is contiguous. */
 static bool keeps_order(const launch_list *list, const split *scatter)
 {
     const view layout = tuff__fusion_layout(list->fusion, scatter->at),

@@ -1,9 +1,9 @@
-/* Launches of matmuls whose lanes share registers: for devices whose self-test proved that they can. */
+/* Launches of matmuls whose lanes share registers, for devices whose self-test proved that they can. */
 #include "base/checked.h"
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
-/* How a subgroup's lanes and their accumulators cover the result. */
+/* How the lanes of a subgroup and their accumulators cover the result. */
 struct lanes {
     int width, lane_rows, tile_rows, tile_columns, subgroups;
 };
@@ -13,7 +13,8 @@ static int64_t columns_of(const struct lanes *form)
     return (int64_t)form->width / form->lane_rows * form->tile_columns * 4;
 }
 
-/* The tunables, reduced where the matrix is small: lanes move from columns to rows, and accumulators are dropped. */
+/* Reads the tunables, and reduces them for small matrices: lanes move from columns to rows, and accumulators are
+   dropped. */
 static struct lanes choose_lanes(const launch_list *list, int width, int64_t rows, int64_t columns)
 {
     struct lanes best = {.width = width,
@@ -104,7 +105,8 @@ static tuff_status lower_subgroup(launch_list *list, int index, fused_chain *cha
 const matmul_form tuff__matmul_subgroup = {
     .family = TUFF_FAMILY_SUBGROUP, .suits = suits_subgroups, .lower = lower_subgroup};
 
-/* Terms that lanes hand to each other are unrolled where a subgroup stands in one row and they are few. */
+/* The loop over terms that lanes pass to each other is unrolled if all lanes of a subgroup lie in one row and the terms
+   are few. */
 double tuff__loops_matmul_subgroup(const launch *kernel)
 {
     enum { MAX_UNROLLED = 16 };

@@ -1,4 +1,4 @@
-/* What the launches of all matmuls share: the launch itself, the macros that load operands, and checks. */
+/* Shared by the launches of all matmuls: the launch itself, the macros that load operands, and checks. */
 #include "compile/lower/lower_matmul.h"
 
 void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)

@@ -1,7 +1,7 @@
-/* Places temporaries: lifetimes over the launches become offsets in a few blocks, the largest first, each at the lowest
-   offset that is free for its lifetime. A buffer that is written part by part lives part by part: until a part is
-   written, its place serves others, so that the gradients of all parameters can share memory with the values of the
-   forward pass. The peak is known before anything is allocated. */
+/* Places temporaries: lifetimes over the launches become offsets in a few blocks, the largest buffer first, each at the
+   lowest offset that is free during its lifetime. A buffer that is written in parts has a lifetime for each part: until
+   a part is written, its memory serves other buffers, so that the gradients of all parameters can share memory with the
+   values of the forward pass. The peak is known before anything is allocated. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -27,8 +27,8 @@ typedef struct planner {
     launch_list *list;
     placement *all;
     int count;
-    piece *pieces; /* of one placement after the other */
-    int *place_of; /* by buffer: the number of its placement */
+    piece *pieces; /* grouped by placement */
+    int *place_of; /* by buffer: index of its placement */
 } planner;
 
 static int root_of(const launch_list *list, int id)
@@ -38,8 +38,8 @@ static int root_of(const launch_list *list, int id)
     return id;
 }
 
-/* Extends the lifetimes of a buffer and of the wholes that it is a part of. A whole's begins only where a launch uses
-   it as a whole. */
+/* Extends the lifetimes of a buffer and of the wholes that it is a part of. The lifetime of a whole begins only when a
+   launch uses it as a whole. */
 static void use(launch_list *list, int id, int launch_index)
 {
     for (int i = id; i >= 0; i = list->buffers[i].parent) {
@@ -84,8 +84,9 @@ static uint64_t start_of_part(const launch_list *list, int id)
     return (uint64_t)at * size;
 }
 
-/* Bytes that are bound for a buffer where kernels are given ranges: from a place that the device takes on, and whole
-   vectors. Temporaries, and so the parts of them, begin at such places or bind no more than their whole does. */
+/* Returns the bytes that are bound for a buffer. On devices that bind ranges, a range begins at an offset that the
+   device accepts and holds whole vectors. Temporaries and their parts begin at such offsets, or bind no more than their
+   whole does. */
 static uint64_t bound_size(const launch_list *list, const memory_buffer *buffer)
 {
     const uint64_t size = tuff__buffer_size(buffer), alignment = list->policy.target.info->offset_alignment;
@@ -94,7 +95,7 @@ static uint64_t bound_size(const launch_list *list, const memory_buffer *buffer)
     return (size + (buffer->fixed && alignment > 0 ? buffer->offset % alignment : 0) + 15) / 16 * 16;
 }
 
-/* The buffers that are no part of another, the largest first. */
+/* Collects the buffers that are no part of another, the largest first. */
 static tuff_status find_placements(planner *self)
 {
     launch_list *list = self->list;
@@ -117,7 +118,8 @@ static tuff_status find_placements(planner *self)
     return TUFF_OK;
 }
 
-/* A buffer and its parts, each from where launches use it until nobody uses any of them. */
+/* Collects the pieces of each placement: the buffer and its parts, each live from its first use until the last use of
+   any of them. */
 static void find_pieces(planner *self)
 {
     const launch_list *list = self->list;
@@ -144,7 +146,7 @@ static void find_pieces(planner *self)
     }
 }
 
-/* How far a placement at `at` must move on because of a neighbour at `start`; 0 where neither is in the other's way. */
+/* Returns how far `placed`, tried at offset `at`, must move to clear `other` at `start`; 0 if they do not conflict. */
 static uint64_t clash(const planner *self, const placement *placed, uint64_t at, const placement *other, uint64_t start)
 {
     if (start >= at + placed->size || at >= start + other->size)
@@ -196,7 +198,7 @@ static uint64_t size_of_block(const launch_list *list, const placement *all, int
     return size;
 }
 
-/* The number of blocks; their sizes become the peak. */
+/* Returns the number of blocks, and adds their sizes to the peak. */
 static uint64_t measure_blocks(launch_list *list, const placement *all, int count)
 {
     uint64_t block_count = 0;
@@ -208,7 +210,7 @@ static uint64_t measure_blocks(launch_list *list, const placement *all, int coun
     return block_count;
 }
 
-/* The block of the plan whose memory is taken over, where it is large enough. */
+/* Returns the block of list->like to reuse, or NULL if there is none that is large enough. */
 static storage *block_of_other(const launch_list *list, uint64_t block, uint64_t size)
 {
     const launch_list *like = list->like;
@@ -259,8 +261,8 @@ static void resolve_part(launch_list *list, int id)
     list->buffers[id].offset = root->offset + start_of_part(list, id);
 }
 
-/* How far into a block a buffer may end. Where whole blocks are bound, kernels count their elements in 32 bits, and a
-   buffer's are of its own size. */
+/* Returns how far into a block a buffer may end. If whole blocks are bound, kernels count the block's elements in 32
+   bits, in units of the buffer's element size. */
 static uint64_t largest_end(const launch_list *list, int id)
 {
     const uint64_t most = list->policy.target.info->max_allocation;
@@ -310,7 +312,7 @@ void tuff__plan_placeholders(launch_list *list)
         memory_buffer *buffer = &list->buffers[i];
         if (buffer->parent >= 0)
             continue;
-        buffer->storage = (storage *)(void *)buffer; /* something that no other buffer has */
+        buffer->storage = (storage *)(void *)buffer; /* a dummy, different for each buffer */
         buffer->offset %= ALIGNMENT;
     }
     for (int i = 0; i < list->buffer_count; ++i)

@@ -1,23 +1,23 @@
-/* Goes through the launches in order and keeps of every buffer how much of it was written, by which task, and whether
-   another buffer has taken its memory since. Elements that a store covers are counted from its strides: where these
-   form a mixed radix, no two coordinates have one address. */
+/* Walks the launches in order and records for every buffer how much of it was written, by which task, and whether
+   another buffer has overwritten its memory since. The elements that a store covers are counted from its strides: if
+   these form a mixed radix, no two coordinates share an address. */
 #include "compile/lower/verify.h"
 
 #include <string.h>
 
 #include "graph/blob/blob.h"
 
-#define NOBODY (-2) /* no task has written it; -1 is what belongs to no task: copies and conversions */
+#define NOBODY (-2) /* no task has written it; -1 stands for launches without a task: copies and conversions */
 #define ANY (-1)
 
 typedef struct contents {
-    int64_t covered;  /* elements that were written; of a whole, those of its parts too */
-    int task;         /* that wrote them */
+    int64_t covered;  /* elements that were written; for a whole, including those of its parts */
+    int task;         /* the task that wrote them */
     int written_by;   /* the last launch that wrote some of it, or -1 */
-    int destroyed_by; /* the launch that wrote other elements to its memory since, or -1 */
-    int pass;         /* the launch that began the pass of handed_on which wrote it; for all else the writer */
-    bool is_awaited;  /* written for another body of the pass, and not read by it yet */
-    int64_t sorted;   /* of the keys of a scatter, those that a pass was begun with */
+    int destroyed_by; /* the launch that has overwritten its memory since, or -1 */
+    int pass;         /* first launch of the pass (see handed_on) that wrote it; otherwise the writer */
+    bool is_awaited;  /* written for another body of the pass, which has not read it yet */
+    int64_t sorted;   /* for the keys of a scatter: the end of those for which a pass has begun */
 } contents;
 
 typedef struct verifier {
@@ -63,7 +63,7 @@ static bool overlap(const verifier *self, int a, int b)
            y->offset < x->offset + tuff__buffer_size(x);
 }
 
-/* Inside its storage, and inside what it is a part of. */
+/* Checks that a buffer lies inside its storage and inside the whole of which it is a part. */
 static tuff_status check_place(const verifier *self, int index, int id)
 {
     const launch_list *list = self->list;
@@ -88,7 +88,8 @@ static tuff_status check_place(const verifier *self, int index, int id)
     return TUFF_OK;
 }
 
-/* Whether a node must keep all its bits in memory, whatever the plan's precision: by the op and by who needs it. */
+/* Whether a node must keep all its bits in memory, whatever the plan's precision: because of its op, or of what reads
+   it. */
 static bool keeps_bits(const verifier *self, const node *at)
 {
     const op_pattern pattern = tuff__op_info(at->op)->pattern;
@@ -102,7 +103,7 @@ static bool keeps_bits(const verifier *self, const node *at)
     return keeps;
 }
 
-/* That elements have the size in memory that the node's dtype and the plan's precision ask for. */
+/* Checks that elements have the size in memory that the node's dtype and the plan's precision require. */
 static tuff_status check_storage(const verifier *self, int id)
 {
     static const tuff_dtype precisions[] = {TUFF_F32, TUFF_F16, TUFF_BF16};
@@ -119,7 +120,7 @@ static tuff_status check_storage(const verifier *self, int id)
     return TUFF_OK;
 }
 
-/* That kernels load and store elements as they lie in memory; what packs words of narrow elements sees the words. */
+/* Checks that kernels load and store elements as they lie in memory. Packing narrow elements accesses them as words. */
 static tuff_status check_dtypes(const verifier *self, int index)
 {
     const launch *kernel = &self->list->launches[index];
@@ -132,12 +133,11 @@ static tuff_status check_dtypes(const verifier *self, int index)
     return TUFF_OK;
 }
 
-/* The axes that an address walks, one after the other: those of the launch, without the loop axes where it is walked
-   once for them. */
+/* The axes that an address walks, by ascending stride; without the loop axes if it is used once for all of them. */
 typedef struct walked {
     int64_t extent[TUFF_MAX_RANK], stride[TUFF_MAX_RANK];
     int rank;
-    int64_t repeated; /* points of other axes, which have one address */
+    int64_t repeated; /* points of the other axes, which share one address */
 } walked;
 
 static walked walk_of(const fused_chain *chain, const affine *address, bool every_point)
@@ -164,7 +164,7 @@ static walked walk_of(const fused_chain *chain, const affine *address, bool ever
     return result;
 }
 
-/* Whether strides, in ascending order, each step over all that the smaller ones reach. */
+/* Whether the strides, in ascending order, each exceed all that the smaller ones reach. */
 static bool is_injective(const walked *state)
 {
     int64_t reach = 0;
@@ -184,7 +184,7 @@ static int64_t count_of(const walked *state)
     return count;
 }
 
-/* Whether every address that the launch walks is one of the buffer's elements, and what lies so far behind it. */
+/* Whether every address that the launch walks, and the one `beyond` elements further, lies inside the buffer. */
 static bool reaches_inside(const fused_chain *chain, const affine *address, int64_t beyond, int64_t count)
 {
     int64_t low = address->offset + (beyond < 0 ? beyond : 0), high = address->offset + (beyond > 0 ? beyond : 0);
@@ -203,7 +203,8 @@ static bool stays_inside(const fused_chain *chain, const affine *address, int64_
     return reaches_inside(chain, address, 0, count);
 }
 
-/* Those that a matmul computes where it loads an operand walk that operand's axes instead of the result's. */
+/* Whether a value is computed where a matmul loads an operand. Such values walk that operand's axes instead of the
+   result's. */
 static bool walks_an_operand(const fused_chain *chain, int value)
 {
     for (int i = 0; i < 2; ++i)
@@ -212,7 +213,8 @@ static bool walks_an_operand(const fused_chain *chain, int value)
     return false;
 }
 
-/* A part as runs of `run` elements, the first at `start` of its whole, all of them multiples of `period` from there. */
+/* A part of a whole as runs of `run` elements: the first begins at `start`, the others at multiples of `period` from
+   there. */
 typedef struct runs {
     int64_t start, run, period;
 } runs;
@@ -241,8 +243,8 @@ static bool find_runs(const verifier *self, int id, runs *out)
     return out->run <= out->period && out->start % out->period + out->run <= out->period;
 }
 
-/* Whether two parts of one whole have no element in common, as parts along one axis have none: their runs lie beside
-   each other in every period. */
+/* Whether two parts of one whole have no element in common. Parts along one axis have none: their runs lie beside each
+   other in every period. */
 static bool are_apart(const verifier *self, int a, int b)
 {
     const memory_buffer *x = &self->list->buffers[a], *y = &self->list->buffers[b];
@@ -272,7 +274,7 @@ static tuff_status check_loads(const verifier *self, int index)
     return TUFF_OK;
 }
 
-/* Whether the groups of a map are enough: `fixed` says how rows and columns are dealt out. Of other bodies it cannot be
+/* Whether a map has enough groups: `fixed` says how rows and columns are distributed. For other bodies that cannot be
    said without knowing them. */
 static bool has_enough_groups(const launch *kernel)
 {
@@ -288,7 +290,7 @@ static bool has_enough_groups(const launch *kernel)
            items / fixed[TILES] * fixed[ROWS_OF_ITEM] >= fixed[ROWS];
 }
 
-/* Counts what a store writes. */
+/* Checks a store, and counts the elements that it writes. */
 static tuff_status check_store(const verifier *self, int index, const chain_output *output, int64_t *count)
 {
     const launch *kernel = &self->list->launches[index];
@@ -307,7 +309,8 @@ static tuff_status check_store(const verifier *self, int index, const chain_outp
     return TUFF_OK;
 }
 
-/* What a launch writes to a buffer: by the stores of its chain, or, where its body has none, all of it. */
+/* Counts the elements that a launch writes to a buffer: those that its chain stores, or all if the chain has no store
+   to it. */
 static tuff_status find_written(const verifier *self, int index, int buffer, int64_t *count)
 {
     const launch *kernel = &self->list->launches[index];
@@ -334,7 +337,7 @@ static bool is_from_the_host(const verifier *self, int id)
     return id < self->graph->node_count && tuff__op_is_source(self->graph->nodes[id]->op);
 }
 
-/* Whether a buffer holds its value: whole, and not overwritten since. */
+/* Checks that a buffer holds its value: written whole, and not overwritten since. */
 static tuff_status check_content(const verifier *self, int index, int id)
 {
     const contents *now = &self->contents[id];
@@ -359,7 +362,7 @@ static const chain_output *store_to(const fused_chain *chain, int buffer)
     return NULL;
 }
 
-/* Whether every element of buffer `read` is loaded by the item that stores the same address of `written`, before. */
+/* Whether each item that stores to `written` loads from buffer `read` only the element at the same address. */
 static bool is_in_step(const launch *kernel, int read, int written)
 {
     const chain_output *output = store_to(&kernel->chain, written);
@@ -375,7 +378,7 @@ static bool is_in_step(const launch *kernel, int read, int written)
     return true;
 }
 
-/* A launch whose reads and writes share memory. */
+/* Checks a launch whose reads and writes share memory. */
 static tuff_status check_sharing(const verifier *self, int index)
 {
     const launch *kernel = &self->list->launches[index];
@@ -394,8 +397,8 @@ static tuff_status check_sharing(const verifier *self, int index)
     return TUFF_OK;
 }
 
-/* Whether the memory of the buffer itself was written, not only a part of it; that of a part not yet written serves
-   others. */
+/* Whether the memory of the buffer itself was written, not only that of a part of it. The memory of a part not yet
+   written serves others. */
 static bool holds_something(const verifier *self, int id)
 {
     return self->contents[id].task != NOBODY || is_from_the_host(self, id);
@@ -408,14 +411,15 @@ static bool is_within(const verifier *self, int id, int whole)
     return id == whole;
 }
 
-/* With a part the whole is lost. */
+/* Marks a buffer as overwritten, and with it the wholes of which it is a part. */
 static void destroy(verifier *self, int index, int id)
 {
     for (int i = id; i >= 0; i = self->list->buffers[i].parent)
         self->contents[i].destroyed_by = index;
 }
 
-/* Buffer id is written: what shared its memory is gone, and what it is a part of has so many elements more. */
+/* Records a write to a buffer: other contents of its memory are lost, and the wholes of which it is a part gain its
+   elements. */
 static tuff_status write_buffer(verifier *self, int index, int id, int64_t count)
 {
     contents *own = &self->contents[id];
@@ -444,14 +448,14 @@ static tuff_status write_buffer(verifier *self, int index, int id, int64_t count
     return TUFF_OK;
 }
 
-/* Bodies that do one piece of work after the other, in scratch that the next piece is done in again: what a body finds
-   in one of its buffers, and which buffer of which body that is. What is changed in place, or written anew from pass to
-   pass, does not tell by itself whether all of them were launched. */
+/* Some bodies do their work in passes that use the same scratch memory again. A row says that `body` finds in its
+   buffer `buffer` what the body `from` left in its buffer `from_buffer`. If memory is updated in place, or written
+   again in each pass, nothing else shows whether all launches of a pass are there. */
 static const struct handed_on {
     const char *body;
     int buffer;
     const char *from;
-    int from_buffer; /* ANY: whichever it is */
+    int from_buffer; /* ANY: any of its buffers */
 } handed_on[] = {
     {"scatter_count", 1, "map", ANY},
     {"scatter_offsets", 0, "scatter_count", 1},
@@ -472,8 +476,9 @@ static bool is_handed_on(const char *body, int buffer)
     return false;
 }
 
-/* What a launch reads, scratch that it goes on with among it. Results that it both writes and reads it begins itself;
-   conversions to narrow types, whose memory is fixed, keep what lies beside their elements in a word. */
+/* Checks what a launch reads, including scratch that it updates. Results that it both writes and reads are
+   initialized by the launch itself; conversions to narrow types, whose memory is fixed, keep the neighbouring
+   elements of a word. */
 static tuff_status check_reads(const verifier *self, int index)
 {
     const launch *kernel = &self->list->launches[index];
@@ -494,8 +499,8 @@ static tuff_status check_reads(const verifier *self, int index)
     return TUFF_OK;
 }
 
-/* What a launch takes over was written by the body before it, and all of it in one pass, whose first launch is *pass;
-   the launch itself where it takes nothing over. */
+/* Checks that what a launch takes over was written by the body before it, all in one pass. Sets *pass to the first
+   launch of that pass, or to this launch if it takes nothing over. */
 static tuff_status take_over(verifier *self, int index, int *pass)
 {
     const launch *kernel = &self->list->launches[index];
@@ -518,8 +523,8 @@ static tuff_status take_over(verifier *self, int index, int *pass)
     return TUFF_OK;
 }
 
-/* Each pass of a scatter goes on in the list of keys where the pass before ended, and counts and places the same
-   ones. */
+/* Checks that each pass of a scatter continues in the list of keys where the pass before ended, and counts and places
+   the same ones. */
 static tuff_status sort_keys(verifier *self, int index)
 {
     enum { ITEMS, BLOCKS, BATCH = 3, FIRST = 5 };
@@ -537,14 +542,14 @@ static tuff_status sort_keys(verifier *self, int index)
     return TUFF_OK;
 }
 
-/* Whether what was written was read by all that it was written for. */
+/* Whether everything written for other bodies was read by all of them. */
 static bool is_used_up(const verifier *self, int id)
 {
     const contents *now = &self->contents[id];
     return !now->is_awaited && (now->sorted == 0 || now->sorted == element_count(self, id));
 }
 
-/* What a launch writes for other bodies. It may change what it took over, which is for nobody then. */
+/* Records what a launch writes for other bodies. It may change what it took over, which no other body reads then. */
 static tuff_status hand_on(verifier *self, int index, int pass)
 {
     const launch *kernel = &self->list->launches[index];
@@ -613,8 +618,8 @@ static bool launch_reads(const verifier *self, int index, int id)
     return false;
 }
 
-/* That memory which the host or the next run reads holds a node's value: the node's own buffer lies there, or a copy or
-   conversion of it was written there. */
+/* Checks that memory which the host or the next run reads holds a node's value: the node's own buffer lies there, or a
+   copy or conversion of it was written there. */
 static tuff_status check_result(const verifier *self, int result, const storage *at, uint64_t offset, int64_t count,
                                 tuff_dtype dtype)
 {
@@ -633,7 +638,7 @@ static tuff_status check_result(const verifier *self, int result, const storage 
     return wrong(self, -1, result, "does not reach the memory of its output or array");
 }
 
-/* Whether an assign changes memory that a node of an array reads. */
+/* Whether an assign changes memory that an array's node reads. */
 static bool is_assigned(const verifier *self, int id)
 {
     const memory_buffer *at = &self->list->buffers[id];
@@ -647,8 +652,8 @@ static bool is_assigned(const verifier *self, int id)
     return false;
 }
 
-/* What the next run finds as this one did: sources that nobody assigns to, copies that are kept, and what these were
-   made from, since they are not made anew. */
+/* Checks what the next run must find unchanged: sources to which nothing is assigned, kept copies, and what these were
+   made from, since they are not made again. */
 static tuff_status check_next_run(const verifier *self)
 {
     const launch_list *list = self->list;
@@ -684,7 +689,8 @@ static tuff_status check_results(const verifier *self)
     return check_next_run(self);
 }
 
-/* That every node is one that builders could have made, after those that it reads: rewritings keep to that too. */
+/* Checks that every node is one that builders could have made, and comes after those that it reads. Rewriting
+   guarantees that, too. */
 static tuff_status check_graph(const tuff_graph *graph)
 {
     for (int i = 0; i < graph->node_count; ++i) {
@@ -705,7 +711,7 @@ static tuff_status verify(verifier *self)
     TRY(check_graph(self->graph));
     for (int i = 0; i < self->graph->node_count; ++i)
         TRY(check_storage(self, i));
-    bool in_step = false; /* a launch of every step has come */
+    bool in_step = false; /* a launch of the steps was seen */
     for (int i = 0; i < self->list->buffer_count; ++i)
         self->contents[i] = (contents){.task = NOBODY, .written_by = -1, .destroyed_by = -1};
     for (int i = 0; i < self->list->launch_count; ++i) {

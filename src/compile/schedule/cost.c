@@ -1,15 +1,15 @@
-/* The cost model: see the header. The parameters are those of average processors, by the textbook: waves of groups,
-   what occupancy hides, the intensity of tiles, and the bytes that must move. */
+/* The cost model: see the header. Parameters are those of average processors, and the formulas are textbook ones: waves
+   of groups, latency hidden by occupancy, arithmetic intensity of tiles, and memory traffic. */
 #include "compile/schedule/cost.h"
 
 #include "base/checked.h"
 
-/* CPU: vector registers, and those of cores with 16 lanes; items that are lanes of one vector; cycles that a group
-   takes to begin; bytes from memory in a cycle. */
+/* CPU: vector registers, of ordinary cores and of cores with 16 lanes; items that share a vector, one per lane; cycles
+   to start a group; bytes from memory per cycle. */
 enum { CPU_REGISTERS = 16, WIDE_REGISTERS = 32, CPU_ITEMS = 8, GROUP_START = 400, CPU_BYTES = 8 };
-/* GPU: registers of a lane for accumulators and operands; of a compute unit the lanes at work, those and the groups
-   that it keeps, the accumulators that hide how long loads take, up to four a lane, and bytes in a cycle from memory
-   and caches. */
+/* GPU: registers of a lane for accumulators and operands. Per compute unit: lanes that execute at once, resident lanes
+   and groups, accumulators that are needed to hide the latency of loads, counting at most GPU_SUMS of a lane, and bytes
+   per cycle from memory and from caches. */
 enum { GPU_REGISTERS = 128, GPU_LANES = 128, GPU_RESIDENT = 2048, GPU_GROUPS = 32, GPU_HIDES = 1024, GPU_SUMS = 4 };
 enum { GPU_BYTES = 12, GPU_CACHE_BYTES = 32 };
 
@@ -55,7 +55,7 @@ double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, 
     return (double)tuff__divide_up(tiles, cost.units) * tile + (split_k > 1 ? cost.launch + sums : 0);
 }
 
-/* Groups fewer than there are units leave the others idle, of what they compute and of what they move. */
+/* With fewer groups than compute units, the other units are idle, for arithmetic as for memory traffic. */
 double tuff__cost_seconds(const target *on, double operations, double bytes, uint64_t groups)
 {
     const cost_parameters cost = tuff__cost_parameters(on);
@@ -75,13 +75,13 @@ int tuff__cpu_registers(int lanes)
     return lanes >= 16 ? WIDE_REGISTERS : CPU_REGISTERS;
 }
 
-/* Loads of one step: the operands, and accumulators without a register, which are stored again too. */
+/* Loads of one step: the operands, and accumulators that are spilled, which are also stored again. */
 static double loads_of_step(double rows, double vectors, int registers)
 {
     return rows + vectors + 2 * max(0, rows * vectors + vectors + 1 - registers);
 }
 
-/* Two multiply-adds and two loads begin in each cycle, and four cycles lie between an operand and its result. */
+/* Two multiply-adds and two loads start in each cycle, and a multiply-add takes four cycles. */
 double tuff__cost_tile_step(double rows, double vectors, int registers)
 {
     return max(max(rows * vectors, loads_of_step(rows, vectors, registers)) / 2, 4) + 0.5;
@@ -104,7 +104,7 @@ static double cycles_of_item(const target *on, const kernel_work *work)
     return work->multiply_adds / (double)work->groups / work->local_size / work->vec;
 }
 
-/* Groups of a kernel that a compute unit of a GPU keeps, of those that it gets. */
+/* Returns how many groups of a kernel a compute unit of a GPU keeps resident, at most those that it gets. */
 static double resident_groups(const target *on, const kernel_work *work, int64_t units)
 {
     const double room = (double)on->info->local_memory_size;
@@ -114,7 +114,7 @@ static double resident_groups(const target *on, const kernel_work *work, int64_t
     return most < 1 ? 1 : (double)(int)most;
 }
 
-/* Of as many groups as a compute unit works on at once. */
+/* Returns the cycles of one wave: the groups that a compute unit works on at once. */
 static double cycles_of_wave(const target *on, const kernel_work *work, double resident)
 {
     const double item = cycles_of_item(on, work);
@@ -125,7 +125,7 @@ static double cycles_of_wave(const target *on, const kernel_work *work, double r
     return item * lanes / GPU_LANES / min(1, hidden);
 }
 
-/* Whole waves, or what memory or the caches take: the longest of them. */
+/* The largest of the time of all waves, of memory traffic and of cache traffic. */
 double tuff__cost_kernel(const target *on, const kernel_work *work)
 {
     const int64_t units = on->info->compute_units > 0 ? on->info->compute_units : 1;

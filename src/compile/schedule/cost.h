@@ -1,7 +1,7 @@
-/* The cost model: how long kernels take on an average processor of a class, before anything is compiled. There is one,
-   for choices between graphs (in seconds), between tiles (in cycles of one step) and between candidates of a search (in
-   cycles of a kernel). It tells which of two is better where the difference is large, and serves nothing else:
-   tests/tune_recordings shows what it is worth. */
+/* The cost model: how long kernels take on an average processor of a class, before anything is compiled. One model
+   serves choices between graphs (in seconds), between tiles (in cycles of one step) and between candidates of a search
+   (in cycles of a kernel). It only says which of two is better if they differ a lot; tests/tune_recordings measures how
+   well. */
 #ifndef TUFF_COMPILE_SCHEDULE_COST_H
 #define TUFF_COMPILE_SCHEDULE_COST_H
 
@@ -10,45 +10,45 @@
 /* Rough parameters of a class of devices, in seconds. */
 typedef struct cost_parameters {
     double launch;    /* from one dispatch to the next */
-    double bandwidth; /* bytes a second */
-    double cached;    /* the same for what is written and then read soon, where that is at most cache_size bytes */
+    double bandwidth; /* bytes per second */
+    double cached;    /* the same for data read soon after it was written, if at most cache_size bytes */
     double cache_size;
-    double rate; /* operations a second of one unit */
+    double rate; /* operations per second of one unit */
     int64_t units;
-    int64_t tile_rows, tile_columns; /* of a matmul, in elements */
+    int64_t tile_rows, tile_columns; /* of a matmul's tile, in elements */
 } cost_parameters;
 
 cost_parameters tuff__cost_parameters(const target *on);
 
-/* Seconds of a batch of matmuls whose inner axis is split, with the sum over the parts. */
+/* Seconds of a batch of matmuls whose inner axis is split, including the sum over the parts. */
 double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, int64_t columns, int64_t inner,
                                int64_t split_k);
 
-/* Seconds of a kernel of so many groups that does so many operations and moves so many bytes. */
+/* Seconds of a kernel with that many groups, operations and bytes moved. */
 double tuff__cost_seconds(const target *on, double operations, double bytes, uint64_t groups);
 
-/* Hardware registers that a vector of so many lanes takes: several, where the device's own vectors have fewer. */
+/* Hardware registers that a vector of so many lanes takes: several if the device's own vectors are narrower. */
 int tuff__vector_registers(const target *on, int lanes);
-/* Vector registers of a CPU core, by the lanes of its vectors. */
+/* Vector registers of a CPU core whose vectors have so many lanes. */
 int tuff__cpu_registers(int lanes);
-/* Cycles of one step along k of a tile on a CPU core: rows × vectors accumulators, of which those that find no register
+/* Cycles of one step along k of a tile on a CPU core: rows × vectors accumulators. Those that do not fit into registers
    are loaded and stored in each step. */
 double tuff__cost_tile_step(double rows, double vectors, int registers);
 
-/* What a kernel does, as far as the model looks at it. */
+/* What the model knows of a kernel. */
 typedef struct kernel_work {
     uint64_t groups;
     uint32_t local_size;
     int vec;
-    int tile_rows, tile_columns; /* accumulators of an item, in vectors; 0: not known */
-    double k;                    /* steps of each of them */
-    double multiply_adds;        /* of the whole kernel, where there is no tile */
-    uint32_t local_bytes;        /* of a group */
-    double local_traffic;        /* bytes read by way of local memory */
+    int tile_rows, tile_columns; /* accumulators of an item, in vectors; 0: unknown */
+    double k;                    /* steps of each accumulator */
+    double multiply_adds;        /* of the whole kernel; used if it has no tile */
+    uint32_t local_bytes;        /* local memory of a group */
+    double local_traffic;        /* bytes read through local memory */
     double bytes;                /* that must move from or to memory */
 } kernel_work;
 
-/* Cycles of a kernel. Only costs on one device can be compared. */
+/* Cycles of a kernel. Costs are comparable only on one device. */
 double tuff__cost_kernel(const target *on, const kernel_work *work);
 
 #endif

@@ -1,4 +1,4 @@
-/* Policies: see the header. */
+/* Kernel policies: see the header. */
 #include "compile/schedule/kernel_policy.h"
 
 bool tuff__uses_registers(const kernel_policy *policy)
@@ -18,7 +18,7 @@ int tuff__tunable_of(const kernel_policy *policy, tunable name)
                                  info->vector_width);
 }
 
-/* What the configuration says, else the default. */
+/* Returns the configuration's value, else the default. */
 int tuff__tuned_from(const kernel_policy *policy, tunable name, int by_default)
 {
     if (policy->defaults != NULL)
@@ -65,8 +65,8 @@ int tuff__vector_width(const kernel_policy *policy, int64_t extent)
     return extent < 4 ? 1 : width;
 }
 
-/* Drivers of CPUs keep the arrays of all items of a group on a thread's stack, and end the process where it is not
-   large enough: PoCL's is the system's default one, 2 MiB where the limit of a process's stack is "unlimited". */
+/* CPU drivers keep the arrays of all items of a group on a thread's stack, and crash if it is too small: PoCL's threads
+   have the system's default stack, 2 MiB if the stack limit of the process is "unlimited". */
 int64_t tuff__max_array_bytes(const kernel_policy *policy, uint32_t local_size)
 {
     enum { SAFE_ON_STACKS = 1 << 20 };

@@ -1,5 +1,5 @@
-/* What the kernels of a task are made by: the device they are for, what the caller's options ask for, and the task's
-   own configuration. Tunables are looked up here, and are told to whoever wants to know which a task has. */
+/* What determines the kernels of a task: the device, the caller's options, and the task's own configuration. Tunables
+   are looked up here, and each lookup can be recorded, to find the tunables that a task has. */
 #ifndef TUFF_COMPILE_SCHEDULE_KERNEL_POLICY_H
 #define TUFF_COMPILE_SCHEDULE_KERNEL_POLICY_H
 
@@ -12,26 +12,26 @@ typedef struct kernel_policy {
     tuff_family family;
     tuff_matmul_library library;
     const tune_config *config;   /* of the task; NULL: the defaults */
-    const tune_config *defaults; /* in place of those of the device, where these loop for too long; NULL: none */
-    tune_config *used_tunables;  /* where not NULL: gets the tunables that are asked for, with their default values */
+    const tune_config *defaults; /* override the device's defaults if those loop for too long; may be NULL */
+    tune_config *used_tunables;  /* if not NULL, gets the tunables that are looked up, with their default values */
 } kernel_policy;
 
-/* The value of a tunable; a CPU device that is asked for the local family gets a GPU's. */
+/* Returns the value of a tunable. A CPU device for which the local family is requested gets a GPU's default. */
 int tuff__tuned(const kernel_policy *policy, tunable name);
-/* The same where the task's shape, not the table, says what the default is. */
+/* The same if the default depends on the task's shape, not on the table. */
 int tuff__tuned_from(const kernel_policy *policy, tunable name, int by_default);
-/* The table's default for the device. */
+/* Returns the table's default for the device. */
 int tuff__tunable_of(const kernel_policy *policy, tunable name);
-/* The family of kernels and the library, by the options and the configuration. */
+/* The family of kernels and the library, from the options and the configuration. */
 tuff_family tuff__family(const kernel_policy *policy);
 tuff_matmul_library tuff__library(const kernel_policy *policy);
-/* Whether kernels keep to one item a row or tile, without local memory. */
+/* Whether kernels give a row or tile to one item, without local memory. */
 bool tuff__uses_registers(const kernel_policy *policy);
 /* Lanes of the vectors that kernels use: 4, 8 or 16. */
 int tuff__native_lanes(const kernel_policy *policy);
-/* Lanes of a vector where an axis of that extent is walked by vectors. */
+/* Lanes of a vector for an axis of that extent that is walked in vectors. */
 int tuff__vector_width(const kernel_policy *policy, int64_t extent);
-/* Bytes of arrays that an item may have where local_size of them are a group. */
+/* Bytes of private arrays that an item of a group of local_size may have. */
 int64_t tuff__max_array_bytes(const kernel_policy *policy, uint32_t local_size);
 
 #endif

@@ -1,19 +1,20 @@
-/* The blocks of matmuls in local memory: as large as leaves all units of the device some. */
+/* Blocks of matmuls in local memory: the largest that leave work for all units of the device. */
 #include "base/checked.h"
 #include "compile/schedule/matmul_schedule.h"
 
-/* What a lane's sums cost beside those of large blocks, in tenths: small ones spend more of their time on loads. */
+/* A candidate. cost: of a lane's sums relative to those of large blocks, in tenths; small blocks spend more time on
+   loads. */
 typedef struct block_shape {
     int rows, columns, thread_rows, thread_columns, cost;
 } block_shape;
 
 uint32_t tuff__block_bytes(const matmul_blocks *blocks)
 {
-    enum { PITCH = 8 }; /* a vector more in a line of each tile */
+    enum { PITCH = 8 }; /* padding: one more vector in each line of both tiles */
     return (uint32_t)(4 * blocks->step_k * (blocks->rows + blocks->columns + PITCH));
 }
 
-/* Work of the busiest unit; 0 where the blocks do not fit into local memory. */
+/* Returns the work of the busiest unit; 0 if the blocks do not fit into local memory or the group is too large. */
 static double cost_of_shape(const kernel_policy *policy, const matmul_problem *problem, const block_shape *shape,
                             int step_k)
 {
@@ -30,7 +31,7 @@ static double cost_of_shape(const kernel_policy *policy, const matmul_problem *p
            (2 * (uint64_t)bytes > room ? 1.5 : 1);
 }
 
-/* The table's blocks where there are tiles enough, else smaller ones. */
+/* Returns the table's blocks if they make enough tiles, else smaller ones. */
 static block_shape choose_shape(const kernel_policy *policy, const matmul_problem *problem, int step_k)
 {
     static const block_shape smaller[] = {
@@ -51,8 +52,8 @@ static block_shape choose_shape(const kernel_policy *policy, const matmul_proble
     return best;
 }
 
-/* Groups that run together read as few rows and columns of blocks as they can: the square of a band is what the device
-   runs at a time, some two groups a unit. */
+/* Groups that run together should read as few rows and columns of blocks as possible, so a band is about as many blocks
+   wide as high: the square root of the groups that the device runs at a time, about two per unit. */
 static int band_of(const kernel_policy *policy)
 {
     const int64_t units = policy->target.info->compute_units > 0 ? policy->target.info->compute_units : 16;

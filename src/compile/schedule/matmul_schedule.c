@@ -1,5 +1,5 @@
-/* The shapes of matmuls: the tile by what its registers, edges and rounds cost, copies of operands by how the operands
-   lie in memory. */
+/* The shapes of matmuls. A tile is chosen by the cost of its registers, edges and rounds; copies of operands by their
+   layout in memory. */
 #include "compile/schedule/matmul_schedule.h"
 
 #include <limits.h>
@@ -7,13 +7,13 @@
 #include "base/checked.h"
 #include "compile/schedule/cost.h"
 
-/* The caches that tiles are chosen for: lines of 64 bytes. Every CPU of the last ten years has at least these. */
+/* The caches that tiles are chosen for, with lines of 64 bytes. Every CPU of the last ten years has at least these. */
 enum { LINE_SIZE = 64, NEAR_SETS = 64, NEAR_WAYS = 8, FAR_SETS = 2048, FAR_WAYS = 8 };
-/* What pays for a copy, in lines of the other operand, each of which reads it again: in a run, in a run where vectors
-   are whole cache lines, and where the copy outlives the run; and for a copy of rows that lie well as they are. */
+/* A copy pays off if so many lines of the other operand read it: for a copy made in every run, the same if a vector
+   fills a cache line, a copy that outlives the run, and a copy of rows whose terms are contiguous. */
 enum { ENOUGH = 192, ENOUGH_WIDE = 128, ENOUGH_KEPT = 8, ENOUGH_FOR_ROWS = 512, MIN_PACKED_ROWS = 8 };
-/* Fewer rows than this are few; with up to MAX_DOT_ROWS a copy of y for one run would cost more than it saves. From
-   STREAMED bytes on y comes from memory, which one stream at a time reads fastest. */
+/* Fewer than FEW_ROWS rows are few; up to MAX_DOT_ROWS a copy of y for one run would cost more than it saves. A y of
+   STREAMED bytes or more comes from memory, which is fastest when read as one stream. */
 enum { FEW_ROWS = 8, MAX_DOT_ROWS = 16, STREAMED = 2 << 20 };
 
 int64_t tuff__batch_count(const fused_chain *chain, int rank)
@@ -32,7 +32,7 @@ matmul_problem tuff__matmul_problem(const fused_chain *chain, int64_t inner)
                             .batches = tuff__batch_count(chain, chain->rank - 2)};
 }
 
-/* Whether the buffer's elements change only between runs of the plan, and through calls that raise a version. */
+/* Whether the buffer's elements change only between runs of the plan, and only through calls that raise a version. */
 static bool is_steady(const tuff_graph *graph, int id)
 {
     const node *at = id < graph->node_count ? graph->nodes[id] : NULL;
@@ -56,12 +56,12 @@ bool tuff__operand_is_steady(const tuff_graph *graph, const fused_chain *matmul,
     return steady;
 }
 
-/* Whether `count` stretches of `size` bytes, `stride` bytes apart, push each other out of a cache: strides that are
-   multiples of a high power of two meet in few of its sets. */
+/* Whether `count` blocks of `size` bytes, `stride` bytes apart, evict each other from a cache: strides that are
+   multiples of a high power of two map to few of its sets. */
 static bool thrashes(int64_t count, int64_t size, int64_t stride, int64_t sets, int64_t ways)
 {
     const int64_t lines = tuff__divide_up(size, LINE_SIZE);
-    int64_t step = 1; /* sets from one stretch to the next: the power of two in it is what matters */
+    int64_t step = 1; /* sets from one block to the next: only the power of two in it matters */
     stride = stride < 0 ? -stride : stride;
     while (step < sets && stride % (2 * LINE_SIZE * step) == 0)
         step *= 2;
@@ -69,7 +69,7 @@ static bool thrashes(int64_t count, int64_t size, int64_t stride, int64_t sets, 
     return count * lines > touched * ways;
 }
 
-/* Whether so many terms, `stride` bytes apart, lie in more pages than a core keeps at hand. */
+/* Whether so many terms, `stride` bytes apart, lie in more pages than the TLB of a core covers. */
 static bool is_scattered(int64_t terms, int64_t stride)
 {
     enum { PAGE_SIZE = 4096, PAGES = 64 };
@@ -77,14 +77,14 @@ static bool is_scattered(int64_t terms, int64_t stride)
     return terms * (step < PAGE_SIZE ? step : PAGE_SIZE) > PAGES * PAGE_SIZE;
 }
 
-/* What the rules of packing look at. Strides are in bytes, of operands x and y. */
+/* Input of the packing rules. Strides are in bytes; arrays are indexed by operand, x and y. */
 typedef struct packing_facts {
     const matmul_problem *problem;
     int lanes;
-    bool wide;                /* a vector is a whole line of the cache */
-    bool contiguous_terms[2]; /* terms lie side by side */
+    bool wide;                /* a vector fills a cache line */
+    bool contiguous_terms[2]; /* terms are contiguous in memory */
     int64_t term_stride[2];   /* from one term to the next */
-    int64_t enough[2];        /* lines of the other operand that pay for a copy */
+    int64_t enough[2];        /* lines of the other operand from which on a copy pays off */
 } packing_facts;
 
 static packing_facts facts_of(const kernel_policy *policy, const tuff_graph *graph, const fused_chain *chain,
@@ -101,14 +101,14 @@ static packing_facts facts_of(const kernel_policy *policy, const tuff_graph *gra
     return facts;
 }
 
-/* Columns that fill no vector. */
+/* Whether y has too few columns for a vector. */
 static bool has_narrow_y(const packing_facts *facts)
 {
     const matmul_problem *problem = facts->problem;
     return problem->columns > 1 && problem->columns < facts->lanes && problem->rows >= facts->enough[1];
 }
 
-/* The lines that a tile reads of y push each other out of the cache, or lie in too many pages. */
+/* Whether the lines of y that a tile reads evict each other from the cache, or lie in too many pages. */
 static bool has_far_y(const packing_facts *facts)
 {
     const matmul_problem *problem = facts->problem;
@@ -126,8 +126,7 @@ static bool has_far_x(const packing_facts *facts)
             thrashes(problem->inner, LINE_SIZE, facts->term_stride[0], FAR_SETS, FAR_WAYS));
 }
 
-/* Where a vector is a whole line of the cache, a tile's terms pass faster than lines come from anywhere but one after
-   another. */
+/* If a vector fills a cache line, a tile consumes terms faster than lines arrive, unless they are read sequentially. */
 static bool has_slow_rows(const packing_facts *facts)
 {
     const matmul_problem *problem = facts->problem;
@@ -135,7 +134,7 @@ static bool has_slow_rows(const packing_facts *facts)
            facts->wide;
 }
 
-/* When a copy of an operand in panels pays for itself. */
+/* When a packed copy of an operand pays off. */
 static const struct packing_rule {
     int operand;
     bool (*applies)(const packing_facts *facts);
@@ -148,14 +147,15 @@ bool tuff__wants_copy(const kernel_policy *policy, tunable name, bool pays)
     return wanted == BY_RULES ? pays : wanted != NO;
 }
 
-/* Tiles read y by vectors of columns; and a copy spares every run but the first the producer of steady elements. */
+/* Tiles read y in vectors of columns, which must be contiguous. A copy also saves computing a produced operand again in
+   every run if its sources are steady. */
 static bool needs_packed_y(const tuff_graph *graph, const fused_chain *chain, const matmul_problem *problem)
 {
     const bool computed_once = tuff__is_produced(chain, 1) && tuff__operand_is_steady(graph, chain, 1);
     return (chain->operand_strides[1][1] != 1 || computed_once) && problem->columns > 1;
 }
 
-/* The rows of x that a tile reads at a time must not meet in the same sets of the nearest cache. */
+/* The rows of x that a tile reads at a time must not map to the same sets of the L1 cache. */
 static int max_tile_rows(const kernel_policy *policy, const fused_chain *chain, const matmul_problem *problem)
 {
     const int64_t row_stride =
@@ -187,8 +187,8 @@ void tuff__choose_packing(const kernel_policy *policy, const tuff_graph *graph, 
     problem->max_rows = max_tile_rows(policy, chain, problem);
 }
 
-/* Time of the busiest core: what hangs over an edge costs as much as what does not, and the last round is as long as
-   the others. */
+/* Returns the time of the busiest core: a tile that overhangs an edge costs as much as a full one, and the last round
+   takes as long as the others. */
 static double cost_of_tile(const kernel_policy *policy, const matmul_problem *problem, int vec, int rows, int columns)
 {
     const int64_t cores = policy->target.info->compute_units;
@@ -198,7 +198,7 @@ static double cost_of_tile(const kernel_policy *policy, const matmul_problem *pr
            tuff__cost_tile_step(rows, columns, tuff__cpu_registers(vec));
 }
 
-/* The cheapest tile whose accumulators leave registers for the operands; more rows than twelve gain nothing. */
+/* Chooses the cheapest tile whose accumulators leave registers for the operands. */
 static void choose_accumulators(const kernel_policy *policy, const matmul_problem *problem, matmul_tile *best)
 {
     const int registers = tuff__cpu_registers(best->vec);
@@ -221,7 +221,7 @@ static void choose_accumulators(const kernel_policy *policy, const matmul_proble
         }
 }
 
-/* The tile that a configuration names, of any shape; else the one given. */
+/* Returns the tile that the configuration requests, of any shape, else the one given. */
 static matmul_tile configured_tile(const kernel_policy *policy, matmul_tile by_default)
 {
     const int rows = tuff__tuned(policy, TUNABLE_matmul_register_rows),
@@ -269,7 +269,7 @@ bool tuff__copy_keeps_order(const kernel_policy *policy, const fused_chain *chai
 
 gemv_form tuff__gemv_local_form(const kernel_policy *policy, const fused_chain *chain, int64_t inner)
 {
-    enum { MIN_INNER = 128, MIN_COLUMNS = 16, MAX_ROWS_OF_DOTS = 4 }; /* four sums a row, of a lane */
+    enum { MIN_INNER = 128, MIN_COLUMNS = 16, MAX_ROWS_OF_DOTS = 4 }; /* four sums for each row, per lane */
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t *y = chain->operand_strides[1];
     if (tuff__uses_registers(policy) || rows >= FEW_ROWS || inner < MIN_INNER || columns < MIN_COLUMNS)
@@ -295,7 +295,7 @@ void tuff__choose_dots(const kernel_policy *policy, const fused_chain *chain, in
         *tile_columns = tuned_columns < columns ? tuned_columns : (int)columns;
 }
 
-/* Items enough for all cores to finish together. */
+/* Returns how many items all cores need to finish at about the same time. */
 static int64_t wanted_items(const kernel_policy *policy)
 {
     const int64_t cores = policy->target.info->compute_units;
@@ -311,7 +311,7 @@ int64_t tuff__gemv_span(const kernel_policy *policy, const fused_chain *chain, i
     return span < 1 ? 1 : span;
 }
 
-/* The loads of a matmul of few rows or columns; 0 where the tiles are better. */
+/* tuff__operand_loads for a matmul of few rows or columns; 0 if tiles are better. */
 static double gemv_loads(const kernel_policy *policy, const tuff_graph *graph, const fused_chain *chain, int operand,
                          int64_t inner)
 {
