@@ -76,8 +76,8 @@ static const node *beside_constant(const node *at)
     return is_constant(y) ? x : is_constant(x) ? y : NULL;
 }
 
-/* Marks a square whose terms a sum adds up as precise, also behind constants added or multiplied, as in norms and
-   second moments: in f16 the squares of small gradients would underflow to 0. The squared value itself is not
+/* Marks squares that are summed as precise, even if constants are first added to them or multiplied with them, as in
+   norms and second moments: in f16 the squares of small gradients would underflow to 0. The squared value itself is not
    marked. */
 static bool mark_square(const choice *self, const node *at, int depth)
 {
@@ -118,7 +118,7 @@ static bool is_random(const node *at)
 }
 
 /* Whether a value of dtype f16 or bf16 can be stored in its own dtype. It can if this makes no difference, because a
-   cast has just rounded it or only the host reads it, and if the plan's precision allows more roundings. */
+   cast has just rounded it or only the host reads it, or if the plan's precision allows more roundings. */
 static bool fits_own_dtype(const choice *self, const node *at)
 {
     const node_facts *facts = &self->fusion->facts[at->id];
