@@ -1,5 +1,5 @@
-/* Axis dependence: which axes of a task's values must keep the same extent and places, by the rule of each op. Axes
-   that must are one class (union-find). */
+/* Axis dependence: finds out, by a rule for each op, which axes of a task's values must keep the same extent and
+   places. Such axes form one class (union-find). */
 #include "compile/axis_dependence.h"
 
 static int stands_for(const subgraph *self, int axis)
@@ -19,7 +19,7 @@ static axis_state *class_of(subgraph *self, const node *at, int axis)
     return &self->axes[tuff__axis_class(self, at, axis)];
 }
 
-/* Makes one class of two axes. Axes of different extents cannot be one: both are fixed. */
+/* Joins the classes of two axes. Axes of different extents cannot be joined: both are fixed. */
 static void unite(subgraph *self, const node *a, int axis_a, const node *b, int axis_b)
 {
     const int first = tuff__axis_class(self, a, axis_a), second = tuff__axis_class(self, b, axis_b);
@@ -49,7 +49,7 @@ static tuff_status fix_all(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* Axis by axis, without those of extent 1 that are broadcast or reduced. */
+/* Joins the inputs' axes with the output's in order, except axes of extent 1 that are broadcast or reduced. */
 static tuff_status unite_in_order(subgraph *self, const node *at)
 {
     for (int k = 0; k < at->input_count; ++k)
@@ -94,7 +94,7 @@ static tuff_status unite_moved(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* The axis that moves is fixed with what becomes of it. */
+/* Joins all axes but the unfolded one, which is fixed, as are the two axes that it becomes. */
 static tuff_status unite_unfolded(subgraph *self, const node *at)
 {
     const node *from = at->inputs[0]->node;
@@ -133,8 +133,8 @@ static tuff_status unite_product(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* The axis that is looked up in must be whole; along the others an element comes from its own line of x. Indices may be
-   broadcast along an axis. */
+/* The axis of x in which elements are looked up must be whole; along the others, an element comes from its own line of
+   x. Indices may be broadcast along an axis. */
 static tuff_status unite_gathered(subgraph *self, const node *at)
 {
     const int along = at->attributes.axis;
@@ -146,7 +146,7 @@ static tuff_status unite_gathered(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* Likewise: everything that is added to an element lies in its own line of the source. */
+/* Likewise, everything that is added to an element lies in its own line of the source. */
 static tuff_status unite_scattered(subgraph *self, const node *at)
 {
     const int along = at->attributes.axis;
@@ -162,8 +162,8 @@ static tuff_status unite_scattered(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* A bias and its gradient have the axes of the scores (batches, heads, queries, keys) or extent 1. Where a whole axis
-   adds to one gradient, it must be whole. */
+/* A bias and its gradient have the axes of the scores (batches, heads, queries, keys) or extent 1. An axis that is
+   summed into a gradient must be whole. */
 static void unite_bias(subgraph *self, const node *bias, const node *q, const node *k, bool is_gradient)
 {
     const int axes[] = {0, 2, 1, 1};
@@ -178,7 +178,7 @@ static void unite_bias(subgraph *self, const node *bias, const node *q, const no
 }
 
 /* A query's place decides which keys it sees, so that only batches are independent. Heads come in groups, and kernels
-   depend on the width of a head: both are fixed. */
+   depend on the width of a head: both axes are fixed. */
 static tuff_status unite_attention(subgraph *self, const node *reader)
 {
     const attention_inputs at = tuff__attention_inputs(reader->op, reader->attributes.options);
@@ -225,7 +225,7 @@ static tuff_status add_product(subgraph *self, int result, const node *factors, 
     return TUFF_OK;
 }
 
-/* One run of axes that a reshape turns into another. */
+/* Relates a run of axes to the run into which a reshape turns it. */
 static tuff_status unite_run(subgraph *self, const node *from, const int old[2], const node *to, const int new[2])
 {
     if (old[0] == old[1] && new[0] == new[1]) {
@@ -243,7 +243,7 @@ static tuff_status unite_run(subgraph *self, const node *from, const int old[2],
     return TUFF_OK;
 }
 
-/* The next axis whose extent is not 1. */
+/* Returns the first axis from `axis` on whose extent is not 1. */
 static int skip_units(const tuff_shape *shape, int axis)
 {
     while (axis < shape->rank && shape->extent[axis] == 1)
@@ -256,7 +256,7 @@ static tuff_status unite_reshaped(subgraph *self, const node *at)
     const node *from = at->inputs[0]->node;
     const tuff_shape *old = &from->outputs[0].shape, *new = &at->outputs[0].shape;
     int i = skip_units(old, 0), k = skip_units(new, 0);
-    if (tuff_shape_count(*old) == 0) { /* any extents have that product */
+    if (tuff_shape_count(*old) == 0) { /* any extents would have this product if one of them is 0 */
         return fix_all(self, at);
     }
     while (i < old->rank && k < new->rank) {
@@ -275,14 +275,14 @@ static tuff_status unite_reshaped(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* Elements depend on their place along the op's axis: it must be whole. */
+/* Elements depend on their place along the op's axis, which must be whole. */
 static tuff_status mark_along(subgraph *self, const node *at)
 {
     class_of(self, at, at->attributes.axis)->whole = true;
     return TUFF_OK;
 }
 
-/* Along every axis. */
+/* Elements depend on their place along every axis. */
 static tuff_status mark_all(subgraph *self, const node *at)
 {
     for (int i = 0; i < at->outputs[0].shape.rank; ++i)
@@ -297,7 +297,7 @@ static tuff_status fix_data(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* By the column `axes` of ops.def. */
+/* Applies the rule in column `axes` of ops.def. */
 static tuff_status unite_node(subgraph *self, const node *at)
 {
     static tuff_status (*const rules[])(subgraph *, const node *) = {
@@ -312,8 +312,8 @@ static tuff_status unite_node(subgraph *self, const node *at)
     return rules[tuff__op_info(at->op)->axes](self, at);
 }
 
-/* A product is an axis that a reshape makes of several. If it is fixed or whole, so are its factors; an axis that is
-   two different products is fixed. */
+/* Propagates constraints: if the result of a product is fixed or whole, so are its factors, and an axis that is the
+   result of two different products is fixed. Returns whether anything changed. */
 static bool settle(subgraph *self, int index)
 {
     axis_product *product = &self->products[index];

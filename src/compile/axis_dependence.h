@@ -1,25 +1,25 @@
-/* What subgraph.c and axis_dependence.c share: a subgraph from the inside, and the classes of its axes. */
+/* Shared by subgraph.c and axis_dependence.c: the fields of a subgraph, and the classes of its axes. */
 #ifndef TUFF_COMPILE_AXIS_DEPENDENCE_H
 #define TUFF_COMPILE_AXIS_DEPENDENCE_H
 
 #include "compile/subgraph.h"
 
-/* Places of one axis that later samples can be made to take. */
+/* Places on one axis that samples can be required to include, at most. */
 enum { MAX_WANTED = 16 };
 
-/* An axis of a node, or the class of axes that it stands for. */
+/* An axis of a node, or the class of axes that it represents. */
 typedef struct axis_state {
-    int above; /* the class that it became a part of; itself: it stands for its class */
+    int above; /* union-find parent; itself: it represents its class */
     int64_t was, now;
-    bool fixed;      /* must stay as it is */
-    bool whole;      /* no place of it can be left out */
-    int product;     /* the product that it is the result of; -1: none */
-    int64_t *places; /* in the arena, `now` of them; NULL: all */
+    bool fixed;      /* its extent must not change, nor may it be sampled */
+    bool whole;      /* it must not be sampled: no place may be left out */
+    int product;     /* index of the product that it is the result of; -1: none */
+    int64_t *places; /* the sampled places, `now` of them, in the arena; NULL: all */
     int64_t wanted[MAX_WANTED];
     int wanted_count;
 } axis_state;
 
-/* A reshape that makes one axis of several, or several of one. */
+/* An axis that a reshape makes of several, or splits into several. */
 typedef struct axis_product {
     int result, factors[TUFF_MAX_RANK], count;
 } axis_product;
@@ -27,11 +27,11 @@ typedef struct axis_product {
 struct subgraph {
     const struct fusion *fusion;
     const struct task *task;
-    const node **nodes; /* in order of their ids */
-    bool *read;         /* by position in nodes */
-    int *position;      /* by id; -1: no part of it */
+    const node **nodes; /* in the order of their ids */
+    bool *read;         /* by position in nodes: the task reads it from memory */
+    int *position;      /* by id: the position in nodes; -1: not in the subgraph */
     int node_count;
-    axis_state *axes; /* TUFF_MAX_RANK for each node */
+    axis_state *axes; /* TUFF_MAX_RANK of them for each node */
     axis_product *products;
     int product_count, product_capacity;
     const node **reads, **roots;
@@ -39,9 +39,9 @@ struct subgraph {
     arena arena;
 };
 
-/* The number of the class that an axis of a node belongs to. */
+/* Returns the number of the class to which an axis of a node belongs. */
 int tuff__axis_class(const subgraph *self, const node *at, int axis);
-/* Finds the classes and what they allow. */
+/* Finds the classes of axes, and which of them may be sampled or resized. */
 tuff_status tuff__find_axes(subgraph *self);
 
 #endif

@@ -1,5 +1,5 @@
-/* The stages of compilation up to planned memory. While the planned peak is above the budget, they run again with more
-   values recomputed instead of kept. */
+/* Runs the stages of compilation up to planned memory. While the planned peak exceeds the budget, they run again with
+   more values recomputed instead of kept. */
 #include "compile/fit.h"
 
 #include "compile/rewrite/matmul_merge.h"
@@ -7,7 +7,7 @@
 #include "compile/rewrite/separate_parts.h"
 #include "compile/rewrite/simplify.h"
 
-#define MAX_STEPS 16 /* of the first search for how much must be computed again */
+#define MAX_STEPS 16 /* attempts in the coarse search for how much must be recomputed */
 
 typedef struct fitting {
     tuff_device *device;
@@ -16,8 +16,8 @@ typedef struct fitting {
     fit_result to;
     int bindings;
     recomputed *ranking;
-    int ranked, used; /* used: of the ranking, in the launches as they are */
-    uint64_t least;   /* peak so far */
+    int ranked, used; /* used: values of the ranking that the current launches recompute */
+    uint64_t least;   /* lowest peak so far */
 } fitting;
 
 static tuff_status fuse_again(fitting *self)
@@ -76,7 +76,7 @@ static tuff_status attempt(fitting *self, int count)
     return lower(self);
 }
 
-/* Coarse steps up to the first count that fits, then a binary search for the least that does. */
+/* Takes coarse steps up to the first count that fits, then finds the smallest one by binary search. */
 static tuff_status search(fitting *self)
 {
     const int step = (self->ranked + MAX_STEPS - 1) / MAX_STEPS;

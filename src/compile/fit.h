@@ -1,19 +1,19 @@
-/* The stages of compilation, from a graph to launches over planned memory, within a budget. */
+/* Runs the stages of compilation, from a graph to launches over planned memory, within a memory budget. */
 #ifndef TUFF_COMPILE_FIT_H
 #define TUFF_COMPILE_FIT_H
 
 #include "compile/lower/lower.h"
 
-/* Where the caller keeps the results of compilation, which must not move: launches refer to the fusion, and the fusion
+/* Where the caller keeps the results of compilation. These must not move: launches refer to the fusion, and the fusion
    to the graph and the passes. */
 typedef struct fit_result {
     tuff_graph **graph; /* simplified */
     struct fusion *fusion;
-    pass_choices *passes; /* the choices in it are followed, the places for them found */
+    pass_choices *passes; /* `by` is followed, `found` is filled in */
     launch_list *launches;
 } fit_result;
 
-/* Fills in the result, replacing an earlier one. After a failure too the caller frees what is there. */
+/* Fills in the result, replacing an earlier one. The caller frees its contents, also after a failure. */
 tuff_status tuff__fit(tuff_device *device, tuff_graph *source, const tuff_compile_options *options, fit_result to);
 
 #endif

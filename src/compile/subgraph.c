@@ -1,4 +1,4 @@
-/* Subgraphs of tasks: see the header. */
+/* Builds, samples and resizes subgraphs of tasks. */
 #include "compile/axis_dependence.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static bool is_among(const node *at, const node *const *list, int count)
     return false;
 }
 
-/* Marks the nodes between what is read and what is stored, both included. */
+/* Marks the nodes from the stored ones down to those that are read, both included. */
 static tuff_status visit(subgraph *self, const node *at)
 {
     if (self->position[at->id] >= 0)
@@ -95,7 +95,7 @@ void tuff__subgraph_destroy(subgraph *self)
     tuff__free(self);
 }
 
-/* The results of products follow from their factors, which may be results themselves. */
+/* Derives the extent of a product from its factors, which may be products themselves. */
 static int64_t derive_extent(subgraph *self, int index)
 {
     axis_state *axis = &self->axes[index];
@@ -129,7 +129,7 @@ tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed)
         axis->now = axis->was;
         if (!is_free(self, i) || axis->was < 4)
             continue;
-        /* Others for every axis, so that no two are mixed up unseen. */
+        /* Axes get different extents, so that a mix-up of two axes does not go unnoticed. */
         const int64_t limit = most - 4 * (seen++ % 4), below = axis->was < limit ? axis->was - 1 : limit;
         axis->now = below - (below % 2 == 0);
         *changed = true;
@@ -140,7 +140,7 @@ tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed)
     return TUFF_OK;
 }
 
-/* Which of `most` equal stretches of an axis a place lies in. */
+/* Returns which of `most` equal stretches of an axis contains a place. */
 static int stretch_of(const axis_state *axis, int most, int64_t place)
 {
     int i = 0;
@@ -156,7 +156,7 @@ static tuff_status pick(subgraph *self, axis_state *axis, int most)
     if (axis->places == NULL)
         return TUFF_E_OOM_HOST;
     axis->now = most;
-    /* One of each of as many equal stretches, the very ends among them. */
+    /* Take one place from each of `most` equal stretches, including both ends of the axis. */
     for (int i = 0; i < most; ++i) {
         const int64_t begin = axis->was * i / most, end = axis->was * (i + 1) / most;
         axis->places[i] = begin + tuff__rng_below(&from, (int)(end - begin > INT32_MAX ? INT32_MAX : end - begin));
@@ -340,7 +340,7 @@ static bool keeps_eighths(const node *at)
 
 bool tuff__subgraph_is_exact(const subgraph *self)
 {
-    enum { MAX_TERMS = 1 << 15 }; /* of products of sums of four eighths at most: 2^24 units */
+    enum { MAX_TERMS = 1 << 15 }; /* terms of a sum of products: at most 2^24 units of 1/64 in all */
     int products = 0, sums = 0;
     for (int i = 0; i < self->node_count; ++i) {
         const node *at = self->nodes[i];
@@ -423,7 +423,7 @@ bool tuff__subgraph_reads_roots(const subgraph *self)
     return false;
 }
 
-/* What the task reads as its number in the list of reads says. */
+/* Makes the input for a value that the task reads, named after its number in the list of reads. */
 static tuff_tensor *make_input(const subgraph *self, tuff_graph *graph, const node *at, int number, bool as_stored)
 {
     char name[16];

@@ -1,4 +1,4 @@
-/* Keys of tasks: a hash of the chain's structure, without extents; everything else readable. */
+/* Keys of tasks: a hash of the chain's structure, without extents, and readable fields for everything else. */
 #include "compile/task_key.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ static const char *family_of(const struct task *task)
     return names[task->kind];
 }
 
-/* Kinds of strides: 0, 1, others. */
+/* Hashes the kind of each stride: 0, 1, or any other. */
 static uint64_t hash_address(const affine *address, int rank, uint64_t seed)
 {
     char kinds[TUFF_MAX_RANK];
@@ -57,7 +57,7 @@ static uint64_t hash_chain(const fused_chain *chain)
     return hash;
 }
 
-/* The largest power of two up to 16 bytes that divides both. */
+/* Lowers *alignment, a power of two in bytes, until it divides the size of the elements. */
 static void align(int *alignment, int64_t elements, size_t size)
 {
     while (*alignment > 1 && elements * (int64_t)size % *alignment != 0)
@@ -92,7 +92,7 @@ static int alignment_of_chain(const struct fusion *fusion, const fused_chain *ch
     return alignment;
 }
 
-/* Of a node's elements in memory. Integers and bools have one form there. */
+/* Returns the dtype of a node's elements in memory. Integers and bools have only one form there. */
 static tuff_dtype stored_dtype(const struct fusion *fusion, const node *at)
 {
     const tuff_dtype dtype = at->outputs[0].dtype;
@@ -112,8 +112,8 @@ static void add_dim(tune_key *key, int64_t extent)
         key->dims[key->dim_count++] = extent < 1 ? 1 : extent;
 }
 
-/* By rows, transposed, or strided; in lower case for an operand that changes only between runs, whose packed copy costs
-   a run nothing. */
+/* Returns N, T or S for an operand that is row-major, transposed or strided; in lower case if it changes only between
+   runs, so that packing it costs a run nothing. */
 static char layout_of(const struct fusion *fusion, const fused_chain *chain, int operand)
 {
     const int64_t *strides = chain->operand_strides[operand];
@@ -178,7 +178,7 @@ static void add_operand(const struct fusion *fusion, const tuff_tensor *operand,
         align(&out->alignment, (int64_t)base->attributes.array->offset, 1);
 }
 
-/* Tasks around an op of their own: its attributes, and how its operands lie. */
+/* Describes a task around an op with a kernel of its own: the op's attributes, and how its operands lie in memory. */
 static void describe_core(const struct fusion *fusion, const struct task *task, tune_key *out)
 {
     const node *core = task->core;

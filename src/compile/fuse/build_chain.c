@@ -1,31 +1,31 @@
-/* Writes the chain of a task: walks from the stored nodes down to memory, carrying the path of movement ops and the
-   guard under which reads are legal. Equal values are written once. */
+/* Builds the chain of a task: walks from the stored nodes down to memory, carrying the path of movement ops and the
+   guard under which reads are legal. Equal values are shared. */
 #include <string.h>
 
 #include "compile/fuse/coordinates.h"
 #include "compile/fuse/fuse.h"
 
-/* A value that was built: a node's, seen along a path, under a guard. */
+/* A value that was built for a node, as seen along a path under a guard. */
 typedef struct seen_value {
     const node *at;
     const path *along;
     int guard, value;
 } seen_value;
 
-#define MAX_SEEN 384 /* ways to see nodes: from then on one that branches again is materialised */
+#define MAX_SEEN 384 /* values built; beyond it, a node that would branch again is materialized instead */
 
 typedef struct builder {
     const struct fusion *fusion;
     const struct task *task;
     fused_chain *chain;
     arena paths;         /* steps of the paths that the walk follows */
-    int first;           /* of the values that walk the same axes as the next */
+    int first;           /* index of the first value on the same axes as the next; earlier ones are not shared */
     tuff_shape kept;     /* the domain with its loop axes at extent 1 */
-    const node *give_up; /* must be materialised first */
+    const node *give_up; /* the node that must be materialized first, or NULL */
     bool impossible;
-    bool computes; /* coordinates where strides cannot say an address: of an operand made of patches */
+    bool computes; /* whether to compute coordinates that strides cannot express: in operands made of patches */
     tuff_status status;
-    seen_value *seen; /* hashed by what they are of; at is NULL where there is none */
+    seen_value *seen; /* hash table keyed by node, path and guard; a free slot's at is NULL */
     int seen_count, seen_capacity;
 } builder;
 
@@ -66,7 +66,7 @@ static int add(builder *self, const chain_value *fresh)
     return chain->value_count++;
 }
 
-/* A value without operands, guard or buffer. */
+/* Returns a value without operands, guard or buffer. */
 static chain_value blank(value_kind kind, tuff_dtype dtype)
 {
     return (chain_value){
@@ -93,7 +93,7 @@ static affine affine_of(const view *layout)
     return result;
 }
 
-/* Applies the path to a layout; where a step fails, its source must be materialised. */
+/* Applies the path to a layout. If a step fails, gives up on the step's source, which must be materialized. */
 static bool reach(builder *self, view *layout, const path *along)
 {
     const path *stuck = NULL;
@@ -129,13 +129,14 @@ static int add_to_builder(void *self, const chain_value *value)
     return add(self, value);
 }
 
-/* Whether the path to a layout must be computed. */
+/* Whether strides cannot express the layout along the path, so that coordinates must be computed. */
 static bool needs_coordinates(const builder *self, view layout, const path *along)
 {
     return self->computes && !tuff__view_along(&layout, along, NULL);
 }
 
-/* Finds coordinates; where there are none, the source of the path's first step must be materialised. */
+/* Computes the coordinates along a path. On failure gives up on the source of the path's first step, which must be
+   materialized. */
 static bool find_coordinates(builder *self, tuff_shape shape, const path *along, value_sink *sink, coordinate *out)
 {
     *sink = (value_sink){.state = self, .add = add_to_builder};
@@ -147,8 +148,9 @@ static bool find_coordinates(builder *self, tuff_shape shape, const path *along,
     return false;
 }
 
-/* A load at a computed index: the matrices of a batch follow each other by a stride, what is inside of one is looked
-   up. The bounds of the lookup hold for whatever the coordinates are outside of a padding's guard. */
+/* Builds a load at a computed index. The matrices of a batch are a stride apart; the position inside a matrix is
+   computed and looked up. No guard is needed: a lookup checks its bounds, so coordinates may be anything where a
+   padding's guard is false. */
 static int build_computed_load(builder *self, const node *leaf, const view *layout, const path *along)
 {
     coordinate all[TUFF_MAX_RANK], sum = {.walked = {.offset = layout->offset}};
@@ -188,7 +190,7 @@ static int build_load(builder *self, const node *leaf, const path *along, int gu
     return add(self, &load);
 }
 
-/* The result of a reduction or a matmul of this task: only at its own coordinates. */
+/* Builds a reference to the result of this task's reduction or matmul, which exists only at its own coordinates. */
 static int build_result(builder *self, const node *core, int index, const path *along)
 {
     view layout = tuff__view_contiguous(core->outputs[0].shape);
@@ -219,7 +221,7 @@ static seen_value *find_seen(const builder *self, const node *at, const path *al
     return &self->seen[i];
 }
 
-/* Keeps the table at most half full. */
+/* Doubles the table of seen values, which is kept at most half full. */
 static bool grow_seen(builder *self)
 {
     builder fresh = *self;
@@ -266,7 +268,8 @@ static int build_op(builder *self, op_code op, tuff_dtype dtype, int x, int y, i
     return failed(self) ? NO_VALUE : add(self, &value);
 }
 
-/* The same of a computed coordinate: one comparison of the distance from low, which wraps below. */
+/* Does the same for a computed coordinate, with a single comparison: the unsigned distance from low wraps around for
+   coordinates below low. */
 static int build_computed_inside(builder *self, tuff_shape shape, int axis, const path *along, int64_t low,
                                  int64_t high)
 {
@@ -280,7 +283,7 @@ static int build_computed_inside(builder *self, tuff_shape shape, int axis, cons
                           tuff__index_constant(&sink, TUFF_U32, high - low));
 }
 
-/* bool: low <= the coordinate along axis of a tensor of this shape < high. */
+/* Builds the bool low <= c < high, where c is the coordinate along `axis` of a tensor of this shape. */
 static int build_inside(builder *self, tuff_shape shape, int axis, const path *along, int64_t low, int64_t high)
 {
     view layout = tuff__view_contiguous(shape);
@@ -329,7 +332,8 @@ static int build_pad(builder *self, const node *pad, const path *along, int guar
 
 static int build_concat(builder *self, const node *concat, const path *along, int guard)
 {
-    /* Each part is another way to see what is below it: chains of concats see the first ones exponentially often. */
+    /* Every part reaches the nodes below it by another path, so nested concats visit the lowest ones exponentially
+       often. */
     if (self->seen_count >= MAX_SEEN && !self->fusion->facts[concat->id].materialized)
         return give_up(self, concat);
     const int axis = concat->attributes.axis;
@@ -380,7 +384,7 @@ static int build_index(builder *self, value_kind kind, const node *at, const pat
     return failed(self) ? NO_VALUE : add(self, &value);
 }
 
-/* The index of a reduction of this task, or -1. */
+/* Returns the index of a reduction of this task, or -1. */
 static int find_reduction(const struct task *task, const node *at)
 {
     for (int i = 0; i < task->reduction_count; ++i)
@@ -389,7 +393,7 @@ static int find_reduction(const struct task *task, const node *at)
     return -1;
 }
 
-/* Whether a reduction is known only when the last row of an item is done. */
+/* Whether a reduction sums columns, so that its result is known only after an item's last row. */
 static bool is_in_columns(const struct task *task, int reduction)
 {
     return reduction >= 0 && (task->in_columns >> reduction & 1) != 0;
@@ -468,7 +472,7 @@ static int build_fresh(builder *self, const node *at, const path *along, int gua
     }
 }
 
-/* Builds a node's value, or finds it where it was built before on the same path under the same guard. */
+/* Builds a node's value, or finds it if it was built before along the same path under the same guard. */
 static int build_inner(builder *self, const node *at, const path *along, int guard)
 {
     if (self->seen_count * 2 >= self->seen_capacity && !grow_seen(self))
@@ -501,7 +505,8 @@ static int build(builder *self, const node *at, const path *along, int guard)
     return build_inner(self, at, along, guard);
 }
 
-/* The path from a node of the task to its domain: the same elements in the same order, or one for each kept point. */
+/* Returns the path from a node of the task to its domain: the same elements in the same order, or one element for each
+   point of the axes that are not reduced. */
 static const path *path_to_domain(builder *self, tuff_shape shape)
 {
     const tuff_shape *domain = &self->task->domain;
@@ -513,7 +518,7 @@ static const path *path_to_domain(builder *self, tuff_shape shape)
     return keep_path(self, tuff__path_reshape(self->kept, spread));
 }
 
-/* The path from sums of columns: the same for all rows of an item. */
+/* Returns the path from column sums to the domain: all rows of an item see the same sums. */
 static const path *path_from_columns(builder *self)
 {
     tuff_shape kept = self->task->domain;
@@ -539,7 +544,7 @@ static void build_reduction(builder *self, int index)
     self->chain->reduction_count = index + 1;
 }
 
-/* A root's value as its memory keeps it where that is wider than what it is rounded to. */
+/* Builds a root's value as it is stored: rounded first if its memory is wider than the dtype it is rounded to. */
 static int build_stored(builder *self, const node *root, const path *along)
 {
     const tuff_dtype rounding = self->fusion->facts[root->id].rounding;
@@ -596,7 +601,7 @@ static void build_axes(builder *self)
     }
 }
 
-/* Values built from here on walk other axes than those before, and are not shared with them. */
+/* Starts a group of values that walk other axes than those before and are not shared with them. */
 static void begin_values(builder *self)
 {
     tuff__free(self->seen);
@@ -605,7 +610,7 @@ static void begin_values(builder *self)
     self->first = self->chain->value_count;
 }
 
-/* The operand as values over its own rows and columns; where it is in memory its address is built already. */
+/* Builds an operand as values over its own rows and columns. The address of an operand in memory is built elsewhere. */
 static void build_producer(builder *self, int operand, bool computes)
 {
     fused_chain *chain = self->chain;
@@ -624,7 +629,7 @@ static void build_producer(builder *self, int operand, bool computes)
         tuff__chain_lead(chain, operand);
 }
 
-/* The matrices of a matmul: buffers 0 and 1 where they differ and lie in memory. */
+/* Adds the operands of a matmul: buffers 0 and 1 if they differ and lie in memory. */
 static void build_operands(builder *self)
 {
     fused_chain *chain = self->chain;

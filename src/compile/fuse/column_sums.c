@@ -1,17 +1,17 @@
-/* Column sums inside row tasks: a task that passes over rows anyway can also sum its columns, such as the gradients of
-   a norm's gain and bias. Each item sums the rows that it owns, and a small column task adds the items' sums. Long
-   columns are cut into blocks of rows first. */
+/* Column sums inside row tasks: a task that passes over rows anyway can also sum their columns, as for the gradients of
+   a norm's gain and bias. Each work-item sums the rows that it owns, and a small column task adds up the items' sums.
+   Long columns are first cut into blocks of rows. */
 #include "compile/fuse/fuse.h"
 #include "device/target.h"
 
-#define MAX_ROWS 128       /* of a block; so many terms one chain of additions has */
-#define MIN_ROWS 8         /* with fewer the blocks' sums are too much memory */
-#define MAX_TERMS 256      /* of blocks that are there already */
-#define SMALL_DOMAIN 16384 /* elements: one item does them all */
+#define MAX_ROWS 128       /* rows of a block, which one chain of additions sums */
+#define MIN_ROWS 8         /* rows of a block; with fewer, the blocks' sums take too much memory */
+#define MAX_TERMS 256      /* rows of blocks that the graph has already */
+#define SMALL_DOMAIN 16384 /* elements of a domain that a single item of a CPU handles */
 #define ITEMS_PER_CORE 4
-#define LANES_PER_CORE 8 /* items that a core of a CPU walks in step, where they are lanes */
+#define LANES_PER_CORE 8 /* items that a core of a CPU runs in lockstep, if they are SIMD lanes */
 
-/* A column's domain, its axes of extent 1 aside, as blocks × rows × columns, of which the rows are reduced. */
+/* The domain of a column task without its axes of extent 1, as blocks × rows × columns; the rows are reduced. */
 typedef struct column_form {
     int64_t blocks, rows, columns;
 } column_form;
@@ -19,7 +19,7 @@ typedef struct column_form {
 static bool find_form(const struct task *column, uint32_t reduced_axes, column_form *out)
 {
     *out = (column_form){.blocks = 1, .rows = 1, .columns = 1};
-    bool found = false, above = false; /* found: a reduced axis, going outwards; above: and one that is kept */
+    bool found = false, above = false; /* going outwards: found a reduced axis; above: and a kept one outside it */
     for (int i = column->domain.rank - 1; i >= 0; --i) {
         const int64_t extent = column->domain.extent[i];
         const bool reduced = (reduced_axes >> i & 1) != 0;
@@ -34,7 +34,7 @@ static bool find_form(const struct task *column, uint32_t reduced_axes, column_f
     return found && out->columns > 1;
 }
 
-/* The elements of a row of a row task; 0 where it reduces other axes than the innermost too. */
+/* Returns the number of elements in a row of a row task; 0 if the task reduces other axes than the innermost ones. */
 static int64_t row_length(const struct task *column)
 {
     int64_t length = 1;
@@ -69,7 +69,7 @@ static bool stores_sums(const struct task *column)
     return sums;
 }
 
-/* How many items keep the device busy. */
+/* Returns how many work-items keep the device busy. */
 static int64_t wanted_items(const struct fusion *fusion, int64_t elements)
 {
     const target on = tuff__device_target(fusion->graph->device);
@@ -79,7 +79,7 @@ static int64_t wanted_items(const struct fusion *fusion, int64_t elements)
     return ITEMS_PER_CORE * cores * (on.is_cpu && on.items_are_lanes ? LANES_PER_CORE : 1);
 }
 
-/* The innermost axis of its input that a sum reduces, those of extent 1 aside; -1 where there is none. */
+/* Returns the innermost axis that a sum reduces, ignoring axes of extent 1; -1 if there is none. */
 static int innermost_reduced(const node *sum)
 {
     const tuff_shape *shape = &sum->inputs[0]->shape;
@@ -89,8 +89,8 @@ static int innermost_reduced(const node *sum)
     return axis;
 }
 
-/* Whether blocks of so many rows divide the axis that is cut of every sum of a task: sums over the same elements may
-   have inputs of different shapes, (5, 13, 18) beside (65, 18). */
+/* Whether blocks of this many rows divide the axis to be cut in every sum of a task. Sums over the same elements may
+   have inputs of different shapes, such as (5, 13, 18) and (65, 18). */
 static bool divides_all(const struct task *column, int64_t rows)
 {
     bool divides = true;
@@ -103,7 +103,8 @@ static bool divides_all(const struct task *column, int64_t rows)
     return divides;
 }
 
-/* The most rows up to limit that a block may have; 0 where none above the least will do. */
+/* Returns the largest number of rows, up to limit, that a block may have; 0 if no number from MIN_ROWS on divides the
+   axes. */
 static int64_t rows_of_block(const struct task *column, int64_t limit)
 {
     for (int64_t rows = limit < MAX_ROWS ? limit : MAX_ROWS; rows >= MIN_ROWS; --rows)
@@ -112,7 +113,7 @@ static int64_t rows_of_block(const struct task *column, int64_t limit)
     return 0;
 }
 
-/* Whether a row task that adds up columns already can add up these too. */
+/* Whether a row task that already sums columns can sum these too. */
 static bool has_same_columns(const struct task *row, const struct task *column, const column_form *form)
 {
     column_form own;
@@ -142,9 +143,9 @@ column_fit tuff__fit_columns(const struct fusion *fusion, const struct task *row
 typedef struct cutting {
     tuff_graph *graph;
     int original_count;
-    node **order; /* what the graph becomes */
+    node **order; /* the nodes of the rewritten graph */
     int order_count;
-    int64_t *rows; /* by node: those of a block of its columns; 0: it stays */
+    int64_t *rows; /* by node: rows in each block of a sum that is cut; 0: not cut */
 } cutting;
 
 static tuff_tensor *make(cutting *self, op_code op, tuff_shape shape, tuff_tensor *input, uint32_t axes)
@@ -158,7 +159,7 @@ static tuff_tensor *make(cutting *self, op_code op, tuff_shape shape, tuff_tenso
     return made;
 }
 
-/* The sum over the innermost axis that is reduced, in blocks of so many rows; its node sums the blocks from then on. */
+/* Sums the innermost reduced axis in blocks of this many rows; the original node then sums the blocks. */
 static tuff_status cut(cutting *self, node *at, int64_t rows)
 {
     tuff_tensor *x = at->inputs[0];
@@ -190,7 +191,7 @@ static tuff_status rewrite(cutting *self)
     return status == TUFF_OK ? tuff__graph_reorder(self->graph, self->order, self->order_count) : status;
 }
 
-/* Which columns to cut, and in blocks of how many rows. */
+/* Chooses which column sums to cut, and the number of rows in their blocks. Returns whether there are any. */
 static bool choose(struct fusion *fusion, int64_t *cut_rows, bool *seen)
 {
     bool any = false;

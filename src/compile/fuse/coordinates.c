@@ -1,5 +1,5 @@
-/* Coordinates along a path, from the domain inwards: the steps of a path backwards. Most are sums again; a reshape of
-   one axis into several divides. */
+/* Coordinates along a path: undoes the path's steps one by one, from the domain inwards. Most steps give linear
+   combinations again; a reshape of one axis into several needs divisions. */
 #include "compile/fuse/coordinates.h"
 
 enum { MAX_STEPS = 32 };
@@ -68,7 +68,7 @@ static coordinate of_value(int value)
     return (coordinate){.values = {value}, .factors = {1}, .value_count = 1};
 }
 
-/* The index along axes first .. last as one becomes one for each of them, the innermost first. */
+/* Splits a flat index over the axes first .. last into one coordinate per axis, the innermost axis first. */
 static bool divide(const value_sink *sink, const coordinate *flat, const tuff_shape *shape, int first, int last,
                    coordinate *out)
 {
@@ -86,7 +86,8 @@ static bool divide(const value_sink *sink, const coordinate *flat, const tuff_sh
     return rest != NO_VALUE;
 }
 
-/* Runs of axes with equal products: the outer ones as one index, split over the inner ones. */
+/* Undoes a reshape from `inner` to `outer`. Matches the shortest runs of axes with equal products: the outer axes of a
+   run give one flat index, which is split over its inner axes. */
 static bool undo_reshape(const value_sink *sink, const tuff_shape *outer, const tuff_shape *inner,
                          const coordinate *from, coordinate *to)
 {

@@ -1,12 +1,13 @@
-/* Makes tasks of materialized nodes, each matmul with its epilogue of elementwise ops, and checks that one kernel can
-   address each task. Where it cannot, one more node is materialized and everything is grouped again. */
+/* Makes a task of each materialized node, gives matmuls an epilogue of elementwise ops, and checks that one kernel can
+   address each task. If it cannot, one more node is materialized and everything is grouped again. */
 #include "compile/fuse/fuse.h"
 
 #include <string.h>
 
 #include "device/target.h"
 
-/* The axes of a shape without those of extent 1; bit i of *reduced is the i-th of them. */
+/* Returns the shape without its axes of extent 1. Bit i of *reduced says whether the i-th remaining axis is in
+   `axes`. */
 static tuff_shape without_units(const tuff_shape *shape, uint32_t axes, uint32_t *reduced)
 {
     tuff_shape result = {.rank = 0};
@@ -19,7 +20,7 @@ static tuff_shape without_units(const tuff_shape *shape, uint32_t axes, uint32_t
     return result;
 }
 
-/* Rows reduce the innermost axes; columns keep the innermost axis. */
+/* Row tasks reduce the innermost axes; column tasks keep the innermost axis. */
 static task_kind kind_of_reduction(const node *at)
 {
     uint32_t reduced;
@@ -50,7 +51,7 @@ static struct task task_of(const node *at)
         task.kind = TASK_SCATTER;
         task.core = at;
         break;
-    case PATTERN_ATTENTION: /* its core is chosen when the nodes that one kernel computes are known */
+    case PATTERN_ATTENTION: /* gather_attention chooses its core once it knows the nodes that the kernel stores */
         task.kind = TASK_ATTENTION;
         break;
     default:
@@ -59,15 +60,15 @@ static struct task task_of(const node *at)
     return task;
 }
 
-/* The log-sum-exp that a result is made of; NULL where it is made of none. */
+/* Returns the log-sum-exp from which an attention result is computed; NULL if there is none. */
 static const node *lse_of(const node *at)
 {
     const int input = at->op == OP_ATTENTION ? tuff__attention_inputs(at->op, at->attributes.options).lse : -1;
     return input < 0 ? NULL : at->inputs[input]->node;
 }
 
-/* The node that leads an attention task: for a log-sum-exp the first result that is made of it. Nothing that this
-   result depends on needs the log-sum-exp. */
+/* Returns the node that leads an attention task: for a log-sum-exp, the first result computed from it. Nothing that
+   this result depends on needs the log-sum-exp. */
 static const node *leader_of(const struct fusion *fusion, const node *at)
 {
     for (int i = at->id + 1; i < fusion->graph->node_count && at->op == OP_ATTENTION_LSE; ++i)
@@ -76,7 +77,8 @@ static const node *leader_of(const struct fusion *fusion, const node *at)
     return at;
 }
 
-/* Gradients of one attention differ in nothing but their op: one that is computed once more has a task of its own. */
+/* Whether two gradients belong to the same attention: such gradients differ only in their op. A gradient that is
+   recomputed has a task of its own. */
 static bool are_siblings(const node *a, const node *b)
 {
     const op_attributes *x = &a->attributes, *y = &b->attributes;
@@ -110,7 +112,8 @@ static void gather_attention(struct fusion *fusion, struct task *task, int index
     }
 }
 
-/* The last node of the chain of elementwise ops that reads the matmul and nothing else reads in between. */
+/* Returns the last node of the chain of elementwise ops that begins at the matmul and in which each value has the next
+   as its only reader. */
 static const node *end_of_epilogue(const struct fusion *fusion, const node *matmul)
 {
     const node *end = matmul, *at = matmul;
@@ -180,7 +183,8 @@ static tuff_status make_tasks(struct fusion *fusion)
     return TUFF_OK;
 }
 
-/* Whether a layout of its own may be what keeps the node from being addressed: it then loses it. */
+/* Makes a node that has a layout of its own row-major, in case this layout is why it cannot be addressed. Returns
+   whether the node changed. */
 static bool straighten(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
@@ -189,8 +193,9 @@ static bool straighten(struct fusion *fusion, const node *at)
     return fresh;
 }
 
-/* Scatters and attention address memory themselves, attention's rows by vectors. What was a view when the
-   nodes to materialize were chosen may have been laid out differently since, as a part of a concat. */
+/* Checks the operands of scatters and attention, whose kernels address memory themselves; attention reads rows as
+   vectors. An operand that was a view when the nodes to materialize were chosen may have another layout since, as a
+   part of a concat. */
 static tuff_status check_operands(struct fusion *fusion, const struct task *task, bool *again)
 {
     for (int i = 0; i < task->core->input_count; ++i) {
@@ -213,7 +218,8 @@ static tuff_status check_operands(struct fusion *fusion, const struct task *task
     return TUFF_OK;
 }
 
-/* True in *again where a task's chain needs another grouping. */
+/* Checks that one kernel can address a task. Sets *again if another node must be materialized first, or a layout
+   changed. */
 static tuff_status check_task(struct fusion *fusion, const struct task *task, bool *again)
 {
     fused_chain chain;
@@ -226,7 +232,7 @@ static tuff_status check_task(struct fusion *fusion, const struct task *task, bo
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     const bool crowded = chain.buffer_count > fusion->buffer_limit - 3;
     tuff__chain_free(&chain);
-    /* Each of these can be done once only, so that this ends. */
+    /* Each of these can happen only once per node, so the loop in group() ends. */
     if (give_up != NULL && !fusion->facts[give_up->id].materialized && !fusion->facts[give_up->id].forced) {
         fusion->facts[give_up->id].forced = true;
         *again = true;
@@ -258,7 +264,7 @@ static tuff_status group(struct fusion *fusion)
     return TUFF_OK;
 }
 
-/* Number 0 means that no recomputation made the node. */
+/* Fills in copy_begins. Nodes that no recomputation made have number 0. */
 static bool find_copies(struct fusion *fusion)
 {
     const tuff_graph *graph = fusion->graph;

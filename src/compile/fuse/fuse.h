@@ -1,6 +1,6 @@
-/* Fusion: which nodes are materialized, that is, have memory of their own, and which tasks compute them. A task is a
-   domain to walk, the nodes it stores, and, by kind, a core: reductions, a matmul, a cumulative sum, a scatter.
-   Everything else is inlined into the kernels that need it. */
+/* Fusion decides which nodes are materialized, that is, get memory of their own, and which tasks compute them. A task
+   is a domain to iterate over, the nodes that it stores and, depending on its kind, a core: reductions, a matmul, a
+   cumulative sum or a scatter. All other nodes are inlined into the kernels that need them. */
 #ifndef TUFF_COMPILE_FUSE_FUSE_H
 #define TUFF_COMPILE_FUSE_FUSE_H
 
@@ -15,46 +15,46 @@ typedef enum task_kind {
     TASK_MATMUL,
     TASK_SCAN,
     TASK_SCATTER,
-    TASK_ATTENTION, /* a result and its log-sum-exp, or gradients: the nodes that one kernel stores are all roots */
+    TASK_ATTENTION, /* a result and its log-sum-exp, or gradients: all nodes that the one kernel stores are roots */
     TASK_NONE
 } task_kind;
 
 struct task {
-    task_kind kind; /* TASK_NONE: merged into another */
+    task_kind kind; /* TASK_NONE: merged into another task */
     tuff_shape domain;
-    uint32_t loop_axes;   /* of the domain: reduced or walked in order */
-    uint32_t column_axes; /* of a ROW's domain: the rows that one item walks and adds up in columns; 0: none */
-    uint32_t in_columns;  /* bit i: reduction i is over those instead */
-    const node *core;     /* of MATMUL, SCAN, SCATTER, ATTENTION */
+    uint32_t loop_axes;   /* axes of the domain that are reduced, or scanned in order */
+    uint32_t column_axes; /* ROW: axes of the rows that one work-item walks and whose columns it sums; 0: none */
+    uint32_t in_columns;  /* bit i: reduction i runs over column_axes instead */
+    const node *core;     /* MATMUL, SCAN, SCATTER, ATTENTION */
     const node *reductions[MAX_REDUCTIONS];
     int reduction_count;
-    const node *roots[MAX_OUTPUTS]; /* what it stores */
+    const node *roots[MAX_OUTPUTS]; /* the nodes it stores */
     int root_count;
-    const node **reads; /* what it needs from memory, each once */
+    const node **reads; /* the nodes it reads from memory, each once */
     int read_count;
 };
 
-/* What fusion knows of each node. */
+/* What fusion knows about a node. */
 typedef struct node_facts {
     bool materialized;   /* has memory of its own */
-    bool forced;         /* because a chain cannot address what lies behind it */
-    bool kept;           /* because it is an output or assigned */
-    bool compared;       /* for equality, by more than one kernel: computed once, and stored with all of its bits */
-    bool alone;          /* a matmul that takes nothing into its epilogue */
-    bool prologue_fused; /* has none, though a matmul's operand: computed where that is loaded */
-    bool patches;        /* so are the patches of a convolution, for each matmul that reads them */
-    bool in_rows;        /* must be laid out row by row, because a chain cannot address it otherwise */
-    bool ordered;        /* its memory is laid out as `layout` says, not row by row */
+    bool forced;         /* materialized because a chain cannot address the memory behind it */
+    bool kept;           /* materialized because it is an output or assigned to an array */
+    bool compared;       /* several kernels may compare it for equality: computed once, stored at full precision */
+    bool alone;          /* a matmul without an epilogue */
+    bool prologue_fused; /* not materialized though a matmul's operand: computed where the matmul loads it */
+    bool patches;        /* a prologue that makes a convolution's patches, in each matmul that reads them */
+    bool in_rows;        /* must be row-major, because a chain cannot address it otherwise */
+    bool ordered;        /* its memory has the layout `layout` instead of a row-major one */
     view layout;
-    int task;               /* that stores or computes it; -1 */
-    int consumer_count;     /* uses by live nodes, outputs and assigns */
+    int task;               /* index of the task that stores or computes it; -1: none */
+    int consumer_count;     /* uses as an input of the graph's nodes */
     const node *consumer;   /* one of them */
-    tuff_dtype storage;     /* of its elements in memory, where it has any and is no source */
-    tuff_dtype rounding;    /* f16 or bf16: what values are rounded to before they are stored as f32; f32: not at all */
-    const node *placed;     /* the concat whose memory it is written into, or NULL */
-    int64_t placed_at;      /* its first element, counted in that; `layout` says where the others are */
-    const node *next_part;  /* the next one that is written into the same concat, by id; NULL: the last */
-    const node *first_part; /* of a concat that is written by parts */
+    tuff_dtype storage;     /* dtype of its elements in memory, unless it is inlined or a source */
+    tuff_dtype rounding;    /* f16 or bf16: values are rounded to it before they are stored as f32; f32: not rounded */
+    const node *placed;     /* the concat into whose memory it is written, or NULL */
+    int64_t placed_at;      /* index of its first element in that memory; `layout` places the others */
+    const node *next_part;  /* the part of the same concat with the next higher id; NULL: the last one */
+    const node *first_part; /* a concat that is written part by part: the part with the lowest id; else NULL */
 } node_facts;
 
 struct fusion {
@@ -66,93 +66,98 @@ struct fusion {
     tuff_fuse_mode mode;
     tuff_family family;
     tuff_precision precision;
-    tuff_precision matmul_precision; /* that f32 factors are rounded to, where the device has matrix units */
-    bool by_library;      /* a library computes matmuls: they have no prologues and epilogues */
-    int buffer_limit;     /* of one kernel */
-    int *copy_begins;     /* by number of a recomputation: the id of its first node */
-    pass_choices *passes; /* borrowed while it is made; may be NULL */
+    tuff_precision matmul_precision; /* what f32 factors are rounded to if the device has matrix units */
+    bool by_library;                 /* a library computes matmuls, which then have no prologues and epilogues */
+    int buffer_limit;                /* buffers that one kernel can bind */
+    int *copy_begins;                /* by recomputation number: the id of its first node */
+    pass_choices *passes;            /* borrowed while the fusion is made; may be NULL */
 };
 
 /* Groups the nodes of a simplified graph into tasks and orders them. passes may be NULL. */
 tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, pass_choices *passes,
                        struct fusion *out);
 void tuff__fusion_free(struct fusion *fusion);
-/* What the plan lets f32 factors be rounded to on matrix units: f16, bf16, or f32 for not at all. */
+/* Returns what the plan allows f32 factors to be rounded to on matrix units: f16, bf16, or f32 for no rounding. */
 tuff_dtype tuff__factor_precision(const struct fusion *fusion);
 
-/* Recomputes values near their late readers instead of keeping them, where that keeps nothing else alive for longer.
-   Where *changed, the graph must be fused anew. */
+/* Recomputes values near their late readers instead of keeping them, if that does not extend the lifetime of anything
+   else. If it sets *changed, the graph must be fused anew. */
 tuff_status tuff__recompute(struct fusion *fusion, bool *changed);
 
-/* A value that readers from id `late` on get computed again instead of kept. */
+/* A value that is recomputed for readers with an id of at least `late`, instead of being kept. */
 typedef struct recomputed {
     int id, late;
 } recomputed;
-/* Ranks the values that lie idle while most memory is in use: recomputing the first saves memory at the least cost. The
-   caller frees *out, after a failure too. */
+/* Ranks the values that are idle while memory use is at its peak, the one that costs least per byte saved first. The
+   caller frees *out, also after a failure. */
 tuff_status tuff__rank_recomputed(struct fusion *fusion, recomputed **out, int *count);
 /* Recomputes the first count values of a ranking; the graph must then be fused anew. */
 tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list, int count);
 
-/* Nodes below this id are computed before the task and never in it: the first node of the recomputation that it belongs
-   to; 0 where it belongs to none. */
+/* Returns the first node id of the recomputation that the task belongs to: nodes with lower ids are computed before the
+   task and never in it. Returns 0 if it belongs to none. */
 int tuff__task_begin(const struct fusion *fusion, const struct task *task);
-/* The highest id of what a task stores. */
+/* Returns the highest id of the nodes that a task stores. */
 int tuff__task_newest(const struct task *task);
 
-/* The layout of a materialized node's or a source's memory. */
+/* Returns the memory layout of a source or a materialized node. */
 view tuff__fusion_layout(const struct fusion *fusion, const node *at);
 
-/* Writes the chain of a task: its values, reductions, outputs and buffers (ids are node ids). Where a value cannot be
-   addressed, *give_up is the node that must be materialised first (the chain is then empty); it is NULL on success.
-   *impossible: the task itself cannot be, whatever is materialised. */
+/* Builds the chain of a task: its values, reductions, outputs and buffers, whose ids are node ids. If a value cannot be
+   addressed, *give_up is the node that must be materialized first, and the chain is empty; on success it is NULL. Sets
+   *impossible if the task cannot be built whatever is materialized. */
 tuff_status tuff__chain_build(const struct fusion *fusion, const struct task *task, fused_chain *out,
                               const node **give_up, bool *impossible);
 
-/* Where operand leads through views: its base, and the view of the base's memory. Like tuff__chain_build for what
-   fails. */
+/* Follows an operand through views to its base, which it returns, and computes the operand's view of the base's memory.
+   Reports failure in *give_up as tuff__chain_build does. */
 const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out,
                                const node **give_up);
-/* The same for an operand of a matmul, which may be behind a cast from f16 or bf16 to f32 too. A node fused as a
-   prologue is seen as if it lay in memory row by row. */
+/* Does the same for an operand of a matmul, which may also be behind a cast from f16 or bf16 to f32. A node fused as a
+   prologue is treated as if it lay in memory row-major. */
 const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up);
 
-/* True where a task stores no elements at all. */
+/* Whether a task stores no elements at all. */
 bool tuff__task_is_empty(const struct task *task);
-/* Fills in what a task reads: sources, and nodes that other tasks store. */
+/* Fills in the nodes that a task reads: sources, and nodes that other tasks store. */
 tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task);
-/* Decides with which dtype the values that have memory lie there (facts storage and rounding). */
+/* Chooses the dtype in memory of the values that have memory (facts storage and rounding). */
 tuff_status tuff__choose_storage(struct fusion *fusion);
-/* Decides which nodes have memory. Called again after a chain gave up on a node (its fact `forced` is then set). */
+/* Decides which nodes have memory. It is called again after a chain gave up on a node, whose fact `forced` is then
+   set. */
 tuff_status tuff__choose_materialized(struct fusion *fusion);
-/* Where a concat has memory, or more parts than one kernel should walk: has its parts written straight into it. */
+/* If a concat has memory, or more parts than a kernel should select from, has its parts written straight into its
+   memory. */
 void tuff__write_parts_in_place(struct fusion *fusion, const node *concat);
-/* Joins tasks that walk one domain. */
+/* Joins tasks that iterate over the same domain. */
 tuff_status tuff__merge_tasks(struct fusion *fusion);
-/* Whether a row task can add up a column task's columns while it passes over the rows. */
+/* Whether a row task can also compute a column task's sums while it passes over its rows. */
 typedef enum column_fit {
     COLUMNS_DO_NOT_FIT,
-    COLUMNS_FIT,          /* as they are */
+    COLUMNS_FIT,          /* the tasks can be joined as they are */
     COLUMNS_FIT_IN_BLOCKS /* once the column task is cut into sums of *block_rows rows each */
 } column_fit;
 column_fit tuff__fit_columns(const struct fusion *fusion, const struct task *row, const struct task *column,
                              int64_t *block_rows);
-/* The task that writes a node's memory; for a concat written by parts, and for sources, -1. */
+/* Returns the index of the task that writes a node's memory; -1 for sources and for concats that are written part by
+   part. */
 int tuff__task_writer(const struct fusion *fusion, const node *at);
-/* Whether neither of two tasks keeps the other from running at its time. */
+/* Whether the second task can run together with the first: neither waits for the other by way of a third task, the
+   first does not wait for the second, and both run at about the same time. seen is scratch with one element per
+   task. */
 bool tuff__can_run_together(struct fusion *fusion, int first, int second, bool *seen);
-/* Whether tasks may become one: the second reads what the first writes, or both something else, and neither waits for
-   the other by way of a third. seen is scratch for all tasks. */
+/* Whether two tasks may become one: they can run together, and the second reads, element by element, what the first
+   writes or what both read. seen is scratch with one element per task. */
 bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen);
-/* Cuts the sums of columns that could join a row task into sums of blocks of rows and the sum of these. After *changed
+/* Cuts column sums that could join a row task into sums over blocks of rows and a sum of these. If it sets *changed,
    the graph must be fused anew. */
 tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed);
-/* Takes maps that only an operand of a matmul reads into the matmul's loads, where that takes less time. */
+/* Moves maps that only one operand of a matmul needs into the matmul's loads, if that takes less time. */
 tuff_status tuff__fuse_prologues(struct fusion *fusion);
 typedef bool (*task_visitor)(struct fusion *fusion, int index, void *state);
-/* Calls visit for every task whose results the task reads, until one returns true. */
+/* Calls visit for every task whose results the task reads, until a call returns true. Returns whether one did. */
 bool tuff__any_source(struct fusion *fusion, const struct task *task, task_visitor visit, void *state);
-/* Sorts tasks into an order of execution that keeps little memory alive, and drops those merged away. */
+/* Sorts the tasks into an order of execution that keeps little memory alive, and drops those that were merged away. */
 tuff_status tuff__order_tasks(struct fusion *fusion);
 
 #endif

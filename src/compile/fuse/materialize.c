@@ -1,11 +1,11 @@
-/* Which nodes have memory of their own. The rest is recomputed where it is needed, which on every device costs less
-   than a pass over memory as long as chains stay short and nothing expensive is repeated for each element of a
-   broadcast. */
+/* Decides which nodes have memory of their own. All others are recomputed where they are needed; on every device this
+   costs less than a pass over memory, as long as chains stay short and nothing expensive is repeated for each element
+   of a broadcast. */
 #include "compile/fuse/fuse.h"
 #include "compile/schedule/kernel_policy.h"
 
-#define CHAIN_OPS 40   /* elementwise ops inlined into one node at most */
-#define CHAIN_LEAVES 8 /* buffers read by one node's inlined chain at most */
+#define CHAIN_OPS 40   /* elementwise ops inlined into one node, at most */
+#define CHAIN_LEAVES 8 /* buffers that the inlined chain of one node reads, at most */
 
 view tuff__fusion_layout(const struct fusion *fusion, const node *at)
 {
@@ -15,14 +15,16 @@ view tuff__fusion_layout(const struct fusion *fusion, const node *at)
     return tuff__view_contiguous(at->outputs[0].shape);
 }
 
-/* A cast that changes no value: kernels that load f16 and bf16 get f32 anyway. */
+/* Whether a node is a cast from f16 or bf16 to f32, which changes no value: kernels convert these to f32 as they
+   load. */
 static bool is_widening(const node *at)
 {
     const tuff_dtype from = at->op == OP_CAST ? at->inputs[0]->dtype : TUFF_F32;
     return at->outputs[0].dtype == TUFF_F32 && (from == TUFF_F16 || from == TUFF_BF16);
 }
 
-/* The steps from base to the node, innermost first, are applied while the recursion unwinds. */
+/* Finds the base of a node and the node's view of it. Steps are applied while the recursion unwinds, the innermost
+   first. */
 static const node *descend(const struct fusion *fusion, const node *at, bool widened, view *out, const node **give_up)
 {
     if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized || fusion->facts[at->id].prologue_fused) {
@@ -56,7 +58,7 @@ const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *op
     return descend(fusion, operand->node, true, out, give_up);
 }
 
-/* What windows are of: the first node behind views, paddings and casts. */
+/* Returns the first node behind views, paddings and casts. Sets *found if one of the views makes windows. */
 static const node *behind_windows(const node *at, bool *found)
 {
     *found = false;
@@ -68,9 +70,10 @@ static const node *behind_windows(const node *at, bool *found)
     }
 }
 
-/* Patches of an image, of which an operand is a view that strides cannot say, are made where kernels for GPUs load
-   them, for each matmul that reads them: each element of the image is in several. Matrix units, which read operands
-   from memory, leave such matmuls to other kernels. The image itself then has memory. */
+/* Decides whether kernels compute an operand's patches of an image where they load them. This is done on GPUs, in each
+   matmul that reads the patches, if strides cannot express the operand as a view of memory: each element of the image
+   is in several patches, so stored patches would be larger. Matmuls on matrix units need operands in memory, so such
+   matmuls are left to other kernels. The image itself gets memory. */
 static bool makes_patches(struct fusion *fusion, const node *at)
 {
     const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};
@@ -91,7 +94,7 @@ static bool makes_patches(struct fusion *fusion, const node *at)
     return true;
 }
 
-/* Materialises whatever keeps the operand from being a strided view of memory. */
+/* Materializes every node that keeps the operand from being a strided view of memory. */
 static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool is_factor)
 {
     for (;;) {
@@ -111,7 +114,7 @@ static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool
     }
 }
 
-/* The same for an operand whose rows are read by vectors: rows whose elements are not contiguous are copied. */
+/* Does the same for an operand whose rows are read as vectors: rows whose elements are not contiguous are copied. */
 static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
 {
     view layout;
@@ -153,7 +156,7 @@ static chain_size chain_size_of(struct fusion *fusion, const node *at)
     return size;
 }
 
-/* The node behind views. */
+/* Returns the node behind views. */
 static const node *behind_views(const struct fusion *fusion, const node *at)
 {
     while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized)
@@ -161,8 +164,8 @@ static const node *behind_views(const struct fusion *fusion, const node *at)
     return at;
 }
 
-/* Gives memory to the longest of a node's inlined inputs until its chain is short. A concat reads one part at a time,
-   and only what a kernel can bind limits it. */
+/* Materializes a node's inlined inputs, the one with the longest chain first, until its own chain is short. A concat
+   reads one part at a time, so that only the number of buffers that a kernel can bind limits it. */
 static void limit_chain(struct fusion *fusion, const node *at)
 {
     enum { CONCAT_LEAVES = MAX_CHAIN_BUFFERS / 2 };
@@ -189,7 +192,7 @@ static void limit_chain(struct fusion *fusion, const node *at)
     }
 }
 
-/* True where an expand repeats its input for whole rows, not just along the innermost axes. */
+/* Whether an expand repeats its input for whole rows, not only along the innermost axes. */
 static bool repeats_rows(const node *expand)
 {
     const tuff_shape *from = &expand->inputs[0]->shape, *to = &expand->outputs[0].shape;
@@ -202,7 +205,7 @@ static bool repeats_rows(const node *expand)
     return false;
 }
 
-/* Materialises what the kernel of a node cannot read in place, by the column `operands` of its op. */
+/* Materializes the operands that the kernel of a node cannot read in place, as column `operands` of its op says. */
 static void need_operands(struct fusion *fusion, const node *at)
 {
     const op_operands operands = tuff__op_info(at->op)->operands;
@@ -215,13 +218,14 @@ static void need_operands(struct fusion *fusion, const node *at)
             need_operand(fusion, at->inputs[i], operands == OPERANDS_FACTORS);
 }
 
-/* True where a pad adds more elements than there were: kernels compute its input for these, too, and drop it. */
+/* Whether a pad adds more elements than its input has: kernels also compute the input for these and discard the
+   results. */
 static bool is_mostly_padding(const node *pad)
 {
     return tuff_shape_count(pad->outputs[0].shape) > 2 * tuff_shape_count(pad->inputs[0]->shape);
 }
 
-/* An expensive value is not computed again for each row that an expand repeats it for, nor for padding. */
+/* Materializes an expensive value rather than recompute it for each row of an expand, or for padding. */
 static void keep_repeated(struct fusion *fusion, const node *at)
 {
     const node *input = behind_views(fusion, at->inputs[0]->node);
@@ -230,8 +234,8 @@ static void keep_repeated(struct fusion *fusion, const node *at)
         fusion->facts[input->id].materialized = true;
 }
 
-/* Random numbers, a hundred integer operations each, are not drawn again for every kernel that reads a value made of
-   them: what several nodes read is kept, up to the first such value. */
+/* Materializes a value made of random numbers if several nodes read it, so that not every reader draws them again: a
+   number takes about a hundred integer operations. Values computed from a kept one are not affected. */
 static void keep_drawn(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
@@ -241,7 +245,7 @@ static void keep_drawn(struct fusion *fusion, const node *at)
         facts->materialized = true;
 }
 
-/* Whether an op's result has the same bits in every kernel, given operands of the same bits. */
+/* Whether an op's result has the same bits in every kernel, given operands with the same bits. */
 static bool is_exact_op(const node *at)
 {
     switch (at->op) {
@@ -266,7 +270,8 @@ static bool is_exact_op(const node *at)
     }
 }
 
-/* What lies in memory, given that it keeps its bits there, or is made of such values by at most so many exact ops. */
+/* Whether every kernel sees a value with the same bits: it lies in memory, if stored at full precision, or is computed
+   from such values by at most `depth` levels of exact ops. */
 static bool is_exact(struct fusion *fusion, const node *at, int depth)
 {
     bool exact = depth > 0 && is_exact_op(at);
@@ -289,8 +294,9 @@ static void mark_compared(struct fusion *fusion, const node *at)
         mark_compared(fusion, at->inputs[i]->node);
 }
 
-/* A quotient of a row may be a product with a reciprocal in one kernel and a division in another, and a compiler may
-   contract a multiplication and an addition in one of them: what is compared for equality is computed once. */
+/* Makes sure that a value compared for equality is computed only once. Two kernels may compute it differently: a
+   quotient by a row's value as a division or as a product with the reciprocal, and a compiler may contract a
+   multiplication and an addition in only one of them. */
 static void keep_compared(struct fusion *fusion, const tuff_tensor *operand)
 {
     const node *at = operand->node;
@@ -303,8 +309,8 @@ static void keep_compared(struct fusion *fusion, const tuff_tensor *operand)
     mark_compared(fusion, at);
 }
 
-/* Maxima are found again by equality: where they are, and whose the gradient is. Comparisons with a constant, and of a
-   value with itself, need no second kernel to agree. */
+/* Finds the values that are compared for equality, such as maxima, to find their position or where their gradient goes.
+   Comparisons with a constant, or of a value with itself, do not depend on several kernels agreeing. */
 static void find_compared(struct fusion *fusion)
 {
     for (int i = 0; i < fusion->graph->node_count; ++i) {
@@ -337,7 +343,8 @@ static void choose(struct fusion *fusion, const node *at)
     keep_drawn(fusion, at);
 }
 
-/* A matmul that only a permute reads, perhaps behind a reshape, is written so that the permute is contiguous. */
+/* Gives a matmul that only a permute reads, perhaps behind a reshape, a layout in which the permute's result is
+   contiguous. */
 static void choose_order(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];

@@ -1,14 +1,14 @@
-/* Joins tasks that walk the same domain, so that values pass in registers instead of memory: a row kernel with the maps
-   around it, two reductions of one pass, a matmul with further outputs. */
+/* Joins tasks that iterate over the same domain, so that values pass in registers instead of through memory: a row
+   kernel with the maps around it, two reductions in one pass, a matmul with further outputs. */
 #include <string.h>
 
 #include "compile/fuse/fuse.h"
 
-#define MIN_BESIDE 1024 /* elements of maps that are worth joining for what they read */
-#define NEAR 96         /* nodes between the results of tasks that share what they read */
+#define MIN_BESIDE 1024 /* elements of a map that is worth joining for the memory that it shares */
+#define NEAR 96         /* nodes between the results of tasks joined because they share reads, at most */
 
-/* The extent of the run of axes that begins at *axis and is either reduced or kept as a whole; moves *axis behind the
-   run. 1 at the end. */
+/* Returns the extent of the run of axes that begins at *axis and is either reduced or kept as a whole, and moves *axis
+   past the run; 1 at the end of the domain. */
 static int64_t next_extent(const struct task *column, int *axis, bool *reduced)
 {
     int64_t extent = 1;
@@ -45,7 +45,7 @@ static int64_t kept_count(const struct task *task)
     return count;
 }
 
-/* Whether the kinds and domains of two tasks allow one kernel; the domain of the result is *wide's. */
+/* Whether the kinds and domains of two tasks allow one kernel for both, which then gets the domain of *wide. */
 static bool fit(const struct task *early, const struct task *late, const struct task **wide)
 {
     const int64_t early_count = tuff_shape_count(early->domain), late_count = tuff_shape_count(late->domain);
@@ -80,7 +80,7 @@ static bool is_needed_elsewhere(const struct fusion *fusion, const node *at, int
     return false;
 }
 
-/* Collects what both tasks compute; false where one kernel cannot take it all. */
+/* Collects the reductions and roots of both tasks. Returns false if a single kernel cannot take them all. */
 static bool gather(const struct fusion *fusion, int first, int second, struct task *out)
 {
     const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second];
@@ -112,7 +112,7 @@ static bool unite(const struct fusion *fusion, int first, int second, struct tas
     return gather(fusion, first, second, out);
 }
 
-/* A row task that sums columns while it passes over its rows. */
+/* Unites a row task with a column task, whose columns it sums while it passes over its rows. */
 static bool unite_columns(const struct fusion *fusion, int row, int column, struct task *out)
 {
     const struct task *early = &fusion->tasks[row], *late = &fusion->tasks[column];
@@ -139,7 +139,7 @@ static void set_task(struct fusion *fusion, const struct task *task, int index, 
     }
 }
 
-/* Replaces two tasks by one, if one kernel can address it. */
+/* Replaces two tasks by their union if one kernel can address it. */
 static tuff_status replace(struct fusion *fusion, int first, int second, struct task united, bool *merged)
 {
     set_task(fusion, &fusion->tasks[first], first, false);
@@ -189,7 +189,7 @@ static bool shares_a_read(const struct task *a, const struct task *b)
     return false;
 }
 
-/* A map beside a task that reads the same elements at about the same time. */
+/* Whether a map reads the same elements as another task, at about the same time. */
 static bool is_map_beside(const struct task *early, const struct task *late)
 {
     const int64_t count = tuff_shape_count(late->domain);
@@ -212,8 +212,8 @@ static bool reads_array(const struct task *task, const tuff_array *array)
     return false;
 }
 
-/* A map that assigns to arrays that it reads, as optimizers do, writes them in place, in step with what it reads.
-   Kernels of reductions would write copies. */
+/* Whether a map assigns to arrays that it reads, as optimizers do. It then writes them in place, in step with its
+   reads; kernels of reductions would have to write copies. */
 static bool writes_in_place(const struct fusion *fusion, const struct task *map)
 {
     const tuff_graph *graph = fusion->graph;
@@ -233,7 +233,7 @@ static bool reads_from(const struct fusion *fusion, const struct task *task, int
     return false;
 }
 
-/* Whether one row task makes the partial column sums that both tasks finish. */
+/* Whether both tasks finish column sums whose partial sums come from the same row task. */
 static bool shares_a_writer(const struct fusion *fusion, const struct task *a, const struct task *b)
 {
     for (int i = 0; i < a->read_count; ++i) {
@@ -244,7 +244,7 @@ static bool shares_a_writer(const struct fusion *fusion, const struct task *a, c
     return false;
 }
 
-/* Tries to join task `second` with an earlier one. */
+/* Tries to join task `second` with another one. */
 static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool *merged)
 {
     for (int first = 0; first < fusion->task_count && !*merged; ++first) {

@@ -1,24 +1,24 @@
-/* The order of execution. In building order gradients would stay alive until their weights are updated at the very end.
-   So a task that frees at least the memory it takes runs as soon as it can, while its inputs are still in the caches;
-   all others run in the order in which they were built. */
+/* The order of execution. In the order in which nodes were built, gradients would stay alive until the very end, when
+   the weights are updated. So a task that frees at least as much memory as it takes runs as soon as it can, while its
+   inputs are still in the caches; all others run in the order in which they were built. */
 #include <string.h>
 
 #include "compile/fuse/fuse.h"
 
-/* The reader needs what the source stores; the same pair may be there twice. */
+/* The task `reader` needs values that the task `source` stores. The same pair may occur twice. */
 typedef struct edge {
     int source, reader;
 } edge;
 
 typedef struct ordering {
     struct task *out;
-    int count;    /* of placed tasks */
-    int *waiting; /* by task: sources not yet placed; -1: placed, or merged away */
+    int count;    /* placed tasks */
+    int *waiting; /* by task: edges from sources not yet placed; -1: placed, or merged away */
     edge *edges;
     int edge_count, edge_capacity;
-    int *readers; /* by node: tasks still to come that read it */
-    int *index;   /* old index to new */
-    int reader;   /* while edges are collected */
+    int *readers; /* by node: unplaced tasks that read it */
+    int *index;   /* by old index: the new one */
+    int reader;   /* while edges are collected: the current task */
     bool out_of_memory;
 } ordering;
 
@@ -50,7 +50,8 @@ static tuff_status collect(struct fusion *fusion, ordering *self)
     return self->out_of_memory ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-/* Bytes of a temporary; 0 for what stays allocated whatever the order: sources, outputs, parts of something larger. */
+/* Returns the bytes of a temporary; 0 for values that stay allocated whatever the order: sources, outputs, and parts of
+   something larger. */
 static int64_t temporary_size(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
@@ -67,7 +68,7 @@ static bool reads(const struct task *task, const node *at)
     return false;
 }
 
-/* Bytes that running the task next would free, minus the bytes that it takes. */
+/* Returns the bytes that running the task next would free, minus the bytes that it takes. */
 static int64_t gain_of(const struct fusion *fusion, const ordering *self, const struct task *task)
 {
     int64_t gain = 0;
@@ -79,8 +80,8 @@ static int64_t gain_of(const struct fusion *fusion, const ordering *self, const 
     return gain;
 }
 
-/* Whether a later task still reads an array that this task overwrites. Run now, the task would have to write elsewhere,
-   and the result be copied. */
+/* Whether a later task still reads an array that this task overwrites. If it ran now, the task would have to write
+   elsewhere, and the result be copied. */
 static bool overwrites_too_early(const struct fusion *fusion, const ordering *self, int index)
 {
     const tuff_graph *graph = fusion->graph;
@@ -98,8 +99,8 @@ static bool overwrites_too_early(const struct fusion *fusion, const ordering *se
     return false;
 }
 
-/* The oldest task still to come, by its newest result: a recomputation begins once everything built before it is
-   done. */
+/* Returns the smallest tuff__task_newest of the tasks not placed yet: a recomputation begins only after everything that
+   was built before it. */
 static int oldest_to_come(const struct fusion *fusion, const ordering *self)
 {
     int oldest = INT32_MAX;
@@ -109,8 +110,8 @@ static int oldest_to_come(const struct fusion *fusion, const ordering *self)
     return oldest;
 }
 
-/* The ready task that frees most, or else the first; -1 where none is ready. strictness: which ready tasks are left for
-   later: from 1 on recomputations, at 2 also those that overwrite too early. */
+/* Returns the ready task that frees most, or else the first one; -1 if none is ready. From strictness 1 on,
+   recomputations that would begin too early are skipped; at 2, so are tasks that overwrite an array too early. */
 static int choose(const struct fusion *fusion, const ordering *self, int strictness)
 {
     const int oldest = oldest_to_come(fusion, self);

@@ -1,8 +1,8 @@
-/* Concats in memory: each part is written straight into its place by the task that computes it, as a strided view,
-   instead of being copied there. */
+/* Concats in memory: the task that computes a part writes it straight into its place, as a strided view, instead of the
+   part being copied there. */
 #include "compile/fuse/fuse.h"
 
-#define WALKED_PARTS 4 /* concats of more parts are not walked but written part by part */
+#define WALKED_PARTS 4 /* parts; kernels do not select between more, which are then written part by part */
 
 /* The node that computes a part, and the part's place as a view with that node's axes. */
 typedef struct destination {
@@ -19,7 +19,7 @@ static view part_of(const node *concat, int index, int64_t start)
     return result;
 }
 
-/* The view of a movement's input whose movement is the given view. */
+/* Turns the view of a movement's result into the view of its input. Returns false if strides cannot express it. */
 static bool move_back(const node *movement, view *place)
 {
     path back = tuff__path_reshape(movement->inputs[0]->shape, NULL);
@@ -43,7 +43,8 @@ static bool is_whole_piece(const destination *part)
     return tuff__view_equal(&contiguous, &part->place);
 }
 
-/* A node that is also copied elsewhere as a whole must be contiguous; attention writes a head's elements in a row. */
+/* Whether the node can be laid out as the part's place is. A node that is also needed as a whole elsewhere must be
+   contiguous; attention writes the elements of a head consecutively. */
 static bool can_lie(const struct fusion *fusion, const destination *part)
 {
     const node_facts *facts = &fusion->facts[part->at->id];
@@ -52,7 +53,7 @@ static bool can_lie(const struct fusion *fusion, const destination *part)
     return !tuff__op_is_attention(part->at->op) || part->place.extent[3] == 1 || part->place.stride[3] == 1;
 }
 
-/* Whether only this part is a view of inner: two parts may be views of one node. */
+/* Whether this part alone is a view of inner: two parts may be views of the same node. */
 static bool is_own(const struct fusion *fusion, const node *concat, const node *movement, const node *inner)
 {
     for (int i = 0; i < concat->input_count; ++i)
@@ -61,7 +62,7 @@ static bool is_own(const struct fusion *fusion, const node *concat, const node *
     return movement->op == OP_RESHAPE || fusion->facts[inner->id].consumer_count == 1;
 }
 
-/* Whether another part was led to the node: a value has one place. */
+/* Whether another part already led to the node, and marks it: a value can have only one place. */
 static bool is_met(const struct fusion *fusion, const node *at)
 {
     const bool met = fusion->marks[at->id] == fusion->mark;
@@ -69,8 +70,9 @@ static bool is_met(const struct fusion *fusion, const node *at)
     return met;
 }
 
-/* Follows reshapes and permutes back to what computes the part, or to the last one before a node that another part was
-   led to since the fusion's mark was raised: this is a copy then. *shared: the part itself is another part as well. */
+/* Follows reshapes and permutes back from a part to the node that computes it. Stops before a node that another part
+   has led to since the fusion's mark was raised; the part is then a copy. Sets *shared if the part itself is another
+   part as well. */
 static destination find(const struct fusion *fusion, const node *concat, int index, int64_t start, bool *shared)
 {
     destination found = {.at = concat->inputs[index]->node, .place = part_of(concat, index, start)};

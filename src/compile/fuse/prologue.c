@@ -1,5 +1,6 @@
-/* Prologues: a map that only an operand of a matmul reads (a scale, a mask, an activation) is computed where the matmul
-   loads the operand, if that takes less time than a task of its own. Tried last, after all other ways to join tasks. */
+/* Prologues: a map that only one operand of a matmul needs (a scale, a mask, an activation) is computed where the
+   matmul loads the operand, if that takes less time than a task of its own. They are tried after all other ways to join
+   tasks. */
 #include "compile/fuse/fuse.h"
 #include "compile/schedule/cost.h"
 #include "compile/schedule/matmul_schedule.h"
@@ -7,14 +8,14 @@
 /* Costs in elementwise operations. */
 enum { EXPENSIVE_OPS = 20, RANDOM_OPS = 60, GATHER_OPS = 4 };
 
-/* Whether the node and all readers up to the operand have one reader, and nothing else needs its memory. */
+/* Whether the node has a single reader, and nothing else needs its memory. */
 static bool is_alone(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
     return facts->consumer_count == 1 && !facts->kept && !facts->forced && facts->placed == NULL;
 }
 
-/* The map behind an operand's views that only the operand needs; NULL where there is none. */
+/* Returns the map behind an operand's views that only the operand needs; NULL if there is none. */
 static const node *find_producer(const struct fusion *fusion, const tuff_tensor *operand)
 {
     const node *at = operand->node;
@@ -28,7 +29,7 @@ static const node *find_producer(const struct fusion *fusion, const tuff_tensor 
     return task->kind == TASK_MAP && task->root_count == 1 && task->roots[0] == at ? at : NULL;
 }
 
-/* Whether the map's inputs, which must then stay alive until the matmul is done, are no larger than its result. */
+/* Whether the map's inputs, which then have to stay alive until the matmul is done, are no larger than its result. */
 static bool saves_memory(const struct fusion *fusion, const node *at)
 {
     const struct task *task = &fusion->tasks[fusion->facts[at->id].task];
@@ -55,7 +56,7 @@ static double ops_of(const chain_value *value)
     }
 }
 
-/* Operations on one element, without those whose results all elements share. */
+/* Returns the number of operations for one element, without those whose results are the same for all elements. */
 static double ops_of_element(fused_chain *chain, int operand)
 {
     const chain_producer *producer = &chain->producers[operand];
@@ -69,8 +70,8 @@ static double ops_of_element(fused_chain *chain, int operand)
     return ops;
 }
 
-/* The rule: the chain, computed again with every load of an element, takes less time than a task of its own, which is
-   a dispatch, a pass that stores the elements and one that reads them, and the chain once. */
+/* Whether a prologue pays: computing the chain with every load of an element must take less time than a task of its
+   own, which costs a dispatch, a pass that stores the elements, one that reads them, and the chain once. */
 static bool pays(const struct fusion *fusion, const struct task *task, const node *at, fused_chain *chain, int operand)
 {
     const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};
@@ -106,7 +107,7 @@ static tuff_status try_prologue(struct fusion *fusion, struct task *task, const 
     return tuff__task_find_reads(fusion, task);
 }
 
-/* Whether operands must lie in memory with 16 bits: where matrix units may read them. */
+/* Whether operands must lie in memory as 16-bit values, because matrix units may read them. */
 static bool reads_narrow(const struct fusion *fusion)
 {
     const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};

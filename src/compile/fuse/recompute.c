@@ -1,11 +1,11 @@
-/* Cheap recomputation: a value that the backward pass reads once more is computed again instead of kept, if elementwise
-   ops make it from values that are still in memory then. A second, late copy of its nodes serves the late readers;
-   fusion usually makes it one more output of a kernel that reads the same memory anyway. */
+/* Cheap recomputation: a value that the backward pass reads once more is recomputed instead of kept, if elementwise ops
+   can make it from values that are still in memory then. A second, late copy of its nodes serves the late readers;
+   fusion usually turns it into one more output of a kernel that reads the same memory anyway. */
 #include <string.h>
 
 #include "compile/fuse/fuse.h"
 
-#define MIN_BYTES (256 << 10) /* of a value that is worth it */
+#define MIN_BYTES (256 << 10) /* size of a value that is worth recomputing */
 #define MAX_OPS 24
 #define MAX_LEAVES 6
 #define FOREVER INT32_MAX
@@ -13,11 +13,11 @@
 typedef struct rewrite {
     struct fusion *fusion;
     tuff_graph *graph;
-    int original_count; /* nodes beyond are late copies */
-    int *last;          /* by node: the id of the last node whose task reads its memory; FOREVER where kept */
-    int *before;        /* by late copy: the id of the original node it comes in front of */
+    int original_count; /* nodes from this id on are late copies */
+    int *last;          /* by node: the id of the last node whose task reads its memory; FOREVER if kept */
+    int *before;        /* by late copy: the id of the original node in front of which it goes */
     int before_count, before_capacity;
-    tuff_tensor **copy; /* by node: its late copy; for one value at a time */
+    tuff_tensor **copy; /* by node: its late copy, for the value being recomputed */
     bool changed;
 } rewrite;
 
@@ -26,7 +26,7 @@ static bool is_materialized(const rewrite *self, const node *at)
     return tuff__op_is_source(at->op) || self->fusion->facts[at->id].materialized;
 }
 
-/* Whether `at` is the value or a view of it without memory of its own. */
+/* Whether `at` is the value, or a view of it without memory of its own. */
 static bool stands_for(const rewrite *self, const node *at, const node *value)
 {
     while (at != value && at->id < self->original_count && tuff__op_is_view(at->op) && !is_materialized(self, at))
@@ -34,7 +34,7 @@ static bool stands_for(const rewrite *self, const node *at, const node *value)
     return at == value;
 }
 
-/* Readers of an inlined node are readers of the memory behind it. */
+/* Fills in `last`. Readers of an inlined node count as readers of the memory behind it. */
 static void find_last_readers(rewrite *self)
 {
     memset(self->last, 0, (size_t)self->original_count * sizeof *self->last);
@@ -59,7 +59,8 @@ typedef struct chain_cost {
     bool possible;
 } chain_cost;
 
-/* What computing a value again at `late` takes; impossible where something that it needs is gone by then. */
+/* Adds up the cost of computing a value again at node `late`. Clears cost->possible if a value that this needs is gone
+   by then, or if it takes too many ops or leaves. */
 static void measure(rewrite *self, const node *at, bool root, int late, chain_cost *cost)
 {
     struct fusion *fusion = self->fusion;
@@ -80,7 +81,7 @@ static void measure(rewrite *self, const node *at, bool root, int late, chain_co
         measure(self, at->inputs[i]->node, false, late, cost);
 }
 
-/* The first reader beyond the widest gap between readers; 0 where no gap is wide. */
+/* Returns the id of the first reader after the widest gap between readers; 0 if no gap is wide enough. */
 static int find_late_reader(const rewrite *self, const node *value)
 {
     int previous = value->id, late = 0, widest = LATE_GAP;
@@ -100,7 +101,7 @@ static int find_late_reader(const rewrite *self, const node *value)
     return late;
 }
 
-/* The late copy of a node: itself where it has memory or costs nothing. NULL where memory ran out. */
+/* Returns the late copy of a node, or the node itself if it has memory or costs nothing; NULL if memory ran out. */
 static tuff_tensor *copy_of(rewrite *self, node *at, const node *value, int late)
 {
     if (at->op == OP_IOTA || (at != value && is_materialized(self, at)))
@@ -147,7 +148,7 @@ static tuff_status redirect(rewrite *self, node *value, int late)
     return TUFF_OK;
 }
 
-/* The copies of 16 bits that mixed precision makes of sources, once a run. */
+/* Whether the node is a 16-bit copy of a source, which mixed precision makes once per run. */
 static bool is_narrow_copy(const node *at)
 {
     return at->op == OP_CAST && tuff_dtype_size(at->outputs[0].dtype) < 4 &&
@@ -176,7 +177,7 @@ static tuff_status visit(rewrite *self, node *value)
     return wanted ? redirect(self, value, late) : TUFF_OK;
 }
 
-/* Late copies move in front of their first readers, and ids follow. */
+/* Moves late copies in front of their first readers, and renumbers all nodes. */
 static tuff_status sort(rewrite *self)
 {
     tuff_graph *graph = self->graph;

@@ -1,29 +1,29 @@
-/* Recomputation for a memory budget: ranks the values that lie idle at the peak, the cheapest for their size first. A
-   copy of such a value is computed from what is still in memory when its late readers run, and from copies of what is
-   not, matmuls and attention included. The caller decides how many to recompute: each prefix of the ranking is a valid
-   plan. */
+/* Recomputation for a memory budget: ranks the values that are idle while memory use is at its peak, the cheapest for
+   their size first. A copy of such a value is computed from values still in memory when its late readers run, and from
+   copies of the others, including matmuls and attention. The caller decides how many to recompute: each prefix of the
+   ranking is a valid plan. */
 #include <string.h>
 
 #include "compile/fuse/fuse.h"
 
-#define SMALL_SHARE 16    /* of a value's size: what is smaller by that stays in memory for its copy */
-#define MIN_SHARE 1024    /* of the peak: what is smaller by that is not worth it */
-#define EXPENSIVE_COST 16 /* of an exponential or the like, in additions */
-#define TRAFFIC_COST 8    /* of an element written and read again, likewise */
+#define SMALL_SHARE 16    /* a value's inputs of at most 1/16 of its size stay in memory for its copy */
+#define MIN_SHARE 1024    /* values below 1/1024 of the peak are not worth recomputing */
+#define EXPENSIVE_COST 16 /* cost of an exponential or the like, in additions */
+#define TRAFFIC_COST 8    /* cost of writing an element and reading it again, in additions */
 #define FOREVER INT32_MAX
 
 typedef struct rewrite {
     struct fusion *fusion;
     tuff_graph *graph;
-    int original_count; /* nodes beyond are copies */
-    int *late;          /* by node: that is computed again: the id from which readers get the copy; 0 for others */
-    int *last;          /* by node: the id of the last node whose task reads its memory; FOREVER where kept */
-    bool *copied;       /* by node: some copy is made of a copy of it */
+    int original_count; /* nodes from this id on are copies */
+    int *late;          /* by node: the id from which on readers get its copy; 0 if it is not recomputed */
+    int *last;          /* by node: the id of the last node whose task reads its memory; FOREVER if kept */
+    bool *copied;       /* by node: the values ranked so far need a copy of it */
     tuff_tensor **copy; /* by node: its copy */
-    int *unchanged;     /* by inlined node: the id, and 1, for which nothing behind it was a copy */
-    node **order;       /* the new order */
+    int *unchanged;     /* by inlined node: 1 + the id of the last reader for which no copies were behind it */
+    node **order;       /* the nodes in their new order */
     int order_count, order_capacity;
-    int number; /* of the copies made at one place */
+    int number; /* recomputation number of the copies made for the current reader */
 } rewrite;
 
 static bool is_materialized(const rewrite *self, const node *at)
@@ -36,7 +36,7 @@ static int64_t bytes_of(const node *at)
     return 4 * tuff_shape_count(at->outputs[0].shape);
 }
 
-/* A part of a concat lives as long as that. */
+/* Returns the node whose memory holds `at`: a part of a concat lives as long as the concat. */
 static const node *owner_of(const rewrite *self, const node *at)
 {
     while (self->fusion->facts[at->id].placed != NULL)
@@ -44,7 +44,8 @@ static const node *owner_of(const rewrite *self, const node *at)
     return at;
 }
 
-/* Readers of an inlined node are readers of the memory behind it; what nobody reads is no reader. */
+/* Fills in `last`. Readers of an inlined node count as readers of the memory behind it; a node that nothing reads does
+   not count as a reader. */
 static void find_last_readers(rewrite *self)
 {
     for (int i = 0; i < self->original_count; ++i)
@@ -59,7 +60,7 @@ static void find_last_readers(rewrite *self)
     }
 }
 
-/* Whether a copy made at `late` can read the materialized node itself. Small values are kept in memory for that. */
+/* Whether a copy made at `late` can read the materialized node itself. Small nodes are kept in memory for it. */
 static bool is_there(const rewrite *self, const node *at, int late, int64_t size)
 {
     const node *owner = owner_of(self, at);
@@ -82,13 +83,14 @@ static double cost_of(const rewrite *self, const node *at)
     return traffic + count + (double)tuff_shape_count(*first);
 }
 
-/* A kernel computes attention and its log-sum-exp together: they are copied together. */
+/* Whether an input must be copied together with its reader: one kernel computes attention and its log-sum-exp. */
 static bool must_follow(const node *reader, int input)
 {
     return reader->op == OP_ATTENTION && input == tuff__attention_inputs(reader->op, reader->attributes.options).lse;
 }
 
-/* What a copy of the node at `late` costs beyond the copies there are; with `mark` it is one of them from now on. */
+/* Returns the cost of a copy of the node at `late` on top of the copies that exist. If `mark` is set, it counts as one
+   of them from now on. */
 static double chain_cost(rewrite *self, const node *at, int late, int64_t size, bool mark)
 {
     struct fusion *fusion = self->fusion;
@@ -132,8 +134,8 @@ static void finish(rewrite *self)
     tuff__free(self->order);
 }
 
-/* Bytes of a temporary that could be recomputed; 0 for nodes that stay in memory in any case: what is compared for
-   equality is computed once. */
+/* Returns the bytes of a temporary that could be recomputed; 0 for nodes that stay in memory in any case. Values
+   compared for equality do, because they must be computed only once. */
 static int64_t idle_size(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
@@ -158,7 +160,8 @@ static int oldest_root(const struct task *task)
     return oldest;
 }
 
-/* The task during which most memory is in use, and how much. */
+/* Returns the task during which temporaries that could be recomputed take most memory, and sets *most to their size.
+   change is zeroed scratch, one element longer than the list of tasks. */
 static int find_peak(const struct fusion *fusion, int64_t *change, int64_t *most)
 {
     for (int i = 0; i < fusion->graph->node_count; ++i) {
@@ -183,7 +186,7 @@ static int find_peak(const struct fusion *fusion, int64_t *change, int64_t *most
     return peak;
 }
 
-/* The id from which on all readers of the value run after the peak, where it lies idle then; 0 where it does not. */
+/* If the value is idle at the peak, returns the id from which on its readers run after the peak; else 0. */
 static int late_of(const struct fusion *fusion, const node *at, int peak)
 {
     int late = INT32_MAX, early = at->id;
@@ -203,7 +206,7 @@ static int late_of(const struct fusion *fusion, const node *at, int peak)
     return late == INT32_MAX || late <= early ? 0 : late;
 }
 
-/* The next value to compute again: the one that costs least for a byte. */
+/* Returns the index of the next value to recompute: the one with the least cost per byte. */
 static int choose(rewrite *self, const recomputed *from, int count)
 {
     int best = -1;
@@ -270,7 +273,7 @@ static bool emit(rewrite *self, node *at)
     return true;
 }
 
-/* The node with other inputs, in front of what comes next; NULL where memory ran out. */
+/* Copies the node with other inputs and appends the copy to the new order. Returns NULL if memory ran out. */
 static tuff_tensor *make_copy(rewrite *self, const node *at, tuff_tensor *const *inputs)
 {
     const tuff_tensor *value = &at->outputs[0];
@@ -285,7 +288,8 @@ static tuff_tensor *make_copy(rewrite *self, const node *at, tuff_tensor *const 
 
 static tuff_tensor *copied_value(rewrite *self, tuff_tensor *value, int late, int64_t size, bool follows);
 
-/* The copy of a node; itself where it is inlined and all that it reads is there. */
+/* Returns the copy of a node, or the node itself if it is an inlined view whose input needs no copy; NULL if memory ran
+   out. */
 static tuff_tensor *copy_of(rewrite *self, node *at, int late, int64_t size)
 {
     if (self->copy[at->id] != NULL)
@@ -303,7 +307,7 @@ static tuff_tensor *copy_of(rewrite *self, node *at, int late, int64_t size)
     return same ? &at->outputs[0] : make_copy(self, at, inputs);
 }
 
-/* A value as a copy reads it. */
+/* Returns the value that a copy made at `late` reads in place of this one; NULL if memory ran out. */
 static tuff_tensor *copied_value(rewrite *self, tuff_tensor *value, int late, int64_t size, bool follows)
 {
     node *at = value->node;
@@ -317,7 +321,7 @@ static tuff_tensor *copied_value(rewrite *self, tuff_tensor *value, int late, in
     return copy_of(self, at, late, size);
 }
 
-/* A value as the original node `reader` reads it; NULL where memory ran out. */
+/* Returns the value that the original node `reader` reads in place of this one; NULL if memory ran out. */
 static tuff_tensor *late_value(rewrite *self, tuff_tensor *value, int reader)
 {
     node *at = value->node;

@@ -1,20 +1,20 @@
-/* The dtype in which a value lies in memory: the one place where mixed precision decides what is stored with 16 bits.
-   Chosen when it is known which values have memory; kernels load and store by the dtype of their buffers. */
+/* The dtype of each value in memory. This is the only place where mixed precision decides which values are stored with
+   16 bits. It runs once it is known which values have memory; kernels load and store by the dtype of their buffers. */
 #include "compile/fuse/fuse.h"
 #include "compile/schedule/kernel_policy.h"
 
-/* A reduction of so many elements to one makes statistics of them. */
+/* Reductions of at least this many elements to one produce statistics. */
 enum { MIN_REDUCED = 16 };
 
 typedef struct choice {
     struct fusion *fusion;
-    bool registers;       /* attention adds up its results in their memory */
-    bool *precise;        /* by node: assigned or made an integer, or elementwise a part of what is */
-    bool *statistic;      /* by node: made of reductions, at their shape */
-    tuff_dtype precision; /* f16 and bf16; f32: each value has that of the graph */
+    bool registers;       /* attention accumulates its results in their memory */
+    bool *precise;        /* by node: must keep all its bits, or is a value from which such a value is computed */
+    bool *statistic;      /* by node: computed from reductions, at their shape */
+    tuff_dtype precision; /* f16 or bf16; f32: each value keeps the dtype of the graph */
 } choice;
 
-/* Reductions of many elements, and what is computed from them at their own shape. */
+/* Whether a node is a reduction of many elements, or computed from such reductions at their own shape. */
 static bool is_statistic(const choice *self, const node *at)
 {
     const op_pattern pattern = tuff__op_info(at->op)->pattern;
@@ -27,7 +27,8 @@ static bool is_statistic(const choice *self, const node *at)
     return statistic;
 }
 
-/* The matmul that computes a sum's terms, in pieces along its inner axis, for nobody else; NULL where there is none. */
+/* Returns the matmul that computes the terms of a sum, in pieces along its inner axis, and that nothing else reads;
+   NULL if there is none. */
 static const node *split_product(const struct fusion *fusion, const node *sum)
 {
     const node *at = sum->op == OP_SUM ? sum->inputs[0]->node : sum;
@@ -36,15 +37,16 @@ static const node *split_product(const struct fusion *fusion, const node *sum)
     return at->op == OP_MATMUL && fusion->facts[at->id].consumer_count == 1 ? at : NULL;
 }
 
-/* Whether the node's operands keep all their bits, whatever the precision: assigned values, and positions and indices
-   that are made of floats. */
+/* Whether the node's operands keep all their bits at any precision: assigned values, and floats that are cast to
+   integers such as positions and indices. */
 static bool keeps_bits(const node *at)
 {
     return at->op == OP_ASSIGN || (at->op == OP_CAST && !tuff__dtype_is_float(at->outputs[0].dtype));
 }
 
-/* What such values are computed from element by element, and put together from; and the terms of a sum that a product
-   in pieces is, whatever becomes of it: they are partial sums. */
+/* Marks values as precise: the operands for which keeps_bits holds, and all values from which these are computed
+   elementwise or assembled. Also marks split matmuls whose pieces a sum adds up, whatever the sum is used for: their
+   results are partial sums. */
 static void find_precise(const choice *self)
 {
     const tuff_graph *graph = self->fusion->graph;
@@ -67,15 +69,16 @@ static bool is_constant(const node *at)
     return at->op == OP_CONSTANT;
 }
 
-/* The operand beside a constant; NULL where neither is one. */
+/* Returns the operand next to a constant; NULL if neither operand is constant. */
 static const node *beside_constant(const node *at)
 {
     const node *x = at->inputs[0]->node, *y = at->inputs[1]->node;
     return is_constant(y) ? x : is_constant(x) ? y : NULL;
 }
 
-/* Squares that sums add up, with a constant added or not, as norms and second moments have them: those of small
-   gradients would become 0. What they are of is not concerned. */
+/* Marks squares that are summed as precise, even if constants are first added to them or multiplied with them, as in
+   norms and second moments: in f16 the squares of small gradients would underflow to 0. The squared value itself is not
+   marked. */
 static bool mark_square(const choice *self, const node *at, int depth)
 {
     const bool moves = tuff__op_is_view(at->op) || at->op == OP_PAD, adds = at->op == OP_ADD || at->op == OP_MUL;
@@ -96,7 +99,7 @@ static void find_squares(const choice *self)
             (void)mark_square(self, self->fusion->graph->nodes[i]->inputs[0]->node, DEPTH);
 }
 
-/* Whether the value's own kernel adds up in its memory: sums there stay f32. */
+/* Whether the value's own kernel accumulates in its memory: such sums stay f32. */
 static bool sums_in_memory(const choice *self, const node *at)
 {
     const op_pattern pattern = tuff__op_info(at->op)->pattern;
@@ -104,8 +107,9 @@ static bool sums_in_memory(const choice *self, const node *at)
            (pattern == PATTERN_ATTENTION && self->registers);
 }
 
-/* Random numbers keep all their bits: whoever compares them would find one just below a threshold at it, or at 1, which
-   none reaches, and differently from who draws them again. */
+/* Whether a node is made of random numbers, which keep all their bits. Rounding would move a number just below a
+   threshold onto it, or to 1, which random numbers never reach; and a comparison would differ in a kernel that draws
+   the numbers again. */
 static bool is_random(const node *at)
 {
     while (tuff__op_is_view(at->op))
@@ -113,8 +117,8 @@ static bool is_random(const node *at)
     return at->op == OP_RANDOM;
 }
 
-/* Of a value of dtype f16 or bf16: its own where nobody can tell, which is where a cast has rounded it, where only the
-   host reads it, and where the plan's precision allows more roundings. */
+/* Whether a value of dtype f16 or bf16 can be stored in its own dtype. It can if this makes no difference, because a
+   cast has just rounded it or only the host reads it, or if the plan's precision allows more roundings. */
 static bool fits_own_dtype(const choice *self, const node *at)
 {
     const node_facts *facts = &self->fusion->facts[at->id];
@@ -146,7 +150,8 @@ static const node *whole_of(const struct fusion *fusion, const node *at)
     return at;
 }
 
-/* A concat and what is written straight into it have one dtype: where one of them wants more bits, all get f32. */
+/* Gives a concat and the parts written straight into it the same dtype. If they differ, all get the wide compute
+   dtype. */
 static void agree_on_parts(const struct fusion *fusion)
 {
     for (int i = 0; i < fusion->graph->node_count; ++i) {
@@ -160,7 +165,7 @@ static void agree_on_parts(const struct fusion *fusion)
         fusion->facts[i].storage = fusion->facts[whole_of(fusion, fusion->graph->nodes[i])->id].storage;
 }
 
-/* Where a device cannot store 16 bits, values are rounded to them and stored as f32. */
+/* For devices that cannot store 16-bit values: has values rounded to 16 bits and stored as f32. */
 static void widen(const struct fusion *fusion)
 {
     for (int i = 0; i < fusion->graph->node_count; ++i) {

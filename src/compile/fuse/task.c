@@ -1,4 +1,4 @@
-/* Tasks: what they read and store, which of them need each other, and whether two may run at one time. */
+/* Tasks: the nodes that they read and store, which of them need each other, and whether two may run together. */
 #include <string.h>
 
 #include "compile/fuse/fuse.h"
@@ -21,7 +21,7 @@ static bool computes(const struct task *task, const node *at)
     return found;
 }
 
-/* The nodes of a walk: those the task must read go to task->reads. */
+/* Walks from a node down to memory and adds the nodes that the task must read to task->reads. */
 static tuff_status find_reads(struct fusion *fusion, struct task *task, const node *at, int *capacity)
 {
     if (fusion->marks[at->id] == fusion->mark)
@@ -92,8 +92,7 @@ static bool leads_to(struct fusion *fusion, int index, void *state)
     return tuff__any_source(fusion, &fusion->tasks[index], leads_to, state);
 }
 
-/* True where `from` needs, through at least one other task, what `wanted` computes (or directly, unless direct is
-   false). */
+/* Whether `from` needs results of `wanted` through at least one other task or, if direct is set, also directly. */
 static bool needs(struct fusion *fusion, int from, int wanted, bool *seen, bool direct)
 {
     memset(seen, 0, (size_t)fusion->task_count * sizeof *seen);
@@ -126,8 +125,8 @@ int tuff__task_begin(const struct fusion *fusion, const struct task *task)
     return begin;
 }
 
-/* A late copy never joins a task that runs much earlier, nor a recomputation a task from before it: the result would be
-   kept from that point on, which recomputing is to avoid. */
+/* Whether joining two tasks would compute a copy too early: a late copy never joins a task that runs much earlier, nor
+   a recomputation a task from before it. Its result would be kept from then on, which recomputing is meant to avoid. */
 static bool is_too_early(const struct fusion *fusion, const struct task *early, const struct task *late)
 {
     if (tuff__task_newest(early) < tuff__task_begin(fusion, late) ||

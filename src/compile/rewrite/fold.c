@@ -1,5 +1,5 @@
-/* Constant folding with the float64 reference: what depends on nothing but shapes is computed once, on the host,
-   exactly, and is the same on every device. */
+/* Constant folding with the float64 reference: values that depend only on shapes and constants are computed once,
+   exactly, on the host, and are the same on every device. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #define FOLD_LIMIT (1 << 20) /* bytes of a folded constant */
 
-/* The constant behind views, or NULL. */
+/* Returns the constant behind views, or NULL. */
 static const tuff_tensor *constant_behind(const tuff_tensor *x)
 {
     while (tuff__op_is_view(x->node->op))
@@ -17,7 +17,7 @@ static const tuff_tensor *constant_behind(const tuff_tensor *x)
 
 static double *values_of(const tuff_tensor *x);
 
-/* A view's elements from those of what it views. */
+/* Computes the elements of a view from those of the value that it views. */
 static double *evaluate_view(const tuff_tensor *x)
 {
     const tuff_tensor *inner = x->node->inputs[0];
@@ -42,7 +42,7 @@ static double *evaluate_view(const tuff_tensor *x)
     return out;
 }
 
-/* The elements of a constant behind views; NULL where memory ran out. */
+/* Returns the elements of a constant behind views; NULL if memory ran out. */
 static double *values_of(const tuff_tensor *x)
 {
     if (x->node->op != OP_CONSTANT)
@@ -74,13 +74,13 @@ static tuff_tensor *scalar_as(tuff_graph *graph, tuff_dtype dtype, tuff_shape sh
     return tuff__share_node(graph, OP_EXPAND, dtype, shape, &unit, 1, NULL);
 }
 
-/* Values that ops pass on are f32 at least: CAST alone rounds to less, and has done so. */
+/* Rounds a value as ops pass it on: floats to f32. CAST alone rounds to narrower floats, and has already done so. */
 static double passed_on(tuff_dtype dtype, double value)
 {
     return tuff__round_to(tuff__dtype_is_float(dtype) ? TUFF_F32 : dtype, value);
 }
 
-/* Whether constants of this dtype can hold the values that ops pass on. */
+/* Whether constants of this dtype can hold the values exactly as ops pass them on. */
 static bool are_exact(tuff_dtype dtype, const double *values, int64_t count)
 {
     bool exact = true;
@@ -91,8 +91,8 @@ static bool are_exact(tuff_dtype dtype, const double *values, int64_t count)
     return exact;
 }
 
-/* The constant of these elements: a scalar seen through views where all are equal, bit for bit. NULL where its dtype
-   would round them. */
+/* Returns a constant with these elements: a scalar seen through views if all are equal, bit for bit. Returns NULL if
+   its dtype would round them, or memory ran out. */
 static tuff_tensor *constant_of(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const double *values)
 {
     const int64_t count = tuff_shape_count(shape);
@@ -124,7 +124,8 @@ static bool can_fold(op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor
     return true;
 }
 
-/* Elementwise ops of scalars seen through views stay scalars seen through a view, whatever the shape. */
+/* Whether an op is elementwise and all its inputs are scalars seen through views. Its result is one as well, whatever
+   its shape. */
 static bool all_scalars(op_code op, tuff_tensor *const *inputs, int input_count)
 {
     bool scalars = tuff__op_is_elementwise(op) && input_count > 0;

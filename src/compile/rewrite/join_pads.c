@@ -1,6 +1,6 @@
-/* Gradients of neighbouring slices arrive as a sum of padded pieces. Where the pieces follow each other and fill the
-   whole axis the sum is their concatenation, which every piece can be written into. (-0 + 0 is 0 where the piece keeps
-   -0; no NaN is lost: each element is still one piece's.) */
+/* Gradients of neighbouring slices arrive as a sum of padded pieces. If the pieces follow each other and fill the whole
+   axis, the sum is their concatenation, into which each piece can be written directly. (-0 + 0 is 0, whereas the piece
+   keeps -0. No NaN is lost: each element still comes from one piece.) */
 #include "compile/rewrite/simplify.h"
 
 #define MAX_PIECES 8
@@ -10,7 +10,8 @@ typedef struct pieces {
     int count, axis;
 } pieces;
 
-/* The only axis along which the pad adds elements; -1 where there is none or more than one, or it adds other than 0. */
+/* Returns the only axis along which the pad adds elements; -1 if there is none or more than one, or if it pads with
+   values other than 0. */
 static int padded_axis(const node *pad)
 {
     const tuff_shape *inner = &pad->inputs[0]->shape, *outer = &pad->outputs[0].shape;

@@ -1,10 +1,11 @@
-/* Neighbouring parts of a concatenation that lie behind each other in one value, as the gradients of stacked tensors do
-   in a slab, or in one storage, as parameters do, are one part: a view of that value or of an array over the storage,
-   and one copy at most. */
+/* Neighbouring parts of a concatenation that follow each other in one value (as the gradients of stacked tensors in a
+   slab do) or in one storage (as parameters do) become one part: a view of that value or of an array over the storage,
+   which costs one copy at most. */
 #include "compile/rewrite/simplify.h"
 #include "device/device.h"
 
-/* Where a slice lies in its source, if its elements are neighbours there: no axis behind the first long one is cut. */
+/* Whether the elements of a slice are contiguous in its source; *begin is then the index of the first one. Behind the
+   first axis that is longer than 1, no axis may be cut. */
 static bool is_block(const node *slice, int64_t *begin)
 {
     const tuff_shape *inner = &slice->inputs[0]->shape, *outer = &slice->outputs[0].shape;
@@ -35,8 +36,8 @@ static slice_range range_of(tuff_tensor *x)
     }
 }
 
-/* Whether `next` begins where a range of arrays ends. A range of one array may begin behind the array's first element,
-   and ends with its last. */
+/* Whether `next` begins where a range of arrays ends. The range may begin behind its first array's first element, but
+   must end with the last element of its last array. */
 static bool is_behind(const slice_range *range, const slice_range *next)
 {
     const node *first = range->of->node, *other = next->of->node;

@@ -1,10 +1,10 @@
-/* Weights as views of the memory that they lie in, and neighbours among them as one view. Parameters of one slab, and
-   slices of one matrix, are such neighbours. */
+/* Weights as views of the memory in which they lie, and runs of neighbouring weights as a single view. Parameters in
+   one slab, and slices of one matrix, are such neighbours. */
 #include "compile/rewrite/matmul_merge.h"
 
 #include <string.h>
 
-/* Follows views and casts from f16 and bf16 back to memory; the steps are applied while the recursion unwinds. */
+/* Follows views, and casts from f16 and bf16, back to memory. Steps are applied while the recursion unwinds. */
 static bool descend(const node *at, factor *out)
 {
     if (tuff__op_is_view(at->op)) {
@@ -42,7 +42,7 @@ static bool share_memory(const factor *a, const factor *b)
     return a->base == b->base || (memory_of(a) != NULL && memory_of(a) == memory_of(b));
 }
 
-/* By the oldest base in the same memory, then by the place in it. */
+/* Orders factors by the oldest base in the same memory, then by their offset in it. */
 static bool comes_before(const factor *factors, const int *memory, int a, int b)
 {
     return memory[a] != memory[b] ? memory[a] < memory[b] : factors[a].place.offset < factors[b].place.offset;
@@ -71,21 +71,21 @@ void tuff__sort_factors(factor *factors, node **members, int count)
         }
 }
 
-/* Elements from the first of one line to the first of the next. */
+/* Returns the number of elements from the start of one line to the start of the next. */
 static int64_t pitch_of(const factor *operand)
 {
     return operand->place.stride[1] == 1 ? operand->place.stride[0] : operand->place.stride[1];
 }
 
-/* Whether both lie in one piece of memory, with the same strides. */
+/* Whether both factors lie in the same memory, with the same dtypes and strides. */
 static bool are_alike(const factor *a, const factor *b)
 {
     return share_memory(a, b) && a->base->outputs[0].dtype == b->base->outputs[0].dtype && a->dtype == b->dtype &&
            a->place.stride[0] == b->place.stride[0] && a->place.stride[1] == b->place.stride[1];
 }
 
-/* Each begins along `axis` where the one before ends, and no line reaches into the next: rows that overlap are no
-   neighbours. */
+/* Returns how many factors follow each other: each begins along `axis` where the one before it ends, and no line
+   reaches into the next. Overlapping rows are not neighbours. */
 static int run_along(const factor *factors, int count, int axis)
 {
     int run = 1;
@@ -130,7 +130,8 @@ int tuff__run_of_stack(const factor *factors, int count)
     return run;
 }
 
-/* Elements start to start + length of the base's memory, as a vector; NULL where the memory ends before. */
+/* Returns elements start .. start + length - 1 of the base's memory as a vector; NULL if the memory ends before, or the
+   vector is too large. */
 static tuff_tensor *buffer_region(rewriting *self, const factor *operand, int64_t start, int64_t length)
 {
     const node *base = operand->base;
@@ -153,8 +154,9 @@ static tuff_tensor *buffer_region(rewriting *self, const factor *operand, int64_
     return tuff_array_tensor(self->graph, joined);
 }
 
-/* [count, lines, width] of lines `pitch` apart in blocks `distance` apart, from offset on. Where the last line would
-   reach beyond the memory all lines begin a little earlier. */
+/* Returns [count, lines, width]: lines `pitch` apart in blocks `distance` apart, from the operand's offset on; NULL if
+   there is no such view. If the last line would reach beyond the memory, all lines begin a little earlier, and these
+   elements are sliced off. */
 static tuff_tensor *strided(rewriting *self, const factor *operand, int count, int64_t distance, int64_t lines,
                             int64_t width)
 {
@@ -175,7 +177,7 @@ static tuff_tensor *strided(rewriting *self, const factor *operand, int count, i
     return tuff_slice(flat, (int64_t[]){0, 0, before}, (int64_t[]){count, lines, before + width}, NULL);
 }
 
-/* As the matmuls read it: columns innermost, f32. */
+/* Returns the lines as the matmuls read them: columns innermost, cast to the dtype of the factor. */
 static tuff_tensor *as_factor(const factor *operand, tuff_tensor *lines)
 {
     const int turned[] = {0, 2, 1};

@@ -1,4 +1,4 @@
-/* The merges of matmuls, one after another: each sees the graph that the one before it left. */
+/* Runs the merges of matmuls one after another: each sees the graph that the previous one left. */
 #include "compile/rewrite/matmul_merge.h"
 
 tuff_status tuff__merge_matmuls(tuff_graph *graph, pass_choices *passes)

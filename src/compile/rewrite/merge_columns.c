@@ -1,20 +1,20 @@
-/* x · w0, x · w1, ... with the w neighbours in memory: one product, of which each is a slice. Where the w are columns
-   of one matrix ([rows of each, K] transposed alike, or slices), the products lie side by side; where they are matrices
-   of one shape one after another, the products do too. Elementwise ops that all products go through, each with a vector
-   of its own (a bias) or a value that they share, are applied to the whole. */
+/* x · w0, x · w1, ... whose w are neighbours in memory become one product, of which each is a slice. If the w are
+   columns of one matrix (each [rows, K], all transposed alike, or slices), the products lie side by side; if they are
+   matrices of the same shape one after another, the products are stacked likewise. Elementwise ops that all products go
+   through, each with a vector of its own (a bias) or with a common value, are applied to the joined product. */
 #include <string.h>
 
 #include "compile/rewrite/matmul_merge.h"
 
-#define MAX_KEPT (256 << 10) /* bytes that may be kept longer than they are needed */
-#define MAX_LOOKED_AT 16     /* nodes that a vector is made of */
-#define MAX_WALKED 4         /* parts of a concat that a kernel finds its way through without a copy */
+#define MAX_KEPT (256 << 10) /* bytes of parts that may be kept longer than they are needed */
+#define MAX_LOOKED_AT 16     /* nodes visited to find what a vector is made of, at most */
+#define MAX_WALKED 4         /* parts of a concat between which a kernel can select without a copy */
 
-/* Values [..., columns of part i] as one: [parts, ..., columns] where stacked, else [..., all columns]. */
+/* Values [..., columns of part i] joined into one: [parts, ..., columns] if stacked, else [..., all columns]. */
 typedef struct bundle {
     tuff_tensor *parts[MAX_MERGED];
     int count;
-    int oldest; /* the lowest id of the products: what is older depends on none of them */
+    int oldest; /* the lowest id of the products: older nodes depend on none of them */
     bool stacked;
     tuff_tensor *joined;
 } bundle;
@@ -39,14 +39,14 @@ static tuff_shape joined_shape(const bundle *joined, tuff_shape part)
     return shape;
 }
 
-/* True for a value that varies along the last axis only. */
+/* Whether a value varies only along its last axis. */
 static bool is_vector(const tuff_tensor *x)
 {
     return x->shape.rank > 0 && tuff_shape_count(x->shape) == x->shape.extent[x->shape.rank - 1];
 }
 
-/* Whether a value can be an operand of the whole: one that is made of a part cannot. It is made of what is older than
-   the products by elementwise ops alone, of which so many are looked at. */
+/* Whether a value can be an operand of the joined op: it must not depend on a part. It has to be made, by views and
+   elementwise ops alone, of nodes older than the products; at most *most such ops are visited. */
 static bool comes_before(const bundle *joined, const node *at, int *most)
 {
     if (tuff__op_is_source(at->op) || at->input_count == 0 || at->id < joined->oldest)
@@ -57,7 +57,8 @@ static bool comes_before(const bundle *joined, const node *at, int *most)
     return before;
 }
 
-/* The vectors that were expanded to each part, as one that is expanded to the whole. */
+/* Joins the vectors that were expanded to the parts into one that is expanded to the whole; NULL if that is impossible
+   without a copy. */
 static tuff_tensor *join_vectors(const bundle *joined, tuff_tensor *const *operands, tuff_shape shape)
 {
     tuff_tensor *vectors[MAX_MERGED];
@@ -82,7 +83,7 @@ static tuff_tensor *join_vectors(const bundle *joined, tuff_tensor *const *opera
     return tuff_expand(all, shape);
 }
 
-/* The one value that was expanded to each part; NULL where there is none. */
+/* Returns the scalar that was expanded to every part; NULL if there is none. */
 static tuff_tensor *common_scalar(const bundle *joined, tuff_tensor *const *operands)
 {
     tuff_tensor *scalar = NULL;
@@ -95,7 +96,7 @@ static tuff_tensor *common_scalar(const bundle *joined, tuff_tensor *const *oper
     return tuff_reshape(scalar, TUFF_SCALAR);
 }
 
-/* The other operands of an op that all parts go through, as one; NULL where there is no such value without a copy. */
+/* Joins the other operands of an op that all parts go through; NULL if that is impossible without a copy. */
 static tuff_tensor *join_operands(const bundle *joined, tuff_tensor *const *operands, tuff_shape shape)
 {
     bool same = joined->stacked;
@@ -105,7 +106,7 @@ static tuff_tensor *join_operands(const bundle *joined, tuff_tensor *const *oper
     return one != NULL ? tuff_expand(one, shape) : join_vectors(joined, operands, shape);
 }
 
-/* Where the part is among the inputs of its user; -1 where it is there twice. */
+/* Returns the index of the part among the inputs of its user; -1 if it occurs twice. */
 static int position_of(const node *user, const tuff_tensor *part)
 {
     int position = -1;
@@ -115,7 +116,7 @@ static int position_of(const node *user, const tuff_tensor *part)
     return position < 0 ? -1 : position;
 }
 
-/* Whether the users of all parts do the same to them. */
+/* Whether the only users of all parts do the same to them. *position is the part's index among their inputs. */
 static bool users_agree(const rewriting *self, const bundle *joined, node **users, int *position)
 {
     for (int i = 0; i < joined->count; ++i) {
@@ -139,7 +140,8 @@ static bool users_agree(const rewriting *self, const bundle *joined, node **user
     return true;
 }
 
-/* Applies to the whole the op that all parts go through next; false where they go through different ones. */
+/* Applies the op that all parts go through next to the joined value; returns false if they go through different ones,
+   or its operands cannot be joined. */
 static bool take_step(const rewriting *self, bundle *joined)
 {
     node *users[MAX_MERGED] = {NULL};
@@ -172,7 +174,7 @@ static bool take_step(const rewriting *self, bundle *joined)
     return self->graph->status == TUFF_OK;
 }
 
-/* Each part becomes a slice of the whole. */
+/* Replaces each part with a slice of the whole. */
 static void replace_parts(rewriting *self, const bundle *joined)
 {
     const tuff_shape whole = joined->joined->shape;
@@ -187,8 +189,8 @@ static void replace_parts(rewriting *self, const bundle *joined)
     }
 }
 
-/* Bytes of passes that each product would have spared by going through elementwise ops in its own kernel: the kernel
-   after the whole product reads it again. *kernels: how many there would be. */
+/* Returns the bytes of memory traffic that separate products would save by having elementwise ops as their epilogues:
+   after the joined product, another kernel has to read it again. Sets *kernels to the number of such kernels. */
 static double bytes_after(const rewriting *self, const bundle *joined, int *kernels)
 {
     double alone = 0, shared = 0;
@@ -210,7 +212,7 @@ static double bytes_after(const rewriting *self, const bundle *joined, int *kern
     return alone > 0 ? alone : shared;
 }
 
-/* The last reader of the part, or of a view of it. */
+/* Returns the id of the last reader of the part, or of a view of it. */
 static int last_reader(const rewriting *self, const tuff_tensor *part)
 {
     int last = part->node->id;
@@ -226,8 +228,8 @@ static int last_reader(const rewriting *self, const tuff_tensor *part)
     return last;
 }
 
-/* Whether parts that are soon done with would be kept for one that is read again much later, in the backward pass: what
-   is gained would be paid for in memory, or by computing again what is made of them. */
+/* Whether joining would keep parts with early readers alive for a part that is read again much later, in the backward
+   pass. The gain would be paid for in memory, or with recomputing values made of the parts. */
 static bool keeps_for_long(const rewriting *self, const bundle *joined)
 {
     bool any_late = false;
@@ -253,7 +255,7 @@ static bool pays(const rewriting *self, const bundle *joined, const tuff_tensor 
     return tuff__merge_is_profitable(self, &cost);
 }
 
-/* False where it would not pay, or the joined weight has no legal form. */
+/* Merges the matmuls. Returns false if this would not pay, or the joined weight has no legal form. */
 static bool merge(rewriting *self, node **members, const factor *factors, int count, bool stacked)
 {
     tuff_tensor *x = members[0]->inputs[0];
@@ -279,8 +281,8 @@ static bool merge(rewriting *self, node **members, const factor *factors, int co
     return true;
 }
 
-/* Neighbours among the matmuls that read x: as many as pay. Those that go through the same ops afterwards may be fewer
-   than those that are neighbours. */
+/* Merges runs of neighbours among the matmuls that read the same x, as long as pays: a shorter run may go through more
+   common ops afterwards. */
 static void merge_readers(rewriting *self, node **members, factor *factors, int count)
 {
     tuff__sort_factors(factors, members, count);
@@ -313,7 +315,7 @@ tuff_status tuff__merge_columns(rewriting *self)
             node *at = self->graph->nodes[k];
             if (at->op == OP_MATMUL && at->inputs[0] == first->inputs[0] && at->copy == first->copy &&
                 is_candidate(self, at, &factors[count])) {
-                self->taken[k] = true; /* each is looked at once */
+                self->taken[k] = true; /* each matmul is considered only once */
                 members[count++] = at;
             }
         }

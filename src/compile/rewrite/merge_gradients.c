@@ -1,15 +1,17 @@
-/* Gradients by weights that shared an operand are products x' · y0, x' · y1, ... which share it again, and lie one
-   after another in a slab: one product that the slab takes whole. The y are computed side by side for it. */
+/* The gradients of weights that shared an operand are products x' · y0, x' · y1, ... which share it again. If they
+   follow each other in a slab, they become one product, which is written to the slab as a whole. The y are computed
+   side by side for it. */
 #include "compile/rewrite/matmul_merge.h"
 
-/* Parts of a concat of vectors: products, or their transposes. */
+/* Neighbouring parts of a concat of vectors that are products or, if turned, transposed products. */
 typedef struct run_of_parts {
     node *products[MAX_MERGED];
     int count;
     bool turned;
 } run_of_parts;
 
-/* The matmul whose elements the part is, row by row or (*turned) column by column; NULL where there is none. */
+/* Returns the matmul whose elements make up the part, row by row or (*turned) column by column; NULL if there is
+   none. */
 static node *product_of(const rewriting *self, const tuff_tensor *part, bool *turned)
 {
     node *at = part->node;
@@ -51,7 +53,8 @@ static run_of_parts run_from(const rewriting *self, const node *concat, int firs
     return run;
 }
 
-/* All y but the last wait in memory for it, where each by itself would have been read while it was in a cache. */
+/* Whether joining pays. All y but one have to wait in memory for the joined product; a product of its own would read
+   each while it is still in a cache. */
 static bool pays(const rewriting *self, const run_of_parts *run)
 {
     const tuff_shape *x = &run->products[0]->inputs[0]->shape;
@@ -70,7 +73,7 @@ static bool pays(const rewriting *self, const run_of_parts *run)
     return tuff__merge_is_profitable(self, &cost);
 }
 
-/* The product of x with all y, as the vector that stands for the parts. */
+/* Returns the product of x with all y, as the vector that replaces the parts. */
 static tuff_tensor *join(rewriting *self, const run_of_parts *run)
 {
     tuff_tensor *x = run->products[0]->inputs[0], *y[MAX_MERGED];

@@ -1,6 +1,6 @@
-/* Sums of products y0 · v0 + y1 · v1 + ... whose v are rows of one matrix in memory, as the gradient by an operand that
-   matmuls shared: one product of [y0 y1 ...], which the y are computed into, with that matrix. Other terms of the sum
-   are added behind. */
+/* Sums of products y0 · v0 + y1 · v1 + ... whose v are rows of one matrix in memory, as in the gradient of an operand
+   that matmuls shared, become one product of [y0 y1 ...] with that matrix. The y are computed straight into [y0 y1
+   ...]. Other terms of the sum are added afterwards. */
 #include "compile/rewrite/matmul_merge.h"
 
 #define MAX_TERMS 16
@@ -11,8 +11,8 @@ typedef struct terms {
     factor factors[MAX_FACTORS];
     tuff_tensor *others[MAX_TERMS];
     int product_count, other_count;
-    int copy;      /* the recomputation that all belong to */
-    bool complete; /* there was room for all */
+    int copy;      /* number of the recomputation to which all belong */
+    bool complete; /* there was room for all terms */
 } terms;
 
 static bool is_product(const rewriting *self, const node *at, int copy, factor *out)
@@ -39,15 +39,15 @@ static void add_term(const rewriting *self, tuff_tensor *term, terms *out)
         out->complete = false;
 }
 
-/* Whether the value is the last addition of a sum, and not part of a longer one. */
+/* Whether the value is the last addition of a sum, which is not part of a longer one. */
 static bool is_whole_sum(const rewriting *self, const node *at)
 {
     const node *user = tuff__only_user(self, at);
     return at->op == OP_ADD && self->use_count[at->id] + self->kept[at->id] > 0 && (user == NULL || user->op != OP_ADD);
 }
 
-/* Every product but one spares a read and a write of the sum so far, of which the kernels hide a part behind their
-   arithmetic. */
+/* Whether joining pays. Each product but one saves a read and a write of the running sum. Only half of this traffic is
+   counted, because kernels hide part of it behind their arithmetic. */
 static bool pays(const rewriting *self, node *const *products, tuff_tensor *const *y, int count)
 {
     const tuff_tensor *result = &products[0]->outputs[0];
@@ -85,7 +85,7 @@ static tuff_tensor *plus(tuff_tensor *sum, tuff_tensor *term, tuff_shape shape)
     return sum == NULL ? formed : tuff_add(sum, formed);
 }
 
-/* Joins neighbours among the products; false where there are none. */
+/* Joins neighbours among the products and adds all products to *sum. Returns false if none were joined. */
 static bool join_products(rewriting *self, terms *all, tuff_shape shape, tuff_tensor **sum)
 {
     bool any = false;

@@ -1,8 +1,8 @@
-/* Mixed precision: inputs, arrays and constants of dtype f32 that matmuls read get a copy of 16 bits. It is a cast
-   like any other, whose result has memory, so that everything behind this pass knows it: the matmuls read views of it.
-   Arrays that lie beside each other in one storage, as parameters do, share a copy, which is one dispatch. The copies
-   of a model would take half as much memory as its parameters if all were alive at once: there are several, and
-   matmuls that come much later, in the backward pass, get a second one. */
+/* Mixed precision: inputs, arrays and constants of dtype f32 that matmuls read get a 16-bit copy. The copy is an
+   ordinary cast whose result has memory, so that all later passes understand it: the matmuls read views of it.
+   Neighbouring arrays in one storage, such as parameters, share a copy, which takes one dispatch. The copies of a model
+   would take half as much memory as its parameters if all were alive at once. So there are several, and matmuls that
+   come much later, in the backward pass, get a second copy. */
 #include "compile/rewrite/narrow_sources.h"
 
 #include <stdlib.h>
@@ -10,30 +10,30 @@
 #include "compile/rewrite/passes.h"
 #include "graph/graph.h"
 
-enum { SHARES = 6 }; /* one copy has so large a part of all that is copied, unless a single array is larger */
+enum { SHARES = 6 }; /* a copy is at most this fraction of all that is copied, unless a single array is larger */
 
-/* Sources that one copy is made of. */
+/* Sources that share one copy. */
 typedef struct group {
-    int first, count; /* of the sources */
-    uint64_t end;     /* of arrays: the byte of their storage behind the last */
+    int first, count; /* range in `sources` */
+    uint64_t end;     /* arrays: the offset behind the last one, in bytes of their storage */
     tuff_tensor *copy;
-    int reader; /* of the copy: the last one so far */
+    int reader; /* id of the copy's last reader so far */
 } group;
 
 typedef struct narrowing {
     tuff_graph *graph;
-    int original_count; /* nodes beyond are new */
+    int original_count; /* nodes from this id on are new */
     tuff_dtype to;
-    const node **sources; /* that matmuls read, arrays by their place in memory */
+    const node **sources; /* the sources that matmuls read, arrays by their place in memory */
     int source_count;
     group *groups;
     int group_count;
-    int *group_of; /* by node; -1: no source that is read */
-    int *before;   /* by new node: the original node that it comes in front of */
+    int *group_of; /* by node: index of its group; -1: not a source that matmuls read */
+    int *before;   /* by new node: id of the original node in front of which it goes */
     int before_count, before_capacity;
 } narrowing;
 
-/* The source of dtype f32 behind an operand's views; NULL where there is none. */
+/* Returns the f32 source behind an operand's views; NULL if there is none. */
 static const node *source_of(const tuff_tensor *operand)
 {
     const node *at = operand->node;
@@ -44,7 +44,7 @@ static const node *source_of(const tuff_tensor *operand)
     return is_source && tuff_shape_count(at->outputs[0].shape) > 0 ? at : NULL;
 }
 
-/* Other sources by age, then arrays by their place in memory. */
+/* Orders arrays by their place in memory, after all other sources, which are ordered by id. */
 static int by_place(const void *a, const void *b)
 {
     const node *x = *(const node *const *)a, *y = *(const node *const *)b;
@@ -60,7 +60,7 @@ static int by_place(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Optimizers compute with all bits. */
+/* Whether a node reads 16-bit copies. Optimizers compute in full precision. */
 static bool reads_narrow(const node *at)
 {
     return at->op == OP_MATMUL && at->phase != TUFF_PHASE_OPTIMIZER;
@@ -86,8 +86,8 @@ static uint64_t bytes_of(const node *source)
     return (uint64_t)tuff_shape_count(source->outputs[0].shape) * sizeof(float);
 }
 
-/* Whether the copy of a group may be of the next source too: arrays of one storage, between which little lies that no
-   matmul reads. read: bytes of the group's sources. */
+/* Whether the next source may share the copy of a group. Both must be arrays in one storage, with few bytes between
+   them that no matmul reads. read: bytes of the group's sources. */
 static bool may_join(const narrowing *self, const group *to, const node *next, uint64_t read, uint64_t most)
 {
     const node *first = self->sources[to->first];
@@ -123,7 +123,7 @@ static void find_groups(narrowing *self)
     }
 }
 
-/* Places what was built since in front of a node. */
+/* Places the nodes built since the last call in front of an original node. */
 static tuff_status place(narrowing *self, int before)
 {
     TRY(self->graph->status);
@@ -135,7 +135,7 @@ static tuff_status place(narrowing *self, int before)
     return TUFF_OK;
 }
 
-/* The elements that a group's arrays lie among, as one array. */
+/* Returns one array that spans all arrays of a group. */
 static tuff_tensor *stretch_of(narrowing *self, const group *from)
 {
     const tuff_array *first = self->sources[from->first]->attributes.array;
@@ -147,7 +147,7 @@ static tuff_tensor *stretch_of(narrowing *self, const group *from)
     return tuff_array_tensor(self->graph, joined);
 }
 
-/* A group's copy for a reader: the one that there is, unless that would have to be kept for long. */
+/* Returns a group's copy for a reader: the existing one, unless it would have to be kept for long. */
 static tuff_tensor *copy_for(narrowing *self, group *from, int reader)
 {
     const bool late = from->copy != NULL && reader - from->reader > LATE_GAP;
@@ -161,7 +161,7 @@ static tuff_tensor *copy_for(narrowing *self, group *from, int reader)
     return from->copy;
 }
 
-/* A source's elements in the copy of its group. */
+/* Returns a source's elements in the copy of its group. */
 static tuff_tensor *narrowed(narrowing *self, const node *source, int reader)
 {
     group *from = &self->groups[self->group_of[source->id]];
@@ -174,7 +174,7 @@ static tuff_tensor *narrowed(narrowing *self, const node *source, int reader)
     return tuff_reshape(tuff_slice(copy, &start, &stop, NULL), source->outputs[0].shape);
 }
 
-/* The operand's views, of the copy. */
+/* Rebuilds the views of an operand on top of the copy. */
 static tuff_tensor *view_of_copy(narrowing *self, const node *at, int reader)
 {
     if (!tuff__op_is_view(at->op))
@@ -198,7 +198,7 @@ static tuff_status narrow_matmul(narrowing *self, node *matmul)
     return TUFF_OK;
 }
 
-/* Every original node, in order, and in front of it what was built for it. */
+/* Orders the nodes: the original ones in their old order, each behind the nodes that were built for it. */
 static tuff_status sort(narrowing *self)
 {
     tuff_graph *graph = self->graph;

@@ -1,19 +1,19 @@
-/* The rewritings of a graph that TUFF_PASSES may turn off, or have done everywhere, as tunables of "fusion" in
-   kernels.def: 0: nowhere, 1: where the cost model says that it pays, 2: wherever it is possible. */
+/* The rewritings of a graph that TUFF_PASSES can turn off or force, as tunables of "fusion" in kernels.def: 0: never,
+   1: if the cost model says that it pays, 2: wherever it is possible. */
 #ifndef TUFF_COMPILE_REWRITE_PASSES_H
 #define TUFF_COMPILE_REWRITE_PASSES_H
 
 #include "kernels/config.h"
 
-/* Nodes between the last early reader of a value and the first late one, where it is computed again, at least. */
+/* Minimum number of nodes between the last early reader of a recomputed value and its first late reader. */
 #define LATE_GAP 48
 
 typedef struct pass_choices {
-    tune_config by;    /* the default where nothing is set */
-    tune_config found; /* those that the graph has a place for, with their default values */
+    tune_config by;    /* the choices to follow; unset ones have their defaults */
+    tune_config found; /* set, with default values, for the rewritings that are possible in the graph */
 } pass_choices;
 
-/* At a place where a rewriting is possible: whether it is done. choices may be NULL: the defaults. */
+/* Whether a rewriting is done at a place where it is possible. choices may be NULL: the defaults. */
 static inline bool tuff__pass_decides(pass_choices *choices, tunable pass, bool pays)
 {
     if (choices == NULL)

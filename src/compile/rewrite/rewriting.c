@@ -1,4 +1,4 @@
-/* What the merges of matmuls share: what uses what, whether a merge pays, and the sorting of old and new nodes. */
+/* Shared code of the merges of matmuls: users of nodes, profitability, and the sorting of old and new nodes. */
 #include "base/checked.h"
 #include "compile/rewrite/matmul_merge.h"
 #include "compile/schedule/cost.h"
@@ -10,7 +10,8 @@ node *tuff__only_user(const rewriting *self, const node *at)
     return self->user[at->id];
 }
 
-/* Seconds that units would wait for the last tiles of each product, and do not where the products are one. */
+/* Returns the seconds that compute units would idle during the last tiles of separate products, minus those of the
+   joined product. */
 static double waiting_saved(const cost_parameters *on, const merge_cost *cost)
 {
     const double tile = 2.0 * (double)(on->tile_rows * on->tile_columns * cost->inner) / on->rate;
@@ -33,7 +34,7 @@ bool tuff__merge_is_profitable(const rewriting *self, const merge_cost *cost)
     return saved > cost->bytes_added / on.bandwidth;
 }
 
-/* Whether the value is a part of a concat already. */
+/* Whether the value is already a part of a concat. */
 static bool is_part(const rewriting *self, const node *at)
 {
     for (int i = at->id + 1; i < self->original_count; ++i) {
@@ -57,7 +58,7 @@ static bool can_be_placed(const rewriting *self, const tuff_tensor *value)
     return computed && !self->kept[at->id] && !self->taken[at->id];
 }
 
-/* The concat of the values, where there is one. */
+/* Returns an existing concat of the values, or NULL. */
 static tuff_tensor *find_concat(const rewriting *self, tuff_tensor *const *values, int count, int axis)
 {
     for (int i = values[0]->node->id + 1; i < self->graph->node_count; ++i) {
@@ -79,7 +80,7 @@ bool tuff__concat_is_free(const rewriting *self, tuff_tensor *const *values, int
     for (int i = 0; i < count; ++i) {
         placed &= can_be_placed(self, values[i]);
         for (int k = 0; k < i; ++k)
-            placed &= values[k] != values[i]; /* a value has one place */
+            placed &= values[k] != values[i]; /* a value can have only one place */
     }
     return placed;
 }
@@ -117,7 +118,7 @@ tuff_status tuff__rewriting_begin(rewriting *self, tuff_graph *graph)
     return TUFF_OK;
 }
 
-/* Redirects all uses of what was replaced. */
+/* Redirects all uses of replaced nodes. */
 static void redirect(const rewriting *self)
 {
     for (int i = 0; i < self->graph->node_count; ++i) {
@@ -152,8 +153,8 @@ static void place(sorting *self, node *at)
     self->sorted[self->count++] = at;
 }
 
-/* For every new node the last old one that it needs, -1 where there is none, by id from the first new one on. New ones
-   were made after what they need. */
+/* Fills in, for every new node from the first one on, the id of the last old node that it needs; -1 if it needs none.
+   New nodes were made after the nodes that they need. */
 static void find_last_needed(const rewriting *self, int *last)
 {
     const tuff_graph *graph = self->graph;
@@ -168,7 +169,8 @@ static void find_last_needed(const rewriting *self, int *last)
     }
 }
 
-/* Every old node, in order, and behind it the new ones that can be computed then. */
+/* Places every old node, in order, and behind it the new nodes that can be computed from then on. first and next are
+   scratch: linked lists of new nodes, by old node. */
 static void place_all(const rewriting *self, sorting *all, const int *last, int *first, int *next)
 {
     const tuff_graph *graph = self->graph;
@@ -187,7 +189,8 @@ static void place_all(const rewriting *self, sorting *all, const int *last, int 
     }
 }
 
-/* Old nodes keep their order as far as they can; new ones come as soon as they can; dead ones go. */
+/* Sorts the nodes: old nodes keep their order as far as possible, new ones come as early as possible, and dead ones are
+   dropped. */
 static tuff_status sort(const rewriting *self)
 {
     tuff_graph *graph = self->graph;

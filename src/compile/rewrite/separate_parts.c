@@ -1,11 +1,11 @@
-/* Views of parts that could not be written into their place in a large concat. */
+/* Gives parts that could not be written into their place in a large concat a view of their own. */
 #include "compile/rewrite/separate_parts.h"
 
 #include "compile/rewrite/matmul_merge.h"
 
-#define FEW_PARTS 8 /* so many one kernel reads well */
+#define FEW_PARTS 8 /* parts that one kernel can read efficiently */
 
-/* Whether the part cannot be written into the concat itself. */
+/* Whether the part has memory elsewhere, so that it cannot be written straight into the concat. */
 static bool lies_elsewhere(const rewriting *self, const node *part)
 {
     return self->taken[part->id] || part->op == OP_CONCAT || tuff__op_is_source(part->op);

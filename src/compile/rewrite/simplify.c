@@ -1,4 +1,4 @@
-/* Rebuilds a graph node by node, in order, each through the rules. */
+/* Rebuilds a graph node by node, in order, and applies the rules to each node. */
 #include "compile/rewrite/simplify.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ typedef struct rebuild {
     bool only_live;
 } rebuild;
 
-/* Inputs stay, so that the host may write them whether or not anything reads them. */
+/* Marks the live nodes. Inputs always stay, so that the host may write them whether or not anything reads them. */
 static void mark_live(const tuff_graph *source, bool *live)
 {
     for (int i = 0; i < source->node_count; ++i)
@@ -26,7 +26,7 @@ static void mark_live(const tuff_graph *source, bool *live)
             live[source->nodes[i]->inputs[k]->node->id] = true;
 }
 
-/* What two nodes must share to compute the same. */
+/* Whether the attributes of two nodes agree as far as needed for both to compute the same. */
 static bool same_attributes(op_code op, const op_attributes *a, const op_attributes *b, size_t data_size)
 {
     if (op == OP_CONSTANT && (a->data == NULL) != (b->data == NULL))
@@ -63,7 +63,7 @@ tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, t
         if (inputs[i]->node == NULL)
             return inputs[i];
     if (op != OP_INPUT && op != OP_ASSIGN) {
-        /* An equal node reads the same inputs, so it is not older than the newest of them. */
+        /* An equal node reads the same inputs, so it comes after the newest of them. */
         int first = 0;
         for (int i = 0; i < input_count; ++i)
             first = inputs[i]->node->id > first ? inputs[i]->node->id : first;
@@ -83,7 +83,8 @@ static bool is_identity_order(const tuff_tensor *x, const int *order)
     return true;
 }
 
-/* Views of views: a reshape of a reshape, a permute of a permute, and views that change nothing. */
+/* Simplifies views of views (a reshape of a reshape, a permute of a permute, an expand of an expand) and removes views
+   that change nothing. */
 static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shape, tuff_tensor *x,
                                   op_attributes *attributes)
 {
@@ -104,7 +105,7 @@ static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shap
     return tuff__share_node(graph, op, x->dtype, shape, &x, 1, attributes);
 }
 
-/* True for a constant scalar behind views, with its value. */
+/* Whether a value is a constant scalar behind views, whose number is then *value. */
 static bool is_uniform(const tuff_tensor *x, double *value)
 {
     while (tuff__op_is_view(x->node->op))
@@ -113,7 +114,7 @@ static bool is_uniform(const tuff_tensor *x, double *value)
     return x->node->op == OP_CONSTANT && x->node->attributes.data == NULL;
 }
 
-/* x · 1 and x / 1. */
+/* Returns x for x · 1, 1 · x and x / 1; else NULL. */
 static tuff_tensor *simplify_identity(op_code op, tuff_tensor *const *inputs)
 {
     double value;
@@ -124,7 +125,7 @@ static tuff_tensor *simplify_identity(op_code op, tuff_tensor *const *inputs)
     return NULL;
 }
 
-/* A value that its own memory must hold: sources get an identity node, which becomes a copy. */
+/* Returns a value that may have memory of its own: a source gets an identity reshape, which becomes a copy. */
 static tuff_tensor *with_memory(tuff_graph *graph, tuff_tensor *x)
 {
     if (!tuff__op_is_source(x->node->op))
@@ -132,8 +133,8 @@ static tuff_tensor *with_memory(tuff_graph *graph, tuff_tensor *x)
     return tuff__share_node(graph, OP_RESHAPE, x->dtype, x->shape, &x, 1, NULL);
 }
 
-/* Parts that are sources, or occur twice, get nodes of their own, never shared, so that each can be written in its
-   place. */
+/* Gives parts that are sources or occur twice a node of their own, which is never shared, so that each can be written
+   into its place. */
 static void separate_parts(tuff_graph *graph, tuff_tensor **inputs, int count)
 {
     for (int i = count - 1; i >= 0; --i) {
@@ -145,7 +146,7 @@ static void separate_parts(tuff_graph *graph, tuff_tensor **inputs, int count)
     }
 }
 
-/* x + y as the concatenation of what both were padded from; NULL where it is none. */
+/* Returns x + y as the concatenation of the values from which both were padded; NULL if it is none. */
 static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *sum, tuff_tensor *const *inputs)
 {
     tuff_tensor *parts[8];
@@ -157,7 +158,8 @@ static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *s
     return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
 }
 
-/* The first count elements from an array's beginning on, those of arrays behind it among them, as one array. */
+/* Returns the `count` elements from the start of an array on, including those of arrays behind it, as a single
+   array. */
 static tuff_tensor *stretch(tuff_graph *graph, const tuff_array *first, int64_t count)
 {
     const tuff_shape shape = TUFF_SHAPE(count);
@@ -193,8 +195,8 @@ static tuff_tensor *view_of_range(tuff_graph *graph, const slice_range *found, t
     return tuff__share_node(graph, OP_RESHAPE, x->dtype, shape, &x, 1, NULL);
 }
 
-/* Neighbouring parts that are neighbours in one value become one. Returns how many are left; 1, a part without a node,
-   where memory ran out. */
+/* Joins neighbouring parts that are also neighbours in one value. Returns the number of parts left; if memory ran out,
+   returns 1, with a part that has no node. */
 static int join_parts(tuff_graph *graph, tuff_tensor **parts, int count, int axis)
 {
     int kept = 0;
@@ -258,7 +260,7 @@ static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inp
     return tuff__share_node(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);
 }
 
-/* Names, data and arrays of the graph's own move into the new graph's arena. */
+/* Copies names, data, and arrays that the graph owns into the new graph's arena. */
 static tuff_status own_attributes(tuff_graph *graph, op_attributes *attributes, const tuff_tensor *value)
 {
     if (attributes->array != NULL && attributes->options == ARRAY_OF_GRAPH) {
@@ -281,8 +283,8 @@ static tuff_status own_attributes(tuff_graph *graph, op_attributes *attributes, 
     return TUFF_OK;
 }
 
-/* An assigned value as its array keeps it. No builder makes a cast between equal dtypes: values that ops pass on are
-   wider than what narrow floats keep. */
+/* Returns an assigned value as its array stores it, rounded by a cast between equal dtypes: values that ops pass on are
+   wider than narrow floats in memory. No op builder makes such a cast. */
 static tuff_tensor *kept_value(tuff_graph *graph, const node *assign)
 {
     tuff_tensor *x = assign->inputs[0];
@@ -337,7 +339,7 @@ static tuff_status rebuild_outputs(rebuild *self)
     return TUFF_OK;
 }
 
-/* A counter of the graph's own rises by one with each run. */
+/* Appends an increment of the step counter if the graph owns one, so that it rises by one with each run. */
 static tuff_status raise_step(rebuild *self)
 {
     tuff_graph *source = self->source, *graph = self->target;
@@ -365,7 +367,8 @@ static tuff_status rebuild_all(rebuild *self)
     return raise_step(self);
 }
 
-/* Splitting leaves nodes that nothing reads in the end; a second pass over the result removes them. */
+/* Returns a rebuilt copy of a graph; NULL on failure. Without only_live the rules may leave nodes that nothing reads: a
+   second pass over the result removes them. */
 static tuff_graph *rebuilt(tuff_graph *source, bool only_live)
 {
     tuff_graph *target = tuff_graph_create(source->device);
@@ -388,7 +391,7 @@ tuff_graph *tuff__simplify(tuff_graph *source, bool only_live)
     if (only_live || first == NULL)
         return first;
     const bool owned = first->owns_step;
-    first->owns_step = false; /* the raise is in the graph by now */
+    first->owns_step = false; /* the increment is in the graph already */
     tuff_graph *second = rebuilt(first, true);
     if (second != NULL) {
         second->step_array = first->step_array;

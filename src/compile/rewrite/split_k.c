@@ -1,18 +1,19 @@
-/* Split-k: a product of too few tiles for all units of the device, but a long inner axis, becomes a batch of shorter
-   products, one a piece of the axis, and their sum in the order of the pieces. So does one whose inner axis is longer
-   than the loops that the driver allows. */
+/* Split-k: a product with too few tiles for all units of the device but a long inner axis becomes a batch of shorter
+   products, one for each piece of the axis, and their sum in the order of the pieces. The same is done if the inner
+   axis is longer than the loops that the driver allows. */
 #include "base/checked.h"
 #include "compile/rewrite/matmul_merge.h"
 #include "compile/schedule/cost.h"
 
 enum { MAX_SPLIT = 64, MIN_TERMS = 128, MIN_SIDE = 8 };
 
-/* The inner axis in pieces of so many terms each, the last one filled up with zeros. */
+/* The inner axis in pieces of `terms` terms each, the last one padded with zeros. */
 typedef struct inner_split {
     int64_t pieces, terms;
 } inner_split;
 
-/* x [..., m, k] as [..., pieces, m, terms], y [..., k, n] as [..., pieces, terms, n]: views, unless it is filled up. */
+/* Returns x [..., m, k] as [..., pieces, m, terms], or y [..., k, n] as [..., pieces, terms, n]: a view, unless it has
+   to be padded. */
 static tuff_tensor *cut(tuff_tensor *x, int axis, const inner_split *split)
 {
     const int64_t before[TUFF_MAX_RANK] = {0};
@@ -30,7 +31,8 @@ static tuff_tensor *cut(tuff_tensor *x, int axis, const inner_split *split)
     return tuff_permute(tuff_reshape(x, shape), order);
 }
 
-/* Pieces that every kernel's loops can walk, of equal length where a divisor of the axis is near. */
+/* Returns pieces short enough for the loops of every kernel, of equal length if the axis has a divisor of about the
+   right size. */
 static inner_split split_by_limit(int64_t inner, int64_t limit)
 {
     enum { SHARE = 4, MIN_SHARE = 32, ALIGNED = 16 };
@@ -43,7 +45,7 @@ static inner_split split_by_limit(int64_t inner, int64_t limit)
     return (inner_split){tuff__divide_up(inner, terms), terms};
 }
 
-/* Whether terms of y lie side by side in memory: by the views that it is of what has memory. */
+/* Whether the terms of y are adjacent in memory, judged by the views between y and the value that has memory. */
 static bool is_along_terms(const tuff_tensor *y)
 {
     const node *from = y->node;
@@ -55,7 +57,7 @@ static bool is_along_terms(const tuff_tensor *y)
         const int less = now->rank - before->rank;
         if (from->op == OP_PERMUTE) {
             axis = from->attributes.order[axis];
-        } else if (from->op == OP_RESHAPE) { /* of axes in front of both */
+        } else if (from->op == OP_RESHAPE) { /* only axes in front of the last two may change */
             for (int i = last - 1; i <= last; ++i)
                 if (axis < last - 1 || i < less || before->extent[i - less] != now->extent[i])
                     return axis == last;
@@ -66,8 +68,9 @@ static bool is_along_terms(const tuff_tensor *y)
     return axis == last;
 }
 
-/* Columns that a group reads of a product of few rows: fewer where the terms of y lie side by side. More rows of dots
-   than a lane has sums for are multiplied in blocks. */
+/* Returns the number of columns that a work-group computes of a product with few rows: fewer if the terms of y are
+   adjacent, so that it computes dot products. With more rows than a lane has accumulators for, products of this layout
+   are computed in tiles. */
 static int columns_of_group(const rewriting *self, const tuff_tensor *y, int64_t rows)
 {
     enum { OF_DOTS = 4, OF_SPANS = 32, MAX_ROWS_OF_DOTS = 4 };
@@ -76,8 +79,8 @@ static int columns_of_group(const rewriting *self, const tuff_tensor *y, int64_t
     return rows <= MAX_ROWS_OF_DOTS ? OF_DOTS : (int)tuff__cost_parameters(&self->target).tile_columns;
 }
 
-/* Of a product of few rows on a GPU, which takes as long as the reading of y: parts enough that all units read at once,
-   where there is more to read than another launch costs. */
+/* Returns the number of parts for a product with few rows, which on a GPU takes as long as reading y: enough parts that
+   all units read at once, if there is more to read than another launch costs; else 1. */
 static int64_t count_for_reading(const rewriting *self, int64_t groups, int64_t columns, int64_t inner)
 {
     enum { GROUPS_OF_UNIT = 4, MIN_TERMS_OF_PART = 256, MIN_ELEMENTS = 1 << 22 };
@@ -90,7 +93,7 @@ static int64_t count_for_reading(const rewriting *self, int64_t groups, int64_t 
     return 1;
 }
 
-/* The number of parts that takes least time; 1 where none is clearly better than the whole. */
+/* Returns the number of parts that takes least time; 1 if none is clearly better than the whole. */
 static int64_t best_count(const rewriting *self, const node *at)
 {
     const tuff_shape *shape = &at->outputs[0].shape, *x = &at->inputs[0]->shape;
@@ -114,7 +117,8 @@ static int64_t best_count(const rewriting *self, const node *at)
     return best;
 }
 
-/* One piece: the product stays whole. A loop of the limit is too long where others stand beside it. */
+/* Chooses how to split a product; with one piece it stays whole. Inner axes close to the driver's loop limit are split
+   too: a loop of that length is too long next to the kernel's other loops. */
 static inner_split choose_split(const rewriting *self, const node *at)
 {
     enum { MARGIN = 8 };

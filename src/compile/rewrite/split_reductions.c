@@ -1,6 +1,6 @@
-/* Splits long reductions, so that many items share them and no chain of additions grows long. Where columns alone keep
-   every core of a CPU busy they are not split: their kernel adds in the same groups by itself. Gradients of
-   biases that attentions share are sums, too. */
+/* Splits long reductions, so that many work-items share them and no chain of additions grows long. Column sums are not
+   split if the columns alone keep every core of a CPU busy: their kernel already adds in the same groups. Gradients of
+   biases that batches or heads of an attention share are sums, too. */
 #include <math.h>
 
 #include "base/checked.h"
@@ -8,8 +8,8 @@
 #include "compile/rewrite/view.h"
 #include "compile/schedule/cost.h"
 
-#define COLUMN_TERMS 128 /* added by one item of a column */
-#define ROW_TERMS 4096   /* added by one item of a row where there are few rows */
+#define COLUMN_TERMS 128 /* terms that one item of a column adds */
+#define ROW_TERMS 4096   /* terms that one item of a row adds if there are few rows */
 #define FEW_ROWS 64
 #define SCAN_TERMS 128
 #define COLUMN_LANES 16 /* columns of one item, at most */
@@ -34,7 +34,8 @@ static tuff_tensor *reshape(tuff_graph *graph, tuff_tensor *x, tuff_shape shape)
     return tuff_shape_equal(x->shape, shape) ? x : tuff__share_node(graph, OP_RESHAPE, x->dtype, shape, &x, 1, NULL);
 }
 
-/* x with one axis in two: pieces, then terms of a piece. Filled up at the end where it does not divide. */
+/* Splits an axis of x into two, pieces and terms of a piece. x is padded at the end with `fill` if the axis does not
+   divide. */
 static tuff_tensor *cut_axis(tuff_graph *graph, tuff_tensor *x, int axis, int64_t pieces, int64_t terms, double fill)
 {
     tuff_shape shape = x->shape;
@@ -49,7 +50,7 @@ static tuff_tensor *cut_axis(tuff_graph *graph, tuff_tensor *x, int axis, int64_
     return reshape(graph, x, tuff__shape_cut(shape, axis, pieces, terms));
 }
 
-/* The most terms up to limit that divide extent, or limit where only few would. */
+/* Returns the largest number of terms up to limit that divides extent; limit itself if only small numbers do. */
 static int64_t terms_of_piece(int64_t extent, int64_t limit)
 {
     for (int64_t terms = limit; terms >= limit / 8 && terms > 1; --terms)
@@ -67,7 +68,7 @@ static double neutral(op_code op, tuff_dtype dtype)
     return tuff__dtype_is_float(dtype) ? -HUGE_VAL : 0;
 }
 
-/* Reduces one axis, in two steps where it is longer than terms. */
+/* Reduces one axis, in several steps if it is longer than 2 · limit. */
 static tuff_tensor *reduce_axis(tuff_graph *graph, op_code op, tuff_tensor *x, int axis, int64_t limit)
 {
     const int64_t extent = x->shape.extent[axis];
@@ -86,7 +87,7 @@ static tuff_tensor *reduce_axis(tuff_graph *graph, op_code op, tuff_tensor *x, i
     return sums->node == NULL ? sums : reduce_axis(graph, op, sums, axis, limit);
 }
 
-/* The innermost axis with more than one element; -1 where there is none. */
+/* Returns the innermost axis with more than one element; -1 if there is none. */
 static int innermost(const tuff_tensor *x)
 {
     int axis = x->shape.rank - 1;
@@ -104,7 +105,7 @@ static int64_t count_of(const tuff_tensor *x, uint32_t axes)
     return count;
 }
 
-/* The reduced axes that lie together at the inner end. */
+/* Returns the reduced axes that are next to each other at the inner end, as a bit set. */
 static uint32_t inner_axes(const tuff_tensor *x, uint32_t axes)
 {
     uint32_t inner = 0;
@@ -113,8 +114,9 @@ static uint32_t inner_axes(const tuff_tensor *x, uint32_t axes)
     return inner;
 }
 
-/* Whether rows of so many terms stay whole: where they are many, or short, and no longer than the loops that the driver
-   allows. Integers are reduced one by one, maybe in a second pass behind others. */
+/* Whether rows of this many terms stay whole: if the rows are many or short, and no longer than the loops that the
+   driver allows. The limit is lower for integers, which are reduced one by one, possibly in a second pass after other
+   reductions. */
 static bool keeps_rows(const tuff_graph *graph, const tuff_tensor *x, int64_t rows, int64_t terms)
 {
     enum { OF_INTEGERS = 4 };
@@ -124,7 +126,7 @@ static bool keeps_rows(const tuff_graph *graph, const tuff_tensor *x, int64_t ro
     return rows >= FEW_ROWS || terms <= 2 * ROW_TERMS;
 }
 
-/* Terms of a piece: those that are best, or what the driver's loops allow. */
+/* Returns the terms of a piece: the preferred number, or as many as the driver's loop limit allows. */
 static int64_t within_limit(const tuff_graph *graph, int64_t terms)
 {
     enum { SHARE = 8 };
@@ -132,7 +134,8 @@ static int64_t within_limit(const tuff_graph *graph, int64_t terms)
     return limit == 0 || terms <= limit / SHARE ? terms : limit < 2 * SHARE ? 2 : limit / SHARE;
 }
 
-/* Few long rows: the innermost axis is reduced alone, in pieces; then the others. */
+/* Reduces the inner axes. If the rows are few and long, the axes are reduced one by one, from the innermost on, in
+   pieces. */
 static tuff_tensor *reduce_rows(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t inner)
 {
     const int64_t terms = count_of(x, inner), rows = tuff_shape_count(x->shape) / (terms == 0 ? 1 : terms);
@@ -144,7 +147,7 @@ static tuff_tensor *reduce_rows(tuff_graph *graph, op_code op, tuff_tensor *x, u
     return x;
 }
 
-/* Whether the columns that are kept are work enough for all cores without cutting them. */
+/* Whether the kept columns are enough work for all cores without cutting them. */
 static bool has_enough_columns(const tuff_graph *graph, const tuff_tensor *x, uint32_t axes)
 {
     const tuff_device_info *info = tuff__device_info(graph->device);
@@ -192,7 +195,7 @@ static tuff_tensor *slice_to(tuff_graph *graph, tuff_tensor *x, int axis, int64_
     return tuff__share_node(graph, OP_SLICE, x->dtype, shape, &x, 1, &attributes);
 }
 
-/* What the pieces before each one sum to: their running sum, shifted by one piece. */
+/* Returns, for each piece, the sum of all pieces before it: the running sum of the pieces, shifted by one. */
 static tuff_tensor *carries(tuff_graph *graph, op_code op, tuff_tensor *local, int axis, int64_t terms)
 {
     tuff_tensor *last = slice_to(graph, local, axis + 1, terms - 1, 1);
@@ -236,12 +239,12 @@ tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int
     return slice_to(graph, reshape(graph, sum, padded), axis, 0, extent);
 }
 
-enum { ITEMS_PER_UNIT = 4, BIAS_BLOCK = 32 /* queries and keys of an item, about */ };
+enum { ITEMS_PER_UNIT = 4, BIAS_BLOCK = 32 /* approximate number of queries and of keys that an item handles */ };
 
 typedef struct sharing {
     tuff_shape bias;
-    int64_t batches, heads, most; /* most: elements that the parts may have */
-    int64_t wanted;               /* items */
+    int64_t batches, heads, most; /* most: elements that the parts may have together */
+    int64_t wanted;               /* number of work-items that keep the device busy */
 } sharing;
 
 static int64_t items_of(const tuff_shape *bias)
@@ -250,7 +253,8 @@ static int64_t items_of(const tuff_shape *bias)
            tuff__divide_up(bias->extent[3], BIAS_BLOCK);
 }
 
-/* The least repeated of the shapes that give items enough; where none does, the most repeated that memory allows. */
+/* Returns the bias shape with the fewest repetitions that gives enough items; if none does, the one with the most items
+   that memory allows. */
 static tuff_shape choose_parts(const sharing *self)
 {
     const int64_t choices[][2] = {{1, self->heads}, {self->batches, 1}, {self->batches, self->heads}};
@@ -265,10 +269,11 @@ static tuff_shape choose_parts(const sharing *self)
     return best;
 }
 
-/* The gradient of a bias that batches or heads of attention share is one sum over all of them: few items that pass over
-   everything, one where batches and heads share it. Where they are too few for the device, the bias is repeated along
-   the shared axes, so that each part of the gradient has an item of its own, and the parts are added up. All gradients
-   of an attention get the repeated bias, a view: the compiler knows by their equal inputs that they belong together. */
+/* The gradient of a bias that batches or heads of an attention share is a sum over all of them. It has few work-items,
+   each of which passes over everything: one per block of queries and keys if both share the bias. If these are too few
+   for the device, the bias is repeated along the shared axes, so that each part of the gradient has items of its own,
+   and the parts are added up. All gradients of an attention get the repeated bias, which is a view: the compiler
+   recognizes by their equal inputs that they belong together. */
 tuff_tensor *tuff__split_bias_gradient(tuff_graph *graph, const node *at, tuff_tensor **inputs)
 {
     const tuff_tensor *value = &at->outputs[0];

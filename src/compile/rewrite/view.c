@@ -1,4 +1,4 @@
-/* The arithmetic of strided views: NumPy's rules for what a reshape can do without a copy. */
+/* The arithmetic of strided views, with NumPy's rules for which reshapes need no copy. */
 #include "compile/rewrite/view.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ view tuff__view_ordered(tuff_shape shape, const int *order)
     return result;
 }
 
-/* Splits one run of old axes (merged already into extent and stride) over new axes first .. last, from the inside. */
+/* Splits one run of old axes, whose innermost stride is given, into the new axes first .. last, from the innermost
+   out. */
 static void split_run(const tuff_shape *shape, int first, int last, int64_t stride, view *out)
 {
     for (int i = last; i >= first; --i) {
@@ -44,7 +45,7 @@ static void split_run(const tuff_shape *shape, int first, int last, int64_t stri
     }
 }
 
-/* True where the old axes first .. last follow each other in memory as one axis would. */
+/* Whether the axes first .. last follow each other in memory as a single axis would. */
 static bool is_run(const view *axes, int first, int last)
 {
     for (int i = first; i < last; ++i)
@@ -53,7 +54,7 @@ static bool is_run(const view *axes, int first, int last)
     return true;
 }
 
-/* The old view without its axes of extent 1. */
+/* Returns a view without its axes of extent 1. */
 static view without_units(const view *old)
 {
     view result = {.rank = 0, .offset = old->offset};
@@ -98,7 +99,7 @@ static bool reshape(view *tuning_task, const tuff_shape *shape)
     return true;
 }
 
-/* One axis becomes two. */
+/* Splits one axis into windows and the elements of a window. */
 static void unfold(view *tuning_task, const path *step)
 {
     const view old = *tuning_task;
