@@ -138,8 +138,7 @@ driver_program *tuff__program_driver(program *program);
 /* From now on, the device's programs are built so that tuff__program_spilled knows their spills; for devices on which
    candidates run. */
 void tuff__device_tell_spills(tuff_device *device);
-/* Returns how many bytes of registers each work-item of the program spills to memory; 0: none, or unknown, as on CPUs.
-   */
+/* Returns how many bytes of registers each work-item of the program spills; 0: none, or unknown, as on CPUs. */
 uint64_t tuff__program_spilled(tuff_device *device, program *program);
 /* Called at the end of a plan that was in use for `used` nanoseconds: stores the bytes of its programs in the cache
    folder if that was put off because making the bytes costs another compilation. Spends at most half of `used` on it;
@@ -155,8 +154,7 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
 /* NULL is allowed; waits for its submissions. */
 void tuff__recording_destroy(tuff_device *device, recording *recording);
 tuff_status tuff__submit(tuff_device *device, recording *recording);
-/* After a failed submission: returns the index of the dispatch that the driver refused to launch; -1: none, or unknown.
-   */
+/* After a failed submission: returns the index of the dispatch that the driver refused; -1: none, or unknown. */
 int tuff__refused_dispatch(tuff_device *device, const recording *recorded);
 tuff_status tuff__wait(tuff_device *device);
 tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t *nanoseconds);

@@ -29,8 +29,7 @@ typedef struct program_request {
     int buffer_count, word_count;
     uint32_t local_size;
     uint32_t subgroup_size; /* required width; 0: any */
-    bool many_registers;    /* twice as many registers per lane, if the device can trade lanes for them (Intel's GPUs)
-                               */
+    bool many_registers;    /* twice as many registers per lane, if the device can trade lanes for them (Intel GPUs) */
 } program_request;
 
 typedef struct buffer_binding {
@@ -144,8 +143,7 @@ typedef struct driver {
 
     /* cached: the bytes that an earlier call returned in *made, checked for damage; if the blob is empty, the text is
        compiled. made: gets the bytes to keep, empty if none are worth keeping. A cached blob that the driver rejects is
-       an error: the caller tries again without it. The message of TUFF_E_COMPILE has the first lines of the build log.
-       */
+       an error: the caller tries again without it. TUFF_E_COMPILE carries the first lines of the build log. */
     tuff_status (*program_create)(driver_device *device, const program_request *request, blob cached, blob *made,
                                   driver_program **program);
     void (*program_destroy)(driver_device *device, driver_program *program);

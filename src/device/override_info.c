@@ -16,8 +16,7 @@ static void destroy_nothing(driver_device *device, driver_program *built)
     (void)device, (void)built;
 }
 
-/* The two kinds of recordings: one that dispatches, and one that only copies and clears, whose result nobody will see.
-   */
+/* The two kinds of recordings: one that dispatches, and one that only copies and clears, for results nobody sees. */
 static char dispatches, moves;
 
 static tuff_status record_nothing(driver_device *device, const command *commands, int count, bool timed,

@@ -16,8 +16,8 @@ typedef struct target {
        neighbouring vectors of four. Otherwise an item is scalar code with vectors of its own, and few large items with
        wide vectors are best. */
     bool items_are_lanes;
-    bool binds_ranges;      /* a kernel can be bound to part of a buffer; otherwise to all of it, plus an element offset
-                               */
+    bool binds_ranges;      /* a kernel can be bound to part of a buffer; otherwise to all of it and an element
+                               offset */
     bool addresses_vectors; /* vectors in memory are indexed in vectors: they begin at multiples of their size */
     bool stores_narrow;     /* 8-bit and 16-bit elements can be stored one at a time */
     bool has_memory_hints;  /* kernels can prefetch, and can store past the caches */
