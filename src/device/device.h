@@ -48,9 +48,9 @@ tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds);
 bool tuff__device_is_stuck(tuff_device *device);
 /* Sets how long a wait may see no progress before it returns TUFF_E_TIMEOUT; 0: the driver's default. */
 void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds);
-/* Returns for how long the device has been left alone, in nanoseconds: since a call last submitted, read, wrote or
-   waited; if none ever did, the whole reading of the clock. 0: such a call is in progress, or some submission is not
-   known to be done because nobody waited for it. Callable from any thread; never blocks. */
+/* Returns for how long the device has been idle, in nanoseconds: since a call last submitted, read, wrote or waited; if
+   none ever did, the whole reading of the clock. 0: such a call is in progress, or some submission is not known to be
+   done because it was not waited for. Callable from any thread; never blocks. */
 uint64_t tuff__device_idle_time(tuff_device *device);
 /* Returns NULL if COMMAND_PRODUCT is supported, else the reason. */
 const char *tuff__device_library_absence(const tuff_device *device);
@@ -85,7 +85,7 @@ tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t o
 tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from_offset, storage *to,
                                uint64_t to_offset, uint64_t size);
 
-/* Host memory that the device copies from and to while the host goes on. One user at a time. */
+/* Host memory that the device copies from and to while the host continues. One user at a time. */
 typedef struct staging staging;
 typedef struct staging_move {
     storage *storage;
@@ -100,12 +100,12 @@ void *tuff__staging_memory(staging *staging);
    copies enqueued before must be known to be done (tuff__staging_poll). At most MAX_STAGED_COPIES. */
 tuff_status tuff__staging_upload(staging *staging, const staging_move *moves, int count);
 tuff_status tuff__staging_download(staging *staging, const staging_move *moves, int count);
-/* Enqueues the copy of the first size bytes of the memory to the device and returns; it runs beside the kernels if
-   there is a queue for uploads. The copies enqueued before must be known to be done. The next tuff__staging_upload then
-   only moves the bytes on the device, ordered as usual, which is quick. Bytes that were sent but not uploaded are lost
-   when the next are sent. Does nothing on the reference device. */
+/* Enqueues the copy of the first size bytes of the memory to the device and returns; it runs concurrently with kernels
+   if there is a queue for uploads. The copies enqueued before must be known to be done. The next tuff__staging_upload
+   then only moves the bytes on the device, ordered as usual, which is quick. Bytes that were sent but not uploaded are
+   lost when the next are sent. Does nothing on the reference device. */
 tuff_status tuff__staging_send(staging *staging, uint64_t size);
-/* Whether the device has an upload queue beside its compute queue, and whether sending pays off: it does if the device
+/* Whether the device has an upload queue besides its compute queue, and whether sending pays off: it does if the device
    has memory of its own. */
 bool tuff__device_has_upload_queue(tuff_device *device);
 bool tuff__device_prefers_staged_upload(tuff_device *device);
@@ -124,8 +124,8 @@ bool tuff__device_compiles_in_parallel(const tuff_device *device);
 /* tuff__program_get for threads that compile ahead of the one that uses the device: does not hold the device's lock,
    unless the driver needs that. If two threads make the same program at once, one of the two is shared and only that
    one is counted. If memory runs short, the pool is not trimmed, and the call fails with TUFF_E_OOM_DEVICE. There is no
-   time limit except a caller of tuff__device_give_up_compiles. *begun is when the compiler got the request; 0: it has
-   not got it yet, or is done. */
+   time limit, but another thread may call tuff__device_give_up_compiles: *begun is when the compiler got the request;
+   0: it has not got it yet, or is done. */
 tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
                                   program **out);
 /* Ends the waiting of all tuff__program_prepare calls of other threads that are in the compiler: the device is lost,

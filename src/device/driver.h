@@ -121,7 +121,7 @@ typedef struct driver {
     tuff_status (*buffer_copy)(driver_device *device, driver_buffer *from, uint64_t from_offset, driver_buffer *to,
                                uint64_t to_offset, uint64_t size);
 
-    /* Creates host memory, pinned if the API can do that, from and to which the device copies while the host goes on.
+    /* Creates host memory, pinned if the API can do that, from and to which the device copies while the host continues.
        *memory has size bytes and is valid until staging_destroy, which waits, within bounds, for copies in flight.
        sends: staging_send may be called. */
     tuff_status (*staging_create)(driver_device *device, uint64_t size, bool sends, driver_staging **staging,
@@ -147,15 +147,16 @@ typedef struct driver {
     tuff_status (*program_create)(driver_device *device, const program_request *request, blob cached, blob *made,
                                   driver_program **program);
     void (*program_destroy)(driver_device *device, driver_program *program);
-    /* program_create with cached bytes may be called from several threads at once, but not beside other calls. */
+    /* program_create with cached bytes may be called from several threads at once, but not concurrently with other
+       calls. */
     bool loads_in_parallel;
-    /* program_create may be called from several threads at once and beside any other call, including program_destroy of
-       other programs: all that it touches of the device is set when the device is opened, or has a lock of the driver's
-       own. A driver that does not trust its compiler with several threads takes turns inside. */
+    /* program_create may be called from several threads at once and concurrently with any other call, including
+       program_destroy of other programs: all that it touches of the device is set when the device is opened, or has a
+       lock of the driver's own. A driver that does not trust its compiler with several threads takes turns inside. */
     bool compiles_in_parallel;
     /* May be NULL, which means no. Whether the bytes in *made would cost a second compilation. If so, program_create is
-       always called with made == NULL, and the bytes of programs that proved useful come from program_bytes, which may
-       be NULL if is_binary_costly is. */
+       not asked for them (made is NULL): programs that proved useful get them from program_bytes, which may be NULL if
+       is_binary_costly is. */
     bool (*is_binary_costly)(driver_device *device);
     tuff_status (*program_bytes)(driver_device *device, driver_program *program, blob *made);
 

@@ -130,7 +130,7 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
 /* In OpenCL C both factors lie in local memory as lines of terms, f16 or bf16: the rows of x from the start, then the
    columns of y. The macros for instructions are those of cl/matrix_*.cl, under the same names, which tests replace in
    the same way; places are byte offsets in `tiles`. If MATRIX_TURNED, instructions that can read transposed factors
-   find one line per term, lines being 24 elements apart; where words of two terms must be made, they are made from
+   find one line per term, lines being 24 elements apart; instructions that take words of two terms get them made from
    transposed ones. */
 #define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                           \
     "#define LANE ((uint)get_local_id(0))\n#ifndef LOCAL_SIZE\n#define LOCAL_SIZE 64\n#define TILES_ALIGNED\n"        \

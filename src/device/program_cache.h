@@ -11,7 +11,7 @@ typedef struct cache_key {
     const char *kind, *text;
 } cache_key;
 
-/* Whether there is a cache folder. If not, there is no need to make bytes for it. */
+/* Whether there is a cache folder. If not, bytes need not be made for it. */
 bool tuff__cache_is_on(void);
 /* Returns true if the folder has an intact entry for exactly this key; the caller frees payload->data. */
 bool tuff__cache_load(cache_key key, blob *payload);

@@ -13,8 +13,8 @@
 /* Raised when the probes change. */
 #define PROBES_VERSION 8
 
-/* Without shaderc no GLSL compiles. The record's key contains this, so that the record of such a build is not used by
-   others. */
+/* Without shaderc no GLSL compiles. The record's key contains this, so that other builds do not use the record of a
+   build without shaderc. */
 #ifndef TUFF_WITH_SHADERC
 #define TUFF_WITH_SHADERC 1
 #endif
@@ -492,7 +492,7 @@ tuff_status tuff__device_prove(tuff_device *device)
     text key = {0};
     blob record = {0};
     unsigned char bytes[RECORD_SIZE];
-    /* Holds until the probe has run, which it does not if there is no compiler. */
+    /* Holds until the probe has run, which it cannot without a compiler. */
     device->info.loop_limit = strstr(device->info.name, "llvmpipe") ? LLVMPIPE_ITERATIONS : 0;
     tuff__text_add(&key, "tuff %s, probes %d, shaderc %d, pointers of %zu bytes\n%s\n%s\n%s\n", tuff_version(),
                    PROBES_VERSION, TUFF_WITH_SHADERC, sizeof(void *), device->driver->name,

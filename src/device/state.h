@@ -21,7 +21,7 @@ struct tuff_device {
     program *programs;
     uint64_t compile_limit; /* nanoseconds that the driver's compiler may take; 0: no limit */
     bool is_stuck;          /* a compilation took longer, and may still be in the driver */
-    struct job *under_way;  /* compilations beside other calls (watch.c) */
+    struct job *under_way;  /* compilations concurrent with other calls (watch.c) */
     uint64_t keeping_cost;  /* nanoseconds to get the bytes of the program last stored late; 0: there was none */
     /* Ordinals of the last submission, and of the last one known to be done. These and the next two can be read without
        the lock. */
@@ -59,8 +59,9 @@ tuff_status tuff__device_drain(tuff_device *device);
    time returns TUFF_E_DEVICE_LOST, and no call reaches the driver any more. Lock held. */
 tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
                                  driver_program **out);
-/* The same without the lock, beside other calls, and without a limit of its own. Also returns TUFF_E_DEVICE_LOST if
-   tuff__device_give_up_compiles ended it; *begun then keeps its value. For drivers that compile in parallel. */
+/* The same without the lock, concurrently with other calls, and without a limit of its own. Also returns
+   TUFF_E_DEVICE_LOST if tuff__device_give_up_compiles ended it; *begun then keeps its value. For drivers that compile
+   in parallel. */
 tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached,
                                 _Atomic uint64_t *begun, blob *made, driver_program **out);
 

@@ -1,6 +1,6 @@
-/* Compiles under a deadline, either within a call or beside other calls. A compiler that does not return cannot be
-   stopped: it keeps its thread and the driver's device for the rest of the process, and tuff's device that it compiles
-   for is lost. */
+/* Compiles under a deadline, either within a call or concurrently with others. A compiler that does not return cannot
+   be stopped: it keeps its thread and the driver's device for the rest of the process, and the tuff_device that it
+   compiles for is lost. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -58,7 +58,7 @@ static void *work(void *argument)
     self->done = true;
     (void)pthread_cond_broadcast(&self->changed);
     (void)pthread_mutex_unlock(&self->lock);
-    return NULL; /* what an abandoned job made stays with the driver's device, which is never closed */
+    return NULL; /* the result of an abandoned job stays with the driver's device, which is never closed */
 }
 
 static bool prepare(job *self)
@@ -131,7 +131,7 @@ static bool abandon(job *self)
     return is_abandoned;
 }
 
-/* Jobs that nobody waits for any more, kept reachable because their threads still work on them. */
+/* Jobs that are no longer waited for, kept reachable because their threads still work on them. */
 static struct {
     pthread_mutex_t lock;
     job *first;

@@ -132,7 +132,8 @@ struct driver_device {
     cl_device_id id;
     cl_context context;
     cl_command_queue queue;
-    cl_command_queue upload_queue; /* for data sent beside other work; NULL until the first staging that sends */
+    cl_command_queue upload_queue; /* for data sent concurrently with other work; NULL until the first staging that
+                                      sends */
     cl_command_queue timed_queue;  /* with profiling; NULL until the first timed submission */
     cl_ulong group_limit;          /* most groups of one launch */
     cl_ulong local_overhead;       /* bytes that the driver adds when it reports a kernel's local memory */
@@ -157,8 +158,8 @@ struct driver_device {
     uint64_t timeout;          /* of waits, in nanoseconds; 0: tuff__cl_timeout */
     cl_ulong plain_allocation; /* bytes of the largest buffer without special flags */
     bool has_larger_buffers;   /* with special flags: Intel's GPUs */
-    _Atomic bool hung;         /* a wait ended without progress, and no command was seen to end since; also read where
-                                  programs are made, beside other calls */
+    _Atomic bool hung;         /* a wait ended without progress, and no command was seen to end since; also read while
+                                  programs are made, concurrently with other calls */
     pace pace;
 };
 
@@ -273,15 +274,15 @@ tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue
 cl_mem tuff__cl_create_huge(driver_device *device, size_t size);
 
 /* wait_thread.c */
-/* Makes the device's thread wait in the driver until the event is complete, if the driver computes with such threads.
-   Called from one thread at a time, like everything that enqueues. */
+/* If the driver computes with threads that wait in it, makes the device's thread wait there until the event is
+   complete. Called from one thread at a time, like everything that enqueues. */
 void tuff__cl_wait_thread_post(driver_device *device, cl_event event);
 /* Ends that thread. If the device hangs, the thread is abandoned, with the objects that it holds. */
 void tuff__cl_wait_thread_stop(driver_device *device);
 
 /* wait.c */
 tuff_status tuff__cl_wait(driver_device *device);
-/* For use before a call that blocks, without limit, until the queue is done: waits for tuff's own work, and for an
+/* To be called before a call that blocks, without limit, until the queue is done: waits for tuff's own work, and for an
    application's if it uses the queue too. */
 tuff_status tuff__cl_wait_to_block(driver_device *device);
 /* Waits, within bounds, until the ring has room for one more event and at most staged_limit bytes are staged. */

@@ -13,7 +13,7 @@
 #define STAGED_LIMIT ((size_t)32 << 20)
 #define SPARE_LIMIT ((size_t)8 << 20) /* bytes of spare blocks that are kept for later writes */
 
-/* Many drivers allocate at first use, when a failure comes too late; the migration makes them do it here. */
+/* Many drivers allocate at first use, which is too late for a failure; the migration makes them allocate here. */
 static tuff_status make_resident(driver_device *device, cl_mem memory)
 {
     CL_TRY(EnqueueMigrateMemObjects,

@@ -58,7 +58,8 @@ static operand operand_of(const command *work, int index)
                      .form = matrix->transposed ? TRANSPOSE : NO_TRANSPOSE};
 }
 
-/* Returns the stride between the elements of a vector: a matrix of one column, or the transpose of a single line. */
+/* Returns the stride between the elements of a vector, which are one line in memory if its form is `lengthwise`, else
+   one per line. */
 static size_t step_along(const operand *side, int lengthwise)
 {
     return side->form == lengthwise ? 1 : side->line;

@@ -136,7 +136,7 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
 static cl_int build(const driver_device *device, cl_program program, bool many_registers, const char *further)
 {
     char options[sizeof device->build_options + 96];
-    const bool chooses = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP"); /* Intel's GPUs */
+    const bool chooses = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP"); /* on Intel's GPUs */
     snprintf(options, sizeof options, "%s%s%s", device->build_options, chooses ? " -cl-intel-256-GRF-per-thread" : "",
              further);
     if (device->builds_in_turn)

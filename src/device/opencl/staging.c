@@ -1,7 +1,7 @@
 /* Staging memory: a host buffer that stays mapped as long as it lives, which is OpenCL's way to get pinned memory, and
-   copies from and to it that the queue makes while the host goes on. A staging that sends also has a device buffer, to
-   which a second queue uploads the bytes beside everything else. The copies from there wait for the upload's event, and
-   the buffer is not written again before the host has seen them complete. */
+   copies from and to it that the queue makes while the host continues. A staging that sends also has a device buffer,
+   to which a second queue uploads the bytes concurrently with everything else. The copies from there wait for the
+   upload's event, and the buffer is not written again before the host has seen them complete. */
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 

@@ -180,7 +180,7 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
 }
 
 /* Returns the kernel query for the memory that holds what does not fit into registers. On a CPU that is all private
-   memory, on purpose, and it lies in the caches. Intel's GPUs report spills separately
+   memory, on purpose, which lies in the caches. Intel's GPUs report spills separately
    (cl_intel_required_subgroup_size). On others it is an item's private memory, which their compilers avoid if there are
    enough registers. */
 static cl_kernel_work_group_info find_spill_query(cl_device_type type, const char *extensions)
@@ -273,8 +273,8 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device)
     tuff__free(extensions);
     device->has_larger_buffers = tuff__cl_has_larger_buffers(device->id);
     device->group_limit = find_group_limit(type, vendor);
-    /* NVIDIA's driver reports 16 bytes more local memory than a kernel has, or what alignment adds, although kernels of
-       48 KiB run. */
+    /* NVIDIA's driver reports 16 bytes more local memory than a kernel has, or the padding of its alignment; kernels of
+       48 KiB run nevertheless. */
     device->makes_ptx = vendor == VENDOR_NVIDIA && (type & CL_DEVICE_TYPE_GPU);
     device->local_overhead = device->makes_ptx ? 1024 : 0;
     return TUFF_OK;

@@ -211,7 +211,7 @@ tuff_status tuff__cl_wait_to_block(driver_device *device)
     return device->pending_count > 0 || device->pace.is_shared ? tuff__cl_wait(device) : TUFF_OK;
 }
 
-/* Never frees a block that the device may still read. Work that was not seen to end gives the pace no measurement. */
+/* Never frees a block that the device may still read. Work that was not seen to end is no measurement for the pace. */
 void tuff__cl_forget(driver_device *device)
 {
     reap(device);

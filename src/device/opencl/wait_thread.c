@@ -18,7 +18,7 @@ struct wait_thread {
     pthread_t thread;
     mutex lock;
     pthread_cond_t changed;
-    cl_event next;   /* to wait for; the last one enqueued stands for all before it */
+    cl_event next;   /* to wait for; the last one enqueued covers all before it */
     bool is_waiting; /* in the driver */
     bool ends;
     bool is_abandoned; /* no other thread waits for its end */
