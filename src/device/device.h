@@ -18,8 +18,8 @@ struct tuff_array {
     tuff_shape shape;
 };
 
-/* Makes an array of a part of a storage, without checks. Takes over the caller's reference to the storage, and releases
-   it if memory runs out and NULL is returned. Destroyed with tuff_array_destroy. */
+/* Makes an array over a part of a storage, without checks. Takes over the caller's reference to the storage, and
+   releases it if memory runs out and NULL is returned. Destroyed with tuff_array_destroy. */
 tuff_array *tuff__array_over(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype, tuff_shape shape);
 /* Implements tuff_array_import and its Vulkan variant; call is the name of the public function. buffer is what the
    driver's buffer_import takes. */
@@ -58,7 +58,7 @@ const char *tuff__device_library_absence(const tuff_device *device);
 /* Returns device memory from the pool, which keeps released buffers for reuse. Sizes round up to 256 bytes. A storage
    is one buffer: its offset 0 is aligned for binding. Filled with zeros if `zeroed`. Reference counted. */
 tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed, storage **out);
-/* Makes a storage of an application's buffer, in the form that the driver takes, of at least size bytes. It never
+/* Makes a storage from an application's buffer, in the form that the driver takes, of at least size bytes. It never
    enters the pool. */
 tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64_t size, storage **out);
 /* Stands for memory of another process, for graphs that are compiled here and run there: it has a size and an identity
