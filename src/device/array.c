@@ -4,7 +4,8 @@
 #include "base/text.h"
 #include "device/state.h"
 
-/* The bytes of a shape, checked: a dtype that arrays may have, extents that are not negative, a size that fits. */
+/* Returns the size of an array in bytes, after checking it: the dtype is one that arrays may have, no extent is
+   negative, and the size does not overflow. */
 static tuff_status array_size(const char *call, tuff_dtype dtype, tuff_shape shape, uint64_t *size)
 {
     if ((unsigned)dtype > TUFF_I64)
@@ -84,7 +85,7 @@ tuff_array *tuff__array_import(const char *call, tuff_device *device, const void
              (unsigned long long)offset, tuff_dtype_size(dtype), tuff_dtype_name(dtype));
         return NULL;
     }
-    /* Kernels in GLSL read and write whole words where the device has no narrow storage, and fills always do. */
+    /* GLSL kernels read and write whole words if the device has no narrow storage, and fills always do. */
     const uint64_t words = tuff__device_takes_glsl(device) ? -(offset + size) % 4 : 0;
     if (tuff__storage_import(device, buffer, offset + size + words, &memory) != TUFF_OK)
         return NULL;

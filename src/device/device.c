@@ -1,4 +1,4 @@
-/* Opens, wraps and closes devices. What every call on an open one goes through, its lock among it, is state.c. */
+/* Opens, wraps and closes devices. What every call on an open device goes through, such as its lock, is in state.c. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ static void free_device(tuff_device *device)
     tuff__free(device);
 }
 
-/* Fills in what the choice opens, or, where handles is not NULL, what it makes of an application's own objects. */
+/* Opens the choice into device or, if handles is not NULL, wraps an application's own objects. */
 static tuff_status connect(tuff_device *device, device_choice choice, const void *handles)
 {
     const driver *calls = choice.driver;
@@ -108,7 +108,7 @@ tuff_status tuff_device_counters_get(const tuff_device *device, tuff_device_coun
 {
     if (!device || !counters)
         return FAIL(TUFF_E_USAGE, "tuff_device_counters_get: %s is NULL", device ? "counters" : "the device");
-    /* No device object is const itself: the pointer only promises that the caller sees no change. */
+    /* No device object is itself const: the pointer only promises that the caller sees no change. */
     mutex *lock = (mutex *)&device->lock;
     tuff__lock(lock);
     *counters = device->counters;

@@ -1,5 +1,6 @@
-/* The front door to devices: what the library above may call. It validates, locks, counts, keeps programs (in memory
-   and on disk) and makes device-lost sticky; then it calls a driver. Nothing here knows tensors or ops. */
+/* The front door to devices: all that the library above may call. It validates, locks, counts, keeps programs (in
+   memory and on disk) and makes the loss of a device permanent; then it calls a driver. Nothing here knows tensors or
+   ops. */
 #ifndef TUFF_DEVICE_DEVICE_H
 #define TUFF_DEVICE_DEVICE_H
 
@@ -17,150 +18,155 @@ struct tuff_array {
     tuff_shape shape;
 };
 
-/* An array over a part of a storage, which nobody checks. Takes over the caller's reference to it, and gives it up
-   where there is no memory: NULL. Destroyed with tuff_array_destroy. */
+/* Makes an array over a part of a storage, without checks. Takes over the caller's reference to the storage, and
+   releases it if memory runs out and NULL is returned. Destroyed with tuff_array_destroy. */
 tuff_array *tuff__array_over(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype, tuff_shape shape);
-/* tuff_array_import for the function `call` of either API: buffer is what that driver's buffer_import takes. */
+/* Implements tuff_array_import and its Vulkan variant; call is the name of the public function. buffer is what the
+   driver's buffer_import takes. */
 tuff_array *tuff__array_import(const char *call, tuff_device *device, const void *buffer, uint64_t offset,
                                tuff_dtype dtype, tuff_shape shape);
-/* The first byte of the storage behind the array's elements. */
+/* Returns the offset of the first byte of the storage after the array's elements. */
 uint64_t tuff__array_end(const tuff_array *array);
 /* Whether two arrays have elements in common. */
 bool tuff__arrays_overlap(const tuff_array *a, const tuff_array *b);
 
-/* True for the reference device: it has no driver, and arrays live in host memory. */
+/* Returns true for the reference device: it has no driver, and its arrays live in host memory. */
 bool tuff__device_is_reference(const tuff_device *device);
 const tuff_device_info *tuff__device_info(const tuff_device *device);
 /* "OpenCL C" or "GLSL"; "" for the reference device. */
 const char *tuff__device_language(const tuff_device *device);
 bool tuff__device_takes_glsl(const tuff_device *device);
-/* For tools and tests that want to see what another device would get: from here on this one, just opened and not the
-   reference device, describes itself so. Plans compiled for it hold the texts of kernels, which nobody builds; running
-   one fails with TUFF_E_UNSUPPORTED. */
+/* For tools and tests that want to see what another device would get: from now on this device, just opened and not the
+   reference device, describes itself like that one. Plans compiled for it contain the kernel texts, which are never
+   built; running one fails with TUFF_E_UNSUPPORTED. */
 void tuff__device_override_info(tuff_device *device, const tuff_device_info *as);
-/* How long a compilation may take, 0: any time. One that takes longer is left to itself and the device is lost, for
-   this process: tuff__device_is_stuck. */
+/* Limits how long a compilation may take; 0: no limit. A compilation that takes longer is abandoned, and the device is
+   lost for this process; see tuff__device_is_stuck. */
 void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds);
-/* tuff_device_open with that limit from the beginning: for the kernels of the self-test too. */
+/* tuff_device_open with that limit from the beginning, so that it holds for the kernels of the self-test too. */
 tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds);
 bool tuff__device_is_stuck(tuff_device *device);
-/* How long a wait may see no progress until TUFF_E_TIMEOUT; 0: the driver's own time. */
+/* Sets how long a wait may see no progress before it returns TUFF_E_TIMEOUT; 0: the driver's default. */
 void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds);
-/* For how long the device has been left alone, in nanoseconds: since a call last submitted, read, wrote or waited; all
-   of the clock where none ever did. 0: such a call is under way, or something that was submitted is not known to be
-   done, because nobody waited for it. From any thread, at once. */
+/* Returns for how long the device has been idle, in nanoseconds: since a call last submitted, read, wrote or waited; if
+   none ever did, the whole reading of the clock. 0: such a call is in progress, or some submission is not known to be
+   done because it was not waited for. Callable from any thread; never blocks. */
 uint64_t tuff__device_idle_time(tuff_device *device);
-/* NULL where COMMAND_PRODUCT is understood, else why not. */
+/* Returns NULL if COMMAND_PRODUCT is supported, else the reason. */
 const char *tuff__device_library_absence(const tuff_device *device);
 
-/* Device memory from the pool: released ranges are kept and reused. Sizes round up to 256 bytes. A storage is one
-   buffer: offset 0 of it is aligned for binding. Zeroed where asked. Reference counted. */
+/* Returns device memory from the pool, which keeps released buffers for reuse. Sizes round up to 256 bytes. A storage
+   is one buffer: its offset 0 is aligned for binding. Filled with zeros if `zeroed`. Reference counted. */
 tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed, storage **out);
-/* A buffer of the application, as its driver takes it, as a storage, of at least size bytes; it never enters the pool.
-   */
+/* Makes a storage from an application's buffer, in the form that the driver takes, of at least size bytes. It never
+   enters the pool. */
 tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64_t size, storage **out);
-/* Memory of another process, for graphs that are compiled here and run there: it has a size and is told apart from
-   others, but has no bytes. Reading and writing it is TUFF_E_USAGE, and it must not be bound. */
+/* Stands for memory of another process, for graphs that are compiled here and run there: it has a size and an identity
+   of its own, but no bytes. Reading and writing it is TUFF_E_USAGE, and it must not be bound. */
 tuff_status tuff__storage_create_placeholder(tuff_device *device, uint64_t size, bool is_imported, storage **out);
 void tuff__storage_retain(storage *storage);
-void tuff__storage_release(storage *storage);          /* NULL is allowed; the last one gives it back to the pool */
+void tuff__storage_release(storage *storage);          /* NULL is allowed; the last release returns it to the pool */
 driver_buffer *tuff__storage_buffer(storage *storage); /* NULL on the reference device */
 void *tuff__storage_host(storage *storage);            /* the bytes on the reference device, else NULL */
-/* Around uses of those bytes: no other thread uses the device between the two. */
+/* Bracket uses of those bytes: no other thread uses the device in between. */
 void tuff__host_begin(tuff_device *device);
 void tuff__host_end(tuff_device *device);
 uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
-bool tuff__storage_is_imported(const storage *storage); /* the application may write it unseen */
-/* For graphs from files: from here on the storage counts as imported, as the one that it was made after. */
+bool tuff__storage_is_imported(const storage *storage); /* the application may write to it unnoticed */
+/* For graphs loaded from files: from now on the storage counts as imported, like the one it was made after. */
 void tuff__storage_mark_imported(storage *storage);
 void tuff__storage_touch(storage *storage); /* raises the version */
 tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
                                 uint64_t size);
 tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);
 
-/* Enqueues a copy of device memory behind everything submitted earlier; ranges of one storage do not overlap. */
+/* Enqueues a copy of device memory after everything submitted earlier. Ranges of one storage do not overlap. */
 tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from_offset, storage *to,
                                uint64_t to_offset, uint64_t size);
 
-/* Memory of the host that the device copies from and to while the host goes on. One user at a time. */
+/* Host memory that the device copies from and to while the host continues. One user at a time. */
 typedef struct staging staging;
 typedef struct staging_move {
     storage *storage;
-    uint64_t offset, staging_offset, size; /* bytes; a size of 0 is nothing to do */
+    uint64_t offset, staging_offset, size; /* bytes; if size is 0, nothing is done */
 } staging_move;
-/* sends: tuff__staging_send may be called, for which the staging has device memory of the same size. */
+/* Creates staging memory. sends: tuff__staging_send may be called, for which the staging gets device memory of the same
+   size. */
 tuff_status tuff__staging_create(tuff_device *device, uint64_t size, bool sends, staging **out);
-void tuff__staging_destroy(staging *staging); /* NULL is allowed; waits, within bounds, for copies under way */
+void tuff__staging_destroy(staging *staging); /* NULL is allowed; waits, within bounds, for copies in flight */
 void *tuff__staging_memory(staging *staging);
-/* Enqueue copies, of which the last series must be known to be done (tuff__staging_poll), and return: ordered after
-   everything submitted earlier, before everything later. At most MAX_STAGED_COPIES. */
+/* Enqueue copies and return; the copies are ordered after everything submitted earlier and before everything later. The
+   copies enqueued before must be known to be done (tuff__staging_poll). At most MAX_STAGED_COPIES. */
 tuff_status tuff__staging_upload(staging *staging, const staging_move *moves, int count);
 tuff_status tuff__staging_download(staging *staging, const staging_move *moves, int count);
-/* Enqueues the copy of the first size bytes of the memory to the device, beside the kernels where there is a queue for
-   that, and returns; the last series of copies must be known to be done. The next tuff__staging_upload then only moves
-   them on the device, ordered as ever, which is short. What was sent and not uploaded is lost when the next is sent.
-   Nothing on the reference device. */
+/* Enqueues the copy of the first size bytes of the memory to the device and returns; it runs concurrently with kernels
+   if there is a queue for uploads. The copies enqueued before must be known to be done. The next tuff__staging_upload
+   then only moves the bytes on the device, ordered as usual, which is quick. Bytes that were sent but not uploaded are
+   lost when the next are sent. Does nothing on the reference device. */
 tuff_status tuff__staging_send(staging *staging, uint64_t size);
-/* Whether the device has a queue for that beside the one that computes, and whether sending pays there: where the
-   device has memory of its own. */
+/* Whether the device has an upload queue besides its compute queue, and whether sending pays off: it does if the device
+   has memory of its own. */
 bool tuff__device_has_upload_queue(tuff_device *device);
 bool tuff__device_prefers_staged_upload(tuff_device *device);
-/* Whether the copies enqueued last are done; true where there were none. Does not wait. */
+/* Reports, without waiting, whether the copies enqueued last are done; true if there were none. */
 tuff_status tuff__staging_poll(staging *staging, bool *done);
 
-/* The program for a request: shared in memory by equal text, then from disk, then compiled. Release when done. */
+/* Returns the program for a request: shared, if one with equal text is in memory; else from disk; else compiled. The
+   caller releases it. */
 typedef struct program program;
 tuff_status tuff__program_get(tuff_device *device, const program_request *request, program **out);
-/* The same for many at once, as far as they come from memory or disk and the driver can load several at a time: what
-   does not stays NULL in out. */
+/* The same for many requests at once, as far as the programs come from memory or disk and the driver can load several
+   at a time. The others are NULL in out. */
 void tuff__programs_load(tuff_device *device, const program_request *requests, int count, program **out);
-/* Whether tuff__program_prepare lets other calls through while it compiles. */
+/* Whether other calls can proceed while tuff__program_prepare compiles. */
 bool tuff__device_compiles_in_parallel(const tuff_device *device);
-/* tuff__program_get for threads that compile ahead of the one that uses the device: without its lock, except where the
-   driver needs that. Where two threads make the same program at once, one of the two is shared and alone counted. Short
-   memory is not made up for by the pool: TUFF_E_OOM_DEVICE. No limit is set to this but by who calls
-   tuff__device_give_up_compiles, and sees by *begun when the compiler got the request; 0: it has not, or is done. */
+/* tuff__program_get for threads that compile ahead of the one that uses the device: does not hold the device's lock,
+   unless the driver needs that. If two threads make the same program at once, one of the two is shared and only that
+   one is counted. If memory runs short, the pool is not trimmed, and the call fails with TUFF_E_OOM_DEVICE. There is no
+   time limit, but another thread may call tuff__device_give_up_compiles: *begun is when the compiler got the request;
+   0: it has not got it yet, or is done. */
 tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
                                   program **out);
-/* Ends waiting in all tuff__program_prepare of other threads that are in the compiler: the device is lost, and stuck as
-   after tuff__device_limit_compiles. False, and nothing was done, where none is. */
+/* Ends the waiting of all tuff__program_prepare calls of other threads that are in the compiler: the device is lost,
+   and stuck as after tuff__device_limit_compiles. Returns false, and does nothing, if there is no such call. */
 bool tuff__device_give_up_compiles(tuff_device *device);
-/* Whether that would be shared in memory, at this moment. */
+/* Whether tuff__program_get would find the program in memory at this moment. */
 bool tuff__program_is_loaded(tuff_device *device, const program_request *request);
 void tuff__program_release(tuff_device *device, program *program); /* NULL is allowed */
 driver_program *tuff__program_driver(program *program);
-/* From here on the device's programs are built so that the following knows; for devices that candidates run on. */
+/* From now on, the device's programs are built so that tuff__program_spilled knows their spills; for devices on which
+   candidates run. */
 void tuff__device_tell_spills(tuff_device *device);
-/* Bytes of its registers that each work-item of the program keeps in memory; 0: none, or not known, as on CPUs. */
+/* Returns how many bytes of registers each work-item of the program spills; 0: none, or unknown, as on CPUs. */
 uint64_t tuff__program_spilled(tuff_device *device, program *program);
-/* For the end of a plan that was of use for so many nanoseconds: the bytes of its programs, where making them cost
-   another compilation and was put off, go to the cache folder. That takes half of the time of use at most; for
-   programs that an earlier process compiled as well, as long again. What was not launched is kept only if it is one of
-   these. NULL among the programs is allowed. */
+/* Called at the end of a plan that was in use for `used` nanoseconds: stores the bytes of its programs in the cache
+   folder if that was put off because making the bytes costs another compilation. Spends at most half of `used` on it;
+   for programs that an earlier process compiled too, all of it. Programs that were not launched are kept only if they
+   are among the latter. NULL among the programs is allowed. */
 void tuff__programs_store(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used);
 
-/* A recorded list of commands. Sets the barriers (tuff__hazards), or one before every command where everywhere is
-   true. */
+/* A recorded list of commands. tuff__recording_create sets the barriers (tuff__hazards), or one before every command if
+   everywhere is true. */
 typedef struct recording recording;
 tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool everywhere, bool timed,
                                    recording **out);
 /* NULL is allowed; waits for its submissions. */
 void tuff__recording_destroy(tuff_device *device, recording *recording);
 tuff_status tuff__submit(tuff_device *device, recording *recording);
-/* Behind a submission that failed: the index of the dispatch that the driver would not launch; -1: none, or unknown. */
+/* After a failed submission: returns the index of the dispatch that the driver refused; -1: none, or unknown. */
 int tuff__refused_dispatch(tuff_device *device, const recording *recorded);
 tuff_status tuff__wait(tuff_device *device);
 tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t *nanoseconds);
-/* When each command began, in nanoseconds since the first one did. */
+/* Returns when each command began, in nanoseconds since the first one did. */
 tuff_status tuff__start_times(tuff_device *device, recording *recording, uint64_t *nanoseconds);
 
-/* From the read and write sets of the commands: which must wait for earlier ones. */
+/* Decides, from the read and write sets of the commands, which ones must wait for earlier ones. */
 void tuff__hazards(command *commands, int count, bool everywhere);
-/* TUFF_E_COMPILE where two commands that depend on their order have no barrier between them: a fault of tuff__hazards.
-   Every recording is checked where tuff__verifies. */
+/* Returns TUFF_E_COMPILE if two commands that depend on their order have no barrier between them: a fault of
+   tuff__hazards. Checked for every recording if tuff__verifies. */
 tuff_status tuff__verify_hazards(const command *commands, int count);
-/* Whether plans and recordings are verified: unless TUFF_VERIFY is 0. */
+/* Whether plans and recordings are verified: they are unless TUFF_VERIFY is 0. */
 bool tuff__verifies(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* Which commands of a recording must wait for earlier ones: the one place that decides on barriers. A barrier makes
-   everything before it visible to commands of one kind (dispatch, or copy and fill), so what is visible is tracked for
-   each kind apart. */
+/* Decides which commands of a recording must wait for earlier ones; barriers are decided on nowhere else. A barrier
+   makes everything before it visible to commands of one kind (dispatch, or copy and fill), so what is visible is
+   tracked separately for each kind. */
 #include "device/device.h"
 
 enum { KIND_DISPATCH, KIND_COPY, KIND_COUNT };
@@ -42,7 +42,7 @@ static bool conflicts_with_any(const command *commands, int begin, int end, cons
 
 void tuff__hazards(command *commands, int count, bool everywhere)
 {
-    int unseen[KIND_COUNT] = {0}; /* the first command that is not visible to commands of the kind */
+    int unseen[KIND_COUNT] = {0}; /* index of the first command that is not visible to commands of each kind */
     for (int i = 0; i < count; i++) {
         command *later = &commands[i];
         int *begin = &unseen[kind_of(later)];

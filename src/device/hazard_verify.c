@@ -1,5 +1,5 @@
-/* Proves of the barriers of a recording that they cover every hazard. Vulkan's rule is applied to the bindings anew,
-   pair by pair: nothing is shared with tuff__hazards, whose faults it is to find. */
+/* Proves that the barriers of a recording cover every hazard. Vulkan's rule is applied to the bindings anew, pair by
+   pair, without sharing any code with tuff__hazards, whose faults this is meant to find. */
 #include "device/device.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ bool tuff__verifies(void)
     return asked == NULL || strcmp(asked, "0") != 0;
 }
 
-/* The bytes that a command touches of buffers: whether two of them depend on their order. */
+/* Whether two commands depend on their order, judged by the bytes of buffers that they touch. */
 static bool depend(const command *a, const command *b)
 {
     for (int i = 0; i < a->binding_count; i++) {
@@ -32,7 +32,8 @@ tuff_status tuff__verify_hazards(const command *commands, int count)
 {
     for (int later = 1; later < count; later++) {
         const bool to_dispatch = commands[later].kind == COMMAND_DISPATCH;
-        bool waits_for_dispatches = false, waits_for_copies = false; /* that come before `earlier` and itself */
+        bool waits_for_dispatches = false, waits_for_copies = false; /* whether `later` waits for those up to and
+                                                                        including `earlier` */
         for (int earlier = later - 1; earlier >= 0 && !(waits_for_dispatches && waits_for_copies); earlier--) {
             const command *barrier = &commands[earlier + 1];
             if (barrier->barrier && (barrier->kind == COMMAND_DISPATCH) == to_dispatch) {

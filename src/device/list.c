@@ -1,5 +1,5 @@
-/* Lists the devices of every driver that was built in, and finds the one that a selector means. Each API is asked once,
-   at the first need of it: loading its drivers takes longer than compiling a small graph. */
+/* Lists the devices of every driver that was built in, and finds those that a selector means. Each API is queried once,
+   when it is first needed: loading its drivers takes longer than compiling a small graph. */
 #define _POSIX_C_SOURCE 200809L
 #include "device/list.h"
 
@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 
-/* One row an API, in the order of preference among devices of one class. */
+/* One row per API, in order of preference among devices of one class. */
 typedef struct api_row {
     const char *name;
     const driver *driver; /* NULL: not built in */
@@ -23,7 +23,7 @@ typedef struct api_row {
     bool asked;
 } api_row;
 
-/* By the value of TUFF_WITH_<option>: a driver that was built in, and why another was not. */
+/* Rows by the value of TUFF_WITH_<option>: with the driver if it was built in, else with the reason why not. */
 #define BUILT_1(name, option, api) {#name, &tuff__driver_##name, 0, NULL, false},
 #define BUILT_0(name, option, api) \
     {#name, NULL, 0, "this tuff was built without " api " (TUFF_" #option "=OFF)", false},
@@ -35,7 +35,7 @@ static api_row apis[] = {
 #include "device/drivers.def"
 #undef DRIVER
 };
-/* The same for messages. */
+/* The names of the same APIs, for messages. */
 static const char known_apis[] = "no such API; tuff has drivers for:"
 #define DRIVER(name, option, api) " " #name
 #include "device/drivers.def"
@@ -48,7 +48,7 @@ static const char selector_forms[] = "write auto, auto:matrix or reference"
                                      "; there is ";
 enum { API_COUNT = (int)(sizeof apis / sizeof apis[0]) };
 
-static mutex listing = MUTEX_INITIALIZER; /* guards all of them until they were asked */
+static mutex listing = MUTEX_INITIALIZER; /* guards the rows of apis until they were queried */
 
 static void ask(api_row *api)
 {
@@ -73,7 +73,7 @@ static const api_row *api_at(int index)
     return &apis[index];
 }
 
-/* NULL where tuff knows no such API. */
+/* Returns NULL if tuff does not know the API. */
 static const api_row *find_api(const char *name)
 {
     for (int i = 0; name && i < API_COUNT; i++)
@@ -98,10 +98,10 @@ const char *tuff_device_unavailable_reason(const char *api)
     return found->count > 0 ? NULL : found->absence;
 }
 
-/* Bytes of one array on the reference device: more than any host has, less than what makes allocators complain. */
+/* Largest array of the reference device, in bytes: more than any host has, less than allocators complain about. */
 #define HOST_LIMIT ((uint64_t)1 << 39)
 
-/* 0 where the system does not say. */
+/* Returns 0 if the system does not say. */
 static uint64_t host_memory(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -160,7 +160,7 @@ const driver *tuff__device_built_driver(const char *api)
     return apis[i].driver;
 }
 
-/* The device at a position of the whole list. */
+/* Returns the device at a position of the whole list. */
 static device_choice choice_at(int position)
 {
     for (int i = 0; i < API_COUNT; i++) {
@@ -212,12 +212,12 @@ static bool contains(const char *words, const char *part)
     return false;
 }
 
-/* Which devices a selector allows: those of api (NULL: of all), with the index or the part of a name. */
+/* Which devices a selector allows: those of api (NULL: of every API), by index or by part of a name. */
 typedef struct selection {
     const char *api;
     int index;        /* -1: any */
     const char *part; /* NULL: any */
-    bool matrices;    /* those with matrix units come first in their class */
+    bool matrices;    /* devices with matrix units come first in their class */
 } selection;
 
 static bool allows(const selection *wanted, device_choice choice, const tuff_device_info *info)
@@ -227,7 +227,7 @@ static bool allows(const selection *wanted, device_choice choice, const tuff_dev
     return !wanted->part || contains(info->name, wanted->part) || contains(info->driver, wanted->part);
 }
 
-/* False where text is no selector. */
+/* Returns false if `words` is not a selector. */
 static bool parse(const char *words, selection *out)
 {
     *out = (selection){.index = -1};
@@ -257,7 +257,7 @@ static bool parse(const char *words, selection *out)
     return false;
 }
 
-/* Adds "opencl:0 (name), ..." for all devices that are listed. */
+/* Adds "opencl:0 (name), ..." for all listed devices. */
 static void add_devices(text *words)
 {
     int count = tuff_device_count();
@@ -286,7 +286,7 @@ static tuff_status no_such_device(const char *selector, const selection *wanted)
 
 enum { MAX_CHOICES = 64 };
 
-/* What a selection allows, in the order of the list. */
+/* The devices that a selection allows, in the order of the list. */
 typedef struct choices {
     const selection *wanted;
     device_choice found[MAX_CHOICES];
@@ -294,8 +294,8 @@ typedef struct choices {
     int count;
 } choices;
 
-/* Lanes that compute at once, about: vendors count units of different sizes, and AMD's OpenCL driver counts pairs of
-   them from RDNA on. */
+/* Returns about how many lanes compute at once: vendors count compute units of different sizes, and AMD's OpenCL driver
+   counts pairs of them from RDNA on. */
 static double lanes_of(const tuff_device_info *info)
 {
     enum { AMD = 0x1002, NVIDIA = 0x10de, INTEL = 0x8086 };
@@ -323,7 +323,7 @@ static double matrices_of(const tuff_device_info *info)
     return info->cooperative_matrix > 0;
 }
 
-/* Of the left ones only those stay whose value is the largest, or within that tolerance of it. */
+/* Keeps, of the devices in `left`, only those with the largest value, or with one within the tolerance of it. */
 static void keep_largest(const choices *self, bool *left, double (*value)(const tuff_device_info *), double tolerance)
 {
     double largest = -HUGE_VAL;
@@ -334,9 +334,9 @@ static void keep_largest(const choices *self, bool *left, double (*value)(const 
         left[i] = left[i] && tolerance * value(&self->infos[i]) >= largest;
 }
 
-/* The best of those that are not taken yet: by class, then by size, which is more of what computes, then more memory.
-   Sizes count as equal within what drivers differ about one device, measured from the largest, so that the order of
-   the list decides between equals alone. */
+/* Finds the best of the devices that are not taken yet: by class, then by size, that is by lanes and then by memory.
+   Sizes count as equal if they differ by no more than drivers disagree about one device, measured from the largest, so
+   that the order of the list decides only between equals. */
 static int find_best(const choices *self, const bool *taken)
 {
     bool left[MAX_CHOICES] = {false};

@@ -1,6 +1,6 @@
 /* Objects of OpenCL and Vulkan that an application shares with tuff: its own devices wrapped and its buffers imported,
-   the handles behind tuff's devices and arrays lent to it, and what orders the work of both. What a handle is, only the
-   driver knows. */
+   the handles behind tuff's devices and arrays lent to it, and signals that order the work of both. Only the driver
+   knows what a handle is. */
 #include <string.h>
 
 #include "device/list.h"
@@ -20,7 +20,7 @@ tuff_device *tuff_device_wrap_opencl(const tuff_opencl_handles *handles)
 tuff_device *tuff_device_wrap_vulkan(const tuff_vulkan_handles *handles)
 {
     if (handles) {
-        /* The application's functions do: no loader of tuff's, and no instance. */
+        /* Needs no loader or instance of tuff's: the application's own functions are used. */
         const driver *calls = tuff__device_built_driver("vulkan");
         return calls ? tuff__device_wrap(calls, handles) : NULL;
     }
@@ -38,7 +38,7 @@ const char *tuff_vulkan_requirements(void)
            "(VK_KHR_pipeline_executable_properties), shaderInt16, shaderInt64, VK_KHR_shader_float_controls";
 }
 
-/* handles: a tuff_opencl_handles or tuff_vulkan_handles, as the driver of that API takes it. */
+/* handles: a tuff_opencl_handles or tuff_vulkan_handles, as the API's driver takes it. */
 static tuff_status unwrap(tuff_device *device, const char *api, void *handles)
 {
     if (!device || !handles)
@@ -60,7 +60,7 @@ tuff_status tuff_device_unwrap_vulkan(tuff_device *device, tuff_vulkan_handles *
     return unwrap(device, "vulkan", handles);
 }
 
-/* Whether the device is one of the API; a failure names the call and its NULL argument. */
+/* Checks that the device belongs to the API; a failure names the call and its NULL argument. */
 static tuff_status check_api(const char *call, const tuff_device *device, const char *api, const char *argument,
                              bool is_there)
 {
@@ -92,7 +92,7 @@ tuff_array *tuff_array_import_vulkan(tuff_device *device, const tuff_vulkan_buff
     return tuff__array_import(call, device, buffer, offset, dtype, shape);
 }
 
-/* A wait counts as a submission: whoever waits for the device waits for what that waits for. */
+/* A wait counts as a submission: waiting for the device includes waiting for the signal. */
 static tuff_status enqueue_wait(tuff_device *device, const driver_signal *signal)
 {
     TRY(tuff__device_begin_work(device));

@@ -1,5 +1,5 @@
-/* A device whose description is overridden: it compiles as another device would, in its own driver's memory; nothing is
-   built or run. */
+/* A device whose description is overridden: it compiles as another device would, with memory of its own driver; nothing
+   is built or run. */
 #include "base/text.h"
 #include "device/state.h"
 
@@ -7,7 +7,7 @@ static tuff_status create_nothing(driver_device *device, const program_request *
                                   driver_program **out)
 {
     (void)request, (void)cached, (void)made;
-    *out = (driver_program *)device; /* something that is not NULL, and never looked into */
+    *out = (driver_program *)device; /* not NULL, and never dereferenced */
     return TUFF_OK;
 }
 
@@ -16,7 +16,7 @@ static void destroy_nothing(driver_device *device, driver_program *built)
     (void)device, (void)built;
 }
 
-/* What a recording is: one that dispatches, or one that only copies and clears, whose bytes nobody will look at. */
+/* The two kinds of recordings: one that dispatches, and one that only copies and clears, for results nobody sees. */
 static char dispatches, moves;
 
 static tuff_status record_nothing(driver_device *device, const command *commands, int count, bool timed,

@@ -1,5 +1,5 @@
-/* Storages: reference-counted device memory, and the pool that keeps released buffers for the next request of about
-   their size. Reuse needs no wait, since the queue of a device is in order. */
+/* Storages: reference-counted device memory, and the pool that keeps released buffers for the next request of about the
+   same size. Reuse needs no wait, because a device's queue is in order. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -14,13 +14,13 @@ struct storage {
     tuff_device *device;
     driver_buffer *buffer; /* NULL on the reference device */
     void *host;            /* NULL elsewhere */
-    uint64_t size;         /* as asked for, rounded up */
+    uint64_t size;         /* as requested, rounded up */
     uint64_t capacity;     /* of the buffer */
     _Atomic uint32_t references;
     _Atomic uint64_t version;
-    bool imported;       /* the application's: not for the pool, and not counted */
-    bool marked_imported; /* the compiler takes it for such */
-    bool stands_in;      /* for memory that is elsewhere: neither */
+    bool imported;        /* owned by the application: never pooled, not counted */
+    bool marked_imported; /* the compiler treats it as imported */
+    bool stands_in;       /* placeholder for memory that is elsewhere: never pooled, not counted */
     storage *next;       /* in the pool */
 };
 
@@ -62,7 +62,7 @@ bool tuff__pool_reclaim(tuff_device *device, tuff_status status)
            tuff__device_lost_or(device, status) != TUFF_E_DEVICE_LOST && tuff__pool_trim(device);
 }
 
-/* The smallest idle buffer of at least size bytes that wastes at most a quarter of itself. */
+/* Takes the smallest idle buffer of at least size bytes that wastes at most a quarter of itself. */
 static storage *take_idle(tuff_device *device, uint64_t size)
 {
     storage **best = NULL;
@@ -80,7 +80,8 @@ static storage *take_idle(tuff_device *device, uint64_t size)
     return found;
 }
 
-/* Keeps at most an eighth of the device's memory idle; the buffers released longest ago go first. */
+/* Puts a buffer into the pool, which keeps at most an eighth of the device's memory; the least recently released
+   buffers are freed first. */
 static void give_idle(tuff_device *device, storage *released)
 {
     released->next = device->idle;
@@ -102,7 +103,7 @@ static void give_idle(tuff_device *device, storage *released)
     }
 }
 
-/* The bytes behind a storage: a buffer of the driver, or host memory on the reference device. */
+/* Allocates the memory of a storage: a buffer of the driver, or host memory on the reference device. */
 static tuff_status make_memory(tuff_device *device, storage *memory)
 {
     const driver *calls = device->driver;
@@ -126,7 +127,7 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
     return status;
 }
 
-/* A storage from the pool, or a new one. Lock held. */
+/* Takes a storage from the pool or makes a new one. Lock held. */
 static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
 {
     storage *memory = device->driver ? take_idle(device, size) : NULL;
@@ -163,7 +164,7 @@ static void put_back(storage *memory)
         destroy(memory);
 }
 
-/* A recording of one fill, gone once it has run. */
+/* Runs a recording of one fill, and destroys it after it has run. */
 static tuff_status fill_zero(tuff_device *device, storage *memory)
 {
     const driver *calls = device->driver;

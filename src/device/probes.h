@@ -1,5 +1,5 @@
-/* The kernels of the self-test, each in both languages. All have groups of 64 items and see three buffers: 0 is input
-   words, 1 and 2 take results; their only word is the base of the group index, which they leave aside. */
+/* The kernels of the self-test, each in both languages. All have groups of 64 items and see three buffers: 0 has input
+   words, 1 and 2 take results. Their only word is the base of the group index, which they ignore. */
 #ifndef TUFF_DEVICE_PROBES_H
 #define TUFF_DEVICE_PROBES_H
 
@@ -18,9 +18,9 @@
     "{\n"                                                                           \
     "    uint i = gl_LocalInvocationID.x, g = gl_WorkGroupID.x;\n" body "}\n"
 
-/* The first item walks a loop of a[0] + 57655 steps, which is longer than some drivers allow: c = what a generator of
-   random numbers holds at its end, and how often it stepped. On a driver that ends loops that is less by the steps of
-   the loop before it; one behind would be ended, too. */
+/* The first item runs a loop of a[0] + 57655 steps, which is longer than some drivers allow. c = the final state of a
+   random number generator, and the number of its steps. On a driver that cuts loops short, that number is the limit
+   less the steps of the loop before; a loop after it would be cut, too. */
 #define LOOP_BODY(result)                                          \
     "    if (g == 0u && i == 0u) {\n"                              \
     "        uint x = a[1], count = 0u;\n"                         \
@@ -31,7 +31,7 @@
     "        " result "[0] = x;\n        " result "[1] = count;\n" \
     "    }\n"
 
-/* b = the group's words in reverse order, each plus their sum, through local memory and barriers. */
+/* b = the group's words in reverse order, each plus the sum of all, through local memory and barriers. */
 #define BARRIER_BODY(barrier)                                                                \
     "    tile[i] = a[g * 64u + i];\n" barrier "    uint mirrored = tile[63u - i];\n" barrier \
     "    for (uint s = 32u; s > 0u; s >>= 1) {\n"                                            \
@@ -46,8 +46,8 @@ static const char barrier_glsl[] = "#version 450\n" GLSL_PROBE("uint", "uint", "
                                                                BARRIER_BODY("    barrier();\n") LOOP_BODY("c"));
 
 /* b = a copied, a times the one in a[62], a plus itself, a times the half in a[63]; c = the bits of a's magnitude, of
-   the larger of a and 0, of a times one plus 0, and whether a is more than 0. Some drivers flush in some of these
-   alone. */
+   the larger of a and 0, of a times one plus 0, and whether a is greater than 0. Some drivers flush denormals in only
+   some of these. */
 #define FLOATS_BODY(c, bits, magnitude, larger)              \
     "    float x = a[i], zero = a[62] - a[62];\n"            \
     "    b[i] = x;\n"                                        \
@@ -72,7 +72,7 @@ static const char narrow_glsl[] =
     "require\n" GLSL_PROBE("uint", "uint8_t", "uint16_t", "",
                            "    b[i] = uint8_t(a[i]);\n    c[i] = uint16_t(a[i] * 257u);\n");
 
-/* b = x·y + z in 16-bit floats, from small integers, which are exact. */
+/* b = x·y + z in 16-bit floats, of small integers, for which it is exact. */
 static const char half_opencl[] = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" OPENCL_PROBE(
     "uint", "    half x = (half)(float)a[i], y = (half)(float)a[64u + i], z = (half)(float)i;\n"
             "    b[i] = (uint)(float)(x * y + z);\n");
@@ -92,7 +92,7 @@ static const char int64_glsl[] =
         "    uint64_t product = uint64_t(a[i]) * uint64_t(a[64u + i]);\n"
         "    b[i] = uint(product);\n    b[64u + i] = uint(product >> 32);\n");
 
-/* b = the lanes that an item sees in its subgroup, then the lowest item among them. */
+/* b = the number of lanes that an item sees in its subgroup, then the lowest item among them. */
 static const char subgroup_opencl[] =
     "#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n"
     "#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n" OPENCL_PROBE(
@@ -103,7 +103,7 @@ static const char subgroup_glsl[] =
         "uint", "uint", "uint", "",
         "    b[i] = subgroupBallotBitCount(subgroupBallot(true));\n    b[64u + i] = subgroupMin(i);\n");
 
-/* b = the item that a lane exchanged numbers with, then the item's lane; c = the width. */
+/* b = the item that the lane exchanged numbers with, then the item's lane; c = the subgroup's width. */
 static const char shuffle_opencl[] = "#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable\n" OPENCL_PROBE(
     "uint", "    uint width = get_sub_group_size(), lane = get_sub_group_local_id();\n"
             "    b[i] = sub_group_shuffle(i, width - 1u - lane);\n"
@@ -113,11 +113,12 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
     "    b[i] = subgroupShuffle(i, gl_SubgroupSize - 1u - gl_SubgroupInvocationID);\n"
     "    b[64u + i] = gl_SubgroupInvocationID;\n    c[i] = gl_SubgroupSize;\n");
 
-/* Matrix units: x of MATRIX_M by MATRIX_K and y of MATRIX_K by MATRIX_N, whose elements are those of a, and of a from
-   its end backwards, each plus one, again and again; small integers, whose products are exact. b = the elements of x y;
-   where these are more than there are words, each word is the sum of every 256th. All subgroups compute it, the first
-   one stores. The shape stands in front of the text, and MATRIX_TURNED: where it is 1, both factors are turned in local
-   memory, as kernels have them too, and lines of a block are longer than it, so that others' elements lie between. */
+/* Matrix units: x is MATRIX_M by MATRIX_K and y MATRIX_K by MATRIX_N. The elements of x are those of a, and the
+   elements of y those of a from its end backwards, each plus one; both repeat. They are small integers, whose products
+   are exact. b = the elements of x y; if these are more than there are words, each word is the sum of every 256th
+   element. All subgroups compute the product, the first one stores it. The shape is defined in front of the text, and
+   so is MATRIX_TURNED: if it is 1, both factors are transposed in local memory, as some kernels keep them, and a line
+   is longer than the block, so that other elements lie in between. */
 #define MATRIX_RESULT(sums)                                                \
     "    for (uint j = i; j < 256u; j += 64u) {\n"                         \
     "        float folded = 0.0f;\n"                                       \
@@ -126,10 +127,11 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
     "        b[j] = WORD(folded);\n"                                       \
     "    }\n"
 
-/* In OpenCL C both factors lie in local memory as lines of terms, of f16 or bf16: rows of x, from its start, columns of
-   y. The instructions are those of cl/matrix_*.cl, under the same names, which tests replace in the same way; places
-   are bytes of `tiles`. Turned, instructions that read such have terms of lines, 24 elements apart; where others make
-   words of two terms, they make them of turned ones. */
+/* In OpenCL C both factors lie in local memory as lines of terms, f16 or bf16: the rows of x from the start, then the
+   columns of y. The macros for instructions are those of cl/matrix_*.cl, under the same names, which tests replace in
+   the same way; places are byte offsets in `tiles`. If MATRIX_TURNED, instructions that can read transposed factors
+   find one line per term, lines being 24 elements apart; instructions that take words of two terms get them made from
+   transposed ones. */
 #define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                           \
     "#define LANE ((uint)get_local_id(0))\n#ifndef LOCAL_SIZE\n#define LOCAL_SIZE 64\n#define TILES_ALIGNED\n"        \
     "#endif\n#define MATRIX_LANES " lanes "\n"                                                                        \
@@ -153,7 +155,7 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
     "        AT(ushort, Y_PLACE(j / MATRIX_N, j % MATRIX_N)) = Y_BITS(j / MATRIX_N, j % MATRIX_N);\n"                 \
     "    BARRIER();\n" body "    BARRIER();\n" MATRIX_RESULT("sums[q * 256u + j]") "}\n"
 
-/* The left factor comes once more, by cp.async; both are loaded by ldmatrix. */
+/* The left factor is also copied by cp.async; ldmatrix loads both factors. */
 static const char matrix_nvidia[] = OPENCL_MATRIX(
     "", "32",
     "#ifndef MMA\n#if MATRIX_BF16\n#define MMA_TYPES \"bf16.bf16\"\n#else\n#define MMA_TYPES \"f16.f16\"\n#endif\n"
@@ -183,8 +185,9 @@ static const char matrix_nvidia[] = OPENCL_MATRIX(
     "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
     "            sums[(lane / 4u + z % 4u / 2u * 8u) * 16u + lane % 4u * 2u + z % 2u + z / 4u * 8u] = d[z];\n");
 
-/* A warpgroup's products: 64 by 64, in steps of 16 terms. Both factors stay in local memory, with their parts exchanged
-   as cl/matrix_nvidia.cl has them: within 64 bytes where there are 32 terms, within 128 bytes of 64 terms or lines. */
+/* Products of a warpgroup: 64 by 64, in steps of 16 terms. Both factors stay in local memory, with their parts of 16
+   bytes swizzled as in cl/matrix_nvidia.cl: within 64 bytes for 32 terms, within 128 bytes for 64 terms or, if
+   transposed, 64 lines. */
 static const char warpgroup_instructions[] =
     "#define LOCAL_SIZE 128\n#define TILES_ALIGNED __attribute__((aligned(1024)))\n"
     "#if MATRIX_TURNED\n#define LEFT_TURNED \"1\"\n#define RIGHT_TURNED \"1\"\n#else\n#define LEFT_TURNED \"0\"\n"
@@ -224,7 +227,7 @@ static const char matrix_warpgroup[] = OPENCL_MATRIX(
     "8u] "
     "= d[z];\n");
 
-/* Turned: words of two terms are made of words of two rows. */
+/* If transposed: makes words of two terms from words of two rows. */
 #define AMD_TURNED                                                                                    \
     "#if MATRIX_TURNED\n    for (uint j = i; j < MATRIX_M * MATRIX_K / 4u; j += 64u) {\n"             \
     "        const uint m = j / (MATRIX_K / 2u) * 2u, k = j % (MATRIX_K / 2u) * 2u;\n"                \
@@ -268,7 +271,8 @@ static const char matrix_wmma[] = OPENCL_MATRIX(
     "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
     "            sums[SUM_ROW(z) * 16u + lane % 16u] = ((float *)&d)[z];\n");
 
-/* Both factors by reads of blocks, the right one as pairs of terms, which go where nothing is copied to here. */
+/* Loads both factors by block reads, the right one as pairs of terms, which are put in the place for copies, unused
+   otherwise. */
 static const char matrix_intel[] = OPENCL_MATRIX(
     "__attribute__((intel_reqd_sub_group_size(MATRIX_N))) ", "MATRIX_N",
     "#if MATRIX_N == 16\n#define LEFT_BLOCK short8\n#else\n#define LEFT_BLOCK int8\n#endif\n"
@@ -290,7 +294,7 @@ static const char matrix_intel[] = OPENCL_MATRIX(
     "    if (i < MATRIX_N)\n        for (uint z = 0u; z < 8u; z++)\n"
     "            sums[z * MATRIX_N + lane] = ((float *)&d)[z];\n");
 
-/* In GLSL as it is in memory, in parts of 16 bytes, as kernels have it. */
+/* In GLSL the factors lie in shared memory in the layout of device memory, in parts of 16 bytes, as in real kernels. */
 #define GLSL_MATRIX(form, left_type, right_type, sum_type, load_left, load_right, multiply, store)                 \
     "#extension GL_" form "_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : require\n"    \
     "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"                                       \

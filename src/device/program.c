@@ -1,4 +1,4 @@
-/* Programs at the front door: one for each different request, shared while somebody holds it; looked for in memory,
+/* Programs at the front door: one for each distinct request, shared as long as somebody holds it; looked up in memory,
    then in the cache folder, then compiled. */
 #include <string.h>
 
@@ -15,15 +15,16 @@ struct program {
     char *key;
     uint32_t references;
     bool is_from_disk;
-    bool is_unkept; /* compiled here, and its bytes put off */
-    bool was_met;   /* by an earlier process, which kept no bytes either */
+    bool is_unkept; /* compiled here; its bytes were not stored yet */
+    bool was_met;   /* by an earlier process, which stored no bytes either */
     program *next;
 };
 
-/* Raised whenever programs that an older tuff made must not be taken for today's. */
+/* Raised when programs made by an older tuff must no longer be used. */
 #define KEY_VERSION 1
 
-/* Everything that the bytes of a program depend on. The kernel's text stands in it by its hash and its length. */
+/* Returns a text of everything that the bytes of a program depend on. The kernel's text is represented by its hash and
+   length. */
 static char *key_text(const tuff_device *device, const program_request *request)
 {
     text key = {0};
@@ -50,16 +51,16 @@ static program *find(tuff_device *device, const char *key)
     return shared;
 }
 
-/* A program that is to be made. */
+/* A program that is being made. */
 typedef struct making {
     tuff_device *device;
     const program_request *request;
     char *key;
-    bool costly;             /* its bytes would be */
-    _Atomic uint64_t *begun; /* where not NULL, without the device's lock: as tuff__create_beside says */
+    bool costly;             /* getting its bytes would cost a compilation */
+    _Atomic uint64_t *begun; /* if not NULL, works without the device's lock: see tuff__create_beside */
 } making;
 
-/* One attempt; the blobs are as in driver.program_create. */
+/* Makes one attempt; the blobs are as in driver.program_create. */
 static tuff_status create(const making *self, blob cached, blob *made, driver_program **out)
 {
     tuff_device *device = self->device;
@@ -74,7 +75,7 @@ static tuff_status create(const making *self, blob cached, blob *made, driver_pr
     return status;
 }
 
-/* TUFF_E_COMPILE where the cache has nothing that the driver takes. */
+/* Returns TUFF_E_COMPILE if the cache has nothing that the driver accepts. */
 static tuff_status create_from_disk(const making *self, program *shared)
 {
     cache_key entry = {"program", self->key};
@@ -85,7 +86,7 @@ static tuff_status create_from_disk(const making *self, program *shared)
     tuff__free(cached.data);
     tuff__free(made.data);
     shared->is_from_disk = status == TUFF_OK;
-    /* What says nothing of the bytes leaves them where they are. */
+    /* These failures say nothing about the bytes, so the entry stays. */
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE || status == TUFF_E_DEVICE_LOST)
         return status;
     tuff__log(TUFF_LOG_WARNING, "kernel %s: the cached program is dropped: %s", self->request->name, tuff_error());
@@ -99,7 +100,7 @@ static bool are_bytes_costly(tuff_device *device)
     return calls->is_binary_costly && calls->is_binary_costly(device->handle);
 }
 
-/* Whether this one of a driver with costly bytes was met before; from here on it was. */
+/* Whether an earlier process compiled this program, of a driver with costly bytes; marks it as compiled. */
 static bool meet(const char *key)
 {
     const cache_key mark = {"seen", key};
@@ -125,7 +126,7 @@ static tuff_status create_from_text(const making *self, program *shared)
     return status;
 }
 
-/* A program that is in nobody's memory yet, and in no list; takes over the key on success. */
+/* Makes a program that is not in memory, and does not list it; takes over the key on success. */
 static tuff_status make(making *self, program **out)
 {
     program *shared = tuff__calloc(1, sizeof *shared);
@@ -180,7 +181,7 @@ static tuff_status check_request(const tuff_device *device, const program_reques
     return TUFF_OK;
 }
 
-/* Looks in memory: *out is one more reference, or NULL where it is to be made. Lock held. */
+/* Looks the program up in memory: *out gets a new reference, or NULL if the program must be made. Lock held. */
 static tuff_status begin_making(making *self, program **out)
 {
     self->key = key_text(self->device, self->request);
@@ -211,7 +212,7 @@ tuff_status tuff__program_get(tuff_device *device, const program_request *reques
     return tuff__device_end(device, status);
 }
 
-/* Shares what was made without the lock, or what another thread made meanwhile instead. */
+/* Shares a program that was made without the lock, or the same one if another thread made it meanwhile. */
 static tuff_status bring(tuff_device *device, program *made, program **out)
 {
     tuff__lock(&device->lock);
@@ -249,7 +250,7 @@ tuff_status tuff__program_prepare(tuff_device *device, const program_request *re
     return status;
 }
 
-/* A program that comes from the disk. */
+/* A program to be loaded from disk. */
 typedef struct arrival {
     const tuff_device *device;
     const program_request *request;
@@ -257,7 +258,7 @@ typedef struct arrival {
     program *shared; /* not listed yet */
 } arrival;
 
-/* On any thread. What goes wrong here is told by tuff__program_get, which tries again. */
+/* Runs on any thread. Errors are left to tuff__program_get, which tries again and reports them. */
 static void load(void *user, int index)
 {
     arrival *self = (arrival *)user + index;
@@ -271,7 +272,7 @@ static void load(void *user, int index)
     tuff__free(made.data);
 }
 
-/* The requests that are in nobody's memory, each once; how many. */
+/* Lists the requests that are not in memory, each once, and returns how many. */
 static int list_arrivals(tuff_device *device, const program_request *requests, int count, arrival *out)
 {
     int listed = 0;
@@ -351,10 +352,10 @@ void tuff__program_release(tuff_device *device, program *shared)
     tuff__unlock(&device->lock);
 }
 
-/* What a program that nobody met before may cost is this part of the time that it was of use; what was met and may be
-   met again, all of it. */
+/* Storing a program that no process compiled before may take this fraction (1/FRESH_PART) of the time for which it was
+   of use; a program that was compiled before, and may be again, all of that time. */
 enum { FRESH_PART = 2 };
-#define FIRST_GUESS UINT64_C(100000000) /* nanoseconds for the bytes of a program */
+#define FIRST_GUESS UINT64_C(100000000) /* nanoseconds to get the bytes of a program */
 
 static bool is_worth_keeping(const tuff_device *device, const program *one, bool launched, uint64_t used,
                              uint64_t spent)

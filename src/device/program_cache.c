@@ -1,6 +1,7 @@
-/* One file an entry, little-endian: 8 bytes of magic, u32 format, u32 header length, u64 payload length, 16 bytes of
-   XXH3-128 over the header with these 16 zeroed and the payload; then, still header, the key text; then the payload.
-   The hash is against damage; against others on the machine stand the owner and mode checks of tuff__cache_read. */
+/* One file per entry, little-endian: 8 bytes of magic, u32 format, u32 header length, u64 payload length, 16 bytes of
+   XXH3-128 over the whole entry with these 16 zeroed; then, still in the header, the key text; then the payload. The
+   hash protects against damage; the owner and mode checks of tuff__cache_read protect against other users of the
+   machine. */
 #include "device/program_cache.h"
 
 #include <stdatomic.h>
@@ -46,7 +47,7 @@ static void put_hash(unsigned char *at, hash128 hash)
     put(at + 8, hash.high, 8);
 }
 
-/* Once a process; who sets the folder to nothing knows. */
+/* Warns once per process that there is no cache, unless TUFF_CACHE_DIR is set to "", which turns it off on purpose. */
 static void tell_absence(void)
 {
     static atomic_bool is_told;
@@ -70,7 +71,7 @@ bool tuff__cache_is_on(void)
     return find_folder(folder);
 }
 
-/* The entry's file: the folder and a hash of the key text. False where there is no cache. */
+/* Writes the path of the entry's file: the folder and a hash of the key text. Returns false if there is no cache. */
 static bool entry_path(cache_key key, char *path)
 {
     char folder[PATH_SIZE];
@@ -82,7 +83,7 @@ static bool entry_path(cache_key key, char *path)
     return length > 0 && length < PATH_SIZE;
 }
 
-/* Why an entry is refused; NULL where it is whole and its key is this one. Zeroes the hash in place. */
+/* Returns why an entry is refused; NULL if it is intact and has this key. Zeroes the hash in place. */
 static const char *refusal(unsigned char *entry, size_t size, cache_key key)
 {
     size_t key_length = strlen(key.text);
@@ -155,7 +156,7 @@ void tuff__cache_drop(cache_key key)
         tuff__file.unlink(path);
 }
 
-/* A file of the folder. */
+/* A file in the folder. */
 typedef struct cached_file {
     char *name;
     uint64_t used; /* seconds since 1970 */

@@ -3,7 +3,7 @@
 #include "device/state.h"
 
 struct recording {
-    driver_recording *driver; /* NULL where there are no commands */
+    driver_recording *driver; /* NULL if there are no commands */
     uint64_t dispatch_count;
     uint64_t submission; /* ordinal of the last one; 0: never submitted */
     bool timed;

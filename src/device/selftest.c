@@ -1,6 +1,6 @@
-/* The self-test of a device's first open: small kernels that show what works, since drivers were seen to claim what
-   does not. The results are kept in the cache folder under the device's identity; what is not proved counts as
-   absent. */
+/* The self-test at a device's first open: small kernels that show what works, because some drivers claim features that
+   do not work. The results are kept in the cache folder under the device's identity; a feature that is not proved
+   counts as absent. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,17 +13,19 @@
 /* Raised when the probes change. */
 #define PROBES_VERSION 8
 
-/* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
+/* Without shaderc no GLSL compiles. The record's key contains this, so that other builds do not use the record of a
+   build without shaderc. */
 #ifndef TUFF_WITH_SHADERC
 #define TUFF_WITH_SHADERC 1
 #endif
 
-/* What llvmpipe allows all loops of a kernel together, in every version so far; the first probe has a longer loop. */
+/* llvmpipe's limit on the iterations of all loops of a kernel together, in every version so far; the first probe loops
+   longer. */
 enum { LLVMPIPE_ITERATIONS = 65535, MORE_STEPS = 57655 };
 
 enum { ITEMS = 64, WORDS = 4 * ITEMS, BYTES = 4 * WORDS, BUFFERS = 3, MATRIX_SUMS = 1024, WARPGROUP = 128 };
 
-/* What one probe leaves: the words of its input and of its two outputs. */
+/* The words of a probe's input and of its two outputs. */
 typedef struct words {
     uint32_t a[WORDS], b[WORDS], c[WORDS];
 } words;
@@ -48,7 +50,8 @@ static void fill_small(uint32_t *a)
         a[i] = (i * 7 + i / ITEMS) % 41;
 }
 
-/* NaNs with payloads, -0, denormals, and numbers around the smallest normal one; the last two are 1 and a half. */
+/* Fills in NaNs with payloads, -0, denormals, and numbers around the smallest normal one; the last two words are 1 and
+   a half. */
 static void fill_floats(uint32_t *a)
 {
     static const uint32_t special[] = {0x7fc00001u, 0x7fd55555u, 0xffc12345u, 0xffffffffu, 0x80000000u, 0x00000000u,
@@ -61,7 +64,7 @@ static void fill_floats(uint32_t *a)
     a[63] = 0x3f000000u;
 }
 
-/* How far the first item of a long loop came, in buffer c. */
+/* Returns how many steps the first item got through in the long loop, from buffer c; 0: all of them. */
 static uint32_t find_loop_limit(const words *got)
 {
     uint32_t x = got->a[1];
@@ -95,7 +98,7 @@ static bool is_denormal(uint32_t bits)
     return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
 }
 
-/* Whether the second output's four values of number i, a denormal, are right. */
+/* Whether the four values that the second output has for element i, a denormal, are right. */
 static bool keeps_denormal(const words *got, int i)
 {
     const uint32_t x = got->a[i], *magnitude = got->c, *larger = got->c + 64, *sum = got->c + 128,
@@ -114,7 +117,7 @@ static void check_floats(const words *got, tuff_device_info *info)
             nan = nan && copy[i] == a[i];
         if (a[i] == 0x80000000u)
             zero = zero && copy[i] == a[i] && times_one[i] == a[i] && twice[i] == a[i] && half[i] == a[i];
-        /* Twice a denormal is its bits shifted by one, as far as into the normal numbers. */
+        /* Twice a denormal is its bits shifted by one, even if the result is a normal number. */
         if (is_denormal(a[i]))
             denormal = denormal && copy[i] == a[i] && times_one[i] == a[i] &&
                        twice[i] == ((a[i] & 0x80000000u) | (a[i] & 0x7fffffffu) << 1) && keeps_denormal(got, i);
@@ -140,7 +143,7 @@ static void check_narrow(const words *got, tuff_device_info *info)
     bool right = true;
     for (int i = 0; i < ITEMS; i++)
         right = right && bytes[i] == (got->a[i] & 0xff) && shorts[i] == ((got->a[i] * 257u) & 0xffff);
-    /* What lies behind is as it was. */
+    /* The words after the stored elements are unchanged. */
     for (int i = ITEMS / 4; i < WORDS; i++)
         right = right && got->b[i] == 0 && (i < ITEMS / 2 || got->c[i] == 0);
     info->proved_narrow_storage = right;
@@ -179,7 +182,8 @@ static bool wants_subgroups(const tuff_device_info *info)
     return info->subgroup_size > 0;
 }
 
-/* Proved where all items see equally many lanes, and as many leaders exist as subgroups of that size. */
+/* Proves the subgroup size if all items see the same number of lanes, and there are as many leaders as there are
+   subgroups of that size. */
 static void check_subgroups(const words *got, tuff_device_info *info)
 {
     uint32_t lanes = got->b[0], leaders = 0;
@@ -197,8 +201,8 @@ static bool wants_shuffle(const tuff_device_info *info)
     return info->subgroup_shuffle;
 }
 
-/* Runs after the subgroups are proved. An item exchanged numbers with the lane that stands as far from the subgroup's
-   end as it does from the start. */
+/* Runs after the subgroup size is proved. Each item exchanged numbers with the lane that is as far from the subgroup's
+   end as its own lane is from the start. */
 static void check_shuffle(const words *got, tuff_device_info *info)
 {
     const uint32_t *partners = got->b, *lanes = got->b + ITEMS, width = info->proved_subgroup_size;
@@ -211,7 +215,7 @@ static void check_shuffle(const words *got, tuff_device_info *info)
     info->subgroup_shuffle = width > 0;
 }
 
-/* The product of two blocks of small integers, which is exact, as probes.h describes it. */
+/* Whether the output is the product of two blocks of small integers, which is exact; probes.h describes it. */
 static bool is_product(const words *got, const uint32_t shape[3])
 {
     const uint32_t rows = shape[0], columns = shape[1], terms = shape[2];
@@ -234,7 +238,7 @@ static const probe probes[] = {
 };
 enum { PROBE_COUNT = (int)(sizeof probes / sizeof probes[0]) };
 
-/* Dispatches the probe over the storages, whose outputs are zero, and fetches the results. */
+/* Dispatches the probe with the storages, whose outputs are zero, and reads the results back. */
 static tuff_status dispatch(tuff_device *device, driver_program *made, uint64_t groups, storage *const *storages,
                             words *got)
 {
@@ -252,7 +256,7 @@ static tuff_status dispatch(tuff_device *device, driver_program *made, uint64_t 
     return status;
 }
 
-/* Fresh buffers around one dispatch. */
+/* Runs a program once with fresh buffers. */
 static tuff_status run_program(tuff_device *device, program *made, uint64_t groups, words *got)
 {
     storage *storages[BUFFERS] = {NULL};
@@ -268,8 +272,8 @@ static tuff_status run_program(tuff_device *device, program *made, uint64_t grou
     return status;
 }
 
-/* Runs a kernel over the input words. One that the driver refuses speaks against its feature, which stays off (*ran is
-   false); any other failure against the device. */
+/* Compiles a kernel and runs it on the input words. If the driver rejects the kernel, its feature stays off (*ran is
+   false); any other failure is one of the device. */
 static tuff_status run_text(tuff_device *device, const char *name, const char *source, uint32_t items, uint64_t groups,
                             words *got, bool *ran)
 {
@@ -300,8 +304,8 @@ static tuff_status run_probe(tuff_device *device, const probe *tested, words *go
     return TUFF_OK;
 }
 
-/* Multiplies a block of so many rows, columns and terms by texts of probes.h, of factors as they are or turned in
-   memory; state: what comes of it. */
+/* Multiplies a block of shape {rows, columns, terms} with kernel texts of probes.h, with the factors transposed in
+   local memory if `turned`. Sets *state to the outcome. */
 static tuff_status try_text(tuff_device *device, const char *instructions, const char *body, const uint32_t shape[3],
                             uint32_t items, bool bf16, bool turned, words *got, tuff_matrix_state *state)
 {
@@ -321,7 +325,7 @@ static tuff_status try_text(tuff_device *device, const char *instructions, const
     return status;
 }
 
-/* A block as the driver claims that it can. */
+/* Tries a block of the shape and form that the driver claims. */
 static tuff_status try_block(tuff_device *device, const tuff_device_info *claims, bool bf16, bool turned, words *got,
                              tuff_matrix_state *state)
 {
@@ -343,8 +347,8 @@ static tuff_status try_matrices(tuff_device *device, const tuff_device_info *cla
     return *state == TUFF_MATRICES_OFFERED ? try_block(device, claims, bf16, true, got, state) : TUFF_OK;
 }
 
-/* Products of warpgroups count as absent where one is not right: of either dtype, of 32 or 64 terms, as they are or
-   turned. */
+/* Proves the products of warpgroups. They count as absent unless all are right: both dtypes, 32 and 64 terms, plain and
+   transposed factors. */
 static tuff_status prove_warpgroups(tuff_device *device, words *got)
 {
     tuff_matrix_state state = TUFF_MATRICES_OFFERED;
@@ -397,11 +401,12 @@ static tuff_status run_probes(tuff_device *device)
     return status;
 }
 
-/* The record: one byte a result, in this order, of which the width of a subgroup fits one; then the limit of loops, the
-   lowest of its bytes first. */
+/* The record: one byte per result, in the order of to_record (the width of a subgroup fits into a byte), then the loop
+   limit, little-endian. */
 enum { FLAGS_END = 12, RECORD_SIZE = FLAGS_END + 4 };
 
-/* Whether they are proved, or else why not; as the driver alone says, where it offers none of use. */
+/* The index of the matrix units' byte, and its values: proved, or why not. 0: the driver offers none that tuff can use,
+   and itself reports why. */
 enum { MATRICES = 9, MATRIX_PROVED = 1, MATRIX_NO_COMPILER = 2, MATRIX_WRONG = 3 };
 
 static unsigned char matrix_byte(const tuff_device_info *info)
@@ -440,7 +445,7 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
         record[FLAGS_END + i] = (unsigned char)(info->loop_limit >> 8 * i & 0xff);
 }
 
-/* A record never grants what the driver does not claim. */
+/* Reads a record, which never grants what the driver does not claim. Returns false if it is not a valid record. */
 static bool from_record(blob record, tuff_device_info *info)
 {
     const unsigned char *bytes = record.data;
@@ -469,7 +474,7 @@ static bool from_record(blob record, tuff_device_info *info)
     return true;
 }
 
-/* Unused matrix units make a card a tenth as fast as it could be: that is said, and said every time. */
+/* Warns about unused matrix units, at every open: without them a card may be ten times slower than it could be. */
 static void tell_of_matrices(const tuff_device *device)
 {
     if (device->info.matrix_state == TUFF_MATRICES_NO_COMPILER)
@@ -487,7 +492,7 @@ tuff_status tuff__device_prove(tuff_device *device)
     text key = {0};
     blob record = {0};
     unsigned char bytes[RECORD_SIZE];
-    /* Until the probe has run: it does not where no compiler is there. */
+    /* Holds until the probe has run, which it cannot without a compiler. */
     device->info.loop_limit = strstr(device->info.name, "llvmpipe") ? LLVMPIPE_ITERATIONS : 0;
     tuff__text_add(&key, "tuff %s, probes %d, shaderc %d, pointers of %zu bytes\n%s\n%s\n%s\n", tuff_version(),
                    PROBES_VERSION, TUFF_WITH_SHADERC, sizeof(void *), device->driver->name,

@@ -1,5 +1,5 @@
-/* Staging memory at the front door: what loaders upload from and checkpoints download to. The reference device, whose
-   memory is the host's, copies at once. */
+/* Staging memory at the front door: loaders upload from it and checkpoints download to it. The reference device, whose
+   memory is the host's, copies immediately. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* Guards an open device: one lock, held around every call of its driver, and the loss of the device kept for all later
-   calls. Below everything else of this folder: it opens nothing and calls no other file of it. */
+/* Guards an open device: one lock, held around every call of its driver, and a record of the device's loss, which fails
+   all later calls. The lowest file of this folder: it opens nothing and calls none of the others. */
 #include "device/state.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What an open device consists of: for the files of this folder only. Every field but info, driver and handle is
-   guarded by the lock (some can be read without it), and so is every call of a driver. */
+/* The state of an open device, for the files of this folder only. The lock guards every field except info, driver and
+   handle (some can be read without it), and every call of a driver. */
 #ifndef TUFF_DEVICE_STATE_H
 #define TUFF_DEVICE_STATE_H
 
@@ -9,61 +9,64 @@
 
 struct tuff_device {
     const driver *_Atomic driver; /* NULL: the reference device */
-    driver_device *handle;        /* NULL with it */
-    driver driver_override;       /* what driver points at, where some of the driver's calls are replaced */
+    driver_device *handle;        /* NULL on the reference device */
+    driver driver_override;       /* what driver points at if some of the driver's calls are replaced */
     tuff_device_info info;
     mutex lock;
-    bool lost; /* sticky: every later call answers lost_message */
+    bool lost; /* sticky: every later call fails with lost_message */
     char lost_message[256];
     tuff_device_counters counters;
-    storage *idle; /* the pool: buffers that nobody uses, last released first */
+    storage *idle; /* the pool: unused buffers, most recently released first */
     uint64_t idle_size;
     program *programs;
-    uint64_t compile_limit; /* nanoseconds that the driver's compiler may take; 0: any time */
-    bool is_stuck;          /* it took longer, and may still be in the driver */
-    struct job *under_way;  /* compilations beside other calls (watch.c) */
-    uint64_t keeping_cost;  /* nanoseconds for the bytes of the last program that was kept late; 0: there was none */
-    /* Ordinals of the last submission, and of the last one known to be done. These four can be read without lock. */
+    uint64_t compile_limit; /* nanoseconds that the driver's compiler may take; 0: no limit */
+    bool is_stuck;          /* a compilation took longer, and may still be in the driver */
+    struct job *under_way;  /* compilations concurrent with other calls (watch.c) */
+    uint64_t keeping_cost;  /* nanoseconds to get the bytes of the program last stored late; 0: there was none */
+    /* Ordinals of the last submission, and of the last one known to be done. These and the next two can be read without
+       the lock. */
     _Atomic uint64_t submitted, finished;
-    _Atomic uint64_t used;   /* when a call last gave it work, or waited for some; 0: never */
-    _Atomic bool is_working; /* such a call is under way */
+    _Atomic uint64_t used;   /* when a call last submitted work or waited for it; 0: never */
+    _Atomic bool is_working; /* such a call is in progress */
 };
 
-/* A device of the driver on an application's own objects, as the driver's wrap takes them; NULL on failure. */
+/* Makes a device of the driver from an application's own objects, in the form that the driver's wrap takes; NULL on
+   failure. */
 tuff_device *tuff__device_wrap(const driver *calls, const void *handles);
 
-/* Locks the device. Fails, and leaves it unlocked, where the device was lost. */
+/* Locks the device. Fails, and leaves it unlocked, if the device was lost. */
 tuff_status tuff__device_begin(tuff_device *device);
-/* TUFF_E_DEVICE_LOST in place of TUFF_E_OOM_DEVICE where it was not memory that was short: some drivers answer alike to
-   both. Lock held. */
+/* Returns TUFF_E_DEVICE_LOST instead of TUFF_E_OOM_DEVICE if the device is lost rather than short of memory: some
+   drivers return the same error for both. Lock held. */
 tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status);
-/* Notes a loss in status, unlocks and answers status. */
+/* Records a loss that status reports, unlocks and returns status. */
 tuff_status tuff__device_end(tuff_device *device, tuff_status status);
 
-/* The same for calls that give the device work or wait for some: tuff__device_idle_time counts from them. */
+/* The same for calls that submit work or wait for it: tuff__device_idle_time counts from them. */
 tuff_status tuff__device_begin_work(tuff_device *device);
 tuff_status tuff__device_end_work(tuff_device *device, tuff_status status);
 
-/* Waits for the device and gives all idle buffers back to the driver; false where there were none. Lock held. */
+/* Waits for the device and returns all idle buffers to the driver; false if there were none. Lock held. */
 bool tuff__pool_trim(tuff_device *device);
-/* Where status says that memory was short, gives the pool's idle buffers back: whether there were any, so that the call
-   that answered status is worth repeating. Lock held. */
+/* If status is an out-of-memory error, returns the pool's idle buffers to the driver. Returns whether there were any,
+   so that the call that failed is worth repeating. Lock held. */
 bool tuff__pool_reclaim(tuff_device *device, tuff_status status);
 
-/* The driver's wait, which makes every submission finished. Lock held. */
+/* Calls the driver's wait, after which every submission counts as finished. Lock held. */
 tuff_status tuff__device_drain(tuff_device *device);
 
-/* The driver's program_create in a thread of its own, for compile_limit at most; made may be NULL. Where that passes:
-   TUFF_E_DEVICE_LOST, and nothing reaches the driver any more. Lock held. */
+/* Calls the driver's program_create in a thread of its own, for compile_limit at most; made may be NULL. After that
+   time returns TUFF_E_DEVICE_LOST, and no call reaches the driver any more. Lock held. */
 tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
                                  driver_program **out);
-/* The same without the lock, beside other calls, and without a limit of its own: TUFF_E_DEVICE_LOST too where
-   tuff__device_give_up_compiles ended it, *begun then stays. For drivers that compile in parallel. */
+/* The same without the lock, concurrently with other calls, and without a limit of its own. Also returns
+   TUFF_E_DEVICE_LOST if tuff__device_give_up_compiles ended it; *begun then keeps its value. For drivers that compile
+   in parallel. */
 tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached,
                                 _Atomic uint64_t *begun, blob *made, driver_program **out);
 
 /* Runs the self-test or reads its record, fills in the proved fields of device->info and turns off features that are
-   not proved. Fails where the device or memory did, not where a feature is missing. */
+   not proved. Fails if the device or memory failed, but not if a feature is missing. */
 tuff_status tuff__device_prove(tuff_device *device);
 
 #endif

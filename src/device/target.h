@@ -1,5 +1,5 @@
-/* What compilation asks of a device: the language of its kernels and what its driver's compiler is good at, derived
-   from the device's facts here and nowhere else. A new driver is described by a row of facts, not by its name. */
+/* What compilation needs to know about a device: the language of its kernels and what its driver's compiler is good at.
+   This file alone derives it from the device's facts. A new driver is described by its facts, not by its name. */
 #ifndef TUFF_DEVICE_TARGET_H
 #define TUFF_DEVICE_TARGET_H
 
@@ -8,23 +8,24 @@
 typedef enum kernel_language { KERNEL_OPENCL_C, KERNEL_GLSL } kernel_language;
 
 typedef struct target {
-    const tuff_device_info *info; /* of the device, as long as that lives */
+    const tuff_device_info *info; /* the device's; valid as long as the device */
     kernel_language language;
     bool is_cpu;
-    bool keeps_to_registers; /* local memory is no nearer than the rest: copies to it cost and gain nothing */
-    /* The compiler makes the items of a group lanes of the processor's vectors: neighbouring items should access
-       neighbouring vectors of four. Otherwise an item is scalar code with vectors of its own, and few large items of
+    bool keeps_to_registers; /* local memory is no nearer than global memory: copies to it cost time and gain nothing */
+    /* The compiler maps the items of a group to lanes of the processor's vectors: neighbouring items should access
+       neighbouring vectors of four. Otherwise an item is scalar code with vectors of its own, and few large items with
        wide vectors are best. */
     bool items_are_lanes;
-    bool binds_ranges;      /* a kernel can be given a part of a buffer; otherwise all of it, and an element offset */
-    bool addresses_vectors; /* vectors in memory are counted in vectors: they begin at multiples of their size */
-    bool stores_narrow;     /* elements of 8 and 16 bits can be stored one at a time */
-    bool has_memory_hints;  /* kernels can prefetch, and store past the caches */
+    bool binds_ranges;      /* a kernel can be bound to part of a buffer; otherwise to all of it and an element
+                               offset */
+    bool addresses_vectors; /* vectors in memory are indexed in vectors: they begin at multiples of their size */
+    bool stores_narrow;     /* 8-bit and 16-bit elements can be stored one at a time */
+    bool has_memory_hints;  /* kernels can prefetch, and can store past the caches */
     bool has_fast_fma;      /* a fused multiply-add is one instruction, not a call */
-    bool has_subgroup_matrices;  /* matrix units, proved by the device's self-test */
-    bool compiles_unrolled_fast; /* compile time is about linear in the length of what is unrolled */
-    bool keeps_arrays_near; /* an item's arrays are in registers or the nearest cache, indexed lane by lane or not */
-    int max_array_vectors;  /* longer arrays of an item are known to be compiled wrongly */
+    bool has_subgroup_matrices;  /* matrix units, proved by the self-test */
+    bool compiles_unrolled_fast; /* compile time is about linear in the length of the unrolled code */
+    bool keeps_arrays_near; /* an item's arrays are in registers or the nearest cache, even if indexed lane by lane */
+    int max_array_vectors;  /* larger arrays of an item are known to be miscompiled */
 } target;
 
 target tuff__device_target(const tuff_device *device);

@@ -1,6 +1,6 @@
-/* Compiling under a deadline, in the midst of a call or beside others. A compiler that does not come back cannot be
-   stopped: it keeps its thread and the driver's device for the rest of the process, and the device of ours that asked
-   for it is lost. */
+/* Compiles under a deadline, either within a call or concurrently with others. A compiler that does not return cannot
+   be stopped: it keeps its thread and the driver's device for the rest of the process, and the tuff_device that it
+   compiles for is lost. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "device/state.h"
 
-/* What the compiling thread works on: its own, so that whoever waited may leave. */
+/* What the compiling thread works on. It has copies of everything, so that the waiting thread may leave. */
 typedef struct job {
     pthread_t thread;
     uint64_t begin;
@@ -28,7 +28,7 @@ typedef struct job {
     tuff_status status;
     char message[TUFF_ERROR_SIZE];
     driver_program *program;
-    struct job *next; /* of a device's, or of those that were abandoned */
+    struct job *next; /* in the device's list, or in that of abandoned jobs */
 } job;
 
 static void free_job(job *self)
@@ -58,7 +58,7 @@ static void *work(void *argument)
     self->done = true;
     (void)pthread_cond_broadcast(&self->changed);
     (void)pthread_mutex_unlock(&self->lock);
-    return NULL; /* what an abandoned one made stays with the driver's device, which nobody closes */
+    return NULL; /* the result of an abandoned job stays with the driver's device, which is never closed */
 }
 
 static bool prepare(job *self)
@@ -119,7 +119,8 @@ static bool await_any(job *self)
     return is_good;
 }
 
-/* Whether it was: one that has ended is its thread's to take. */
+/* Abandons the job unless it has ended, in which case its own thread takes the result. Returns whether it was
+   abandoned. */
 static bool abandon(job *self)
 {
     (void)pthread_mutex_lock(&self->lock);
@@ -130,13 +131,13 @@ static bool abandon(job *self)
     return is_abandoned;
 }
 
-/* Jobs that nobody waits for any more: reachable, because their threads still work on them. */
+/* Jobs that are no longer waited for, kept reachable because their threads still work on them. */
 static struct {
     pthread_mutex_t lock;
     job *first;
 } abandoned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What drivers made for a device that is stuck: it cannot be given back, and is not lost sight of. */
+/* An object that a driver made for a device that is stuck: it cannot be given back, but stays reachable. */
 typedef struct remainder {
     void *object;
     struct remainder *next;
@@ -197,7 +198,7 @@ static void keep_job(job *task_job)
     (void)pthread_mutex_unlock(&abandoned.lock);
 }
 
-/* Abandons the device's jobs; how many there were. */
+/* Abandons the device's jobs and returns how many there were. */
 static int abandon_all(tuff_device *device)
 {
     int count = 0;
@@ -214,7 +215,7 @@ static int abandon_all(tuff_device *device)
     return count;
 }
 
-/* From here on nothing reaches the driver, which threads may be anywhere within. */
+/* Cuts the device off from its driver, in which threads may be anywhere. */
 static void give_up(tuff_device *device)
 {
     (void)abandon_all(device);
@@ -230,7 +231,7 @@ static void give_up(tuff_device *device)
     device->driver = &device->driver_override;
 }
 
-/* A job whose thread is at work. Lock held. */
+/* Starts a job in a thread of its own. Lock held. */
 static tuff_status start(tuff_device *device, const program_request *request, blob cached, bool wants_bytes, job **out)
 {
     job *self = make_job(device, request, cached, wants_bytes);
@@ -245,7 +246,7 @@ static tuff_status start(tuff_device *device, const program_request *request, bl
     return TUFF_OK;
 }
 
-/* Of one that ended; frees it. */
+/* Returns the result of a job that ended, and frees it. */
 static tuff_status take(job *self, blob *made, driver_program **out)
 {
     (void)pthread_join(self->thread, NULL);
@@ -261,7 +262,7 @@ static tuff_status take(job *self, blob *made, driver_program **out)
     return status;
 }
 
-/* Leaves one that was abandoned to itself. */
+/* Leaves an abandoned job to its thread. */
 static tuff_status leave(const job *self, const char *name)
 {
     const uint64_t passed = tuff__nanoseconds() - self->begin;
@@ -281,7 +282,7 @@ tuff_status tuff__create_watched(tuff_device *device, const program_request *req
     return leave(self, request->name);
 }
 
-/* Makes a job one of the device's. */
+/* Starts a job and adds it to the device's list. */
 static tuff_status start_beside(tuff_device *device, const program_request *request, blob cached, bool wants_bytes,
                                 job **out)
 {

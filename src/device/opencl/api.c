@@ -1,4 +1,4 @@
-/* Fills the table of OpenCL calls and turns OpenCL's errors into statuses. */
+/* Fills in the table of OpenCL calls and turns OpenCL's errors into statuses. */
 #include "device/opencl/api.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 opencl_api tuff__cl;
 
-/* A function pointer is made from a symbol's bytes: C has no conversion from one to the other. */
+/* Makes a function pointer from a symbol's bytes: C has no conversion from one to the other. */
 static bool load_symbol(void *library, const char *name, void *slot, size_t size)
 {
     void *symbol = tuff__library_symbol(library, name);
@@ -38,7 +38,7 @@ const char *tuff__cl_load(void)
     return NULL;
 }
 
-/* What an error means to the layers above. After DEVICE_LOST the context is of no more use. */
+/* What an error means to the layers above. After DEVICE_LOST the context is unusable. */
 #define OPENCL_ERRORS(X)                                      \
     X(DEVICE_NOT_FOUND, NO_DEVICE)                            \
     X(DEVICE_NOT_AVAILABLE, DEVICE_LOST)                      \
@@ -84,7 +84,7 @@ const char *tuff__cl_load(void)
     X(INVALID_GLOBAL_WORK_SIZE, LIMIT)                        \
     X(INVALID_PROPERTY, UNSUPPORTED)
 
-/* NVIDIA's driver answers this for a kernel that read or wrote outside of its buffers; nothing works after it. */
+/* NVIDIA's driver returns -9999 after a kernel has accessed memory outside its buffers; nothing works after that. */
 enum { NVIDIA_ILLEGAL_ACCESS = -9999, LOADER_FOUND_NO_PLATFORM = -1001 };
 
 typedef struct error_row {

@@ -1,5 +1,5 @@
-/* OpenCL through one table of function pointers, filled from the loader that is opened at run time: tests may replace
-   any entry. Also the objects that the files of this driver share. */
+/* OpenCL as one table of function pointers, filled in from the loader that is opened at run time; tests may replace any
+   entry. Also the objects that the files of this driver share. */
 #ifndef TUFF_DEVICE_OPENCL_API_H
 #define TUFF_DEVICE_OPENCL_API_H
 
@@ -11,7 +11,7 @@
 #include "device/driver.h"
 #include "device/submit/pace.h"
 
-/* Every call of OpenCL 1.2 that the driver makes. */
+/* Every OpenCL 1.2 function that the driver calls. */
 #define OPENCL_CALLS(X)               \
     X(GetPlatformIDs)                 \
     X(GetPlatformInfo)                \
@@ -65,14 +65,15 @@ typedef struct opencl_api {
 /* The table in use. */
 extern opencl_api tuff__cl;
 
-/* Opens the loader and fills the table; NULL on success, else why it cannot be had (static storage). */
+/* Opens the loader and fills in the table. Returns NULL on success, else why OpenCL is unavailable (static storage). */
 const char *tuff__cl_load(void);
 
-/* "CL_OUT_OF_RESOURCES"; "unknown error" for what has no name. */
+/* Returns the name of an error, such as "CL_OUT_OF_RESOURCES"; "unknown error" for one without a name. */
 const char *tuff__cl_error_name(cl_int error);
-/* FAIL with the status that error means: "clEnqueueReadBuffer: CL_OUT_OF_RESOURCES (-5)". */
+/* Fails with the status that corresponds to error and a message such as "clEnqueueReadBuffer: CL_OUT_OF_RESOURCES
+   (-5)". */
 tuff_status tuff__cl_fail(cl_int error, const char *call);
-/* Hands an OpenCL error on as a status: CL_TRY(Flush, (queue)). */
+/* Calls OpenCL and returns an error as a status: CL_TRY(Flush, (queue)). */
 #define CL_TRY(call, arguments)                               \
     do {                                                      \
         cl_int error_of_call_ = tuff__cl.call arguments;      \
@@ -80,7 +81,7 @@ tuff_status tuff__cl_fail(cl_int error, const char *call);
             return tuff__cl_fail(error_of_call_, "cl" #call); \
     } while (0)
 
-/* Every call of CLBlast that the driver makes; tests may replace any entry after tuff__cl_library_absence. */
+/* Every CLBlast function that the driver calls; tests may replace any entry after tuff__cl_library_absence. */
 #define CLBLAST_CALLS(X)                         \
     X(sgemm, CLBlastSgemm)                       \
     X(sgemv, CLBlastSgemv)                       \
@@ -88,7 +89,7 @@ tuff_status tuff__cl_fail(cl_int error, const char *call);
     X(clear_cache, CLBlastClearCache)            \
     X(override, CLBlastOverrideParameters)
 
-/* Enumerations are ints of fixed values there; 0 is success. */
+/* CLBlast's enumerations are ints with fixed values; 0 is success. */
 typedef struct clblast_api {
     int (*sgemm)(int layout, int a_form, int b_form, size_t m, size_t n, size_t k, float alpha, cl_mem a,
                  size_t a_start, size_t a_line, cl_mem b, size_t b_start, size_t b_line, float beta, cl_mem c,
@@ -106,12 +107,12 @@ typedef struct clblast_api {
 } clblast_api;
 extern clblast_api tuff__clblast;
 
-/* Enqueued work that nobody has seen finished yet; block is what it reads from, given back with it. */
+/* Enqueued work that is not known to be finished. block is the memory that it reads from, freed together with it. */
 typedef struct pending {
     cl_event event;
     void *block;
     size_t size;
-    pace_mark mark; /* of the steps that it is the end of */
+    pace_mark mark; /* for the steps that the event ends */
 } pending;
 
 #define PENDING_COUNT 256
@@ -131,39 +132,40 @@ struct driver_device {
     cl_device_id id;
     cl_context context;
     cl_command_queue queue;
-    cl_command_queue upload_queue; /* of what is sent beside the other's work; NULL until something can be */
+    cl_command_queue upload_queue; /* for data sent concurrently with other work; NULL until the first staging that
+                                      sends */
     cl_command_queue timed_queue;  /* with profiling; NULL until the first timed submission */
-    cl_ulong group_limit;          /* groups that one launch may have */
-    cl_ulong local_overhead;       /* what the driver adds to the local memory of a kernel when it tells its size */
-    bool makes_ptx;                /* its binaries are PTX */
+    cl_ulong group_limit;          /* most groups of one launch */
+    cl_ulong local_overhead;       /* bytes that the driver adds when it reports a kernel's local memory */
+    bool makes_ptx;                /* the driver's binaries are PTX */
     bool is_pocl;
-    bool builds_in_turn; /* with all other devices of which that is true */
+    bool builds_in_turn; /* takes turns with all other such devices */
     bool is_cpu;
-    bool shares_memory; /* with the host: buffers are where the host says */
-    bool wants_thread;  /* computes on one core more while a thread waits in the driver */
+    bool shares_memory;       /* with the host: buffers may lie in memory that the host chooses */
+    bool wants_thread;        /* computes on one more core while a thread waits in the driver */
     wait_thread *wait_thread; /* NULL until there is work for it */
-    bool used_library;  /* for products */
+    bool used_library;        /* for matrix products */
     char identity[1024];
     char build_options[128];
-    cl_kernel_work_group_info spill_query; /* what of a kernel tells its spills; 0: nothing does */
-    size_t subgroup_sizes[SUBGROUP_SIZES]; /* that a kernel can require; zeros where there are no more */
-    pending pending[PENDING_COUNT];        /* a ring, in order of the queue */
+    cl_kernel_work_group_info spill_query; /* the kernel query that reports spills; 0: none does */
+    size_t subgroup_sizes[SUBGROUP_SIZES]; /* those that a kernel can require; unused entries are 0 */
+    pending pending[PENDING_COUNT];        /* a ring, in the order of the queue */
     int pending_first, pending_count;
-    size_t staged_size;                 /* bytes of the blocks in it */
-    staged_block spares[PENDING_COUNT]; /* that the device has read, for writes of the same size */
+    size_t staged_size;                 /* bytes of the blocks in the ring */
+    staged_block spares[PENDING_COUNT]; /* blocks that the device has read, for later writes of the same size */
     int spare_count;
-    size_t spare_size;         /* bytes of them */
-    uint64_t timeout;          /* of waits, as tuff__cl_timeout; 0: that */
+    size_t spare_size;         /* bytes of the spares */
+    uint64_t timeout;          /* of waits, in nanoseconds; 0: tuff__cl_timeout */
     cl_ulong plain_allocation; /* bytes of the largest buffer without special flags */
-    bool has_larger_buffers;   /* with them: Intel's GPUs */
-    _Atomic bool hung;         /* a wait ended without progress, and nothing was seen to end since; also read where
-                                  programs are made, beside other calls */
+    bool has_larger_buffers;   /* with special flags: Intel's GPUs */
+    _Atomic bool hung;         /* a wait ended without progress, and no command was seen to end since; also read while
+                                  programs are made, concurrently with other calls */
     pace pace;
 };
 
 struct driver_buffer {
     cl_mem memory;
-    bool is_large; /* kernels that use it are built for that */
+    bool is_large; /* kernels that use it need a special build */
 };
 
 struct driver_program {
@@ -171,17 +173,17 @@ struct driver_program {
     char *name;
     int buffer_count, word_count;
     uint32_t local_size;
-    uint64_t spilled; /* as spilled_bytes answers */
+    uint64_t spilled; /* what spilled_bytes returns */
     pace_scale scale;
-    char *text; /* of one that may be needed again, for larger buffers; else NULL */
+    char *text; /* kept if a build for larger buffers may be needed; else NULL */
     bool many_registers;
-    cl_program large; /* the same, built for them; NULL until it is needed */
+    cl_program large; /* the program built for larger buffers; NULL until it is needed */
 };
 
-/* The most groups that a launch of the devices opened from now on has; 0: the device's own limit. Tests set it to force
+/* The most groups of a launch, for devices opened from now on; 0: the device's own limit. Tests set it to force
    splits. */
 extern cl_ulong tuff__cl_group_limit;
-/* How long waits go on while a command runs without any sign of progress: 30 s; before it runs, 8 times that. Tests
+/* How long a wait goes on while a running command shows no sign of progress: 30 s; 8 times that before it runs. Tests
    shorten it. */
 extern uint64_t tuff__cl_timeout;
 
@@ -193,24 +195,24 @@ void tuff__cl_close(driver_device *device);
 const char *tuff__cl_identity(driver_device *device);
 const char *tuff__cl_build_options(driver_device *device);
 
-/* Describes a device of the driver's, listed or not. */
+/* Describes a device of this API, listed or not. */
 tuff_status tuff__cl_describe_device(cl_platform_id platform, cl_device_id id, tuff_device_info *info);
 /* Fills in what needs no context: identity and limits. */
 tuff_status tuff__cl_prepare(driver_device *device);
 tuff_status tuff__cl_device_value(cl_device_id id, cl_device_info parameter, void *out, size_t size);
-/* The text is cut at the buffer's size. */
+/* Truncates the text to the buffer's size. */
 tuff_status tuff__cl_device_text(cl_device_id id, cl_device_info parameter, char *out, size_t size);
 
 /* vendors.c */
 bool tuff__cl_has_extension(const char *extensions, const char *name);
-/* Answers NULL, with an error, where they cannot be read; the caller frees. */
+/* Returns NULL, with an error, if the extensions cannot be read; the caller frees the text. */
 char *tuff__cl_read_extensions(cl_device_id id);
-/* Fills in what the extensions and the profile say that kernels can do; may correct the class. */
+/* Fills in what the extensions and the profile say about kernels; may correct the class. */
 tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info);
-/* Whether buffers may be larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE, where they and the programs that use them are made
-   for that. */
+/* Whether buffers may be larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE, if they and the programs that use them are made for
+   that. */
 bool tuff__cl_has_larger_buffers(cl_device_id id);
-/* Fills in build options and limits; after the identity. */
+/* Fills in build options and limits. Needs the identity. */
 tuff_status tuff__cl_prepare_vendor(driver_device *device);
 
 /* wrap.c */
@@ -246,7 +248,7 @@ tuff_status tuff__cl_staging_poll(driver_device *device, driver_staging *staging
 tuff_status tuff__cl_program_create(driver_device *device, const program_request *request, blob cached, blob *made,
                                     driver_program **program);
 void tuff__cl_program_destroy(driver_device *device, driver_program *program);
-/* The program as built for buffers of more than 4 GiB; belongs to it. */
+/* Returns the program as built for buffers larger than 4 GiB; the program owns it. */
 tuff_status tuff__cl_program_for_large(driver_device *device, driver_program *program, cl_program *out);
 bool tuff__cl_is_binary_costly(driver_device *device);
 tuff_status tuff__cl_program_bytes(driver_device *device, driver_program *program, blob *made);
@@ -264,49 +266,49 @@ tuff_status tuff__cl_start_times(driver_device *device, driver_recording *record
 /* library.c */
 const char *tuff__cl_library_absence(driver_device *device);
 void tuff__cl_library_forget(const driver_device *device);
-/* Enqueues a product; event gets what tells of its end. */
+/* Enqueues a product; event gets the event of its end. */
 tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue, cl_event *event);
 
 /* huge.c */
-/* Memory of the device's in large pages; NULL where that is of no use or cannot be had. */
+/* Creates a buffer in large pages; NULL if they are of no use or unavailable. */
 cl_mem tuff__cl_create_huge(driver_device *device, size_t size);
 
 /* wait_thread.c */
-/* Has the device's thread wait in the driver until the event is complete, where the driver computes with such threads.
-   From one thread at a time, as all that enqueues. */
+/* If the driver computes with threads that wait in it, makes the device's thread wait there until the event is
+   complete. Called from one thread at a time, like everything that enqueues. */
 void tuff__cl_wait_thread_post(driver_device *device, cl_event event);
-/* Ends that thread; where the device hangs it is left to itself, with what it holds. */
+/* Ends that thread. If the device hangs, the thread is abandoned, with the objects that it holds. */
 void tuff__cl_wait_thread_stop(driver_device *device);
 
 /* wait.c */
 tuff_status tuff__cl_wait(driver_device *device);
-/* Before a call that blocks until the queue is through, which nothing bounds: waits for tuff's own work, and for an
-   application's where it has the queue too. */
+/* To be called before a call that blocks, without limit, until the queue is done: waits for tuff's own work, and for an
+   application's if it uses the queue too. */
 tuff_status tuff__cl_wait_to_block(driver_device *device);
 /* Waits, within bounds, until the ring has room for one more event and at most staged_limit bytes are staged. */
 tuff_status tuff__cl_reserve_staging(driver_device *device, size_t staged_limit);
-/* A block for a write: one that is spare, or new memory; NULL where that ran out. */
+/* Returns a block for a write: a spare one, or new memory; NULL if memory runs out. */
 void *tuff__cl_alloc_block(driver_device *device, size_t size);
-/* Keeps it as a spare, or frees it; NULL is allowed. */
+/* Keeps the block as a spare, or frees it; NULL is allowed. */
 void tuff__cl_free_block(driver_device *device, void *memory, size_t size);
-/* Frees the spare ones. */
+/* Frees the spare blocks. */
 void tuff__cl_free_blocks(driver_device *device);
-/* After tuff__cl_reserve_staging: takes over event, and block (may be NULL), which is freed when the event is
+/* Called after tuff__cl_reserve_staging. Takes over event, and block (may be NULL), which is freed when the event is
    complete. */
 void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t size);
-/* *done where the event is complete; an event that ended in an error is done and fails. */
+/* Sets *done if the event is complete. An event that ended in an error is done, and the call fails. */
 tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state);
 /* Waits, within bounds, for one event that need not be in the ring. */
 tuff_status tuff__cl_wait_event(driver_device *device, cl_event event);
-/* The last event of the ring is the end of steps of a recording, the mark's owner; shares and scales are looked at
-   until it is complete, or tuff__cl_unmark is called. */
+/* Marks the last event of the ring as the end of some steps of a recording, which is the mark's owner. Shares and
+   scales are read until the event is complete or tuff__cl_unmark is called. */
 void tuff__cl_mark(driver_device *device, pace_mark mark, bool is_idle);
 void tuff__cl_unmark(driver_device *device, const driver_recording *record);
-/* As the driver's is_lost. */
+/* The driver's is_lost. */
 bool tuff__cl_is_lost(driver_device *device);
-/* Removes what is complete, without waiting; whether everything is. */
+/* Removes completed events, without waiting; whether none is left. */
 bool tuff__cl_is_idle(driver_device *device);
-/* Gives up all tracking. */
+/* Stops tracking all events. */
 void tuff__cl_forget(driver_device *device);
 
 #endif

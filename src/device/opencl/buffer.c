@@ -4,15 +4,16 @@
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
-/* Writes up to this size are staged: copied on the host and left to the queue. Larger ones wait for the queue. */
+/* Writes up to this size are staged: copied on the host and enqueued. Larger ones wait for the queue. */
 #define STAGED_SIZE ((size_t)1 << 20)
-/* Of Intel's GPUs: a buffer above CL_DEVICE_MAX_MEM_ALLOC_SIZE (compute-runtime, ALLOCATIONS_GREATER_THAN_4GB.md). */
+/* Flag for Intel's GPUs: a buffer above CL_DEVICE_MAX_MEM_ALLOC_SIZE (compute-runtime,
+   ALLOCATIONS_GREATER_THAN_4GB.md). */
 #define ALLOW_UNRESTRICTED_SIZE_INTEL ((cl_mem_flags)1 << 23)
-/* Bytes that may be staged at a time. */
+/* How many bytes may be staged at a time. */
 #define STAGED_LIMIT ((size_t)32 << 20)
-#define SPARE_LIMIT ((size_t)8 << 20) /* bytes of blocks that wait for another write */
+#define SPARE_LIMIT ((size_t)8 << 20) /* bytes of spare blocks that are kept for later writes */
 
-/* Many drivers allocate at first use, where a failure comes too late; the migration makes them do it here. */
+/* Many drivers allocate at first use, which is too late for a failure; the migration makes them allocate here. */
 static tuff_status make_resident(driver_device *device, cl_mem memory)
 {
     CL_TRY(EnqueueMigrateMemObjects,
@@ -46,8 +47,8 @@ tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_
     return TUFF_OK;
 }
 
-/* OpenCL keeps the memory until the commands that use it have run. Intel's driver waits for them in here: where the
-   device hangs, the memory is left to it. */
+/* OpenCL keeps the memory until the commands that use it have run. Intel's driver waits for them in the release: if the
+   device hangs, the memory is leaked instead. */
 void tuff__cl_buffer_destroy(driver_device *device, driver_buffer *buffer)
 {
     if (buffer->memory && !device->hung)
@@ -55,7 +56,8 @@ void tuff__cl_buffer_destroy(driver_device *device, driver_buffer *buffer)
     tuff__free(buffer);
 }
 
-/* A loop that writes inputs of the same sizes again and again asks for memory only until enough of it is on its way. */
+/* Reuses spare blocks, so that a loop that keeps writing inputs of the same sizes allocates only until enough blocks
+   are in flight. */
 void *tuff__cl_alloc_block(driver_device *device, size_t size)
 {
     for (int i = device->spare_count - 1; i >= 0; i--)

@@ -1,4 +1,4 @@
-/* OpenCL as a driver: the table that src/device calls it by. */
+/* OpenCL as a driver: the table through which src/device calls it. */
 #include "device/opencl/api.h"
 
 static void set_timeout(driver_device *device, uint64_t nanoseconds)

@@ -1,8 +1,8 @@
-/* Memory of CPU devices in large pages. Walking through a matrix touches a page every few rows, and looking pages up
-   costs a few per cent of a training step. Linux makes large pages where it is asked to; where it has none to give, or
-   the call is unknown, pages are as usual. */
+/* Memory of CPU devices in large pages. Walking through a matrix touches a new page every few rows, and looking pages
+   up costs a few per cent of a training step. Linux makes large pages on request; if it has none to give, or the call
+   is unknown, pages have the usual size. */
 #ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
+#define _DEFAULT_SOURCE /* for madvise, MAP_ANONYMOUS */
 #endif
 #include <sys/mman.h>
 
@@ -10,12 +10,12 @@
 
 #define PAGE ((size_t)2 << 20)
 #define SMALL_PAGE ((size_t)4096)
-/* Buffers from this size on: a page that is not full is no great loss then. */
+/* Smallest buffer in large pages: at this size, a partly used page is no great loss. */
 #define MIN_SIZE (2 * PAGE)
 
 #ifdef MADV_HUGEPAGE
 
-/* At the end of what was mapped, since drivers may let go of it at any time and from any thread. */
+/* Stored at the end of the mapping, because drivers may release the buffer at any time and from any thread. */
 typedef struct buffer_region {
     char *start;
     size_t size;
@@ -28,7 +28,7 @@ static void CL_CALLBACK free_memory(cl_mem memory, void *user)
     (void)munmap(all.start, all.size);
 }
 
-/* NULL where there is no such memory. */
+/* Returns NULL if memory runs out. */
 static buffer_region *map_stretch(size_t size)
 {
     const buffer_region all = {.size = (size + sizeof(buffer_region) + 2 * PAGE - 1) / PAGE * PAGE};

@@ -1,11 +1,11 @@
-/* Products of matrices by CLBlast. It is opened at run time, after an OpenCL loader was found, and never linked. */
+/* Matrix products by CLBlast, which is opened at run time, after an OpenCL loader was found, and never linked. */
 #include <string.h>
 
 #include "base/library.h"
 #include "base/thread.h"
 #include "device/opencl/api.h"
 
-/* clblast_c.h: the values of its enumerations are fixed. */
+/* From clblast_c.h: the values of its enumerations are fixed. */
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
 
 clblast_api tuff__clblast;
@@ -34,7 +34,7 @@ const char *tuff__cl_library_absence(driver_device *device)
                : "CLBlast could not be opened (libclblast.so.1 with CLBlastSgemmStridedBatched; Debian: libclblast1)";
 }
 
-/* CLBlast keeps programs, and with them contexts, until it is told to forget them. */
+/* CLBlast keeps programs, and with them contexts, until its cache is cleared. */
 void tuff__cl_library_forget(const driver_device *device)
 {
     if (device->used_library)
@@ -58,14 +58,15 @@ static operand operand_of(const command *work, int index)
                      .form = matrix->transposed ? TRANSPOSE : NO_TRANSPOSE};
 }
 
-/* A matrix of width 1, or the transpose of one of a single line, as a vector: from element to element. */
+/* Returns the stride between the elements of a vector, which are one line in memory if its form is `lengthwise`, else
+   one per line. */
 static size_t step_along(const operand *side, int lengthwise)
 {
     return side->form == lengthwise ? 1 : side->line;
 }
 
-/* The result is one row or one column whose elements lie together: matrix · vector, `m` lines of `n` elements in
-   memory. */
+/* Computes a result of one row or one column, with contiguous elements, as matrix · vector. The `m` and `n` of sgemv
+   are the lines of the matrix in memory and their elements. */
 static int multiply_vector(const library_product *product, const operand *x, const operand *y, const operand *result,
                            cl_command_queue *queue, cl_event *event)
 {
@@ -81,7 +82,7 @@ static int multiply_vector(const library_product *product, const operand *x, con
                                queue, event);
 }
 
-/* CLBlast's sgemv adds 0 times what is in the result before, which may be no number. */
+/* CLBlast's sgemv adds 0 times the old contents of the result, which may be NaN, so they are cleared. */
 static int clear(const operand *result, size_t count, cl_command_queue queue)
 {
     const float zero = 0;
@@ -112,7 +113,7 @@ tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue
     if (event)
         *event = NULL;
     const int error = multiply(work, &queue, event);
-    /* OpenCL's errors are handed on; CLBlast's own are below -1000. */
+    /* OpenCL's errors are passed on; CLBlast's own are below -1000. */
     if (error != 0 && error > -1000)
         return tuff__cl_fail(error, "CLBlast");
     if (error != 0 || (event && !*event))

@@ -24,7 +24,7 @@ tuff_status tuff__cl_device_value(cl_device_id id, cl_device_info parameter, voi
     return TUFF_OK;
 }
 
-/* The text is cut at the buffer's size, which some drivers refuse to do themselves. */
+/* The text is truncated to the buffer's size here, because some drivers refuse to do that. */
 tuff_status tuff__cl_device_text(cl_device_id id, cl_device_info parameter, char *out, size_t size)
 {
     size_t needed = 0;
@@ -53,7 +53,8 @@ static tuff_status platform_text(cl_platform_id id, cl_platform_info parameter, 
     return error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(error, "clGetPlatformInfo");
 }
 
-/* OpenCL 1.2 or later, with a compiler, little-endian. Allocates nothing: no device is to vanish for want of memory. */
+/* Whether the device has OpenCL 1.2 or later and a compiler, and is little-endian. Allocates nothing, so that no device
+   disappears for lack of memory. */
 static bool is_usable(cl_device_id id)
 {
     cl_bool available = CL_FALSE, compiler = CL_FALSE, little_endian = CL_FALSE;
@@ -133,21 +134,21 @@ static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
     info->vector_width = lanes;
     info->offset_alignment = alignment_bits / 8 > 0 ? alignment_bits / 8 : 1;
     info->max_group_size = clamp_u32(group);
-    /* A buffer takes 8 bytes of a kernel's parameters, of which the words need some. */
+    /* A buffer takes 8 bytes of a kernel's parameter space, and the words need some of it. */
     size_t words = MAX_WORDS * sizeof(cl_uint), pointers = parameters > words ? (parameters - words) / 8 : 0;
     info->max_bindings = pointers < MAX_BINDINGS ? (uint32_t)pointers : MAX_BINDINGS;
     return TUFF_OK;
 }
 
-/* "OpenCL 3.0 vendor's text": where the number ends. */
+/* Returns where the number ends in "OpenCL 3.0 vendor's text". */
 static size_t number_end(const char *version)
 {
     const size_t prefix = sizeof "OpenCL " - 1, length = strlen(version);
     return length < prefix ? length : prefix + strcspn(version + prefix, " ");
 }
 
-/* The platform, its version in the vendor's own words (at most two of them) and the driver's where that is another:
-   "Portable Computing Language, PoCL 3.1". */
+/* Writes the platform's name, its version in the vendor's own words (at most two of them) and the driver's version if
+   that is another: "Portable Computing Language, PoCL 3.1". */
 static tuff_status describe_driver(cl_platform_id platform_id, cl_device_id id, tuff_device_info *info)
 {
     char platform[128] = "", words[256] = "", version[64] = "";
@@ -191,7 +192,7 @@ tuff_status tuff__cl_describe(int index, tuff_device_info *info)
     return tuff__cl_describe_device(devices[index].platform, devices[index].id, info);
 }
 
-/* Everything that a compiled program depends on: platform, device and driver, with their versions. */
+/* Writes everything that a compiled program depends on: platform, device and driver, with their versions. */
 static tuff_status fill_identity(driver_device *device)
 {
     char platform[256] = "", name[256] = "", version[128] = "", driver_version[128] = "";
@@ -235,12 +236,12 @@ static tuff_status fill_device(driver_device *device)
 
 void tuff__cl_close(driver_device *device)
 {
-    /* A wait that fails is tried once more: the blocks that are then still in use can never be freed. */
+    /* A wait that fails is tried once more: blocks that are still in use after that can never be freed. */
     for (int i = 0; i < 2 && device->pending_count > 0 && !device->hung; i++)
         if (tuff__cl_wait(device) == TUFF_OK)
             break;
     if (device->hung && !tuff__cl_is_idle(device)) {
-        /* Releasing the queue could wait for ever: it stays, with what it uses. */
+        /* Releasing the queue could block forever: it is leaked, with everything that it uses. */
         tuff__cl_wait_thread_stop(device);
         tuff__free(device);
         return;

@@ -1,4 +1,4 @@
-/* Programs from text or from the binaries of an earlier build. */
+/* Programs from text or from binaries of an earlier build. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,13 +6,13 @@
 #include "base/thread.h"
 #include "device/opencl/api.h"
 
-/* The specification lets several threads build programs at once (OpenCL 1.2, appendix A.2). GPUs' drivers are taken at
-   their word; compilers for processors, which share one LLVM in the process, are called by one thread at a time. */
+/* The specification lets several threads build programs at once (OpenCL 1.2, appendix A.2). GPU drivers are trusted
+   with that; CPU compilers, which share one LLVM in the process, are called by one thread at a time. */
 static mutex compiler = MUTEX_INITIALIZER;
 
 enum { LOG_LINES = 6, LOG_BYTES = 700 };
 
-/* The first lines of a log, on one line. */
+/* Cuts a log to its first lines and joins them into one. */
 static void shorten(char *log)
 {
     int lines = 0;
@@ -60,7 +60,7 @@ static tuff_status create_from_binary(driver_device *device, blob cached, cl_pro
     return error == CL_SUCCESS && *out ? TUFF_OK : tuff__cl_fail(error, "clCreateProgramWithBinary");
 }
 
-/* The binary that the driver made; made stays empty where it gives none, which is no failure. */
+/* Fetches the driver's binary; made stays empty if there is none, which is not an error. */
 static void fetch_binary(cl_program program, blob *made)
 {
     size_t size = 0;
@@ -75,7 +75,7 @@ static void fetch_binary(cl_program program, blob *made)
         tuff__free(bytes);
 }
 
-/* What the compiler made of it must fit a group: some drivers say so only when it is to run. */
+/* Checks that the compiled kernel can run in groups of its size: some drivers report that only at the launch. */
 static tuff_status check_limits(driver_device *device, const driver_program *program, cl_kernel kernel)
 {
     size_t size = 0;
@@ -100,7 +100,7 @@ static tuff_status check_limits(driver_device *device, const driver_program *pro
     return TUFF_OK;
 }
 
-/* A driver that does not answer is taken for one that has nothing to tell. */
+/* Returns the bytes that an item spills; 0 if the driver does not say. */
 static uint64_t ask_spills(driver_device *device, cl_kernel kernel)
 {
     cl_ulong bytes = 0;
@@ -110,7 +110,7 @@ static uint64_t ask_spills(driver_device *device, cl_kernel kernel)
     return bytes;
 }
 
-/* A kernel of the program shows that it has the function and that the device can run it. */
+/* Creates a kernel, which proves that the program has the function and that the device can run it. */
 static tuff_status check_kernel(driver_device *device, driver_program *program)
 {
     cl_int error = CL_SUCCESS;
@@ -147,9 +147,9 @@ static cl_int build(const driver_device *device, cl_program program, bool many_r
     return error;
 }
 
-/* Instructions that OpenCL's target of a GPU has not stand in a text as comments of PTX, which the driver's compiler
-   keeps: NVIDIA's wgmma wants sm_90a, which no option asks for. The binary, which is PTX, is taken with them as
-   instructions. */
+/* Instructions that the OpenCL compiler's target lacks are written as PTX comments, which the compiler keeps: NVIDIA's
+   wgmma needs sm_90a, which no option selects. The binary, which is PTX, is then built again with the comments turned
+   into instructions and the target into sm_*a. */
 static const char hidden[] = "//@", target[] = ".target sm_";
 
 static size_t copy_with_shown(blob ptx, unsigned char *out)
@@ -259,8 +259,8 @@ tuff_status tuff__cl_program_create(driver_device *device, const program_request
     return TUFF_OK;
 }
 
-/* PoCL compiles a kernel at its first launch, and once more, in a more general form, for a binary. What is launched
-   later is the first of them: a binary has it if there was a launch before the binary is asked for. */
+/* PoCL compiles a kernel at its first launch, and once more, in a more general form, for a binary. Later launches use
+   the first form, which a binary contains if there was a launch before the binary was fetched. */
 bool tuff__cl_is_binary_costly(driver_device *device)
 {
     return device->is_pocl;
@@ -282,7 +282,7 @@ tuff_status tuff__cl_spilled_bytes(driver_device *device, driver_program *progra
     return TUFF_OK;
 }
 
-/* Addresses beyond 4 GiB make a kernel slower on Intel's GPUs, so that only those get them that need them. */
+/* Addresses beyond 4 GiB make a kernel slower on Intel's GPUs, so only kernels that need them get them. */
 tuff_status tuff__cl_program_for_large(driver_device *device, driver_program *program, cl_program *out)
 {
     if (!program->large) {

@@ -1,32 +1,32 @@
-/* Recordings: a list of launches, copies and fills, each launch with a kernel object of its own whose arguments are set
-   once. The queue is in order, so barriers need nothing. */
+/* Recordings: a list of launches, copies and fills. Each launch has a kernel object of its own, whose arguments are set
+   once. The queue is in order, so barriers need no commands. */
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
-/* An event is kept for every so many steps of a submission: the signs of progress that waits look for. */
+/* One event is kept for this many steps of a submission: its completion is the progress that waits look for. */
 enum { STEPS_A_SIGN = 16 };
 
-/* What one call enqueues; a command that was split is several steps. */
+/* What one call enqueues; a command that was split has several steps. */
 typedef struct step {
     command_kind kind;
-    int command; /* index of the command it belongs to */
+    int command; /* index of the step's command */
     cl_kernel kernel;
     size_t global_size, local_size;
-    cl_uint base, base_index; /* of the first group; the kernel's argument that has it, 0: none has */
-    bool is_moved;            /* the argument has another value from an earlier submission */
+    cl_uint base, base_index; /* the first group, and the index of the kernel's argument for it; 0: there is none */
+    bool is_moved;            /* the argument still has another value, from an earlier submission */
     cl_mem source, destination;
     size_t source_offset, destination_offset, size;
     command *product;       /* owned */
-    cl_event before, event; /* of the last timed submission; before: a marker ahead of a product */
+    cl_event before, event; /* of the last timed submission; before: a marker in front of a product */
 } step;
 
 struct driver_recording {
     step *steps;
     int count, capacity;
-    pace_share *shares; /* one a step, for predictions */
+    pace_share *shares; /* one per step, for predictions */
     int share_capacity;
     int command_count;
-    int refused; /* the dispatch that the last submission ended at; -1: none */
+    int refused; /* the dispatch that the driver refused in the last submission; -1: none */
     bool timed;
 };
 
@@ -58,7 +58,7 @@ static step *add_step(driver_recording *record, command_kind kind, int command_i
     return part;
 }
 
-/* The program for the buffers that the command has. */
+/* Returns the program as built for the command's buffers. */
 static tuff_status program_for(driver_device *device, const command *work, cl_program *out)
 {
     *out = work->program->program;
@@ -93,8 +93,9 @@ static tuff_status add_launch(driver_device *device, driver_recording *record, c
     return set_arguments(part->kernel, work, (cl_uint)base);
 }
 
-/* Groups of one launch: the items are counted in 32 bits, which is what small devices have. Timed commands are split by
-   time when they are recorded, since each launch has an event of its own; others when they are submitted. */
+/* Returns the most groups of one launch. Items are counted in 32 bits, because small devices have no more. Timed
+   commands are split by time when they are recorded, because each launch has an event of its own; others when they are
+   submitted. */
 static uint64_t launch_limit(const driver_device *device, const driver_recording *record, const command *work)
 {
     const uint64_t items_limit = UINT32_MAX / work->program->local_size;
@@ -108,7 +109,7 @@ static uint64_t launch_limit(const driver_device *device, const driver_recording
     return limit;
 }
 
-/* One launch, or several with rising bases where a launch cannot have so many groups. */
+/* Adds one launch, or several with rising bases if there are too many groups for one. */
 static tuff_status add_dispatch(driver_device *device, driver_recording *record, const command *work, int index)
 {
     const driver_program *program = work->program;
@@ -192,8 +193,8 @@ static void release_events(driver_recording *record)
     }
 }
 
-/* OpenCL keeps kernels until the launches that use them have run; a driver whose device hangs may not come back from a
-   release. */
+/* OpenCL keeps kernels until the launches that use them have run. If the device hangs, a release may never return, so
+   the objects are leaked. */
 void tuff__cl_recording_destroy(driver_device *device, driver_recording *record)
 {
     tuff__cl_unmark(device, record);
@@ -216,7 +217,7 @@ static tuff_status launch(cl_command_queue queue, const step *part, cl_event *ev
     return *error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(*error, "clEnqueueNDRangeKernel");
 }
 
-/* *error: of a dispatch. */
+/* *error: the OpenCL error of a dispatch; CL_SUCCESS for others. */
 static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *event, cl_int *error)
 {
     static const cl_uint zero = 0;
@@ -238,7 +239,8 @@ static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *e
     return TUFF_OK;
 }
 
-/* What took the device away, or memory of the host or of buffers, is nobody's kernel. */
+/* Enqueues a step and notes the dispatch that the driver refused. The loss of the device and lack of memory, on the
+   host or for buffers, are not a kernel's fault. */
 static tuff_status enqueue_noted(const driver_device *device, driver_recording *record, const step *part,
                                  cl_event *event)
 {
@@ -250,11 +252,11 @@ static tuff_status enqueue_noted(const driver_device *device, driver_recording *
     return status;
 }
 
-/* Steps that were enqueued since the last sign. */
+/* The steps enqueued since the last event. */
 typedef struct stretch {
     int first;
-    double seconds; /* as predicted */
-    bool is_idle;   /* the queue was when the first of them came */
+    double seconds; /* predicted */
+    bool is_idle;   /* the queue was idle when the first of them was enqueued */
 } stretch;
 
 static double predict(const driver_device *device, const driver_recording *record, int index)
@@ -262,7 +264,7 @@ static double predict(const driver_device *device, const driver_recording *recor
     return tuff__pace_predict(&device->pace, &record->shares[index]);
 }
 
-/* Whether a step is the last of a stretch: signs of progress come often enough, and no stretch takes too long. */
+/* Whether a step is the last of its stretch: events must be frequent enough, and no stretch may take too long. */
 static bool ends_stretch(const driver_device *device, const driver_recording *record, const stretch *run, int index)
 {
     if (index % STEPS_A_SIGN == STEPS_A_SIGN - 1 || index == record->count - 1)
@@ -271,7 +273,7 @@ static bool ends_stretch(const driver_device *device, const driver_recording *re
            run->seconds + predict(device, record, index) + predict(device, record, index + 1) > PACE_SECONDS;
 }
 
-/* Tracks what a stretch ends with and hands it to the device. */
+/* Tracks the event at the end of a stretch and flushes the queue. */
 static tuff_status end_stretch(driver_device *device, cl_event event, pace_mark mark, bool is_idle)
 {
     tuff__cl_track(device, event, NULL, 0);
@@ -287,7 +289,7 @@ static tuff_status set_base(step *part, cl_uint base)
     return set_argument(part->kernel, (int)part->base_index, sizeof base, &base);
 }
 
-/* A launch of which each part is a stretch of its own. */
+/* Submits a launch in parts, each a stretch of its own. */
 static tuff_status submit_parts(driver_device *device, driver_recording *record, int index, uint64_t parts)
 {
     const pace_share whole = record->shares[index];
@@ -361,7 +363,7 @@ static tuff_status need_timed_queue(driver_device *device)
     return TUFF_OK;
 }
 
-/* The event of a library's call is that of its last kernel alone: its first ones begin behind a marker. */
+/* The event of a library call covers only its last kernel: a marker in front shows when the first one may begin. */
 static tuff_status enqueue_timed(cl_command_queue queue, step *part)
 {
     cl_int error;
@@ -376,8 +378,8 @@ static tuff_status flush(cl_command_queue queue)
     return TUFF_OK;
 }
 
-/* What is late on the timed queue stays in sight: waits wait for it, and what is enqueued from now on begins behind the
-   last of its steps. */
+/* Keeps track of steps that are late on the timed queue: waits include them, and what is enqueued from now on begins
+   after the last of them. */
 static tuff_status stand_behind(driver_device *device, const driver_recording *record, int late)
 {
     int last = late;
@@ -391,7 +393,7 @@ static tuff_status stand_behind(driver_device *device, const driver_recording *r
     return flush(device->queue);
 }
 
-/* All steps that were enqueued; answers the first error. */
+/* Waits for all steps that were enqueued; returns the first error. */
 static tuff_status wait_timed(driver_device *device, const driver_recording *record)
 {
     tuff_status status = TUFF_OK;
@@ -407,8 +409,8 @@ static tuff_status wait_timed(driver_device *device, const driver_recording *rec
     return status;
 }
 
-/* The timed queue has the device to itself: the other one is idle before, and this one after, or the other one stands
-   behind it. */
+/* Gives the timed queue the device to itself: the other queue is idle before. Afterwards the timed queue is idle too,
+   or the other queue waits for it. */
 static tuff_status submit_timed(driver_device *device, driver_recording *record)
 {
     TRY(need_timed_queue(device));
@@ -425,7 +427,7 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
         if (status == TUFF_OK)
             status = enqueue_timed(device->timed_queue, &record->steps[enqueued]);
     }
-    /* Steps that were enqueued before one that failed are waited for as well. */
+    /* Steps enqueued before one that failed are waited for as well. */
     const tuff_status handed_over = flush(device->timed_queue);
     status = status == TUFF_OK ? handed_over : status;
     if (enqueued > 0 && record->steps[enqueued - 1].event)

@@ -1,17 +1,17 @@
-/* Staging memory: a buffer of the host's, mapped as long as it lives, which is how OpenCL is asked for pinned memory,
-   and copies from and to it that the queue makes while the host goes on. One that sends also has a buffer of the
-   device's, to which a second queue brings the bytes beside everything else; the copies from there wait for its event,
-   and it is not written again before the host has seen theirs. */
+/* Staging memory: a host buffer that stays mapped as long as it lives, which is OpenCL's way to get pinned memory, and
+   copies from and to it that the queue makes while the host continues. A staging that sends also has a device buffer,
+   to which a second queue uploads the bytes concurrently with everything else. The copies from there wait for the
+   upload's event, and the buffer is not written again before the host has seen them complete. */
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
 struct driver_staging {
     cl_mem memory;
     void *mapped;
-    cl_event event;  /* of the last copy enqueued; NULL: none, or it is known to be done */
-    cl_mem landing;  /* NULL: it does not send */
-    cl_event landed; /* of what was sent last; NULL: nothing */
-    bool has_landed; /* what was sent is waiting for a copy up */
+    cl_event event;  /* of the last copy enqueued; NULL: there is none, or it is known to be done */
+    cl_mem landing;  /* the device buffer; NULL: it does not send */
+    cl_event landed; /* event of the last upload to it; NULL: none */
+    bool has_landed; /* the uploaded bytes wait for a staging_copy */
 };
 
 static tuff_status map_memory(driver_device *device, size_t size, driver_staging *self)
@@ -62,7 +62,7 @@ tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, bool s
     return TUFF_OK;
 }
 
-/* A question that fails is asked again, since giving up leaves objects behind. */
+/* Waits for the event; whether it is complete. A wait that fails is repeated once, because giving up leaks objects. */
 static bool is_settled(driver_device *device, cl_event event)
 {
     cl_int state = CL_QUEUED;
@@ -75,7 +75,7 @@ static bool is_settled(driver_device *device, cl_event event)
     return done;
 }
 
-/* Memory that the device may still use is never freed. */
+/* Never frees memory that the device may still use. */
 void tuff__cl_staging_destroy(driver_device *device, driver_staging *self)
 {
     if (!is_settled(device, self->event) || !is_settled(device, self->landed))
@@ -113,7 +113,7 @@ static tuff_status enqueue_all(driver_device *device, driver_staging *self, cons
                                bool upload)
 {
     cl_event event = NULL;
-    /* The queue is in order: the last copy's event tells of all. */
+    /* The queue is in order: the last copy's event covers all. */
     for (int i = 0; i < count; i++)
         TRY(enqueue(device, self, &copies[i], upload, i + 1 < count ? NULL : &event));
     const cl_int error = tuff__cl.RetainEvent(event);
@@ -130,7 +130,7 @@ tuff_status tuff__cl_staging_copy(driver_device *device, driver_staging *self, c
 {
     TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
     const tuff_status status = enqueue_all(device, self, copies, count, upload);
-    /* Copies that nothing tells of must not outlive this call. */
+    /* Copies without an event must not outlive this call. */
     if (status != TUFF_OK && self->event == NULL)
         (void)tuff__cl_wait(device);
     if (status == TUFF_OK && upload)
@@ -157,7 +157,7 @@ tuff_status tuff__cl_staging_send(driver_device *device, driver_staging *self, u
     return TUFF_OK;
 }
 
-/* Releases an event that is complete, in an error too. */
+/* Polls an event and releases it if it is complete, even with an error. */
 static tuff_status poll_one(cl_event *event, bool *done)
 {
     *done = *event == NULL;
@@ -178,7 +178,7 @@ tuff_status tuff__cl_staging_poll(driver_device *device, driver_staging *self, b
     TRY(poll_one(&self->event, done));
     bool has_landed = self->landed == NULL;
     cl_int state = CL_QUEUED;
-    /* A copy up may still have to name the event. */
+    /* A completed event is kept: the next upload may still wait for it. */
     const tuff_status status = has_landed ? TUFF_OK : tuff__cl_poll_event(self->landed, &has_landed, &state);
     if (status != TUFF_OK && has_landed) {
         tuff__cl.ReleaseEvent(self->landed);

@@ -1,5 +1,5 @@
-/* What vendors' drivers say beyond OpenCL 1.2, and what they have to be told: widths of subgroups, where spills go, the
-   version of OpenCL C, how many groups a launch may have, how long one may take, buffers of more than 4 GiB. */
+/* What vendors' drivers report beyond OpenCL 1.2, and what they must be given: widths of subgroups, where spills go,
+   the version of OpenCL C, how many groups a launch may have, how long a launch may take, buffers larger than 4 GiB. */
 #include "device/opencl/api.h"
 
 #include <stdio.h>
@@ -9,9 +9,9 @@
 
 enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
 
-/* Queries of vendors' extensions (cl_ext.h). */
+/* Queries from vendors' extensions (cl_ext.h). */
 enum {
-    COMPUTE_CAPABILITY_NV = 0x4000, /* its first number */
+    COMPUTE_CAPABILITY_NV = 0x4000, /* the major number */
     COMPUTE_CAPABILITY_MINOR_NV = 0x4001,
     WARP_SIZE_NV = 0x4003,
     KERNEL_EXEC_TIMEOUT_NV = 0x4005,
@@ -46,7 +46,7 @@ char *tuff__cl_read_extensions(cl_device_id id)
     return extensions;
 }
 
-/* The widths that Intel's compiler can be told to use; zeros where there are no such or no more. */
+/* Lists the subgroup widths that Intel's compiler accepts; unused entries are 0. */
 static void list_subgroup_sizes(cl_device_id id, const char *extensions, size_t sizes[SUBGROUP_SIZES])
 {
     memset(sizes, 0, SUBGROUP_SIZES * sizeof *sizes);
@@ -60,7 +60,7 @@ static uint32_t as_width(size_t size)
     return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 }
 
-/* The width that a vendor's query names; Intel's lists several, of which the largest is meant. */
+/* Returns the width that a vendor's query reports, or the largest of the list (Intel). */
 static uint32_t subgroup_size(cl_device_id id, const char *extensions, const tuff_device_info *info)
 {
     cl_uint width = 0;
@@ -73,7 +73,7 @@ static uint32_t subgroup_size(cl_device_id id, const char *extensions, const tuf
     return info->max_subgroup_size;
 }
 
-/* NVIDIA's drivers end kernels after some seconds where the card also has a display, and say so. */
+/* NVIDIA's drivers end kernels after some seconds if the card also drives a display, and report whether they do. */
 static uint32_t find_watchdog(cl_device_id id, const char *extensions, cl_device_type type)
 {
     cl_bool ends = CL_FALSE;
@@ -85,8 +85,8 @@ static uint32_t find_watchdog(cl_device_id id, const char *extensions, cl_device
     return TUFF_WATCHDOG_UNKNOWN;
 }
 
-/* ROCm does not say of a processor's own graphics that it shares the memory; its boards have no number in their
-   names, as those of cards do. */
+/* ROCm does not report that a processor's own graphics shares memory with the host. Its board names have no number,
+   unlike those of cards. */
 static bool is_part_of_processor(cl_device_id id, const char *extensions)
 {
     char board[128] = "";
@@ -96,8 +96,8 @@ static bool is_part_of_processor(cl_device_id id, const char *extensions)
     return strcmp(board, "AMD Radeon Graphics") == 0 || strcmp(board, "AMD Radeon(TM) Graphics") == 0;
 }
 
-/* Of AMD's chips those of RDNA 3 and 4 have WMMA, whose builtins differ, as texts see for themselves; the CDNA ones
-   have MFMA. Others must not claim any: what no compiler knows is told to users as matrix units that stay unused. */
+/* AMD's RDNA 3 and 4 chips have WMMA, with different builtins, which the kernel texts select; CDNA chips have MFMA. No
+   other chip may claim either: what the compiler does not know is reported to users as unused matrix units. */
 static uint32_t find_amd_form(const tuff_device_info *info)
 {
     static const char *const wmma[] = {"gfx11", "gfx12"}, *const mfma[] = {"gfx908", "gfx90a", "gfx94", "gfx95"};
@@ -110,9 +110,9 @@ static uint32_t find_amd_form(const tuff_device_info *info)
     return TUFF_MATRIX_NONE;
 }
 
-/* The matrix units that OpenCL C may reach here, which the self-test has to prove: NVIDIA's from compute capability 8.0
-   on, by PTX, and those of 9.0 by warpgroups, too; AMD's by the chip; Intel's by their extension, with the narrowest
-   subgroups. Compilers of CPUs have none. */
+/* Claims the matrix units that OpenCL C may reach here, which the self-test must prove: NVIDIA's from compute
+   capability 8.0 on, through PTX, and those of 9.0 also by warpgroups; AMD's by the chip; Intel's by their extension,
+   with the narrowest subgroups. CPU compilers have none. */
 static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_info *info)
 {
     static const uint32_t shapes[][3] = {[TUFF_MATRIX_NVIDIA] = {16, 16, 16},
@@ -137,7 +137,7 @@ static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_
         tuff__cl.GetDeviceInfo(id, COMPUTE_CAPABILITY_MINOR_NV, sizeof minor, &minor, NULL) == CL_SUCCESS && minor == 0;
     info->cooperative_matrix = form;
     info->matrix_state = TUFF_MATRICES_OFFERED;
-    info->matrix_bf16 = strncmp(info->name, "gfx908", 6) != 0; /* its builtins for bf16 are others */
+    info->matrix_bf16 = strncmp(info->name, "gfx908", 6) != 0; /* has other builtins for bf16 */
     memcpy(info->matrix_shape, shapes[form], sizeof info->matrix_shape);
     info->matrix_lanes = form == TUFF_MATRIX_MFMA ? 64 : 32;
     if (form == TUFF_MATRIX_INTEL)
@@ -179,9 +179,10 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
     return TUFF_OK;
 }
 
-/* What of a kernel is the memory that takes what its registers do not. On a CPU all private memory is that, on purpose,
-   and lies in the caches. Intel's GPUs tell spills apart (cl_intel_required_subgroup_size); that of others is what an
-   item uses of private memory, which their compilers avoid where registers do. */
+/* Returns the kernel query for the memory that holds what does not fit into registers. On a CPU that is all private
+   memory, on purpose, which lies in the caches. Intel's GPUs report spills separately
+   (cl_intel_required_subgroup_size). On others it is an item's private memory, which their compilers avoid if there are
+   enough registers. */
 static cl_kernel_work_group_info find_spill_query(cl_device_type type, const char *extensions)
 {
     if (type & CL_DEVICE_TYPE_CPU)
@@ -190,8 +191,8 @@ static cl_kernel_work_group_info find_spill_query(cl_device_type type, const cha
                                                                                  : CL_KERNEL_PRIVATE_MEM_SIZE;
 }
 
-/* The version of OpenCL C to ask for. 1.2 is what every compiler knows best, but those built on clang hide the
-   functions of cl_khr_subgroups below 2.0; Intel's has them in 1.2, and NVIDIA's has none. */
+/* Returns the option for the version of OpenCL C. Compilers know 1.2 best, but those built on clang hide the functions
+   of cl_khr_subgroups below 2.0; Intel's has them in 1.2, and NVIDIA's has none. */
 static const char *choose_language(cl_device_id id, cl_device_type type, cl_uint vendor, const char *extensions)
 {
     char version[128] = "";
@@ -211,8 +212,9 @@ static bool divides_exactly(cl_device_id id)
            (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT);
 }
 
-/* No option that lets the compiler change results: none of the fast-math family, ever. The narrowest subgroup, where a
-   GPU's can be chosen, leaves a lane the most registers: what cl/prelude.cl gives to kernels that keep many sums. */
+/* Never includes an option that lets the compiler change results, such as the fast-math ones. If a GPU's subgroup size
+   can be chosen, the narrowest leaves each lane the most registers: cl/prelude.cl uses it for kernels that keep many
+   sums. */
 static void write_build_options(driver_device *device, cl_device_type type, const char *language)
 {
     const size_t *sizes = device->subgroup_sizes;
@@ -222,21 +224,21 @@ static void write_build_options(driver_device *device, cl_device_type type, cons
             least = sizes[i];
     const size_t room = sizeof device->build_options;
     size_t length = (size_t)snprintf(device->build_options, room, "%s", language);
-    /* NVIDIA's compiler counts its warnings on the error stream. */
+    /* NVIDIA's compiler prints a count of its warnings to stderr. */
     if (type & CL_DEVICE_TYPE_GPU)
         length += (size_t)snprintf(device->build_options + length, room - length, " -w");
-    /* Without it x / x need not be 1 on GPUs, and a quotient that is floored may be one less than it ought to be. */
+    /* Without it, x / x need not be 1 on GPUs, and a floored quotient may be one too small. */
     if ((type & CL_DEVICE_TYPE_GPU) && divides_exactly(device->id))
         length +=
             (size_t)snprintf(device->build_options + length, room - length, " -cl-fp32-correctly-rounded-divide-sqrt");
     if (least > 0 && (type & CL_DEVICE_TYPE_GPU))
         snprintf(device->build_options + length, room - length, " -DNARROWEST_SUBGROUP=%zu", least);
-    /* Oclgrind takes the wrong side of selects between vectors of conditions, which optimisation makes. */
+    /* Oclgrind takes the wrong side in selects with vector conditions, which optimisation generates. */
     else if (strstr(device->identity, "Oclgrind"))
         snprintf(device->build_options + length, room - length, " -cl-opt-disable");
 }
 
-/* Intel's and Qualcomm's GPUs take 65,535 groups a launch; global sizes elsewhere may be short of 32 bits. */
+/* Intel's and Qualcomm's GPUs take 65,535 groups per launch; elsewhere global sizes may have less than 32 bits. */
 static cl_ulong find_group_limit(cl_device_type type, cl_uint vendor)
 {
     const bool unlimited = !(type & CL_DEVICE_TYPE_GPU) || vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
@@ -271,7 +273,8 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device)
     tuff__free(extensions);
     device->has_larger_buffers = tuff__cl_has_larger_buffers(device->id);
     device->group_limit = find_group_limit(type, vendor);
-    /* NVIDIA's kernels of 48 KiB run, and are said to have 16 bytes more, or what their alignment adds. */
+    /* NVIDIA's driver reports 16 bytes more local memory than a kernel has, or the padding of its alignment; kernels of
+       48 KiB run nevertheless. */
     device->makes_ptx = vendor == VENDOR_NVIDIA && (type & CL_DEVICE_TYPE_GPU);
     device->local_overhead = device->makes_ptx ? 1024 : 0;
     return TUFF_OK;

@@ -1,5 +1,5 @@
-/* Waiting within bounds: events announce their end and are polled besides, never waited for without end. Work that was
-   enqueued stands in a ring of events, so that each one that completes is a sign of progress. */
+/* Bounded waits: events announce their end and are polled besides, and no wait is endless. Enqueued work is tracked in
+   a ring of events, so that each completed event is a sign of progress. */
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "device/opencl/api.h"
@@ -7,7 +7,7 @@
 #define MICROSECOND 1000u
 #define MILLISECOND 1000000u
 #define SECOND 1000000000u
-#define UNSTARTED 8 /* times the timeout for what has not begun: drivers compile late, and other work may come first */
+#define UNSTARTED 8 /* times the timeout before work begins: drivers compile late, and other work may come first */
 
 uint64_t tuff__cl_timeout = 30ull * SECOND;
 
@@ -26,9 +26,9 @@ static void CL_CALLBACK announce(cl_event event, cl_int state, void *nothing)
     tuff__event_signal();
 }
 
-/* Short work is met by polling that lets other threads go first. From then on this thread sleeps: where the processor
-   is the device itself, until the event announces its end; elsewhere for a small part of the time that it waited, since
-   NVIDIA's driver announces ends up to 20 ms late. *told: the event was asked to announce its end, and will. */
+/* Pauses between two polls. At first only yields to other threads, which suits short work. Then sleeps: on a CPU device
+   until the event announces its end; on others for a small fraction of the time waited so far, because NVIDIA's driver
+   announces ends up to 20 ms late. *told: the event has a callback that will announce its end. */
 static void pause_for(const driver_device *device, cl_event event, uint64_t waited, uint64_t seen, bool *told)
 {
     if (waited < 100 * MICROSECOND)
@@ -41,7 +41,7 @@ static void pause_for(const driver_device *device, cl_event event, uint64_t wait
         tuff__sleep(waited < 5 * MILLISECOND ? 50 * MICROSECOND : 500 * MICROSECOND);
 }
 
-/* Stored where it changes alone: threads that make programs read it meanwhile. */
+/* Stores only changes, because threads that make programs read the flag concurrently. */
 static void set_hung(driver_device *device, bool hangs)
 {
     if (device->hung != hangs)
@@ -94,8 +94,8 @@ static void drop_first(driver_device *device, bool waited)
     release_first(device);
 }
 
-/* The oldest event leaves the ring when it is complete, in an error too; not where that is unknown, since the device
-   may still read its block. */
+/* Waits for the oldest event, which leaves the ring when it is complete, even with an error, but not if its state is
+   unknown, because the device may still read its block. */
 static tuff_status wait_first(driver_device *device)
 {
     cl_int state = CL_QUEUED;
@@ -108,7 +108,7 @@ static tuff_status wait_first(driver_device *device)
     return status;
 }
 
-/* Removes what is complete without waiting. */
+/* Removes completed events, without waiting. */
 static void reap(driver_device *device)
 {
     while (device->pending_count > 0) {
@@ -159,9 +159,10 @@ void tuff__cl_unmark(driver_device *device, const driver_recording *record)
             device->pending[i].mark = (pace_mark){0};
 }
 
-/* Whether a marker on the queue fails; a processor that computes is not lost. One that is not through in time stands
+/* Whether a marker on the queue fails. CPU devices are never lost, and a marker that does not complete in time is
    behind other work, which is no failure.
-   NVIDIA's driver answers CL_OUT_OF_RESOURCES to everything once a kernel left its buffers or ran for too long. */
+   NVIDIA's driver returns CL_OUT_OF_RESOURCES for everything once a kernel has accessed memory outside its buffers or
+   run for too long. */
 bool tuff__cl_is_lost(driver_device *device)
 {
     cl_event event = NULL;
@@ -184,7 +185,8 @@ bool tuff__cl_is_lost(driver_device *device)
            (error != CL_SUCCESS && tuff__cl_fail(error, "clEnqueueMarkerWithWaitList") == TUFF_E_DEVICE_LOST);
 }
 
-/* Goes on after a command that ended in an error, so that the ring is empty where it can be; answers the first one. */
+/* Continues after a command that ended in an error, so that the ring is emptied as far as possible; returns the first
+   error. */
 tuff_status tuff__cl_wait(driver_device *device)
 {
     cl_event event = NULL;
@@ -209,7 +211,7 @@ tuff_status tuff__cl_wait_to_block(driver_device *device)
     return device->pending_count > 0 || device->pace.is_shared ? tuff__cl_wait(device) : TUFF_OK;
 }
 
-/* A block that the device may still read is never freed. What was not seen to end teaches nothing about its time. */
+/* Never frees a block that the device may still read. Work that was not seen to end is no measurement for the pace. */
 void tuff__cl_forget(driver_device *device)
 {
     reap(device);

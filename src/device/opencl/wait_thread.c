@@ -1,7 +1,7 @@
 /* A thread that waits in the driver. Intel's runtime for CPUs starts one worker less than the processor has cores: a
-   thread that waits in the driver is the last one, and computes while it waits. tuff's own waits are bounded and never
-   block in a driver, so a thread of the device's does that, from the moment that work is enqueued. Where the device
-   hangs, it hangs with it, and is left behind. */
+   thread that waits in the driver is the last worker, and computes while it waits. tuff's own waits are bounded and
+   never block in a driver, so a thread of the device's does, as soon as work is enqueued. If the device hangs, the
+   thread hangs with it and is abandoned. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -11,17 +11,17 @@
 #include "base/thread.h"
 #include "device/opencl/api.h"
 
-/* Of closing a device, in nanoseconds: its work is done by then, or never will be. */
+/* How long closing a device waits for the thread, in nanoseconds: its work is done by then, or never will be. */
 #define TIMEOUT 1000000000u
 
 struct wait_thread {
     pthread_t thread;
     mutex lock;
     pthread_cond_t changed;
-    cl_event next;   /* what to wait for; the last one enqueued stands for all before it */
+    cl_event next;   /* to wait for; the last one enqueued covers all before it */
     bool is_waiting; /* in the driver */
     bool ends;
-    bool is_abandoned; /* nobody waits for its end */
+    bool is_abandoned; /* no other thread waits for its end */
 };
 
 static void destroy(wait_thread *self)
@@ -31,7 +31,7 @@ static void destroy(wait_thread *self)
     tuff__free(self);
 }
 
-/* NULL where the thread is to end. */
+/* Returns NULL if the thread must end. */
 static cl_event take_next(wait_thread *self)
 {
     tuff__lock(&self->lock);
@@ -50,7 +50,7 @@ static void *serve(void *argument)
 {
     wait_thread *self = argument;
     for (cl_event event = take_next(self); event != NULL; event = take_next(self)) {
-        (void)tuff__cl.WaitForEvents(1, &event); /* whoever waits for the work hears of errors */
+        (void)tuff__cl.WaitForEvents(1, &event); /* errors reach those who wait for the work */
         (void)tuff__cl.ReleaseEvent(event);
     }
     tuff__lock(&self->lock);
@@ -61,7 +61,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* Kernels run on its stack, and signals are for the program's threads. */
+/* Kernels run on this thread's stack, hence its size. Signals are left to the program's threads. */
 static int start_thread(wait_thread *self)
 {
     enum { STACK_SIZE = 8 << 20 };
@@ -80,7 +80,7 @@ static int start_thread(wait_thread *self)
     return error;
 }
 
-/* NULL where that fails: work is done all the same, on one core less. */
+/* Returns NULL on failure: work is done all the same, on one core less. */
 static wait_thread *create(void)
 {
     wait_thread *self = tuff__calloc(1, sizeof *self);

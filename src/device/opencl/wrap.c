@@ -1,9 +1,10 @@
-/* An application's own context, queue and buffers, and the driver's lent to an application. The application's are
-   retained, so that closing releases them like those that the driver made. */
+/* Wraps an application's own context, queue and buffers, and lends the driver's to an application. The application's
+   objects are retained, so that closing releases them like those that the driver made. */
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
-/* The queue must belong to both others, and run its commands in order: recordings have no other barriers. */
+/* The queue must belong to the context and the device, and run its commands in order: recordings have no other
+   barriers. */
 static tuff_status check_queue(const tuff_opencl_handles *handles)
 {
     cl_context context = NULL;
@@ -72,7 +73,7 @@ static tuff_status check_buffer(const driver_device *device, cl_mem memory, uint
 
 tuff_status tuff__cl_buffer_import(driver_device *device, const void *handle, uint64_t *size, driver_buffer **out)
 {
-    cl_mem memory = (cl_mem)(uintptr_t)handle; /* no constant: a handle */
+    cl_mem memory = (cl_mem)(uintptr_t)handle; /* a handle: const means nothing here */
     TRY(check_buffer(device, memory, size));
     driver_buffer *buffer = tuff__calloc(1, sizeof *buffer);
     if (!buffer)
@@ -100,7 +101,7 @@ void tuff__cl_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle)
     handle->opencl = buffer->memory;
 }
 
-/* Behind a marker of an in-order queue begins what is enqueued after it, when that is complete. */
+/* Enqueues a marker that waits for the event. In an in-order queue, later work begins when the marker is complete. */
 tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *signal)
 {
     cl_context context = NULL;
@@ -115,8 +116,8 @@ tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *si
     return TUFF_OK;
 }
 
-/* Without a wait list a marker is complete when all before it is. The application gets its reference; the ring has
-   none, because what comes later stands for it. */
+/* Without a wait list, a marker is complete when everything before it is. The application gets the reference; the ring
+   has none, because later events in it cover this one. */
 tuff_status tuff__cl_enqueue_signal(driver_device *device, driver_signal *signal)
 {
     cl_event event = NULL;

@@ -1,15 +1,17 @@
-/* See the header. */
+/* Predicts and measures how long submissions take; see the header. */
 #include "device/submit/pace.h"
 
 #include "base/thread.h"
 
-/* Shorter submissions tell no more than that they were short: launching and waiting is part of what was measured. */
+/* Of a shorter submission it is only known that it was short: the measurement includes launching and waiting. */
 #define MIN_SECONDS 0.02
-/* A program that has not run, on a device that is known: kernels differ by that much in how well the model fits. */
+/* The scale assumed for a program that has not run, on a device that is known: so much do kernels differ in how well
+   the model fits. */
 #define NEW_PROGRAM 4.0
-/* Of a share: less is mostly what launching costs, and says nothing about other programs. */
+/* Smallest share that counts, in modelled seconds: less is mostly launch cost, and says nothing about other
+   programs. */
 #define MIN_SHARE 1e-4
-/* What a figure falls by, at most, for one submission. */
+/* The smallest factor by which one submission can lower a scale. */
 #define FALL 0.7
 
 uint64_t (*tuff__pace_clock)(void) = tuff__nanoseconds;
@@ -70,9 +72,9 @@ void tuff__pace_submitted(const pace *self, pace_mark *mark, bool is_idle)
     mark->was_idle = is_idle;
 }
 
-/* Each share of a submission that took `ratio` times as long as predicted. The device's own figure follows what is
-   slowest, so that programs to come are not taken for better than those that were seen; what is very short does not
-   raise it, or one pause of the whole machine would split all that comes into its single groups. */
+/* Corrects each share of a submission that took `ratio` times as long as predicted. The device's own scale follows the
+   slowest share, so that new programs are not assumed to be better than those seen. Very short shares do not raise it,
+   or one pause of the whole machine would split everything that follows into single groups. */
 static void correct(pace *self, const pace_mark *mark, double ratio)
 {
     int count;
@@ -96,7 +98,8 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
     self->scale = least > fallen ? least : fallen;
 }
 
-/* is_exact: it took so long; else at most so long, of which nothing follows but that the prediction was too high. */
+/* is_exact: the submission took this long; else at most this long, from which it only follows if the prediction was too
+   high. */
 static void learn(pace *self, const pace_mark *mark, double seconds, bool is_exact)
 {
     const double predicted = predict_all(self, mark);
@@ -108,8 +111,8 @@ static void learn(pace *self, const pace_mark *mark, double seconds, bool is_exa
         correct(self, mark, ratio);
 }
 
-/* It began when it was submitted, if nothing was ahead, else when the one before it was seen to end, if that was seen
-   in time. */
+/* A submission began when it was submitted if nothing was ahead of it, else when the one before it was seen to end, if
+   that was seen in time. */
 void tuff__pace_ended(pace *self, const pace_mark *mark, bool waited)
 {
     if (!self->is_on)

@@ -1,61 +1,62 @@
-/* Submissions far below the time after which operating systems and drivers end a kernel and with it the device: two
-   seconds with Windows and amdgpu. Commands carry the seconds that the cost model expects (command.seconds). How many
-   times as long they take here is kept for each program, and for a device as a whole for programs that have not run;
-   what submissions were seen to take corrects it. A driver collects commands until their predicted time reaches
-   PACE_SECONDS, and splits a dispatch that is longer by its groups. */
+/* Keeps submissions far below the time after which operating systems and drivers kill a kernel and with it the device:
+   two seconds with Windows and amdgpu. Commands carry the cost model's estimate in seconds (command.seconds). How many
+   times longer they take in fact is kept for each program, and for the device as a whole for programs that have not run
+   yet; measured submissions correct both. A driver collects commands until their predicted time reaches PACE_SECONDS,
+   and splits a longer dispatch by its groups. */
 #ifndef TUFF_DEVICE_SUBMIT_PACE_H
 #define TUFF_DEVICE_SUBMIT_PACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Predicted seconds of one submission, at most. */
+/* The most predicted seconds of one submission. */
 #define PACE_SECONDS 0.5
-/* How many times as slow as the model a device may be that nothing is known of. */
+/* How many times slower than the model an unknown device is assumed to be. */
 #define PACE_CAUTION 100.0
-/* How many times as slow one is ever taken for, and into how many parts a dispatch is split. */
+/* The most times slower that a device is ever assumed to be, and the most parts of a dispatch. */
 #define MAX_PACE_SCALE (10 * PACE_CAUTION)
 #define MAX_PACE_PARTS 1024
 
 typedef struct pace {
     bool is_on;
-    bool is_shared;   /* others submit to the queue too: what is measured may be their work as well */
-    double scale;     /* of programs that have not run */
-    uint64_t version; /* raised whenever a prediction changed */
-    uint64_t seen;    /* when the last submission was seen to end; fresh: that was at its end, and not later */
+    bool is_shared;   /* others submit to the queue too: measurements may include their work */
+    double scale;     /* for programs that have not run */
+    uint64_t version; /* raised whenever a prediction changes */
+    uint64_t seen;    /* when the last submission was seen to end; fresh: it was seen at once, and not later */
     bool fresh;
 } pace;
 
-/* How many times as long as modelled a program's work takes; 0: it has not run. */
+/* How many times longer than modelled a program's work takes; 0: it has not run. */
 typedef double pace_scale;
 
-/* A part of a submission: the scale of its program (NULL: it has none, as copies) and its modelled seconds. */
+/* A part of a submission: the scale of its program (NULL: none, as for copies) and its modelled seconds. */
 typedef struct pace_share {
     pace_scale *scale;
     double seconds;
 } pace_share;
 
-/* A submission under way. */
+/* A submission in flight. */
 typedef struct pace_mark {
-    const void *owner;        /* the recording whose end ends what is known of it */
-    const pace_share *shares; /* not owned; NULL: only `own` */
+    const void *owner;        /* the recording; when it is destroyed, so is the mark */
+    const pace_share *shares; /* not owned; NULL: there is only `own` */
     int count;
     pace_share own;
     uint64_t submitted;
-    bool was_idle; /* the queue had nothing else to do then */
+    bool was_idle; /* the queue had nothing else to do at that time */
 } pace_mark;
 
 /* The clock, in nanoseconds; tests replace it. */
 extern uint64_t (*tuff__pace_clock)(void);
 
 void tuff__pace_begin(pace *self, bool is_on);
-/* Predicted seconds of a share. */
+/* Returns the predicted seconds of a share. */
 double tuff__pace_predict(const pace *self, const pace_share *share);
-/* Into how many parts a dispatch of so many groups is to be split: MAX_PACE_PARTS at most. */
+/* Returns into how many parts to split a dispatch of that many groups: MAX_PACE_PARTS at most. */
 uint64_t tuff__pace_parts(const pace *self, const pace_share *share, uint64_t groups);
-/* Notes a submission; is_idle: nothing else was under way. */
+/* Records a submission; is_idle: nothing else was in flight. */
 void tuff__pace_submitted(const pace *self, pace_mark *mark, bool is_idle);
-/* Its end was seen, after a wait for it or, where waited is false, some time later. In the order of submission. */
+/* Records the end of a submission, seen by waiting for it or, if waited is false, some time later. Called in the order
+   of submission. */
 void tuff__pace_ended(pace *self, const pace_mark *mark, bool waited);
 
 #endif

@@ -1,4 +1,4 @@
-/* The tables of Vulkan's functions: where they come from, and what their results mean. */
+/* The tables of Vulkan functions: how they are filled in, and what results mean. */
 #include "device/vulkan/api.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ tuff_status tuff__vulkan_load_global(void)
         if (!symbol)
             return FAIL(TUFF_E_NO_DEVICE,
                         "libvulkan.so.1 has no vkGetInstanceProcAddr: install the Vulkan loader again");
-        /* ISO C has no conversion from an object pointer to a function pointer. */
+        /* ISO C cannot convert an object pointer to a function pointer. */
         memcpy(&tuff__vk.vkGetInstanceProcAddr, &symbol, sizeof symbol);
     }
 #define X(name)                                                                  \

@@ -1,7 +1,7 @@
 /* Every call to Vulkan goes through a table of its functions: tuff__vk for the devices that tuff opens, whose entries
-   tests can replace, and one of its own for each device of an application. Tables are filled at run time, from the
-   loader's library or by the application's vkGetInstanceProcAddr: nothing here links to Vulkan. Entries for devices
-   come from the instance level, so that they serve every device of the instance. */
+   tests can replace, and a table for each device of an application. Tables are filled in at run time, from the loader's
+   library or by the application's vkGetInstanceProcAddr: nothing here links to Vulkan. Device functions are looked up
+   through the instance, so that they work for every device of the instance. */
 #ifndef TUFF_DEVICE_VULKAN_API_H
 #define TUFF_DEVICE_VULKAN_API_H
 
@@ -80,16 +80,17 @@
     X(vkCmdResetQueryPool)                      \
     X(vkCmdWriteTimestamp)
 
-/* VK_KHR_cooperative_matrix, which is younger than many headers. */
+/* VK_KHR_cooperative_matrix, which is newer than many headers. */
 enum {
-    COOPERATIVE_FEATURES_KHR = 1000506000, /* of VkPhysicalDeviceCooperativeMatrixFeaturesNV, which looks the same */
+    COOPERATIVE_FEATURES_KHR = 1000506000, /* sType for VkPhysicalDeviceCooperativeMatrixFeaturesNV, which has the same
+                                              layout */
     COOPERATIVE_PROPERTIES_KHR = 1000506001
 };
 
 typedef struct cooperative_properties_khr {
     VkStructureType sType;
     void *pNext;
-    uint32_t m, n, k, a, b, c, result; /* types as NV's are numbered */
+    uint32_t m, n, k, a, b, c, result; /* types, numbered like NV's */
     VkBool32 saturating;
     uint32_t scope;
 } cooperative_properties_khr;
@@ -99,31 +100,31 @@ typedef VkResult(VKAPI_PTR *cooperative_khr)(VkPhysicalDevice device, uint32_t *
 
 typedef struct vulkan_api {
     PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr;
-    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV cooperative_nv; /* NULL where no driver has it */
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV cooperative_nv; /* NULL if no driver has it */
     cooperative_khr cooperative_khr;                                     /* likewise */
     PFN_vkGetPipelineExecutablePropertiesKHR executable_properties;      /* likewise */
     PFN_vkGetPipelineExecutableStatisticsKHR executable_statistics;      /* likewise */
-    PFN_vkGetSemaphoreCounterValue counter_value;                        /* of Vulkan 1.2; likewise */
-    PFN_vkGetSemaphoreCounterValue counter_value_khr;                    /* of the extension; likewise */
+    PFN_vkGetSemaphoreCounterValue counter_value;                        /* Vulkan 1.2's; likewise */
+    PFN_vkGetSemaphoreCounterValue counter_value_khr;                    /* the extension's; likewise */
 #define X(name) PFN_##name name;
     VULKAN_GLOBAL_FUNCTIONS(X)
     VULKAN_INSTANCE_FUNCTIONS(X)
 #undef X
 } vulkan_api;
 
-/* That of the instance that tuff makes. */
+/* The table of the instance that tuff makes. */
 extern vulkan_api tuff__vk;
 
-/* Opens the loader (unless vkGetInstanceProcAddr is set already) and fills the global part of the table.
-   TUFF_E_NO_DEVICE with what to install where that fails. */
+/* Opens the loader (unless vkGetInstanceProcAddr is set already) and fills in the global part of the table. On failure
+   returns TUFF_E_NO_DEVICE and says what to install. */
 tuff_status tuff__vulkan_load_global(void);
-/* Fills the rest, of tuff__vk or of another table whose vkGetInstanceProcAddr is set. An entry that is not NULL stays.
-   */
+/* Fills in the rest of tuff__vk, or of another table whose vkGetInstanceProcAddr is set. Entries that are not NULL
+   stay. */
 tuff_status tuff__vulkan_load_instance(vulkan_api *vk, VkInstance instance);
 
-/* Makes a status and a message of what the call `function` answered. Positive results count as success. */
+/* Turns the result of the call `function` into a status and a message. Positive results count as success. */
 tuff_status tuff__vulkan_check(VkResult result, const char *function);
-/* Calls a function of a table that answers VkResult: VULKAN(device->vk, vkEndCommandBuffer, commands). */
+/* Calls a function of a table that returns VkResult: VULKAN(device->vk, vkEndCommandBuffer, commands). */
 #define VULKAN(vk, function, ...) tuff__vulkan_check((vk)->function(__VA_ARGS__), #function)
 
 #endif

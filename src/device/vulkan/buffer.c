@@ -1,5 +1,5 @@
-/* Buffers, and the ways of bytes between host and device: straight into mapped memory where that is possible without
-   waiting long, else through a ring of staging slots and copies on the queue. */
+/* Buffers, and the ways of bytes between host and device: directly through mapped memory if that needs no long wait,
+   else through a ring of staging slots and copies on the queue. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -60,7 +60,7 @@ static tuff_status open_staging(driver_device *device)
                                       &staging->buffer);
 }
 
-/* The next slot, when its former copy is done. */
+/* Takes the next slot, once its previous copy is done. */
 static tuff_status take_slot(driver_device *device, uint32_t *slot)
 {
     TRY(open_staging(device));
@@ -93,8 +93,8 @@ static tuff_status upload_piece(driver_device *device, driver_buffer *buffer, ui
     return TUFF_OK;
 }
 
-/* Whether the host reads and writes the memory itself. What an application does with its buffer only the queue knows,
-   which has that work in the order of submission. */
+/* Whether the host reads and writes the memory itself. It does not if an application uses the buffer too: only the
+   queue orders that work. */
 static bool is_direct(const driver_buffer *buffer)
 {
     return buffer->memory.mapped && !buffer->is_shared;
@@ -103,7 +103,7 @@ static bool is_direct(const driver_buffer *buffer)
 tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                uint64_t size)
 {
-    /* Small writes to a buffer in use queue up; large ones would fill the ring and wait anyway. */
+    /* Small writes to a buffer in use are enqueued; large ones would fill the ring and wait anyway. */
     if (is_direct(buffer) && (tuff__vulkan_is_done(device, buffer->last_use) || size > STAGING_SLOT_SIZE)) {
         TRY(tuff__vulkan_wait_until(device, buffer->last_use));
         return tuff__vulkan_write_mapped(device, buffer, offset, data, size);
@@ -117,9 +117,9 @@ tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uin
 
 typedef struct download {
     driver_buffer *buffer;
-    uint64_t offset, size, asked, got; /* bytes of the range that were asked for and that have arrived */
+    uint64_t offset, size, asked, got; /* bytes of the range that were requested and that have arrived */
     char *data;
-    uint32_t slots[STAGING_SLOTS]; /* of the pieces that are under way */
+    uint32_t slots[STAGING_SLOTS]; /* of the pieces in flight */
     uint32_t first, count;
 } download;
 
@@ -163,7 +163,7 @@ tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint
     if (is_direct(buffer) && !device->reads_copies)
         return tuff__vulkan_read_mapped(device, buffer, offset, data, size);
     download range = {.buffer = buffer, .offset = offset, .size = size, .data = data};
-    /* Half of the ring is under way while the other half is emptied. */
+    /* Half of the ring is in flight while the other half is emptied. */
     while (range.got < size)
         if (range.asked < size && range.count < STAGING_SLOTS / 2)
             TRY(ask(device, &range));
@@ -172,7 +172,7 @@ tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint
     return TUFF_OK;
 }
 
-/* By the command buffer of a staging slot. */
+/* Uses the command buffer of a staging slot. */
 tuff_status tuff__vulkan_copy(driver_device *device, driver_buffer *from, uint64_t from_offset, driver_buffer *to,
                               uint64_t to_offset, uint64_t size)
 {

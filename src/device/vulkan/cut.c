@@ -1,5 +1,5 @@
-/* Cuts lists of commands into what is submitted together: so many commands that their ends are signs of progress, and
-   so little work that no watchdog takes it for a kernel that hangs (submit/pace.h). */
+/* Cuts lists of commands into submissions: with few enough commands that their ends show progress, and so little work
+   that no watchdog takes it for a hanging kernel (submit/pace.h). */
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
@@ -10,7 +10,8 @@ static pace_share share_of(const command *step, uint64_t groups)
     return (pace_share){&step->program->scale, step->seconds * (double)groups / (double)step->group_count};
 }
 
-/* Groups of a part. A grid of several rows must have whole ones, or groups beyond its end would run twice. */
+/* Returns the number of groups in a part. In a grid of several rows, parts must be whole rows, or groups beyond a
+   part's end would run twice. */
 static uint64_t part_size(const driver_device *device, const command *step)
 {
     const pace_share whole = share_of(step, step->group_count);
@@ -81,7 +82,7 @@ void tuff__vulkan_cut_free(vulkan_cut *self)
     *self = (vulkan_cut){0};
 }
 
-/* Whether a segment is predicted to take longer than one may, by more than predictions are worth. */
+/* Whether a segment is predicted to take longer than allowed, by more than the error of predictions. */
 static bool is_too_long(const driver_device *device, const vulkan_cut *cut)
 {
     for (int i = 0; i < cut->segment_count; i++) {
@@ -94,7 +95,7 @@ static bool is_too_long(const driver_device *device, const vulkan_cut *cut)
     return false;
 }
 
-/* Submissions where no time is minded. */
+/* Returns how many submissions there are if time is ignored. */
 static int least_segments(const driver_device *device, uint32_t command_count)
 {
     return ((int)command_count + device->segment_size - 1) / device->segment_size;
@@ -124,7 +125,7 @@ tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording
     *is_better = 2 * fresh->segment_count <= recording->cut.segment_count ||
                  (is_too_long(device, &recording->cut) && fresh->part_count >= recording->cut.part_count &&
                   fresh->segment_count > recording->cut.segment_count);
-    /* Once every command fits, the fewest submissions are what is wanted. */
+    /* Once every command fits, fewer submissions are better. */
     const int least = least_segments(device, recording->command_count);
     *is_better |= fresh->segment_count == least && recording->cut.segment_count > least;
     return TUFF_OK;

@@ -1,5 +1,5 @@
-/* What an application enabled of its VkDevice: Vulkan has no call that tells, so the application hands in what it
-   created the device with. A feature may stand in several structures: its own, and that of a version. */
+/* What an application enabled on its VkDevice. No Vulkan call reports that, so the application passes what it created
+   the device with. A feature may be in several structures: its own, and that of a Vulkan version. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ typedef struct feature_source {
     const char *name;
     size_t kept;
     VkStructureType type;
-    size_t place; /* in the structure of that type */
+    size_t place; /* offset in the structure of that type */
 } feature_source;
 
 #define SOURCE(member, kept, type, structure)                                              \
@@ -80,7 +80,7 @@ static bool is_on(const void *chain, const feature_source *source)
     return false;
 }
 
-/* Both extensions for matrix units have a feature of this name: the one that tuff looked at counts. */
+/* Both extensions for matrix units have a feature of this name: only the one that tuff uses counts. */
 static bool is_other_matrix(const vulkan_physical *physical, const feature_source *source)
 {
     return source->kept == offsetof(vulkan_physical, matrices.cooperativeMatrix) &&

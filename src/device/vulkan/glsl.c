@@ -1,6 +1,6 @@
-/* GLSL to SPIR-V inside the process. The compiler (glsl_compiler.h) is part of the library, or a module that is opened
-   at the first compilation, so that the library itself imports nothing that prints, aborts or throws. Compilations of
-   one process run one at a time: glslang shares tables. */
+/* Compiles GLSL to SPIR-V inside the process. The compiler (glsl_compiler.h) is part of the library, or a module that
+   is opened at the first compilation, so that the library itself imports nothing that prints, aborts or throws.
+   Compilations of a process run one at a time, because glslang shares tables. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -35,8 +35,8 @@ static mutex lock = MUTEX_INITIALIZER; /* held while the compiler is found and w
 #define MODULE "libtuff_shaderc.so"
 
 /* Where the module is looked for. The first three are relative to the folder of the library, or of the program that it
-   is linked into: as lib/tuff/ is to lib/ and to bin/, and beside it as in a build folder. The last one is where it was
-   to be installed. */
+   is linked into: like lib/tuff/ to lib/ and to bin/, and in the same folder, as in a build. The last one is where it
+   is to be installed. */
 static const char *const places[] = {("tuff/" MODULE), TUFF_SHADERC_MODULE_FROM_PROGRAM, MODULE,
                                      TUFF_SHADERC_MODULE_INSTALLED};
 enum { PLACE_COUNT = sizeof places / sizeof places[0], PATH_SIZE = 4096 };
@@ -48,7 +48,7 @@ static tuff_status open_module(const char *path, void **module)
                    : FAIL(TUFF_E_IO, "the GLSL compiler module %s cannot be opened: %s", path, tuff__library_error());
 }
 
-/* The first place with a file decides: a damaged module is not passed over for an older one. */
+/* The first place that has the file decides: a damaged module is not skipped in favour of an older one. */
 static tuff_status find_module(void **module)
 {
     char folder[PATH_SIZE], path[2 * PATH_SIZE];
@@ -70,7 +70,7 @@ static tuff_status find_module(void **module)
                 MODULE, has_folder ? folder : "?", TUFF_SHADERC_MODULE_INSTALLED);
 }
 
-/* Modules are never closed: the compiler's threads and thread-local objects do not survive it. */
+/* Modules are never closed: the compiler's threads and thread-local objects would not survive that. */
 static tuff_status find_compiler(const glsl_compiler **out)
 {
     static const glsl_compiler *found;
@@ -98,7 +98,7 @@ static tuff_status find_compiler(const glsl_compiler **out)
 
 #endif
 
-/* Bytes of the first lines of a log. */
+/* Returns the length of a log's first lines, in bytes. */
 static int first_lines(const char *log)
 {
     const char *end = log;

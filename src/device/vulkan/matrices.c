@@ -1,4 +1,4 @@
-/* Matrix units as Vulkan tells them: NV's extension and KHR's, which say the same in two ways. */
+/* Matrix units as Vulkan reports them: by NV's extension and KHR's, which say the same in two ways. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,12 +7,13 @@
 
 enum { UNIT = 8, MAX_SIDE = 32 };
 
-/* One way to multiply: types as NV's are numbered. */
+/* One way to multiply; types are numbered like NV's. */
 typedef struct block {
     uint32_t shape[3], a, b, c, result, scope;
 } block;
 
-/* Whether factors are f16, sums f32, a subgroup shares the block, and kernels can cut their tiles into such. */
+/* Whether factors are f16, sums are f32, a subgroup shares the block, and kernels can cut their tiles into such
+   blocks. */
 static bool is_wanted(const block *one)
 {
     bool fits = true;
@@ -24,7 +25,7 @@ static bool is_wanted(const block *one)
            one->scope == VK_SCOPE_SUBGROUP_NV;
 }
 
-/* The larger block is kept, of equal ones the first. */
+/* Keeps the larger block, or the first one of equal blocks. */
 static void take(const block *one, uint32_t shape[3])
 {
     if (is_wanted(one) && one->shape[0] * one->shape[1] * one->shape[2] > shape[0] * shape[1] * shape[2])
@@ -79,8 +80,8 @@ static tuff_status compile_khr(void)
     return status;
 }
 
-/* Whether this build's compiler of GLSL knows KHR's form, which is younger than some distributions' (Debian 12). It is
-   asked once; where memory was short, again. */
+/* Whether this build's GLSL compiler knows KHR's form, which is newer than the compilers of some distributions (Debian
+   12). It is tried once, and again only if memory was short. */
 static bool compiles_khr(void)
 {
     static mutex asking = MUTEX_INITIALIZER;
@@ -99,7 +100,8 @@ static bool compiles_khr(void)
     return answer;
 }
 
-/* KHR's where the compiler knows it or there is no other; the self-test finds out whether it does. */
+/* Prefers KHR's form if the compiler knows it. It is also used if there is no other; the self-test then finds out
+   whether it works. */
 uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv, uint32_t shape[3])
 {
     memset(shape, 0, 3 * sizeof *shape);

@@ -1,5 +1,5 @@
-/* Buffers with their memory: the choice of a memory type, mapping, and the flushes that memory without coherence needs.
-   Every buffer has an allocation of its own, because the pool above asks for few and large ones. */
+/* Buffers with their memory: the choice of a memory type, mapping, and the flushes that incoherent memory needs. Every
+   buffer has an allocation of its own, because the pool above requests few and large ones. */
 #include "base/checked.h"
 #include "device/vulkan/state.h"
 
@@ -17,7 +17,7 @@ static int count_bits(uint32_t bits)
     return count;
 }
 
-/* The type with all `needed` properties, the most `wanted` ones and the fewest others; -1 where there is none. */
+/* Finds the type with all `needed` properties, the most `wanted` ones and the fewest others; -1 if there is none. */
 static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t allowed, uint32_t needed, uint32_t wanted)
 {
     int best = -1, best_score = -100;
@@ -47,8 +47,8 @@ static int choose_type(const driver_device *device, uint32_t allowed, vulkan_mem
     return type < 0 ? find_type(memory, allowed, 0, 0) : type;
 }
 
-/* Whether that type's memory is full in the driver's own view. Some drivers then move other memory away, and everything
-   gets slow, without a word. */
+/* Whether the memory of a type is full by the driver's own account. Some drivers then evict other memory without
+   notice, and everything gets slow. */
 static bool is_over_budget(const driver_device *device, int type, uint64_t size)
 {
     const VkMemoryType *of = &device->physical.memory.memoryTypes[type];
@@ -73,7 +73,7 @@ static tuff_status allocate_of(driver_device *device, int type, vulkan_memory_ki
     return TUFF_OK;
 }
 
-/* Every type that the device can use, the device's own first. */
+/* Tries every type that the device can use, its own memory first. */
 static tuff_status allocate_anywhere(driver_device *device, uint32_t allowed, int first, vulkan_memory *memory)
 {
     tuff_status status = allocate_of(device, first, MEMORY_ANYWHERE, memory);
@@ -94,7 +94,7 @@ static tuff_status allocate(driver_device *device, const VkMemoryRequirements *r
     if (type < 0)
         return FAIL(TUFF_E_UNSUPPORTED, "vulkan: no memory type serves a buffer of %llu bytes",
                     (unsigned long long)requirements->size);
-    /* Flushes round to whole atoms, which must lie inside. */
+    /* Flushes round to whole atoms, which must lie within the memory. */
     if (!tuff__align_u64(requirements->size, device->physical.properties.properties.limits.nonCoherentAtomSize,
                          &memory->size))
         return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is too large",
@@ -153,7 +153,7 @@ void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer)
     *buffer = (driver_buffer){0};
 }
 
-/* The whole atoms around a range. */
+/* Returns the whole atoms around a range. */
 static VkMappedMemoryRange atoms(const driver_device *device, const driver_buffer *buffer, uint64_t offset,
                                  uint64_t size)
 {
@@ -183,7 +183,8 @@ tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *
     return VULKAN(device->vk, vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
 }
 
-/* Whole atoms are flushed: what the host's caches had of the bytes around the range would undo the device's writes. */
+/* Invalidates first, because whole atoms are flushed: bytes around the range that the host has cached would undo the
+   device's writes. */
 tuff_status tuff__vulkan_write_mapped(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                       uint64_t size)
 {

@@ -1,5 +1,5 @@
-/* The driver's table, the list of devices, and opening and closing one. The instance is made at the first count and
-   lives as long as the process, because drivers do not survive being unloaded. */
+/* The driver's table, the list of devices, and opening and closing a device. The instance is made when devices are
+   first counted and lives as long as the process, because drivers do not survive being unloaded. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static VkPhysicalDevice *usable_devices;
 static int usable_count;
 static char absence_text[256];
 
-/* Loaders from 2022 on hide devices of layers over other APIs unless they are asked for. */
+/* Loaders from 2022 on hide devices of layers over other APIs unless this extension is enabled. */
 static tuff_status has_portability(bool *found)
 {
     uint32_t count = 0;
@@ -56,7 +56,7 @@ static tuff_status make_instance(VkInstance *out)
     return VULKAN(&tuff__vk, vkCreateInstance, &info, NULL, out);
 }
 
-/* Keeps the devices that can run tuff. TUFF_E_NO_DEVICE where there is none. */
+/* Keeps the devices that tuff can use. TUFF_E_NO_DEVICE if there is none. */
 static tuff_status list_devices(VkInstance from)
 {
     uint32_t count = 0;
@@ -149,7 +149,7 @@ tuff_status tuff__vulkan_prepare(driver_device *device)
         .queueFamilyIndex = device->physical.queue_family,
     };
     device->wait_limit = WAIT_LIMIT;
-    /* One command may take seconds on a CPU, whose submissions cost little; with GPUs it is the other way round. */
+    /* On a CPU one command may take seconds, and submissions are cheap; on GPUs it is the other way round. */
     device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
     device->mapped = tuff__vulkan_is_reached(&device->physical);
     device->reads_copies = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
@@ -180,7 +180,7 @@ static void destroy_objects(driver_device *device)
 
 void tuff__vulkan_close(driver_device *device)
 {
-    /* A device that still runs after the time limit keeps its objects: destroying them could wait for ever. */
+    /* A device that still runs after the time limit keeps its objects: destroying them could block forever. */
     if (tuff__vulkan_settle(device, device->submitted) && !device->keeps_uploads)
         destroy_objects(device);
     tuff__free(device->identity);
@@ -217,7 +217,7 @@ static const char *identity(driver_device *device)
     return device->identity;
 }
 
-/* A build without a GLSL compiler looks for programs of one that has it. */
+/* The same in a build without a GLSL compiler, so that it finds the cached programs of a build with one. */
 static const char *build_options(driver_device *device)
 {
     (void)device;
@@ -253,7 +253,7 @@ static void unwrap(driver_device *device, void *handles)
                                  .queue = device->queue,
                                  .queue_family = device->physical.queue_family,
                                  .api_version = VK_API_VERSION_1_3};
-    /* Vulkan's type of it returns a pointer to a function. */
+    /* Vulkan's type of this function returns a function pointer. */
     memcpy(&out->get_instance_proc, &tuff__vk.vkGetInstanceProcAddr, sizeof out->get_instance_proc);
 }
 

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "device/vulkan/state.h"
 
-/* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so
-   that a build without compiler finds the programs of a build with one. */
+/* Names the way from GLSL to SPIR-V; to be raised whenever that way changes. The compiler's version is not part of it,
+   so that a build without a compiler finds the programs of a build with one. */
 #define SPIRV_REVISION "3: shaderc, Vulkan 1.1, optimised for performance, floats, denormals and aliases declared"
 
 /* Mali's local memory is ordinary memory behind a cache. */
@@ -22,7 +22,8 @@ enum { VENDOR_ARM = 0x13b5 };
         (head).pNext = &(structure);      \
     } while (0)
 
-/* The family for compute: without graphics if one has timestamps too, since it does not wait for the desktop. */
+/* Finds the family for compute: preferably one without graphics but with timestamps, because it does not wait for the
+   desktop. */
 static bool find_queue_family(const VkQueueFamilyProperties *families, uint32_t count, uint32_t *family,
                               uint32_t *timestamp_bits)
 {
@@ -45,7 +46,7 @@ static bool find_queue_family(const VkQueueFamilyProperties *families, uint32_t 
 vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperties *families, uint32_t count,
                                                      uint32_t compute_family)
 {
-    /* Video engines have queues of transfers as well, which are not meant for more than their pictures. */
+    /* Video engines have transfer queues too, which are meant only for their pictures. */
     const VkQueueFlags allowed = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT;
     for (uint32_t i = 0; i < count; i++)
         if (families[i].queueCount > 0 && families[i].queueFlags & VK_QUEUE_TRANSFER_BIT &&
@@ -57,7 +58,7 @@ vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperti
 
 enum { MAX_FAMILIES = 32 };
 
-/* In two calls: SwiftShader fills all that there is room for. */
+/* Makes two calls, because SwiftShader fills every entry that it has room for. */
 static uint32_t list_families(const vulkan_api *vk, VkPhysicalDevice handle, VkQueueFamilyProperties *families)
 {
     uint32_t count = 0;
@@ -68,7 +69,7 @@ static uint32_t list_families(const vulkan_api *vk, VkPhysicalDevice handle, VkQ
     return count;
 }
 
-/* False where no family computes. */
+/* Returns false if no family has compute. */
 static bool choose_queues(VkPhysicalDevice handle, vulkan_physical *physical)
 {
     VkQueueFamilyProperties families[MAX_FAMILIES];
@@ -79,7 +80,7 @@ static bool choose_queues(VkPhysicalDevice handle, vulkan_physical *physical)
     return true;
 }
 
-/* The application's queue serves uploads too. */
+/* Takes the application's queue, for uploads too. */
 static tuff_status take_queue(const tuff_vulkan_handles *application, vulkan_physical *physical)
 {
     VkQueueFamilyProperties families[MAX_FAMILIES];
@@ -113,7 +114,7 @@ static bool has(const VkExtensionProperties *extensions, uint32_t count, const c
     return false;
 }
 
-/* Those of a device; of an application's, only what that enabled can be used. */
+/* The extensions of a device; for an application's device, only those that it enabled can be used. */
 typedef struct extension_list {
     VkExtensionProperties *items;
     uint32_t count;
@@ -136,7 +137,7 @@ static bool can_use(const extension_list *list, const char *name)
            (!list->application || tuff__vulkan_has_enabled(list->application, name));
 }
 
-/* True where the device has what core_version made core. Below that version the extension is noted for enabling. */
+/* Whether the device has what core_version made core. Below that version, the extension is added to those to enable. */
 static bool provides(vulkan_physical *physical, const extension_list *list, uint32_t core_version, const char *name)
 {
     if (physical->version >= core_version)
@@ -170,7 +171,7 @@ static void query_properties(vulkan_physical *physical, const extension_list *li
     physical->vk->vkGetPhysicalDeviceProperties2(physical->handle, head);
 }
 
-/* Clears what the device has and tuff does not use: unused features can cost speed. */
+/* Clears features that the device has and tuff does not use: unused features can cost speed. */
 static void keep_used_features(vulkan_physical *physical)
 {
     VkPhysicalDeviceFeatures *core = &physical->features.features;
@@ -185,7 +186,7 @@ static void keep_used_features(vulkan_physical *physical)
     physical->memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
 }
 
-/* Where what does not fit registers lies in cached memory on purpose. */
+/* Whether the device is a CPU, where what does not fit into registers lies in cached memory on purpose. */
 static bool is_cpu(const vulkan_physical *physical)
 {
     VkPhysicalDeviceProperties properties;
@@ -266,9 +267,9 @@ tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, 
         if (application)
             tuff__vulkan_keep_enabled(physical, application->features);
         vk->vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
-        /* Of the physical device alone: no application has to enable it. */
+        /* A property of the physical device alone: no application has to enable it. */
         physical->has_budget = has(list.items, list.count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-        /* Layers over other APIs, such as MoltenVK, demand that their restrictions are accepted. */
+        /* Layers over other APIs, such as MoltenVK, require that their restrictions are accepted. */
         if (has(list.items, list.count, "VK_KHR_portability_subset"))
             physical->extensions[physical->extension_count++] = "VK_KHR_portability_subset";
     }
@@ -304,7 +305,7 @@ static uint64_t memory_size(const VkPhysicalDeviceMemoryProperties *memory)
     return largest;
 }
 
-/* The largest heap of the device's own memory; -1: none. */
+/* Returns the index of the largest heap of the device's own memory; -1: there is none. */
 static int main_heap(const VkPhysicalDeviceMemoryProperties *memory)
 {
     int best = -1;
@@ -328,7 +329,8 @@ uint64_t tuff__vulkan_available(const vulkan_physical *physical, int heap)
     return all > used ? all - used : all > 0 ? 1 : 0;
 }
 
-/* With a window on the bus that is as large as the memory itself; drivers with a small one have another heap for it. */
+/* True for a card if its window on the bus is as large as its memory; with a small window, drivers have another heap
+   for it. */
 bool tuff__vulkan_is_reached(const vulkan_physical *physical)
 {
     const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
@@ -360,7 +362,7 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
     info->memory_size = memory_size(&physical->memory);
     info->max_allocation = tuff__vulkan_max_allocation(physical);
     info->max_binding = limits->maxStorageBufferRange / 256u * 256u;
-    /* Kernels read vectors of four words from the start of a range, however little the device asks for. */
+    /* Kernels read vectors of four words from the start of a range, even if the device requires less alignment. */
     info->offset_alignment = (uint32_t)limits->minStorageBufferOffsetAlignment;
     if (info->offset_alignment < 16)
         info->offset_alignment = 16;
@@ -377,7 +379,7 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
     info->writes_directly = tuff__vulkan_is_reached(physical);
 }
 
-/* Widths that kernels can require. */
+/* Fills in the subgroup widths that kernels can require. */
 static void describe_widths(const vulkan_physical *physical, tuff_device_info *info)
 {
     const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;

@@ -47,8 +47,8 @@ static bool can_require(const vulkan_physical *physical, uint32_t width)
            sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
 }
 
-/* The width of Intel's subgroups is the compiler's choice, and the narrowest leaves a lane the most registers: kernels
-   that keep many sums get it, as from cl/prelude.cl in OpenCL. 0: any. */
+/* Returns the narrowest width for kernels that keep many sums on Intel's GPUs: there the compiler chooses the width,
+   and the narrowest leaves each lane the most registers. cl/prelude.cl does the same in OpenCL. 0: any width. */
 static uint32_t narrow_width(const vulkan_physical *physical, const program_request *request)
 {
     enum { VENDOR_INTEL = 0x8086 };
@@ -62,7 +62,7 @@ static uint32_t narrow_width(const vulkan_physical *physical, const program_requ
                : 0;
 }
 
-/* The subgroup width that the pipeline must be made with; 0: it has the right one anyway. */
+/* Chooses the subgroup width that the pipeline must be created with; 0: it has the right one anyway. */
 static tuff_status choose_width(const vulkan_physical *physical, const program_request *request, uint32_t *out)
 {
     const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
@@ -131,7 +131,7 @@ static tuff_status build(driver_device *device, const program_request *request, 
     return status;
 }
 
-/* The caller has proved the bytes undamaged; this refuses what is no SPIR-V at all. */
+/* Rejects bytes that are not SPIR-V at all; the caller has checked them for damage. */
 static bool is_spirv(blob spirv)
 {
     uint32_t magic = 0;
@@ -184,7 +184,8 @@ tuff_status tuff__vulkan_new_program(driver_device *device, const program_reques
 
 void tuff__vulkan_drop_program(driver_device *device, driver_program *program)
 {
-    /* Recordings that use the program are gone, and they waited for their submissions; a hung one keeps it. */
+    /* Recordings that use the program are gone, and they waited for their submissions. If the device hangs, they may
+       still use it, so it is leaked. */
     if (!device->hung) {
         if (program->pipeline)
             device->vk->vkDestroyPipeline(device->handle, program->pipeline, NULL);

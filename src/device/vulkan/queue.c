@@ -1,5 +1,5 @@
-/* The order of work on the queue that computes, and of uploads beside it: numbered submissions, bounded waits, and the
-   barriers that make submissions follow each other. */
+/* The order of work on the compute queue, and of concurrent uploads: numbered submissions, bounded waits, and the
+   barriers that order submissions. */
 #include "base/thread.h"
 #include "device/vulkan/state.h"
 
@@ -31,14 +31,14 @@ static VkFence oldest(const driver_device *device)
     return device->fences[(device->finished + 1) % MAX_IN_FLIGHT];
 }
 
-/* The oldest ticket is done. waited: its end was waited for, and is now. */
+/* Notes that the oldest ticket is done. waited: the caller waited for its end, which is now. */
 static void finish_oldest(driver_device *device, bool waited)
 {
     device->finished++;
     tuff__pace_ended(&device->pace, &device->marks[device->finished % MAX_IN_FLIGHT], waited);
 }
 
-/* Whether a wait took longer than one for a fence that was signalled before. */
+/* Whether a wait took longer than one for a fence that was already signalled. */
 static bool has_blocked(const driver_device *device, uint64_t begin)
 {
     enum { CALL = 50000 };
@@ -62,7 +62,7 @@ static tuff_status wait_within(driver_device *device, uint64_t ticket, uint64_t 
         }
         if (result != VK_TIMEOUT)
             return tuff__vulkan_check_device(device, result, "vkWaitForFences");
-        /* A process that was stopped for an hour has waited for one slice only. */
+        /* A process that was stopped for an hour has waited for only one slice. */
         uint64_t elapsed = tuff__nanoseconds() - start;
         idle += elapsed < slice ? elapsed : slice;
         if (idle >= limit) {
@@ -96,15 +96,15 @@ bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket)
 
 bool tuff__vulkan_settle(driver_device *device, uint64_t ticket)
 {
-    /* A device that hung once is not given the whole time again for every object. A wait that fails for want of memory
-       is worth another try, since giving up leaves objects behind. */
+    /* A device that hung once does not get the whole time again for every object. A wait that fails for lack of memory
+       is worth another try, because giving up leaks objects. */
     for (int attempt = 0; attempt < 3 && !device->lost && !device->hung; attempt++)
         if (wait_within(device, ticket, device->wait_limit) == TUFF_OK)
             return true;
     return device->lost || tuff__vulkan_is_done(device, ticket);
 }
 
-/* Under the lock of the application, where the queue is one of its own. */
+/* Submits under the application's lock if the queue is an application's. */
 static tuff_status submit(driver_device *device, VkQueue queue, const VkSubmitInfo *info, VkFence fence)
 {
     const tuff_vulkan_handles *application = &device->application;
@@ -117,7 +117,7 @@ static tuff_status submit(driver_device *device, VkQueue queue, const VkSubmitIn
     return tuff__vulkan_check_device(device, result, "vkQueueSubmit");
 }
 
-/* The fence of the next ticket, not signalled. */
+/* Returns the fence of the next ticket, not signalled. */
 static tuff_status next_fence(driver_device *device, VkFence *out)
 {
     VkFence *fence = &device->fences[(device->submitted + 1) % MAX_IN_FLIGHT];
@@ -208,7 +208,7 @@ bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
     uint64_t left = device->hung ? 0 : device->wait_limit;
     VkResult result = VK_TIMEOUT;
     for (int attempt = 0; attempt < 3 && result != VK_SUCCESS && !device->lost; attempt++) {
-        /* In slices, so that a process that was stopped has not waited meanwhile. */
+        /* Waits in slices, so that the time for which a process was stopped does not count. */
         do {
             const uint64_t slice = left < WAIT_SLICE ? left : WAIT_SLICE;
             result = device->vk->vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
@@ -224,7 +224,7 @@ bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
 
 void tuff__vulkan_barrier(const driver_device *device, VkCommandBuffer commands, VkPipelineStageFlags from)
 {
-    /* Later commands of either kind may rely on this barrier, so it reaches both. */
+    /* Later commands of either kind may rely on this barrier, so it covers both. */
     VkMemoryBarrier barrier = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = (from & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT ? VK_ACCESS_SHADER_WRITE_BIT : 0u) |

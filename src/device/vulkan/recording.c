@@ -1,5 +1,5 @@
-/* Lists of commands recorded once and replayed. A recording is cut into segments, each a command buffer and a
-   submission of its own: their ends are the signs of progress that bounded waits need, and short ones do not run into
+/* Lists of commands, recorded once and replayed. A recording is cut into segments, each with a command buffer and a
+   submission of its own: their ends are the progress that bounded waits look for, and short ones do not run into
    watchdogs. */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 static const VkPipelineStageFlags compute_stage = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
 static const VkPipelineStageFlags transfer_stage = VK_PIPELINE_STAGE_TRANSFER_BIT;
 
-/* A grid of x * y groups that covers the count, wider than needed by less than y. */
+/* A grid of x * y groups that covers the count, with fewer than y groups too many. */
 typedef struct grid {
     uint32_t x, y;
 } grid;
@@ -37,7 +37,8 @@ static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, con
         if (end > UINT32_MAX || (end < part->end && !program->word_count))
             return FAIL(TUFF_E_LIMIT, "vulkan: a dispatch of %llu groups is too large",
                         (unsigned long long)step->group_count);
-        /* Parts write different elements, but a validation layer cannot know; they are too long to lose by it. */
+        /* Parts write different elements, but a validation layer cannot know that. They are too long for the barrier to
+           matter. */
         if (base)
             tuff__vulkan_barrier(device, commands, compute_stage);
         if (program->word_count) {
@@ -88,14 +89,15 @@ static tuff_status record_command(driver_device *device, VkCommandBuffer command
     case COMMAND_FILL_ZERO:
         device->vk->vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
         return TUFF_OK;
-    case COMMAND_PRODUCT: /* stopped at the front door */
+    case COMMAND_PRODUCT: /* rejected at the front door */
         break;
     }
     return FAIL(TUFF_E_USAGE, "vulkan: command kind %d", (int)step->kind);
 }
 
-/* Records the barriers and timestamps around a part of a command. pending: the stages of the commands since the last
-   barrier; it widens what the caller says, because a barrier stands for everything before it. */
+/* Records a part of a command, with the barriers and timestamps around it. pending: the stages of the commands since
+   the last barrier. They are added to the stages that the command names, because a barrier covers everything before
+   it. */
 static tuff_status record_part(driver_device *device, driver_recording *recording, VkCommandBuffer commands,
                                const command *step, const vulkan_part *part, VkPipelineStageFlags *pending)
 {
@@ -117,7 +119,7 @@ static tuff_status record_part(driver_device *device, driver_recording *recordin
     return TUFF_OK;
 }
 
-/* Those of the commands that begin in the segment. */
+/* Resets the queries of the commands that begin in the segment. */
 static void reset_queries(const driver_device *device, const driver_recording *recording, const vulkan_part *first,
                           int count, VkCommandBuffer commands)
 {
@@ -152,7 +154,7 @@ static void count_descriptors(const command *commands, uint32_t count, uint32_t 
         }
 }
 
-/* Allocates sets of the layouts of all dispatches, in order. layouts has room for set_count. */
+/* Allocates the descriptor sets of all dispatches, in order. layouts has room for set_count. */
 static tuff_status allocate_sets(driver_device *device, driver_recording *recording, const command *commands,
                                  uint32_t set_count, VkDescriptorSetLayout *layouts, VkDescriptorSet *sets)
 {
@@ -169,7 +171,7 @@ static tuff_status allocate_sets(driver_device *device, driver_recording *record
     return VULKAN(device->vk, vkAllocateDescriptorSets, device->handle, &info, sets);
 }
 
-/* Sets of all dispatches that have buffers, each at its command's place. */
+/* Creates the sets of all dispatches that have buffers, each at its command's index. */
 static tuff_status create_sets(driver_device *device, driver_recording *recording, const command *commands)
 {
     uint32_t set_count, descriptor_count;
@@ -243,7 +245,7 @@ static void free_commands(driver_device *device, vulkan_cut *cut)
             device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &cut->segments[i].commands);
 }
 
-/* Gives a cut its command buffers. */
+/* Allocates and records the command buffers of a cut. */
 static tuff_status record_cut(driver_device *device, driver_recording *recording, const command *commands,
                               vulkan_cut *cut)
 {
@@ -265,7 +267,7 @@ static tuff_status record_cut(driver_device *device, driver_recording *recording
     return status;
 }
 
-/* Commands are kept where the recording may be cut otherwise one day. */
+/* Keeps the commands if the recording may have to be cut again. */
 static tuff_status keep_commands(const driver_device *device, driver_recording *recording, const command *commands)
 {
     recording->version = device->pace.version;
@@ -322,8 +324,8 @@ void tuff__vulkan_drop_recording(driver_device *device, driver_recording *record
     tuff__free(recording);
 }
 
-/* Cuts it otherwise where what was measured says so, once its earlier submissions are done. Where that fails, as for
-   want of memory, the cut that it has still does. */
+/* Cuts the recording again, if measurements suggest it, once its earlier submissions are done. If that fails, for
+   example for lack of memory, the present cut still works. */
 static tuff_status update_cut(driver_device *device, driver_recording *recording)
 {
     vulkan_cut fresh;
@@ -380,7 +382,7 @@ static uint64_t to_nanoseconds(const vulkan_physical *physical, uint64_t begin, 
     return (uint64_t)((double)((end - begin) & mask) * (double)physical->properties.properties.limits.timestampPeriod);
 }
 
-/* The two ticks around a command. */
+/* Reads the two ticks around a command. */
 static tuff_status read_ticks(driver_device *device, driver_recording *recording, uint32_t index, uint64_t ticks[2])
 {
     VkResult result =
@@ -410,7 +412,7 @@ tuff_status tuff__vulkan_timestamps(driver_device *device, driver_recording *rec
     return TUFF_OK;
 }
 
-/* Counted from the first command, so that a clock of few bits may turn over meanwhile. */
+/* Times count from the first command, so that a clock with few bits may wrap around meanwhile. */
 tuff_status tuff__vulkan_start_times(driver_device *device, driver_recording *recording, uint64_t *nanoseconds)
 {
     uint64_t first[2];

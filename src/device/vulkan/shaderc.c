@@ -1,13 +1,13 @@
-/* The GLSL compiler that is made of shaderc. cmake/Library.cmake builds this file into the library or, with
-   TUFF_SHADERC_MODULE, as the only file of the module libtuff_shaderc.so; not at all without TUFF_SHADERC. */
+/* The GLSL compiler built on shaderc. cmake/Library.cmake builds this file into the library or, with
+   TUFF_SHADERC_MODULE, as the only file of the module libtuff_shaderc.so; without TUFF_SHADERC, not at all. */
 #include <shaderc/shaderc.h>
 #include <string.h>
 
 #include "device/vulkan/glsl_compiler.h"
 
-static shaderc_compiler_t compiler; /* made at the first use and kept: starting it costs more than a small kernel */
+static shaderc_compiler_t compiler; /* made at first use and kept: starting it costs more than a small kernel */
 
-/* A change of these options is a change of GLSL_COMPILER_OPTIONS. */
+/* If these options change, GLSL_COMPILER_OPTIONS must change. */
 static shaderc_compilation_result_t run_shaderc(const char *name, const char *text)
 {
     if (!compiler)

@@ -1,6 +1,6 @@
 /* Declares in finished SPIR-V how floats must behave: GLSL cannot say it, and without it Vulkan lets a driver lose NaN,
-   infinities and the sign of zero, or round as it likes. It is done after the optimiser, which leaves modules with
-   these declarations nearly as they are. Layout: SPIR-V specification 2.3 and 2.4; modes: SPV_KHR_float_controls. */
+   infinities and the sign of zero, or round as it likes. This is done after the optimiser, which leaves modules with
+   these declarations nearly unchanged. Layout: SPIR-V specification 2.3 and 2.4; modes: SPV_KHR_float_controls. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,18 +9,18 @@
 enum { OP_EXTENSION = 10, OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, OP_CAPABILITY = 17 };
 enum { HEADER_WORDS = 5, EXTENSION_WORDS = 7 };
 
-/* What can be declared of 32-bit floats: a capability and the execution mode that it allows. */
+/* A declaration for 32-bit floats: a capability and the execution mode that it allows. */
 typedef struct declaration {
     uint32_t capability, mode;
 } declaration;
 static const declaration keep_denormals = {4464, 4459}, keep_special = {4466, 4461}, round_to_even = {4467, 4462};
 enum { MAX_DECLARATIONS = 3, MAX_ADDED_WORDS = MAX_DECLARATIONS * (2 + 4) + EXTENSION_WORDS };
 
-/* Where things stand in a module, in words. */
+/* Offsets in a module, in words. */
 typedef struct places {
     size_t capabilities_end, modes_end;
     uint32_t entry_point;
-    bool declared; /* the module says something of floats itself */
+    bool declared; /* the module itself declares float behaviour */
 } places;
 
 static bool find_places(const uint32_t *words, size_t count, places *found)
@@ -61,7 +61,7 @@ static uint32_t *put_mode(uint32_t *to, uint32_t entry_point, uint32_t mode)
     return put(to, (uint32_t[]){4u << 16 | OP_EXECUTION_MODE, entry_point, mode, 32}, 4);
 }
 
-/* The characters of a word stand with the first in the lowest byte, whatever the machine's order. */
+/* Characters are packed into words with the first one in the lowest byte, whatever the machine's byte order. */
 static uint32_t *put_extension(uint32_t *to)
 {
     static const char name[(EXTENSION_WORDS - 1) * 4] = "SPV_KHR_float_controls";
@@ -71,8 +71,8 @@ static uint32_t *put_extension(uint32_t *to)
     return put(to, words, EXTENSION_WORDS);
 }
 
-/* What the device knows of these, how many. Where widths depend on each other, a mode for one of them alone is not
-   allowed. */
+/* Lists the declarations that the device supports and returns how many. If widths depend on each other, a mode for one
+   width alone is not allowed. */
 static int list_declarations(const vulkan_physical *physical, const declaration *out[MAX_DECLARATIONS])
 {
     const VkPhysicalDeviceFloatControlsProperties *controls = &physical->float_controls;
@@ -114,14 +114,14 @@ tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *s
     return TUFF_OK;
 }
 
-/* A variable that is a buffer. */
+/* A variable for a buffer. */
 typedef struct bound_variable {
     uint32_t id, binding;
 } bound_variable;
 enum { OP_DECORATE = 71, OP_MEMBER_DECORATE = 72, DECORATION_ALIASED = 20, DECORATION_BINDING = 33 };
 enum { DECORATION_WORDS = 3, MAX_VARIABLES = 4 * MAX_BINDINGS };
 
-/* The variables with a binding, how many; *end: where decorations end, in words. */
+/* Lists the variables with a binding and returns how many; *end: where decorations end, in words. */
 static int list_variables(const uint32_t *words, size_t count, bound_variable *out, size_t *end)
 {
     int found = 0;
@@ -146,8 +146,8 @@ static bool is_shared(const bound_variable *all, int count, int index)
     return false;
 }
 
-/* Kernels see a buffer as single elements and as vectors: two variables of one binding, which a driver may take for
-   different memory where that is not declared (SPIR-V specification 2.18.2). */
+/* Kernels see a buffer as single elements and as vectors: two variables with one binding. A driver may assume that they
+   are different memory unless they are declared aliased (SPIR-V specification 2.18.2). */
 tuff_status tuff__vulkan_declare_aliases(blob *spirv)
 {
     bound_variable all[MAX_VARIABLES];

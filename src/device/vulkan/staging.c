@@ -1,7 +1,7 @@
-/* Staging memory: a mapped buffer of the host's with a command buffer of its own, which copies from or to it on the
-   queue while the host goes on. One that sends also has a buffer of the device's, to which the queue of uploads brings
-   the bytes beside everything else. A semaphore orders the copies from there behind that; the buffer is not written
-   again before the host has seen their fence, so that nothing else is needed between the two queues. */
+/* Staging memory: a mapped host buffer with a command buffer of its own, which copies from or to it on the queue while
+   the host continues. A staging that sends also has a device buffer, to which the upload queue copies the bytes
+   concurrently with everything else. A semaphore orders the copies from there after the upload; the device buffer is
+   not written again before the host has seen their fence, so the two queues need no other synchronisation. */
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
@@ -10,8 +10,8 @@ struct driver_staging {
     VkCommandBuffer commands;
     uint64_t ticket; /* of the copies submitted last */
     bool is_download;
-    /* What follows is there where it sends. */
-    driver_buffer landing; /* of the device; no handle: it does not send */
+    /* The following is set only if it sends. */
+    driver_buffer landing; /* on the device; no handle: it does not send */
     VkCommandBuffer upload_commands;
     VkFence uploaded;
     VkSemaphore landed;
@@ -119,7 +119,7 @@ tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *sel
     return TUFF_OK;
 }
 
-/* A semaphore that was signalled and never waited for cannot be signalled again. */
+/* A semaphore that was signalled but never waited for cannot be signalled again. */
 static tuff_status renew_semaphore(driver_device *device, driver_staging *self)
 {
     device->vk->vkDestroySemaphore(device->handle, self->landed, NULL);
@@ -129,7 +129,7 @@ static tuff_status renew_semaphore(driver_device *device, driver_staging *self)
     return TUFF_OK;
 }
 
-/* Queues of transfers alone have no stage for kernels, so this command buffer has none of the usual barriers. */
+/* Transfer-only queues have no stage for kernels, so this command buffer has none of the usual barriers. */
 static tuff_status record_upload(const driver_device *device, driver_staging *self, uint64_t size)
 {
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,

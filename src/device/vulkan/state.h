@@ -13,29 +13,30 @@
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
-/* Which form of matrix units the device offers for blocks of f16 with sums in f32 (a tuff_matrix_units), and the shape
-   of its largest blocks. khr and nv: which extensions it has. */
+/* Returns which form of matrix units the device offers for blocks of f16 with sums in f32 (a tuff_matrix_units), and
+   the shape of its largest blocks. khr and nv: which extensions it has. */
 uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv,
                                     uint32_t shape[3]);
 
-/* A queue of a device, by its family and its place in that. The queue that computes is the first one of its family. */
+/* A queue of a device, by its family and its index in the family. The compute queue is the first one of its family. */
 typedef struct vulkan_upload_queue {
     uint32_t family, index;
-    bool is_second; /* false: the device has no other queue than the one that computes, and this is it */
+    bool is_second; /* false: this is the compute queue, because the device has no other */
 } vulkan_upload_queue;
 
-/* Where uploads go that run beside kernels: to a family of transfers alone, which is a copy engine, else to a second
-   queue of the family that computes. */
+/* Chooses the queue for uploads that run concurrently with kernels: one of a transfer-only family, which is a copy
+   engine, else a second queue of the compute family. */
 vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperties *families, uint32_t count,
                                                      uint32_t compute_family);
 
-/* A physical device as examined: the properties and features structures point at each other and must not be moved. */
+/* A physical device and what was queried about it. The properties and features structures point at each other and must
+   not be moved. */
 typedef struct vulkan_physical {
-    const vulkan_api *vk; /* what its instance is called by */
+    const vulkan_api *vk; /* the table of the device's instance */
     VkPhysicalDevice handle;
-    uint32_t version; /* the lower of the device's and ours, without the patch */
+    uint32_t version; /* the lower of the device's version and tuff's, without the patch */
     uint32_t queue_family, timestamp_bits;
-    vulkan_upload_queue upload; /* what copies go through beside the queue that computes */
+    vulkan_upload_queue upload; /* for copies concurrent with the compute queue */
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceProperties2 properties;
     VkPhysicalDeviceIDProperties id;
@@ -47,29 +48,29 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceFloatControlsProperties float_controls;
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors;
     VkPhysicalDeviceShaderCorePropertiesAMD compute_units;
-    /* Exactly the features that tuff uses and the device has: what vkCreateDevice gets, or, of an application's device,
-       what is left of that where the application did not enable everything. */
+    /* Exactly the features that tuff uses and the device has: what vkCreateDevice gets. For an application's device,
+       without those that the application did not enable. */
     VkPhysicalDeviceFeatures2 features;
     VkPhysicalDevice16BitStorageFeatures storage16;
     VkPhysicalDevice8BitStorageFeatures storage8;
     VkPhysicalDeviceShaderFloat16Int8Features arithmetic;
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_control;
-    VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices; /* or KHR's, which looks the same */
+    VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices; /* or KHR's, which has the same layout */
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
-    VkPhysicalDeviceTimelineSemaphoreFeatures timeline;                  /* for the semaphores of applications */
-    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not asked for on CPUs */
-    uint32_t cooperative_matrix, matrix_shape[3];                        /* as tuff_device_info says */
-    bool has_matrices;                                                   /* of any size */
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline;                  /* for applications' semaphores */
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not queried on CPUs */
+    uint32_t cooperative_matrix, matrix_shape[3];                        /* as in tuff_device_info */
+    bool has_matrices;                                                   /* of any block size */
     bool has_budget;                                                     /* VK_EXT_memory_budget */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
     uint32_t extension_count;
-    char disabled[256]; /* names of features that the device has and its application did not enable */
+    char disabled[256]; /* names of features that the device has but its application did not enable */
 } vulkan_physical;
 
 typedef struct vulkan_memory {
     VkDeviceMemory handle;
     uint64_t size;
-    void *mapped; /* NULL where the host cannot reach it */
+    void *mapped; /* NULL if the host cannot reach it */
     bool coherent;
 } vulkan_memory;
 
@@ -77,14 +78,14 @@ struct driver_buffer {
     VkBuffer handle;
     vulkan_memory memory;
     uint64_t size, last_use;
-    bool is_imported; /* the application's: without memory here, and not destroyed */
-    bool is_shared;   /* an application may use it as well: its work has no tickets */
+    bool is_imported; /* the application's: has no memory here, and is not destroyed */
+    bool is_shared;   /* an application may use it as well, in work without tickets */
 };
 
 /* A semaphore to wait for or to signal. */
 typedef struct vulkan_semaphore {
     VkSemaphore handle;
-    uint64_t value; /* of a timeline semaphore; 0: a binary one */
+    uint64_t value; /* of a timeline semaphore; 0: a binary semaphore */
 } vulkan_semaphore;
 
 typedef struct vulkan_staging {
@@ -97,33 +98,33 @@ typedef struct vulkan_staging {
 struct driver_device {
     const vulkan_api *vk; /* tuff__vk or application_vk */
     vulkan_physical physical;
-    bool is_wrapped;                 /* what follows is set, and the VkDevice is not destroyed */
-    vulkan_api application_vk;       /* by the application's vkGetInstanceProcAddr */
-    tuff_vulkan_handles application; /* without extensions and features, which were the call's */
+    bool is_wrapped;                 /* application_vk and application are set, and the VkDevice is not destroyed */
+    vulkan_api application_vk;       /* loaded by the application's vkGetInstanceProcAddr */
+    tuff_vulkan_handles application; /* without extensions and features, which are valid only during the call */
     VkDevice handle;
     VkQueue queue, upload_queue;
     VkCommandPool commands, upload_commands;
-    VkFence fences[MAX_IN_FLIGHT];           /* of ticket t: fences[t % MAX_IN_FLIGHT], made at its first use */
+    VkFence fences[MAX_IN_FLIGHT];           /* of ticket t: fences[t % MAX_IN_FLIGHT], created at first use */
     uint64_t submitted, finished;            /* tickets */
     vulkan_semaphore signals[MAX_IN_FLIGHT]; /* what the submission of ticket t signals: signals[t % MAX_IN_FLIGHT] */
-    pace_mark marks[MAX_IN_FLIGHT];          /* likewise, of what each is to take */
+    pace_mark marks[MAX_IN_FLIGHT];          /* likewise, the predicted time of each */
     pace pace;
-    VkCommandBuffer entry; /* a barrier behind an application's work; none until the first wait for a semaphore */
+    VkCommandBuffer entry; /* a barrier after an application's work; NULL until the first wait for a semaphore */
     uint64_t wait_limit;   /* nanoseconds without progress until TUFF_E_TIMEOUT */
-    int segment_size;      /* commands of a recording that are submitted together, at most */
+    int segment_size;      /* most commands of a recording that are submitted together */
     bool lost;
-    const char *lost_in; /* the function that told so first */
-    _Atomic bool hung;  /* also read where programs are made, beside other calls */
-    bool keeps_uploads; /* one did not end in time: the device is never destroyed */
-    bool mapped;        /* buffers live where host and device both reach them */
-    bool reads_copies;  /* the host reads them slowly: a card's memory across the bus */
-    bool tells_spills;  /* pipelines are made with statistics */
+    const char *lost_in; /* the function that first reported the loss */
+    _Atomic bool hung;   /* also read while programs are made, concurrently with other calls */
+    bool keeps_uploads;  /* an upload did not end in time: the device is never destroyed */
+    bool mapped;         /* buffers live in memory that host and device both reach */
+    bool reads_copies;   /* reads go through copies, because the host is slow to read a card's memory across the bus */
+    bool tells_spills;   /* pipelines are created with statistics */
     vulkan_staging staging;
     char *identity;
 };
 
 struct driver_program {
-    VkDescriptorSetLayout set_layout; /* none without buffers */
+    VkDescriptorSetLayout set_layout; /* VK_NULL_HANDLE without buffers */
     VkPipelineLayout layout;
     VkPipeline pipeline;
     uint32_t buffer_count, word_count;
@@ -131,7 +132,7 @@ struct driver_program {
     pace_scale scale;
 };
 
-/* Some groups of a dispatch, or the whole of a command. */
+/* Some groups of a dispatch, or a whole command of another kind. */
 typedef struct vulkan_part {
     uint32_t command;
     uint64_t base, end; /* groups */
@@ -144,10 +145,10 @@ typedef struct vulkan_segment {
     int first, end;
 } vulkan_segment;
 
-/* A recording cut up. */
+/* A recording cut into parts and segments. */
 typedef struct vulkan_cut {
     vulkan_part *parts;
-    pace_share *shares; /* one a part */
+    pace_share *shares; /* one per part */
     int part_count, part_capacity, share_capacity;
     vulkan_segment *segments;
     int segment_count, segment_capacity;
@@ -155,117 +156,121 @@ typedef struct vulkan_cut {
 
 struct driver_recording {
     vulkan_cut cut;
-    command *commands; /* where it may have to be cut otherwise; else NULL */
-    uint64_t version;  /* of the device's pace, when that was looked at */
+    command *commands; /* if the recording may have to be cut again; else NULL */
+    uint64_t version;  /* of the device's pace, when a new cut was last considered */
     uint32_t command_count;
-    VkDescriptorSet *sets; /* one a command, none where that has no buffers; NULL where none has */
+    VkDescriptorSet *sets; /* one per command, VK_NULL_HANDLE for those without buffers; NULL if none has buffers */
     VkDescriptorPool pool;
-    VkQueryPool queries;     /* two for each command; none where not timed */
-    driver_buffer **buffers; /* every buffer that is used, once */
+    VkQueryPool queries;     /* two per command; VK_NULL_HANDLE if not timed */
+    driver_buffer **buffers; /* every buffer in use, once */
     uint32_t buffer_count;
     uint64_t last_use;
 };
 
 /* cut.c */
-/* Cuts commands into parts and segments, whose command buffers are still missing. */
+/* Cuts commands into parts and segments, which do not have command buffers yet. */
 tuff_status tuff__vulkan_cut(const driver_device *device, const command *commands, uint32_t count, vulkan_cut *out);
 void tuff__vulkan_cut_free(vulkan_cut *self);
-/* Whether another cut than this one, of so many commands, may ever be better. */
+/* Whether another cut of the same commands may ever be better. */
 bool tuff__vulkan_may_cut_again(const driver_device *device, const vulkan_cut *cut, uint32_t command_count);
-/* Whether another cut would be better by what is known now. *fresh, freed by the caller: that one. */
+/* Whether another cut would be better by the present measurements. *fresh is that cut, freed by the caller. */
 tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording *recording, vulkan_cut *fresh,
                                    bool *is_better);
 
 /* physical.c */
-/* application: whose device it is, with the queue family and all that was enabled; NULL: one that tuff will open. */
+/* application: the handles of an application's device, with the queue family and all that was enabled; NULL for a
+   device that tuff will open. */
 tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, const tuff_vulkan_handles *application,
                                  vulkan_physical *physical);
-/* True where the device can run tuff: Vulkan 1.1 and a queue family that computes. */
+/* Whether tuff can use the device: it has Vulkan 1.1 and a queue family with compute. */
 bool tuff__vulkan_is_usable(VkPhysicalDevice handle);
 void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *info);
-/* Bytes of the largest buffer. */
+/* Returns the size of the largest buffer in bytes. */
 uint64_t tuff__vulkan_max_allocation(const vulkan_physical *physical);
-/* Bytes of a heap (-1: of none) that this process may still have; 0: the driver does not tell. */
+/* Returns how many more bytes of a heap (-1: no heap) this process may use; 0: the driver does not say. */
 uint64_t tuff__vulkan_available(const vulkan_physical *physical, int heap);
-/* Whether the host reaches all of the device's own memory. */
+/* Whether the host can reach all of the device's own memory. */
 bool tuff__vulkan_is_reached(const vulkan_physical *physical);
-/* The device's exact name for cache keys; NULL where memory ran out. */
+/* Returns the device's exact name for cache keys; NULL if memory runs out. */
 char *tuff__vulkan_identity(const vulkan_physical *physical);
 
 /* enabled.c */
-/* Clears the features that are not on in the chain of structures, as vkCreateDevice got it, and notes their names. */
+/* Clears the features that are off in the chain of structures, as vkCreateDevice got it, and records their names. */
 void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain);
-/* Adds to a device's identity what of it is used here: the same device opened, or wrapped with less, answers other
-   things to the self-test and gets other programs. */
+/* Adds the device's usable features to its identity: the same device, opened by tuff or wrapped with fewer features,
+   has other self-test results and other programs. */
 struct text;
 void tuff__vulkan_add_usable(const vulkan_physical *physical, struct text *out);
 bool tuff__vulkan_has_enabled(const tuff_vulkan_handles *application, const char *extension);
 
 /* open.c */
-/* What a device needs beside its handles, queues and properties: sizes, pools, identity. */
+/* Sets up the rest of a device besides handles, queues and properties: sizes, pools, identity. */
 tuff_status tuff__vulkan_prepare(driver_device *device);
 void tuff__vulkan_close(driver_device *device);
 
 /* units.c */
-/* Fills in compute_units by the device's name. */
+/* Estimates compute_units from the device's name. */
 void tuff__vulkan_estimate_units(tuff_device_info *info);
 
 /* queue.c */
-/* tuff__vulkan_check, which also notes what an answer of the driver means for the device as a whole. */
+/* tuff__vulkan_check, which also records the loss of the device. */
 tuff_status tuff__vulkan_check_device(driver_device *device, VkResult result, const char *function);
-/* TUFF_E_DEVICE_LOST where the device was lost. */
+/* Returns TUFF_E_DEVICE_LOST if the device was lost. */
 tuff_status tuff__vulkan_check_lost(const driver_device *device);
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket);
-/* The same behind what signals one semaphore, and signalling another one; each may be NULL, as may the commands. */
+/* Submits commands that wait for one semaphore and signal another one; each may be NULL, and so may the commands. */
 tuff_status tuff__vulkan_submit_between(driver_device *device, VkCommandBuffer commands, const vulkan_semaphore *wait,
                                         const vulkan_semaphore *signal, uint64_t *ticket);
-/* Submits to the queue of uploads; work there has no ticket. */
+/* Submits to the upload queue; work there has no ticket. */
 tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,
                                        VkFence fence);
-/* Whether an upload has signalled its fence. Fails where the device was lost. */
+/* Whether an upload has signalled its fence. Fails if the device was lost. */
 tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool *done);
 /* tuff__vulkan_settle for an upload. */
 bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence);
-/* Notes what the last ticket is to take; is_idle: nothing was under way before. */
+/* Records the predicted time of the last ticket; is_idle: nothing was in flight before. */
 void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle);
 void tuff__vulkan_unmark(driver_device *device, const vulkan_cut *cut);
 tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket);
-/* True when work up to ticket is done, without waiting. */
+/* Whether work up to ticket is done; does not wait. */
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket);
-/* Waits before destruction. False where the work may still run: what it uses must be left alone for ever. */
+/* Waits for work before its objects are destroyed. Returns false if it may still run: the objects must then be
+   leaked. */
 bool tuff__vulkan_settle(driver_device *device, uint64_t ticket);
-/* Begins a command buffer, ordered after all work submitted earlier; ends it, its writes visible to the host. */
+/* tuff__vulkan_begin begins a command buffer, ordered after all work submitted earlier; tuff__vulkan_end ends it, with
+   its writes visible to the host. */
 tuff_status tuff__vulkan_begin(const driver_device *device, VkCommandBuffer commands, VkCommandBufferUsageFlags usage);
 tuff_status tuff__vulkan_end(const driver_device *device, VkCommandBuffer commands);
-/* Makes writes of the stages `from` (compute, transfer) visible to all that follows. */
+/* Makes writes of the stages `from` (compute, transfer) visible to all later commands. */
 void tuff__vulkan_barrier(const driver_device *device, VkCommandBuffer commands, VkPipelineStageFlags from);
 
 /* memory.c */
-/* Where a buffer is to be: on the device, as far as its budget goes; anywhere that it can use; mapped by the host. */
+/* Where a buffer goes: into the device's memory, within its budget; into any memory that the device can use; into
+   memory mapped by the host. */
 typedef enum vulkan_memory_kind { MEMORY_DEVICE, MEMORY_ANYWHERE, MEMORY_HOST } vulkan_memory_kind;
 /* Creates a buffer for storage and copies. shared: uploads use it too. */
 tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vulkan_memory_kind kind, bool shared,
                                        driver_buffer *buffer);
-void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer); /* a buffer of zeros is allowed */
+void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer); /* a zeroed buffer is allowed */
 /* Copies between host memory and a mapped buffer that no submission uses. */
 tuff_status tuff__vulkan_write_mapped(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                       uint64_t size);
 tuff_status tuff__vulkan_read_mapped(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
                                      uint64_t size);
-/* Makes what the host wrote to a mapped range visible to later submissions; and what finished ones wrote, to the host.
-   */
+/* Make the host's writes to a mapped range visible to later submissions, and the writes of finished ones to the
+   host. */
 tuff_status tuff__vulkan_flush(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size);
 tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size);
 
 /* glsl.c */
-/* Compiles GLSL to SPIR-V for Vulkan 1.1. TUFF_E_UNSUPPORTED where tuff was built without a compiler, TUFF_E_IO where
-   its module cannot be opened. */
+/* Compiles GLSL to SPIR-V for Vulkan 1.1. TUFF_E_UNSUPPORTED if tuff was built without a compiler, TUFF_E_IO if its
+   module cannot be opened. */
 tuff_status tuff__vulkan_compile(const program_request *request, blob *spirv);
 
 /* spirv.c */
-/* Replaces finished SPIR-V by the same with the declarations of float behaviour that the device knows. */
+/* Adds to finished SPIR-V the declarations of float behaviour that the device supports. */
 tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *spirv);
-/* Likewise with variables of one binding declared to be the same memory. */
+/* Declares in finished SPIR-V that variables of one binding are the same memory. */
 tuff_status tuff__vulkan_declare_aliases(blob *spirv);
 
 /* The driver's slots, by file. */

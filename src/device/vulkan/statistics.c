@@ -1,37 +1,38 @@
-/* What a driver tells of a pipeline that it compiled: how much of a work-item's registers it keeps in memory. Drivers
-   give their statistics names of their own (VK_KHR_pipeline_executable_properties leaves both to them). */
+/* What a driver reports about a pipeline that it compiled: how much of a work-item's registers it spills to memory.
+   Drivers choose their own statistics and names for them (VK_KHR_pipeline_executable_properties leaves both to
+   them). */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
-/* How a number becomes bytes of a work-item. */
+/* How a number is converted to bytes per work-item. */
 typedef enum statistic_unit {
     BYTES_OF_ITEM,
     BYTES_OF_SUBGROUP,
-    BYTES_IN_HALVES, /* of an item: the sum of both 32-bit halves of the number */
-    REGISTERS        /* instructions that move one register of 32 bits, or about so much */
+    BYTES_IN_HALVES, /* per item: the sum of both 32-bit halves of the number */
+    REGISTERS        /* instructions that move one 32-bit register each, or about that */
 } statistic_unit;
 
-/* Of a pipeline's statistics the first that is listed here counts: sizes before numbers of instructions. All of these
-   count arrays that cannot lie in registers as well, which cost the same; none counts AMD's scalar registers, which are
-   spilled to vector registers. Mesa's names are those of its shader_stats.xml files (src/amd, src/intel, src/broadcom,
-   src/asahi, src/freedreno, src/panfrost) and of the drivers' GetPipelineExecutableStatisticsKHR before there were
-   such; a "thread" of Intel's and Broadcom's is a subgroup. RADV's was looked at: an array of 400 floats makes 102,400
-   of it in subgroups of 64. */
+/* The first entry that a pipeline's statistics contain counts: sizes before instruction counts. All of these include
+   arrays that do not fit into registers, which cost the same; none includes AMD's scalar registers that are spilled to
+   vector registers. Mesa's names are those of its shader_stats.xml files (src/amd, src/intel, src/broadcom, src/asahi,
+   src/freedreno, src/panfrost) and, before these existed, of the drivers' GetPipelineExecutableStatisticsKHR; a
+   "thread" of Intel and Broadcom is a subgroup. RADV's unit was checked: with an array of 400 floats it reports 102,400
+   for subgroups of 64. */
 static const struct {
     const char *name;
     statistic_unit unit;
 } spills[] = {
     {"Scratch size", BYTES_OF_SUBGROUP},                         /* RADV: "private memory in bytes per subgroup" */
     {"scratchMemUsageInBytes", BYTES_OF_ITEM},                   /* AMDVLK: the private segment of its LLVM */
-    {"Scratch Memory Size", BYTES_OF_SUBGROUP},                  /* ANV, HASVK: of a thread, from 1 KiB on */
+    {"Scratch Memory Size", BYTES_OF_SUBGROUP},                  /* ANV, HASVK: per thread, from 1 KiB on */
     {"Local Memory Size", BYTES_IN_HALVES},                      /* NVIDIA: the ends of a thread's local window */
     {"SLM size", BYTES_OF_ITEM},                                 /* NVK: "shader local (scratch) memory" */
     {"SLM Size", BYTES_OF_ITEM},                                 /* NVK of Mesa 23.3 */
-    {"Spill Size", BYTES_OF_SUBGROUP},                           /* V3DV: of the spill buffer of a thread */
+    {"Spill Size", BYTES_OF_SUBGROUP},                           /* V3DV: size of a thread's spill buffer */
     {"Scratch", BYTES_OF_ITEM},                                  /* Honeykrisp: "per thread", which is an item */
-    {"Scratch memory usage per shader instance", BYTES_OF_ITEM}, /* Qualcomm, which does not tell the unit */
+    {"Scratch memory usage per shader instance", BYTES_OF_ITEM}, /* Qualcomm, which does not document the unit */
     {"STP Count", REGISTERS},                                    /* Turnip: stores to private memory */
     {"Spills", REGISTERS},                                       /* PanVK */
 };
@@ -57,7 +58,7 @@ static bool is_whole(VkPipelineExecutableStatisticFormatKHR format)
            format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR;
 }
 
-/* 0 where none of the names is there. */
+/* Returns 0 if the statistics have none of the names. */
 static uint64_t bytes_among(const VkPipelineExecutableStatisticKHR *statistics, uint32_t count, uint32_t subgroup_size)
 {
     for (int i = 0; i < SPILLS; i++)
@@ -92,7 +93,7 @@ void tuff__vulkan_tell_spills(driver_device *device)
     device->tells_spills = device->physical.executables.pipelineExecutableInfo;
 }
 
-/* A pipeline may consist of several executables: the most of them counts. */
+/* A pipeline may consist of several executables: the one that spills most counts. */
 tuff_status tuff__vulkan_spilled_bytes(driver_device *device, driver_program *program, uint64_t *out)
 {
     *out = 0;

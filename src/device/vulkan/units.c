@@ -1,13 +1,13 @@
-/* How many compute units GPUs have whose Vulkan drivers do not tell: Intel's. By the marketing name, in vector engines
-   (execution units), as Intel's OpenCL driver counts them; so that the cost model takes neither a processor's graphics
-   for a card nor the reverse. */
+/* The compute units of GPUs whose Vulkan drivers do not report them: Intel's. Found by the marketing name, in vector
+   engines (execution units), as Intel's OpenCL driver counts them, so that the cost model neither takes integrated
+   graphics for a card nor the reverse. */
 #include <string.h>
 
 #include "device/vulkan/state.h"
 
 enum { VENDOR_INTEL = 0x8086, INTEGRATED_UNITS = 96, DISCRETE_UNITS = 256, OTHER_UNITS = 16 };
 
-/* Parts of names; the first that a name has counts. From Intel's product pages (ark.intel.com). */
+/* Parts of names; the first one that a name contains counts. From Intel's product pages (ark.intel.com). */
 static const struct {
     const char *part;
     uint32_t units;

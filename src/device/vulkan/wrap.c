@@ -1,5 +1,5 @@
 /* An application's own VkDevice and queue, its buffers as arrays, and the semaphores that order its work and tuff's.
-   What the application made stays its own: closing destroys what was made here and nothing else. */
+   The application keeps its objects: closing destroys only what was made here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static tuff_status check_versions(const vulkan_api *vk, const tuff_vulkan_handle
 static tuff_status connect(driver_device *device, const tuff_vulkan_handles *handles, tuff_device_info *info)
 {
     vulkan_api *vk = &device->application_vk;
-    /* Vulkan's type of it returns a pointer to a function. */
+    /* Vulkan's type of this function returns a function pointer. */
     memcpy(&vk->vkGetInstanceProcAddr, &handles->get_instance_proc, sizeof vk->vkGetInstanceProcAddr);
     TRY(tuff__vulkan_load_instance(vk, handles->instance));
     device->vk = vk;
@@ -76,7 +76,7 @@ tuff_status tuff__vulkan_wrap(const void *handles, tuff_device_info *info, drive
     return status;
 }
 
-/* Vulkan tells nothing of a buffer but what memory it needs, which is no less than its size. */
+/* Vulkan reports nothing about a buffer except the memory that it needs, which is no less than its size. */
 static tuff_status check_buffer(const driver_device *device, const tuff_vulkan_buffer *from, VkBuffer handle)
 {
     const uint32_t needed =
@@ -126,8 +126,8 @@ static tuff_status take_semaphore(const driver_device *device, const driver_sign
     return TUFF_OK;
 }
 
-/* What the application's work wrote becomes visible to all that follows and to the host, in one command buffer that is
-   submitted behind every semaphore. */
+/* Makes the application's writes visible to all later work and to the host, by one command buffer that is submitted
+   after every semaphore. */
 static tuff_status make_entry(driver_device *device)
 {
     const VkCommandBufferAllocateInfo info = {
@@ -170,8 +170,8 @@ tuff_status tuff__vulkan_enqueue_wait(driver_device *device, const driver_signal
     return tuff__vulkan_submit_between(device, device->entry, &semaphore, NULL, &ticket);
 }
 
-/* A timeline never goes back: the value must be above the semaphore's, and above what is under way to it from here.
-   That is looked at first: what ends between the two is in the semaphore then. */
+/* A timeline never goes back: the value must be greater than the semaphore's and greater than those that submissions in
+   flight will set. The latter are looked at first: if one ends in between, the semaphore has its value. */
 static tuff_status check_value(driver_device *device, const vulkan_semaphore *semaphore)
 {
     const PFN_vkGetSemaphoreCounterValue counter_value =
