@@ -42,9 +42,9 @@ typedef struct tune_record {
     const char *source;  /* "live", "import", "shipped"; "seed" if it only starts a search and no task runs with it */
     const char *library; /* the version of tuff that wrote it */
     const char *reason;  /* BAD: "crash", "hang", "wrong", "race", "compile", "limits", "reboot";
-                           PIN: who set it */
+                            PIN: who set it */
     const char *phase;   /* BAD: "compile", "compile-ahead", "first-run", "bench", "verify",
-                                           "launch" (of a plan) */
+                            "launch" (of a plan) */
     uint64_t time;       /* seconds since 1970 */
 } tune_record;
 
