@@ -33,7 +33,7 @@ tuff_status tuff__store_describe(tune_store *store, const char *environment);
 /* Adds a record and appends it to the file; texts are copied. The only error is TUFF_E_OOM_HOST. */
 tuff_status tuff__store_add(tune_store *store, const tune_record *record);
 
-/* Return the current record, or NULL. There may be winners and rejections of several generators (kernel_hash.h): these
+/* Returns the current record, or NULL. There may be winners and rejections of several generators (kernel_hash.h): these
    functions return the one of the given generator if there is one, else (and for a NULL generator) the newest. A
    rejection without a generator takes precedence over the newest. */
 const tune_record *tuff__store_winner(const tune_store *store, hash128 environment, hash128 key, const char *generator);
