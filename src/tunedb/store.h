@@ -59,7 +59,7 @@ const char *tuff__store_file(const tune_store *store); /* its path; "" if it has
    is as if it had just been opened. On TUFF_E_TIMEOUT, TUFF_E_UNSUPPORTED and TUFF_E_IO the files are unchanged. */
 typedef bool (*record_filter)(const tune_record *record, void *state);
 tuff_status tuff__store_compact(tune_store *store, record_filter drop, void *state);
-/* Whether most of the file is dead weight, and the file is large enough for that to matter. */
+/* Whether most lines of the file are damaged or superseded, and the file is large enough for that to matter. */
 bool tuff__store_wants_compaction(const tune_store *store);
 
 #endif

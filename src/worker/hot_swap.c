@@ -97,8 +97,8 @@ static void keep_times(const executable *before, executable *now)
     }
 }
 
-/* The storages of inputs and outputs, and their order, are the same in both executables. The new one has made no copies
-   of inputs yet, as its `versions` say. */
+/* The storages of inputs and outputs, and their order, are the same in both executables. The copies that the new one
+   keeps between runs are not made yet, as its `versions` say. */
 void tuff__background_swap(void *state, tuff_plan *plan)
 {
     background *self = state;
