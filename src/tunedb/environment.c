@@ -1,6 +1,6 @@
-/* Environment keys: made from what a driver reports, written as text, parsed, and compared. Device names of some
-   drivers contain versions; comparing leaves those out, so that a driver update does not look like another device. The
-   text's form is in environment.h; tunedb/lookup.h says what likeness is good for. */
+/* Environment keys: made from what a driver reports, formatted, parsed, and compared. The device names of some drivers
+   contain version numbers; comparisons ignore them, so that a driver update does not look like another device. The form
+   of the text is in environment.h; tunedb/lookup.h says how the likeness of environments is used. */
 #include "tunedb/environment.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* Copies what the text can hold: no separator, one line. */
+/* Copies a text without separators and line breaks, so that it can be a member's value. */
 static void copy_clean(char *out, size_t size, const char *source)
 {
     size_t used = 0;
@@ -19,13 +19,13 @@ static void copy_clean(char *out, size_t size, const char *source)
     while (used > 0 && out[used - 1] == ' ')
         used--;
     out[used] = 0;
-    /* Records are JSON: bytes that are no ASCII need not be UTF-8 in a driver's name. */
+    /* Records are JSON, and a driver's name need not be UTF-8: every byte that is not ASCII is replaced. */
     for (size_t i = 0; i < used; i++)
         if ((unsigned char)out[i] >= 0x80)
             out[i] = '?';
 }
 
-/* The words of a driver's name before the first that begins with a digit, "(" passed over. */
+/* Copies the words of a driver's name up to the first that begins with a digit, perhaps after "(". */
 static void copy_platform(char *out, size_t size, const char *driver)
 {
     size_t length = 0;
@@ -109,7 +109,7 @@ static bool read_text(char *out, size_t size, const char *source)
     return (size_t)snprintf(out, size, "%s", source) < size;
 }
 
-/* A member "name value"; one that is not known is fine. */
+/* Reads a member "name value"; unknown ones are skipped. */
 static bool read_member(const char *name, const char *value, tune_environment *out)
 {
     const struct {
@@ -164,7 +164,8 @@ tuff_status tuff__environment_parse(const char *source, tune_environment *out)
     return TUFF_OK;
 }
 
-/* A device's name without the versions that software devices put in brackets: "llvmpipe (LLVM 15.0.6, 256 bits)". */
+/* Copies a device's name without the version that software devices put in brackets: "llvmpipe (LLVM 15.0.6, 256
+   bits)". */
 static void copy_plain_name(char *out, size_t size, const char *device)
 {
     const char *bracket = strchr(device, '(');
@@ -183,7 +184,8 @@ static bool is_same_device(const tune_environment *a, const tune_environment *b)
            a->device_id == b->device_id && a->units == b->units;
 }
 
-/* Processors have no number that all drivers agree on: those of one kind of system count as one. */
+/* Whether two environments have the same hardware. Drivers agree on no id for CPUs, so CPUs with the same system count
+   as the same. */
 static bool is_same_hardware(const tune_environment *a, const tune_environment *b)
 {
     if (strcmp(a->kind, b->kind) != 0 || strcmp(a->system, b->system) != 0)
@@ -191,13 +193,13 @@ static bool is_same_hardware(const tune_environment *a, const tune_environment *
     return strcmp(a->kind, "cpu") == 0 || (a->vendor == b->vendor && a->device_id == b->device_id && a->device_id != 0);
 }
 
-/* "gfx1100", "cpu", or "10de:22": the vendor and the leading digits that its devices of one architecture share; "" if
-   unknown. */
+/* Writes the architecture: "gfx1100", "cpu", or "10de:22", the vendor and the leading digits that its devices of one
+   architecture share; "" if unknown. */
 static void architecture_of(const tune_environment *environment, char *out, size_t size)
 {
     char name[128];
     size_t length = 0;
-    for (; environment->device[length]; length++) /* Vulkan drivers spell it GFX1100 */
+    for (; environment->device[length]; length++) /* Vulkan drivers write GFX1100 */
         name[length] = (char)tolower((unsigned char)environment->device[length]);
     name[length] = 0;
     const char *amd = strstr(name, "gfx");

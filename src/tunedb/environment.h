@@ -1,10 +1,9 @@
-/* The environment key: the device and driver that a time was measured on, in so far as they make times comparable. As
-   text:
+/* The environment key: the device and driver on which a time was measured, as far as times depend on them. As text:
 
      opencl; device AMD EPYC; class cpu; vendor 8086:0000; units 2; local 262144; group 8192; subgroup 64; lanes 8;
      platform Intel(R) OpenCL, LINUX; driver Intel(R) OpenCL, LINUX, driver 2026.22; api OpenCL 3.1; system Linux x86_64
 
-   on one line. The single board (UUID), its clocks and its memory size are not part of it. */
+   on one line. The individual board (UUID), its clocks and its memory size are not part of the key. */
 #ifndef TUFF_TUNEDB_ENVIRONMENT_H
 #define TUFF_TUNEDB_ENVIRONMENT_H
 
@@ -15,7 +14,7 @@ enum { ENVIRONMENT_SIZE = 1024 };
 
 typedef struct tune_environment {
     char backend[16];   /* "opencl", "vulkan", "reference" */
-    char device[128];   /* as the driver spells it */
+    char device[128];   /* as spelled by the driver */
     char kind[16];      /* "cpu", "gpu", "reference" */
     char platform[128]; /* the driver's name, without its version */
     char driver[128];   /* name and version */
@@ -24,15 +23,16 @@ typedef struct tune_environment {
     uint32_t vendor, device_id, units, local_memory, group_size, subgroup, lanes;
 } tune_environment;
 
-/* From a device that is listed or opened; the results of the self-test are not used. */
+/* Describes a device that is listed or opened; results of its self-test are not used. */
 void tuff__environment_of(const tuff_device_info *info, tune_environment *out);
 /* Writes the text to buffer, of ENVIRONMENT_SIZE bytes, and returns buffer. */
 const char *tuff__environment_text(const tune_environment *environment, char *buffer);
 #define ENVIRONMENT_TEXT(environment) tuff__environment_text((environment), (char[ENVIRONMENT_SIZE]){0})
-/* TUFF_E_FORMAT if the text is no environment. Members that only later versions know are skipped. */
+/* Parses an environment. TUFF_E_FORMAT if the text is not one. Unknown members, as later versions may write, are
+   skipped. */
 tuff_status tuff__environment_parse(const char *source, tune_environment *out);
 
-/* How well a result from one environment serves another, best first. */
+/* How well a result from one environment applies to another, best first. */
 typedef enum likeness {
     LIKENESS_SAME,
     LIKENESS_OTHER_DRIVER,  /* the same device and platform, another version */

@@ -1,5 +1,6 @@
-/* Where stores lie on disk: the user's cache folder, the shipped folder, file names, and the file that locks a device
-   for measuring. Owns no memory but the list of stores of one lookup. What a store contains is in tunedb/store.h. */
+/* Where stores are kept on disk: the user's cache folder, the shipped folder, file names, and the file that locks a
+   device for measuring. Owns no memory except the list of stores of a lookup. tunedb/store.h says what a store
+   contains. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -20,7 +21,7 @@
 #define TUFF_SHARE_FOLDER "/usr/local/share/tuff"
 #endif
 
-/* Lower case, a dash for whatever is no letter or digit, none of them twice or last. */
+/* Appends a word in lower case, with a dash for each run of characters that are neither letters nor digits. */
 static size_t add_word(char *out, size_t used, size_t size, const char *word)
 {
     for (; *word && used + 1 < size; word++) {
@@ -71,8 +72,8 @@ tuff_status tuff__tune_store_path(const char *environment, char *out, size_t siz
     return join(out, size, tuff__tune_store_name(environment, name));
 }
 
-/* ../share/tuff beside the folder that the program lies in: where it was installed, also when that was moved since, or
-   the sources whose build folder it is in. False where there is none. */
+/* Writes the path of ../share/tuff next to the folder of the program: part of an installation, which may have been
+   moved, or of the source tree whose build folder the program is in. Returns false if there is no such folder. */
 static bool find_beside_program(char *out, size_t size)
 {
     static const char beside[] = "/../share/tuff";
@@ -88,7 +89,7 @@ static bool find_beside_program(char *out, size_t size)
     return stat(out, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
-/* TUFF_E_IO if no folder can be named. The folder need not exist. */
+/* Writes the path of the folder of shipped stores, which need not exist. TUFF_E_IO if it cannot be determined. */
 static tuff_status shipped_folder(char *out, size_t size)
 {
     const char *chosen = getenv("TUFF_SHARE_DIR");
@@ -175,7 +176,8 @@ static tuff_status append(tune_stores *stores, tune_store *store)
     return TUFF_OK;
 }
 
-/* Shipped ones of the device, whatever the driver; of ours all but the first, which is open. */
+/* Adds a store: of the shipped ones, those of the device, whatever the driver; of ours, all but the first, which is
+   already open. */
 static tuff_status gather_one(const char *path, bool is_shipped, void *state)
 {
     gathering *self = state;

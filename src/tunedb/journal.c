@@ -1,5 +1,5 @@
-/* The journal as the process that owns it writes it. A store to the mapped pages survives the process, however it ends;
-   to survive a crash of the machine, the page must be written to the disk (msync). The layout is in journal_format.h;
+/* Writes the journal of this process. What is stored in mapped pages survives the process, however it ends; to survive
+   a crash of the machine, the page must also be flushed to disk (msync). The layout is in journal_format.h;
    journal_recover.c reads the journals of other processes. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
@@ -22,11 +22,11 @@
 
 static_assert(sizeof(journal_slot) == JOURNAL_PAGE, "a place of a journal is one page");
 
-/* Journals of one process. */
+/* The most journals that one process can have. */
 enum { MAX_NAMES = 64 };
 
 struct journal {
-    journal_slot *places; /* JOURNAL_PLACES of them; NULL: no file */
+    journal_slot *places; /* JOURNAL_PLACES of them; NULL if there is no file */
     int fd;
     char path[JOURNAL_PATH], error[512];
 };
@@ -43,7 +43,7 @@ const char *tuff__journal_phase_text(journal_phase phase)
     return (unsigned)phase < JOURNAL_PHASES ? texts[phase] : "unknown";
 }
 
-/* The beginning of a small file of the system, whose size is not told; "" where there is none. */
+/* Reads the beginning of a small system file whose size is not known in advance; "" if there is none. */
 static void read_system(const char *path, char *out, size_t size)
 {
     size_t filled = 0;
@@ -60,7 +60,8 @@ static void read_system(const char *path, char *out, size_t size)
     (void)tuff__file.close(fd);
 }
 
-/* proc(5): field 22, counted from behind the name, which may have anything in it. */
+/* proc(5): the start time is field 22. Fields are counted from the end of the process name, which may contain
+   anything. */
 uint64_t tuff__process_start(uint64_t pid)
 {
     char path[64], stat[1024];
@@ -130,7 +131,7 @@ static tuff_status make_folder(const char *folder, char *path)
     return TUFF_OK;
 }
 
-/* A name that is free: a process may have several journals. */
+/* Chooses a free file name: a process may have several journals. */
 static tuff_status choose_path(const char *folder, const journal_owner *owner, char *path)
 {
     char name[JOURNAL_NAME], numbered[JOURNAL_NAME + 16];
@@ -147,7 +148,7 @@ static tuff_status choose_path(const char *folder, const journal_owner *owner, c
     return FAIL(TUFF_E_LIMIT, "journal: %s and %d more are in use", name, MAX_NAMES - 1);
 }
 
-/* A whole idle file under its name. */
+/* Writes a complete, idle file at path. */
 static tuff_status write_pages(const char *path, const journal_owner *owner)
 {
     journal_slot *places = tuff__calloc(JOURNAL_PLACES, sizeof *places);
@@ -176,8 +177,8 @@ static tuff_status map_pages(journal *self)
     return TUFF_OK;
 }
 
-/* A lock of the process, which no child inherits: it says that the process lives. Where there are no locks, its number
-   and start have to do. */
+/* Locks the file for this process, as a sign that it is alive; children do not inherit the lock. If the file system
+   does not support locks, the pid and the start time have to do. */
 static void lock_file(journal *self)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -247,7 +248,7 @@ void tuff__journal_abandon(const journal *self)
 {
     if (!self->places)
         return;
-    for (int i = 0; i < JOURNAL_PLACES; i++) /* should the file not be removable */
+    for (int i = 0; i < JOURNAL_PLACES; i++) /* in case the file cannot be removed */
         atomic_store(&self->places[i].page.phase, JOURNAL_IDLE);
     (void)tuff__file.unlink(self->path);
 }
@@ -274,7 +275,7 @@ static tuff_status put_texts(journal_page *page, const char *const texts[3])
     return TUFF_OK;
 }
 
-/* The system's pages may be larger than ours. */
+/* Flushes a place to disk. The system's pages may be larger than ours. */
 static int sync_place(const journal *self, int place)
 {
     const long unit = sysconf(_SC_PAGESIZE);

@@ -1,6 +1,6 @@
-/* Reads the journals of processes that ended, to find the candidates that they died of. A journal is reported before it
-   is removed: a reader that is killed in between leaves it to the next one. A lock prevents two readers from reporting
-   the same journal at once. What a report leads to is in autotune/crash_history.c. */
+/* Reads the journals of processes that ended, to find the candidates that killed them. A journal is reported before it
+   is removed: if a reader is killed in between, the next one finds it again. A lock keeps two readers from reporting
+   the same journal at once. autotune/crash_history.c decides what follows from a report. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -15,7 +15,7 @@
 #include "base/file/list.h"
 #include "tunedb/journal_format.h"
 
-/* A file that is being made has its name within moments: older ones are left over. */
+/* A temporary file gets its final name within moments, so an older one is left over. */
 enum { TEMPORARY_SECONDS = 60 };
 
 typedef struct recovery {
@@ -23,14 +23,14 @@ typedef struct recovery {
     journal_visitor strike;
     void *state;
     journal_counts *counts;
-    tuff_status failed; /* what the visitor answered */
+    tuff_status failed; /* error of the visitor */
     journal_owner self;
     char own_name[JOURNAL_NAME];
 } recovery;
 
 typedef enum owner_state { OWNER_ALIVE, OWNER_DEAD } owner_state;
 
-/* Whether another process holds the lock: 1, 0, or -1 where that cannot be asked. */
+/* Whether another process holds the lock: 1, 0, or -1 if that cannot be queried. */
 static int is_locked(int fd)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -39,13 +39,15 @@ static int is_locked(int fd)
     return whole.l_type != F_UNLCK;
 }
 
-/* Another host has a boot of its own, which says nothing of its end. */
+/* Whether the owner ran on this host before its last reboot. A different boot of another host says nothing about
+   whether the owner has ended. */
 static bool is_of_another_boot(const recovery *self, const journal_owner *owner)
 {
     return strcmp(owner->host, self->self.host) == 0 && strcmp(owner->boot, self->self.boot) != 0;
 }
 
-/* Without a lock: by number and start, which mean something on the same host since the same boot only. */
+/* Finds out by pid and start time whether an owner without a lock is alive. These are meaningful only on the same host
+   and within the same boot. */
 static owner_state find_unlocked(const recovery *self, const journal_owner *owner)
 {
     if (strcmp(owner->host, self->self.host) != 0)
@@ -66,7 +68,7 @@ static owner_state find_owner(const recovery *self, const journal_page *page, in
     return locked == 0 && atomic_load(&page->locked) ? OWNER_DEAD : find_unlocked(self, &page->owner);
 }
 
-/* Three texts, each ended within what is filled. */
+/* Finds the three texts; returns false if they are not exactly what is filled, each terminated. */
 static bool split_texts(const journal_page *page, const char *texts[3])
 {
     if (page->filled > JOURNAL_TEXTS || page->check != tuff__journal_check(page))
@@ -82,7 +84,7 @@ static bool split_texts(const journal_page *page, const char *texts[3])
     return at == end;
 }
 
-/* A file that was read: `count` of its places are there. */
+/* A file that was read; its first `count` places are valid. */
 typedef struct contents {
     journal_slot places[JOURNAL_PLACES];
     int count;
@@ -98,7 +100,7 @@ static place_state look_at(const journal_page *page, const char *texts[3])
     return phase < JOURNAL_PHASES && split_texts(page, texts) ? PLACE_IN_FLIGHT : PLACE_DAMAGED;
 }
 
-/* When the last of what was in flight began. */
+/* Returns when the most recent step in flight began. */
 static uint64_t last_time(const contents *contents_found)
 {
     const char *texts[3];
@@ -111,7 +113,7 @@ static uint64_t last_time(const contents *contents_found)
     return last;
 }
 
-/* Of a dead owner. */
+/* Reports the candidates of a dead owner. */
 static tuff_status tell(recovery *self, const contents *contents_found)
 {
     const bool rebooted = is_of_another_boot(self, &contents_found->places[0].page.owner);
@@ -140,7 +142,7 @@ static tuff_status tell(recovery *self, const contents *contents_found)
     return status;
 }
 
-/* The places of a file of so many bytes, by its first page; 0: it is damaged. */
+/* Returns the number of places of a file of that size, judging by its first page; 0 if it is damaged. */
 static int count_places(const journal_page *page, size_t size)
 {
     const bool is_alone = memcmp(page->magic, JOURNAL_MAGIC_ALONE, sizeof page->magic) == 0;
@@ -152,7 +154,7 @@ static int count_places(const journal_page *page, size_t size)
     return !is_whole ? 0 : is_alone ? 1 : JOURNAL_PLACES;
 }
 
-/* Journals of later versions say so in the magic's last digit; they are theirs. */
+/* Whether a journal was written by a later version, as the magic's last digit says; those are left alone. */
 static bool is_later(const journal_page *page)
 {
     const size_t shared = sizeof page->magic - 1;
@@ -178,7 +180,7 @@ static page_state read_pages(int fd, contents *out)
     return is_later(page) ? PAGE_LATER : out->count > 0 ? PAGE_WHOLE : PAGE_DAMAGED;
 }
 
-/* A regular file of ours that is still under its name. */
+/* Whether this is a regular file of ours that has not been unlinked. */
 static bool is_ours(int fd)
 {
     struct stat found;
@@ -187,7 +189,8 @@ static bool is_ours(int fd)
     return result == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() && found.st_nlink == 1;
 }
 
-/* Whether it is for us to tell of: no other reader does, or did. Where there are no locks, several may. */
+/* Whether the journal is ours to report, because no other reader is reporting it or has done so. If the file system
+   does not support locks, several readers may claim it. */
 static bool claim(int fd)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -203,14 +206,14 @@ static tuff_status read_open(recovery *self, const char *path, int fd, contents 
         self->counts->alive++;
         return TUFF_OK;
     }
-    /* Once more: until it was found dead, the owner may have gone on. */
+    /* Read it again: the owner may have gone on until it was found dead. */
     if (found == PAGE_WHOLE)
         found = read_pages(fd, contents_found);
     if (found == PAGE_WHOLE)
         self->failed = tell(self, contents_found);
     else
         self->counts->damaged++;
-    /* Where it cannot be removed it is told of again, which does no harm. */
+    /* If the file cannot be removed it will be reported again, which does no harm. */
     if (!self->failed && found != PAGE_UNREAD)
         (void)tuff__file.unlink(path);
     return self->failed;
@@ -226,7 +229,7 @@ static void sweep_temporary(const char *path)
         (void)tuff__file.unlink(path);
 }
 
-/* "<host>.<pid>.<start>", perhaps with more behind it: nothing else in the folder is read, or removed. */
+/* Whether a name is "<host>.<pid>.<start>", perhaps with a suffix. No other file in the folder is read or removed. */
 static bool is_journal_name(const char *name)
 {
     int numbers = 0;
@@ -237,7 +240,7 @@ static bool is_journal_name(const char *name)
     return name[0] != '.' && numbers == 2;
 }
 
-/* Our own: opening and closing them would end their locks. */
+/* Whether a journal is our own: opening and closing it would release its lock. */
 static bool is_own_name(const recovery *self, const char *name)
 {
     const size_t length = strlen(self->own_name);

@@ -1,6 +1,6 @@
-/* Hashes what the kernels of a family are made from: texts and table of tunables. Both are embedded in the library, so
-   that one version of tuff has the same hashes everywhere. Names of kernels and tunables enter by what they were called
-   at first (kernels/tunables.h): to rename one makes no record stale. */
+/* Hashes what the kernels of a family are made from: their texts and the table of tunables. Both are embedded in the
+   library, so a version of tuff has the same hashes everywhere. Kernels and tunables enter the hash under their
+   original names (kernels/tunables.h), so that renaming one makes no record stale. */
 #include "tunedb/kernel_hash.h"
 
 #include <inttypes.h>
@@ -13,11 +13,11 @@
 #include "kernels/texts.h"
 #include "kernels/tunables.h"
 
-/* Raised whenever lowering or assembly write other kernels from the same texts and tunables: tests/tune_passes sees to
-   it. */
+/* Increase this whenever lowering or assembly generate other kernels from the same texts and tunables;
+   tests/tune_passes checks that. */
 #define PASSES_VERSION 1
 
-enum { MAX_TEXTS = 64 }; /* of a family */
+enum { MAX_TEXTS = 64 }; /* of one family */
 
 static bool begins_with(const char *name, const char *word)
 {
@@ -31,8 +31,9 @@ static bool is_body(const char *name)
     return length > 2 && strcmp(name + length - 2, ".k") == 0 && strcmp(name, "math.k") != 0;
 }
 
-/* Whether only kernels with 16-bit elements, or those of GPUs, have the text. It is no part of any hash: those of all
-   others would change with it, and it changes the speed of a record's kernel, never its results. */
+/* Whether a text is used only by kernels with 16-bit elements, or only by those of GPUs. Such a text is not part of any
+   hash: it would change the hashes of all other kernels too, and it affects only the speed of a recorded kernel, never
+   its results. */
 static bool is_of_few_kernels(const char *name)
 {
     return begins_with(name, "narrow") || begins_with(name, "aligned");
@@ -48,7 +49,8 @@ static bool belongs_to(const char *name, const char *family)
     return !is_body(name) || begins_with(name, family) || (packs && begins_with(name, "pack"));
 }
 
-/* What a candidate does not name has its default value. Tasks of all families have passes of maps and of packing. */
+/* Whether candidates of a family depend on the tunables of a kernel; those that a candidate does not name have their
+   default value. Tasks of all families contain map and packing passes. */
 static bool is_tuned_by(const char *kernel, const char *family)
 {
     const size_t length = strlen(family);
@@ -56,7 +58,7 @@ static bool is_tuned_by(const char *kernel, const char *family)
            strcmp(kernel, "task") == 0;
 }
 
-/* By the names that it had at first: see tuff__tunable_former. */
+/* Hashes the original name of a tunable: see tuff__tunable_former. */
 static uint64_t hash_name(tunable parameter, uint64_t hash)
 {
     const former_name *former = tuff__tunable_former(parameter);
@@ -91,13 +93,13 @@ static uint64_t hash_tunables(const char *family, uint64_t hash)
     return hash;
 }
 
-/* A text under the name that it had at first. */
+/* A text under its original name. */
 typedef struct named_text {
     char name[64];
     const char *text;
 } named_text;
 
-/* Preludes first. */
+/* Orders preludes before all others, then by name. */
 static int compare_texts(const void *a, const void *b)
 {
     const char *first = ((const named_text *)a)->name, *second = ((const named_text *)b)->name;

@@ -1,5 +1,5 @@
-/* Op keys as text, and back. Texts come from files, so parsing trusts nothing: a key is accepted only if it formats to
-   the same text. compile/task_key.c makes the key of a task. */
+/* Formats and parses op keys. Texts come from files, so the parser trusts nothing: a key is accepted only if it formats
+   to the same text. compile/task_key.c makes the key of a task. */
 #include "tunedb/key.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ hash128 tuff__key_hash(const tune_key *key)
     return tuff__hash(source, strlen(source));
 }
 
-/* Moves *at behind the field and the separator that ends it; "-" is an empty field. */
+/* Reads a field and moves *at past the separator that ends it; "-" is an empty field. */
 static bool take_field(const char **at, const char *separator, char *out, size_t size)
 {
     const char *end = separator[0] ? strstr(*at, separator) : *at + strlen(*at);
@@ -56,7 +56,7 @@ static bool read_structure(const char *digits, uint64_t *out)
     return *end == 0;
 }
 
-/* At most 18 digits, which no int64 is too small for. */
+/* Reads at most 18 digits, which always fit into an int64. */
 static bool read_number(const char **at, int64_t *out)
 {
     const size_t digits = strspn(*at, "0123456789");

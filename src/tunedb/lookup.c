@@ -1,6 +1,6 @@
 /* Lookup, tier by tier. Winners of this key in this environment are found by hash. The tiers below need a pass over all
-   records, which is made only if the first tiers had nothing. For each tier it also writes down the reason, which `tuff
-   cache explain` prints. */
+   records, which is made only if the first tiers find nothing. The reason for each tier's result is recorded too; `tuff
+   cache explain` prints it. */
 #include "tunedb/lookup.h"
 
 #include <inttypes.h>
@@ -10,16 +10,16 @@
 
 enum { KNOWN = 16, BARRED_SIZE = 160 };
 
-/* An environment of the stores, beside the request's. */
+/* An environment found in the stores, compared with the request's. */
 typedef struct neighbour {
     hash128 hash;
     likeness like;
-    double apart; /* binary logarithm of the ratio of compute units */
+    double apart; /* absolute log2 of the ratio of compute units */
 } neighbour;
 
 typedef struct seed {
     const tune_record *record;
-    double rank; /* the lower the better */
+    double rank; /* lower is better */
 } seed;
 
 typedef struct lookup {
@@ -49,7 +49,7 @@ static bool is_current(const lookup *self, const tune_record *record)
            !tuff__record_is_seed(record);
 }
 
-/* Whether a candidate was not rejected for a key in an environment; else `why` says for what. */
+/* Whether a candidate was not rejected for a key in an environment; if it was, `why` gets the reason. */
 static bool was_not_rejected(const lookup *self, hash128 environment, hash128 key, const char *candidate, char *why)
 {
     for (int i = 0; i < self->request->store_count; i++) {
@@ -63,7 +63,7 @@ static bool was_not_rejected(const lookup *self, hash128 environment, hash128 ke
     return true;
 }
 
-/* Why the candidate must not run here; "" where it may. */
+/* Whether the candidate may run here; if not, `why` gets the reason. */
 static bool may_run(const lookup *self, const char *candidate, char *why)
 {
     if (!was_not_rejected(self, self->environment, self->key, candidate, why))
@@ -74,13 +74,15 @@ static bool may_run(const lookup *self, const char *candidate, char *why)
     return false;
 }
 
-/* Neither here nor where the record was made: what was found wrong there after it won is no better here. */
+/* Whether a record's candidate was rejected neither here nor where the record was made: if it was found wrong there
+   after it had won, it is no better here. */
 static bool may_run_of(const lookup *self, const tune_record *record, const char *candidate, char *why)
 {
     return may_run(self, candidate, why) && was_not_rejected(self, record->environment, record->key, candidate, why);
 }
 
-/* The record's winner, or the first of its runners-up that may run; NULL where none may, with the winner's reason. */
+/* Returns the record's winner, or the first of its runners-up that may run. NULL if none may; `why` then has the
+   winner's reason. */
 static const char *runnable(const lookup *self, const tune_record *record, char *why)
 {
     char later[BARRED_SIZE];
@@ -119,7 +121,7 @@ static const neighbour *neighbour_of(lookup *self, const tune_store *store, hash
     return out;
 }
 
-/* Keeps the best seeds, in order. The default is none: every search begins with it. */
+/* Inserts a seed in order, keeping only the best. The default is never a seed: every search starts with it. */
 static void add_seed(lookup *self, const tune_record *record, double rank)
 {
     int at = self->seed_count;
@@ -135,7 +137,8 @@ static void add_seed(lookup *self, const tune_record *record, double rank)
     self->seed_count += self->seed_count < TUNE_SEEDS;
 }
 
-/* Ranks of seeds, of which each leaves room for a distance below 1 times the number of dims. */
+/* Ranks of seeds. Distances are added to them: RANK_ARCHITECTURE leaves room for the difference in compute units, and
+   RANK_DIMS for a distance of up to 1 per dim. */
 enum { RANK_OLD_TEXTS, RANK_SEED, RANK_DRIVER, RANK_BACKEND, RANK_ARCHITECTURE, RANK_DIMS = 20 };
 
 static void weigh_same_key(lookup *self, const tune_record *record, const neighbour *from)
@@ -194,7 +197,7 @@ static void weigh_all(lookup *self)
     }
 }
 
-/* A pin of this environment, else the newest of the device's other drivers. */
+/* Finds a pin of this environment, else the newest one of the same device under another driver. */
 static const tune_record *find_pin(lookup *self)
 {
     const tune_record *best = NULL, *record;
@@ -212,7 +215,8 @@ static const tune_record *find_pin(lookup *self)
     return best;
 }
 
-/* A pin is meant, so that strikes do not undo it; one that no kernel can be made of does not stop the work. */
+/* A pin is deliberate, so rejections do not undo it; but a pin that cannot be used must not keep the task from
+   running. */
 static bool lookup_override(lookup *self)
 {
     if (self->request->override_candidate) {
@@ -235,7 +239,8 @@ static bool lookup_override(lookup *self)
     return true;
 }
 
-/* The manifest's word is the last: where it has none, or none that can be used, the default must not pass for it. */
+/* The manifest is authoritative: if it has no entry, or none that can be used, the task deviates from it, and the
+   default must not pass as the manifest's choice. */
 static void lookup_manifest(lookup *self)
 {
     const tune_record *pin = tuff__store_pin(self->request->manifest, self->environment, self->key);
@@ -258,7 +263,8 @@ static void lookup_manifest(lookup *self)
         SAY(self, TIER_OVERRIDE, "the manifest does not have the key in this environment");
 }
 
-/* Ours before what was shipped, but for winners of other kernel texts: what came with tuff is of today's. */
+/* Finds the winner of this key. Our stores come before shipped ones, except for winners of other kernel texts, because
+   shipped winners are for the texts of this version. */
 static const tune_record *find_same(const lookup *self)
 {
     const tune_record *first = NULL;

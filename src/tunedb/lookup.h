@@ -1,17 +1,17 @@
-/* Lookup: which candidate a task runs with, by what stores remember. A pure function of its request: it reads stores
-   and changes nothing. autotune/session.c calls it for every key of a graph.
+/* Lookup: chooses the candidate that a task runs with from what the stores remember. It depends on nothing but its
+   request, and reads stores without changing them. autotune/session.c calls it for every key of a graph.
 
    The tiers, in the order in which they are tried:
-     T0 override   by the caller, or a pin of this environment or of the same device under another driver
+     T0 override   given by the caller, or a pin of this environment or of the same device under another driver
      T1 same       a winner of this key in this environment
-     T2 driver     a winner of this key on the same device under another driver: to be measured again when there is time
-     T3 nearest    a winner of this environment for the same task with nearby dims, that needs no better alignment
+     T2 driver     a winner of this key on the same device under another driver; measured again when there is time
+     T3 nearest    a winner in this environment for the same task with nearby dims and no stricter alignment
      T4 seed       a winner of this key elsewhere, or of older kernel texts: a search starts from it
-     T5 portfolio  the family's candidates: a search starts from them
+     T5 portfolio  the family's portfolio of candidates: a search starts from them
      T6 default    the configuration that lowering chooses by itself
-   With a manifest nothing else is used, and of the manifest only entries for today's kernel texts.
+   If there is a manifest, nothing else is used, and only its entries for today's kernel texts count.
 
-   A task runs at once with what T0 to T3 give; below them it runs with the default until something is measured. */
+   A task runs at once with the result of T0 to T3; below them it runs with the default until something is measured. */
 #ifndef TUFF_TUNEDB_LOOKUP_H
 #define TUFF_TUNEDB_LOOKUP_H
 
@@ -35,11 +35,11 @@ const char *tuff__tier_text(tune_tier tier); /* "override" */
 typedef struct tune_lookup_request {
     const tune_key *key;
     const tune_environment *environment;
-    const char *generator;           /* of today's kernels (kernel_hash.h); NULL: any */
+    const char *generator;           /* of today's kernels (kernel_hash.h); NULL matches any */
     const tune_store *manifest;      /* from tuff cache export --manifest: nothing else is used; NULL: none */
-    bool only_same;                  /* nothing below T1 but the default */
+    bool only_same;                  /* try nothing below T1 but the default */
     const char *override_candidate;  /* NULL: none */
-    const tune_store *const *stores; /* an earlier one takes precedence: ours, then shipped ones */
+    const tune_store *const *stores; /* earlier ones take precedence: ours, then shipped ones */
     int store_count;
     const char *const *portfolio;
     int portfolio_count;
@@ -49,7 +49,7 @@ typedef struct tune_lookup_request {
 
 enum { TUNE_SEEDS = 8, TUNE_REASON_SIZE = 256 };
 
-/* Why T0 and T1 have nothing; each is tuff_tune_miss + 1. */
+/* Why T0 and T1 found nothing; each value is a tuff_tune_miss + 1. */
 typedef enum tune_miss {
     MISS_NONE,
     MISS_UNKNOWN = 1 + TUFF_TUNE_MISS_UNKNOWN,
@@ -59,15 +59,16 @@ typedef enum tune_miss {
 } tune_miss;
 
 typedef struct tune_lookup_result {
-    tune_tier tier;            /* the first that has something */
+    tune_tier tier;            /* the first tier that found something */
     bool deviates;             /* the manifest has no usable entry: see why[TIER_OVERRIDE] */
-    bool ignores_pin;          /* no kernel can be made of the pin: see why[TIER_OVERRIDE] */
-    tune_miss miss;            /* NONE at T0 and T1 */
-    const char *candidate;     /* to run with at once: "" (the default) below T3. Owned by the request or a store */
-    const tune_record *record; /* of the candidate or the best seed; NULL: of neither */
-    const char *seeds[TUNE_SEEDS]; /* for a search, best first, portfolio included; no duplicates, no "" */
+    bool ignores_pin;          /* the pin cannot be used: see why[TIER_OVERRIDE] */
+    tune_miss miss;            /* NONE for T0 and T1 */
+    const char *candidate;     /* to run with at once; "" (the default) below T3. Owned by the request or a store */
+    const tune_record *record; /* record of the candidate or of the best seed; NULL if neither has one */
+    const char *seeds[TUNE_SEEDS]; /* starting points of a search, best first, portfolio included; no duplicates, no
+                                      "" */
     int seed_count;
-    char why[TIER_COUNT][TUNE_REASON_SIZE]; /* why each tier up to `tier` was taken or not; "" below */
+    char why[TIER_COUNT][TUNE_REASON_SIZE]; /* why each tier up to `tier` was taken or not; "" for later ones */
 } tune_lookup_result;
 
 void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *out);

@@ -1,6 +1,6 @@
-/* Records to lines and back. What is read is not trusted: a line is taken whole or not at all. Lines as this version
-   writes them have a parser of their own, because a start reads a thousand of them; all others go to the JSON
-   parser. */
+/* Formats records as lines and parses them. Input is not trusted: a line is accepted as a whole or not at all. Lines in
+   the form that this version writes have a parser of their own, because a program reads about a thousand of them at
+   start; all others go to the JSON parser. */
 #include "tunedb/record.h"
 
 #include <inttypes.h>
@@ -72,7 +72,7 @@ bool tuff__record_forbids(const tune_record *bad, const char *generator)
     return generator == NULL || bad->generator[0] == '\0' || strcmp(bad->generator, generator) == 0;
 }
 
-/* An object in the making; failed: some part of it could not be made. */
+/* A JSON object under construction. failed: some part of it could not be created. */
 typedef struct builder {
     json_t *object;
     bool failed;
@@ -170,7 +170,7 @@ tuff_status tuff__record_write(const tune_record *record, text *out)
     return status == TUFF_OK ? tuff__text_status(out) : status;
 }
 
-/* Digits of a hash; false where they are none. */
+/* Reads the digits of a hash; returns false if they are not hexadecimal. */
 static bool read_hash(const char *digits, hash128 *out)
 {
     uint64_t parts[2] = {0, 0};
@@ -185,15 +185,15 @@ static bool read_hash(const char *digits, hash128 *out)
     return true;
 }
 
-/* What a line says; damaged: a member that must be there is not, or is of another type. */
+/* A line being read. damaged: a required member is missing, or a member has the wrong type. */
 typedef struct reader {
     const json_t *object;
     arena *texts;
     bool damaged, exhausted;
 } reader;
 
-/* Texts are printed: what moves a terminal's cursor has no place in them. In UTF-8 the second such range begins with
-   0xc2. */
+/* Whether a text contains control characters. Texts are printed, so they must not be able to move a terminal's cursor.
+   The C1 controls begin with 0xc2 in UTF-8. */
 static bool has_controls(const char *found)
 {
     for (; *found; found++) {
@@ -291,7 +291,7 @@ static bool find_kind(const json_t *object, record_kind *out)
     return false;
 }
 
-/* The JSON of a line whose check holds, or NULL. */
+/* Returns the JSON of a line whose CRC matches, or NULL. */
 static const char *checked_body(const char *line, size_t size)
 {
     uint32_t check = 0;
@@ -307,7 +307,7 @@ static const char *checked_body(const char *line, size_t size)
     return tuff__crc32(body, size - CHECK_DIGITS - 1) == check ? body : NULL;
 }
 
-/* Any JSON: lines of other versions, and of other hands. */
+/* Reads any JSON: lines of other versions, or written by other tools. */
 static tuff_status read_json(const char *body, size_t size, arena *texts, tune_record *out, line_state *state)
 {
     json_t *object = NULL;
@@ -326,7 +326,7 @@ static tuff_status read_json(const char *body, size_t size, arena *texts, tune_r
     return from.exhausted ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-/* at: what is not yet read; other: the line turned out to be another. */
+/* at: the next character to read. other: the line does not have the form that this parser reads. */
 typedef struct cursor {
     char *at;
     bool other;
@@ -346,7 +346,7 @@ static void expect(cursor *from, const char *wanted)
     from->other |= !skip(from, wanted);
 }
 
-/* The text behind an opening quote, ended where its closing quote is. */
+/* Reads the text after an opening quote, and terminates it at its closing quote. */
 static char *take_text(cursor *from)
 {
     char *begin = from->at, *end = begin;
@@ -371,7 +371,7 @@ static uint64_t take_number(cursor *from)
     return value;
 }
 
-/* Members that may be missing keep what the record has. */
+/* Optional members: if one is missing, the record keeps the value that it has. */
 static void may_text(cursor *from, const char *name, const char **out)
 {
     if (skip(from, name))
@@ -440,9 +440,9 @@ static void take_members(cursor *from, tune_record *out)
     from->other |= !tuff__is_same_hash(out->key, tuff__hash_text(out->op));
 }
 
-/* Reads the JSON of a line that has the members of its kind in the order of record.h, plain ASCII and nothing else,
-   into out, which is a record of nothing before. Texts stay where they lie: body is writable, one byte more too, and
-   lives as long as the record. False where the line is another: body is changed then, and so is out. */
+/* Reads the JSON of a line whose members are exactly those of its kind, in the order of record.h, in plain ASCII. out
+   must be an empty record. Texts are not copied: body and one byte after it must be writable, and live as long as the
+   record. Returns false if the line has another form; body and out are changed in that case too. */
 static bool read_plain(char *body, size_t size, tune_record *out)
 {
     static const char *const heads[] = {"{\"t\":\"env\"", "{\"t\":\"win\"", "{\"t\":\"bad\"", "{\"t\":\"pin\""};
@@ -465,7 +465,7 @@ static bool read_plain(char *body, size_t size, tune_record *out)
     return !from.other && from.at == body + size;
 }
 
-/* Candidates are compared as texts: one with names of an earlier version is written with today's. */
+/* Replaces former names of tunables in a candidate by their current names, because candidates are compared as texts. */
 static tuff_status rename_candidate(arena *texts, tune_record *out)
 {
     tune_config config;

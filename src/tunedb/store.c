@@ -1,6 +1,6 @@
-/* A store in memory: reading its files, and finding records. Records are kept in the order of the files; a hash index
-   over what identifies a record (kind, environment, key, candidate, generator) finds the newest one. store_write.c
-   appends and compacts, store_state.h has what the two share. */
+/* A store in memory: reads its files and finds records. Records are kept in the order of the files; a hash index over
+   what identifies a record (kind, environment, key and, for rejections, candidate) finds the newest one, from which
+   those of other generators are linked. store_write.c appends and compacts, store_state.h has what the two share. */
 #include "tunedb/store.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@
 
 enum { FILE_LIMIT = 256 << 20, MIN_INDEX = 64 };
 
-/* What records must have in common for the later to replace the earlier; winners and rejections also the generator. */
+/* Hashes what records must have in common for the later one to replace the earlier; winners and rejections must also
+   agree in the generator. */
 static uint64_t identity_of(const tune_record *record)
 {
     const hash128 none = {0};
@@ -29,7 +30,7 @@ static bool is_same(const tune_record *a, const tune_record *b)
            (a->kind != RECORD_BAD || strcmp(a->candidate, b->candidate) == 0);
 }
 
-/* The slot of a record like this one, or the empty one where it would be. */
+/* Returns the slot of the record with the same identity, or the empty slot where it would go. */
 static int *slot_of(const tune_store *store, const tune_record *record)
 {
     for (uint64_t i = identity_of(record);; i++) {
@@ -52,7 +53,7 @@ static bool grow_index(tune_store *store)
     store->index_size = size;
     for (int i = 0; i < store->count; i++)
         if (!store->states[i].is_dead)
-            *slot_of(store, &store->records[i]) = i + 1; /* the newest comes last */
+            *slot_of(store, &store->records[i]) = i + 1; /* later records overwrite earlier ones */
     return true;
 }
 
@@ -61,7 +62,8 @@ static bool has_generators(record_kind kind)
     return kind == RECORD_WIN || kind == RECORD_BAD;
 }
 
-/* From the newest on, the first of the generator: where its number is, or the 0 at the end. */
+/* Follows the links from the newest record to the one of the same generator. Returns where its number is stored, or
+   where the 0 that ends the chain is. */
 static int *find_generator(const tune_store *store, int *newest, const tune_record *like)
 {
     int *at = newest;
@@ -70,7 +72,7 @@ static int *find_generator(const tune_store *store, int *newest, const tune_reco
     return at;
 }
 
-/* at: where the number of a living record is. */
+/* Unlinks a record and marks it as dead. at: where the number of a live record is stored. */
 static void report_worker_death(tune_store *store, int *at)
 {
     record_state *state = &store->states[*at - 1];
@@ -89,7 +91,7 @@ static void keep_few(tune_store *store, int *newest)
         report_worker_death(store, at);
 }
 
-/* Whether a later line does not replace an earlier one. Shards may have been left long before what the file has. */
+/* Whether a later line does not replace an earlier one. Shards may be older than the lines of the main file. */
 static bool gives_way(const tune_store *store, const tune_record *later, const tune_record *earlier)
 {
     return tuff__record_is_foreign(later, earlier) || (store->is_reading_shard && later->time < earlier->time);
@@ -157,7 +159,7 @@ void tuff__store_note(tune_store *store, const char *why)
         snprintf(store->error, sizeof store->error, "%s", why);
 }
 
-/* Takes what was read, and frees it. */
+/* Parses the data that was read, and frees it. */
 static tuff_status take(tune_store *store, void *data, size_t size)
 {
     store->counts.bytes += size;
@@ -228,7 +230,7 @@ static tuff_status read_all(tune_store *store)
     return status == TUFF_E_IO ? TUFF_OK : status;
 }
 
-/* What compaction replaces. */
+/* Returns the inode of the file, which changes when the file is compacted. */
 static uint64_t identity_of_file(const char *path)
 {
     struct stat found;
@@ -243,7 +245,8 @@ static bool forget(tune_store *store)
     return grow_index(store);
 }
 
-/* A compaction between the file and its shards would take records from both: then all is read again. */
+/* Reads the file and its shards. If another process compacts the file in between, records could be missing from both,
+   so all is read again. */
 static tuff_status read_still(tune_store *store)
 {
     enum { TRIES = 4 };
@@ -331,7 +334,7 @@ void tuff__store_close(tune_store *store)
     tuff__free(store);
 }
 
-/* Where there is none of the generator, or that is NULL: the newest. */
+/* Finds the record of the given generator; if there is none, or the generator is NULL, the newest. */
 static const tune_record *find(const tune_store *store, const tune_record *like)
 {
     int *newest = slot_of(store, like);

@@ -1,5 +1,5 @@
-/* Writing a store's file: appending a record under the file's lock, or to a file of this process ("shard") if the lock
-   cannot be had; and compacting, which rewrites the file without superseded records and takes the shards in. */
+/* Writes a store's file: appends a record under the file's lock or, if the lock is not available, to a file of this
+   process ("shard"); compacts, that is, rewrites the file without superseded records and merges the shards into it. */
 #include <string.h>
 
 #include "base/file/list.h"
@@ -7,9 +7,10 @@
 #include "base/thread.h"
 #include "tunedb/store_state.h"
 
-#define TIMEOUT 2000000000u /* nanoseconds that a lock is waited for */
+#define TIMEOUT 2000000000u /* nanoseconds to wait for the lock */
 
-/* The shards of this process: a compaction removes them once it has read them, whichever of its stores writes there. */
+/* Guards the shards of this process: a compaction removes them after reading them, and any of the process's stores may
+   be writing to them. */
 static mutex own_shards = MUTEX_INITIALIZER;
 
 static tuff_status lock(const tune_store *store, file_lock *out)
@@ -21,7 +22,7 @@ static tuff_status lock(const tune_store *store, file_lock *out)
     return tuff__file_lock(name, TIMEOUT, out);
 }
 
-/* To a file that no other process writes. */
+/* Appends to a file that no other process writes to. */
 static tuff_status append_alone(const tune_store *store, const char *line, size_t size, bool durable)
 {
     char name[STORE_PATH], process[160];
@@ -50,7 +51,7 @@ static tuff_status append(tune_store *store, const char *line, size_t size, bool
     return status;
 }
 
-/* What was written is read again, so that memory has what another process would find. */
+/* Parses the line that was written, so that memory has what another process would read. */
 static tuff_status remember_line(tune_store *store, const char *line, size_t size)
 {
     tune_record record;
@@ -77,7 +78,7 @@ static tuff_status add(tune_store *store, const tune_record *record)
     if (status == TUFF_OK && !store->path && store->error[0])
         warn(store, store->error);
     if (status == TUFF_OK && store->path) {
-        /* A crash that is not on the disk when the machine goes down would be met again. */
+        /* A BAD record is flushed: if it were lost when the machine goes down, the same crash would happen again. */
         const tuff_status written = append(store, tuff__text_get(&line), line.length, record->kind == RECORD_BAD);
         if (written == TUFF_E_OOM_HOST)
             status = written;
@@ -110,7 +111,7 @@ tuff_status tuff__store_add(tune_store *store, const tune_record *record)
     return add(store, record);
 }
 
-/* All living lines of the files as they are now. */
+/* Formats all live records of the files, and appends the lines of later versions. */
 static tuff_status collect(tune_store *store, record_filter drop, void *state, text *out)
 {
     for (int i = 0; i < store->count; i++)
@@ -120,8 +121,8 @@ static tuff_status collect(tune_store *store, record_filter drop, void *state, t
     return tuff__text_status(out);
 }
 
-/* A shard whose process may go on writing stays. Temporary files are those of compactions that were killed: who holds
-   the lock is alone. */
+/* Removes a shard, unless its process may still be writing to it. Temporary files are those of compactions that were
+   killed, because the holder of the lock is the only one to compact. */
 static tuff_status remove_shard(const char *name, void *state)
 {
     const tune_store *store = state;
@@ -172,7 +173,7 @@ tuff_status tuff__store_compact(tune_store *store, record_filter drop, void *sta
     tuff__file_unlock(&held);
     TRY(status);
     TRY(tuff__store_open(store->path, &now));
-    /* The caller's handle gets what the new one has read. */
+    /* Move what was read into the caller's handle. */
     tuff__store_clear(store);
     char *path = store->path, *environment = store->environment, *same = now->path;
     *store = *now;

@@ -1,5 +1,5 @@
-/* Keeps stores below a size: chooses a time before which records are dropped. The age of a record is counted from when
-   it was measured, because a store does not note when a record is used. */
+/* Keeps stores below a size: finds a time up to which records have to be dropped. A record's age counts from when it
+   was measured, because a store does not note when a record is used. */
 #include "tunedb/tidy.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ typedef struct sized {
 typedef struct sizes {
     sized *items;
     int count, capacity;
-    uint64_t staying; /* of what has no age */
+    uint64_t staying; /* bytes of the records that are always kept */
 } sizes;
 
 static int newest_first(const void *a, const void *b)
@@ -42,7 +42,7 @@ static tuff_status collect(const tune_store *store, text *line, sizes *out)
     return TUFF_OK;
 }
 
-/* Records of one time go together. */
+/* Finds the newest record that no longer fits. Records of the same time are dropped together. */
 static uint64_t find_cutoff(sizes *all, uint64_t most)
 {
     uint64_t used = all->staying;

@@ -6,12 +6,12 @@
 
 #define TIDY_LIMIT ((uint64_t)16 << 20) /* bytes of a store */
 
-/* *out: the time up to which winners and rejected candidates must be dropped for the rest of the stores to take at most
-   so many bytes together; 0: nothing has to go. Pins and environments always stay. */
+/* Sets *out to a time: if winners and rejected candidates up to it are dropped, the rest of the stores takes at most
+   `most` bytes together. 0 if nothing has to be dropped. Pins and environments are always kept. */
 tuff_status tuff__tidy_cutoff(const tune_store *const *stores, int count, uint64_t most, uint64_t *out);
-/* Call this right before closing a store. Compacts it if most of the file is of no use; drops its oldest records if it
-   is larger than the limit; else does nothing. Pointers to records are invalid afterwards. Errors are those of
-   tuff__store_compact, and leave the files as they were. */
+/* Call this right before closing a store. Compacts it if most of its lines are damaged or superseded, or if it is
+   larger than the limit, in which case its oldest records are dropped too; else does nothing. Pointers to records are
+   invalid afterwards. Errors are those of tuff__store_compact, and leave the files unchanged. */
 tuff_status tuff__store_tidy(tune_store *store, uint64_t limit);
 
 #endif

@@ -1,5 +1,5 @@
-/* The thread that tunes a plan in the background: starting it, its loop over keys and compilations, ending it with the
-   plan or the process. idle_gate.c decides when it may work, hot_swap.c puts its results to use. */
+/* The thread that tunes a plan in the background: starts it, runs its loop over keys and compilations, and ends it with
+   the plan or the process. idle_gate.c decides when it may work, hot_swap.c puts its results to use. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "worker/background_state.h"
 
-/* All that have a thread, for the end of the process. Threads of the background never take this lock. */
+/* All that have a thread, so that they can be ended at exit. Background threads never take this lock. */
 static struct {
     mutex lock;
     background *first;
@@ -41,8 +41,9 @@ void tuff__background_sleep(background *self, uint64_t nanoseconds)
 
 static void end_all(void);
 
-/* A compiler may make objects at its first use, and take them down before what was registered earlier: that use can be
-   this thread's, since programs come from the disk. So the end is registered once more behind it. */
+/* A compiler may create static objects at its first use and destroy them at exit before handlers that were registered
+   earlier are called. Programs usually come from the disk, so the first use may be in this thread. Therefore end_all is
+   registered once more afterwards, and so runs first. */
 void tuff__background_register_end(background *self)
 {
     self->is_behind = self->is_behind || atexit(end_all) == 0;
@@ -57,7 +58,7 @@ void tuff__background_publish(background *self)
     tuff__unlock(&self->lock);
 }
 
-/* A key and about what it is of a run. */
+/* A key and its approximate share of a run's time. */
 typedef struct weighted {
     int tuning_task;
     double weight;
@@ -82,7 +83,7 @@ static int list_wanted(const background *self, weighted *out)
     return count;
 }
 
-/* Half of what is left of the budget goes by weight, half to all alike. */
+/* Half of the remaining budget is shared out by weight, half equally. */
 static uint64_t share_of(const background *self, const weighted *keys, int count, uint64_t whole)
 {
     const uint64_t left = whole > self->spent ? whole - self->spent : 0;
@@ -126,7 +127,7 @@ static tuff_status measure(background *self, const weighted *keys, int count)
     return tuff__background_is_stopped(self) || session->lost ? TUFF_OK : tuff__background_offer(self);
 }
 
-/* What the plan was compiled with: its keys are found in the same order here. */
+/* Notes what the plan was compiled with; its keys are in the same order as the session's tasks. */
 static tuff_status note_running(background *self)
 {
     const tuff_plan *plan = self->plan;
@@ -187,7 +188,7 @@ static void tell_to_stop(background *self)
         tuff__worker_interrupt(self->worker);
 }
 
-/* The list's lock is held. */
+/* Call with the list's lock held. */
 static void end_thread(background *self)
 {
     if (self->is_joined || pthread_equal(self->thread, pthread_self()))
@@ -197,7 +198,7 @@ static void end_thread(background *self)
     self->is_joined = true;
 }
 
-/* At the end of the process: drivers are taken down next. A forked child has no such threads. */
+/* Exit handler: ends all threads before the drivers are torn down. A forked child has none of these threads. */
 static void end_all(void)
 {
     tuff__lock(&all.lock);
@@ -208,7 +209,7 @@ static void end_all(void)
     tuff__unlock(&all.lock);
 }
 
-/* Signals are for the program's threads. */
+/* Signals are blocked in the new thread, so that they go to the program's threads. */
 static int create_thread(background *self)
 {
     sigset_t every, before;
@@ -219,7 +220,7 @@ static int create_thread(background *self)
     return error;
 }
 
-/* Behind the opening of the device, so that what its driver has registered comes later. */
+/* Called after the device was opened, so that end_all runs before the exit handlers that its driver registered. */
 static bool run_thread(background *self)
 {
     tuff__lock(&all.lock);
@@ -279,7 +280,7 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
     self->options = *options;
     self->left = plan->tuning.background_keys_left;
     self->stats = (tuff_tune_stats){.background_keys_left = self->left};
-    self->tuning = *tuff__tune_options(options); /* the caller's is gone by the time that this is used */
+    self->tuning = *tuff__tune_options(options); /* the caller's struct will be gone when this is used */
     self->options.tuning = &self->tuning;
     if (self->tuning.log != NULL) {
         self->tuning.log = self->log = tuff__strdup(self->tuning.log);

@@ -1,6 +1,6 @@
-/* Tuning in the background. A thread per plan has a worker measure the plan's keys while the program leaves the device
-   idle, and prepares a new executable with what was found. The program's thread swaps that in at the beginning of a
-   run. tuff/tune.h documents it for users; background_state.h says which thread owns what. */
+/* Tuning in the background. Each plan has a thread that lets a worker measure the plan's keys while the program leaves
+   the device idle, and prepares a new executable with the results. The program's thread swaps that executable in at the
+   beginning of a run. tuff/tune.h documents this for users; background_state.h says which thread owns what. */
 #ifndef TUFF_WORKER_BACKGROUND_H
 #define TUFF_WORKER_BACKGROUND_H
 
@@ -10,11 +10,12 @@
 
 typedef struct background background;
 
-/* Starts tuning a compiled plan if it has keys to measure, and sets the plan's `background`. The only error is
-   TUFF_E_OOM_HOST; if no thread can be started there is just a warning. */
+/* Starts tuning a compiled plan if it has keys to measure, and sets the plan's observer. The only error is
+   TUFF_E_OOM_HOST; if no thread can be started, a warning is logged. */
 tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *options);
 /* How long a device must have been idle, in nanoseconds; tests set a shorter time. A program counts as active until
-   BACKGROUND_AT_WORK times as long have passed since it last used the device. */
+   BACKGROUND_AT_WORK times this long have passed since it last used the device. While it is active, the tuner rests
+   BACKGROUND_REST times as long as it worked. */
 extern _Atomic uint64_t tuff__background_idle;
 enum { BACKGROUND_AT_WORK = 20, BACKGROUND_REST = 19 };
 

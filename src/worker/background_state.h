@@ -1,10 +1,10 @@
 /* The state of background tuning, shared by its files: background.c has the thread, idle_gate.c decides when it may
    work, hot_swap.c prepares executables and swaps them in.
 
-   Ownership: the plan belongs to the program's thread. The background thread reads those parts of it that never change
-   (device, graph, fusion), and, while no executable is ready, those that only a swap changes (launches, keys). The next
-   executable and the session belong to the background thread, except between the moment when the next executable is
-   ready and when it was taken or revoked. */
+   Ownership: the plan belongs to the program's thread. The background thread reads the parts of it that never change
+   (device, graph, fusion) and, while no executable is ready, the parts that only a swap changes (launches, keys). The
+   next executable and the session belong to the background thread, except from the moment that the next executable is
+   ready until it is taken or revoked. */
 #ifndef TUFF_WORKER_BACKGROUND_STATE_H
 #define TUFF_WORKER_BACKGROUND_STATE_H
 
@@ -13,54 +13,55 @@
 #include "autotune/session.h"
 
 struct background {
-    tuff_plan *plan; /* the program's */
-    executable next; /* made ready here, with its keys */
+    tuff_plan *plan; /* owned by the program */
+    executable next; /* prepared by this thread, with its keys */
     plan_keys next_keys;
     tuff_compile_options options;
-    tuff_tune_options tuning; /* what options.tuning points at */
-    char *log;                /* of the options; owned */
+    tuff_tune_options tuning; /* target of options.tuning */
+    char *log;                /* file name in tuning.log; owned */
     tuning_session tuning_session;
-    worker *worker;       /* that measures */
-    tune_config *running; /* by task: what the plan runs with, or will when it takes over */
+    worker *worker;       /* does the measuring */
+    tune_config *running; /* per task: what the plan runs with, or will run with after the next swap */
     bool holds_turn;
-    uint64_t began;   /* when the stretch of work at hand did */
-    uint64_t worked;  /* before that, since the last rest */
-    uint64_t rested;  /* until then it rests, while the program is at work */
+    uint64_t began;   /* start of the current stretch of work */
+    uint64_t worked;  /* earlier work since the last rest, in nanoseconds */
+    uint64_t rested;  /* end of the rest that is due while the program is active */
     uint64_t offered; /* when a plan was last made ready, or measuring began */
-    uint64_t spent;   /* of the budget */
-    int left;         /* keys that are yet to be measured; 1 at least until all is over */
+    uint64_t spent;   /* nanoseconds of the budget that are used up */
+    int left;         /* keys still to be measured; at least 1 until the thread is done */
 
     pthread_t thread;
-    bool is_behind; /* the end of the process finds its thread before it takes the compiler down */
+    bool is_behind; /* the exit handler was registered again, after the compiler's own */
     bool is_joined; /* guarded by the list's lock, like next_one */
     struct background *next_one;
-    mutex lock; /* of what follows */
+    mutex lock; /* guards the fields below */
     pthread_cond_t changed;
     bool stop, is_ready;
     int swaps;
-    tuff_tune_stats stats; /* as the tuner's were between its last two steps */
+    tuff_tune_stats stats; /* snapshot of the session's statistics between two steps */
 };
 
-/* Shows what was done so far to those who ask. */
+/* Makes the statistics so far visible to other threads. */
 void tuff__background_publish(background *self);
-/* The program's device may have compiled in this thread for the first time. */
+/* Call this after an executable was recorded, which may have been the compiler's first use in this process: registers
+   the exit handler once more. */
 void tuff__background_register_end(background *self);
-/* Whether the thread is to end. */
+/* Whether the thread must end. */
 bool tuff__background_is_stopped(background *self);
-/* Sleeps so long, or until it is to end. */
+/* Sleeps for that long, or until the thread must end. */
 void tuff__background_sleep(background *self, uint64_t nanoseconds);
-/* As worker_host.yield. Takes the device's lock, which is kept until it has to wait. */
+/* See worker_host.yield. Takes the device's lock, which is kept until the thread has to wait. */
 bool tuff__background_yield(background *self, bool is_between);
-/* Others may have it. */
+/* Releases the device's lock. */
 void tuff__background_unlock_device(background *self);
-/* Whether the tuner chose otherwise than the plan runs. */
+/* Whether the tuner's choices differ from what the plan runs with. */
 bool tuff__background_is_other(const background *self);
-/* Makes the next plan ready by what the tuner chose, where the plan does not run with that already. Only host memory
-   can be lacking; what else is in the way is a warning. */
+/* Prepares the next executable from the tuner's choices, if they differ from what the plan runs with. The only error is
+   TUFF_E_OOM_HOST; any other failure is logged as a warning. */
 tuff_status tuff__background_offer(background *self);
-/* As plan_observer.before_run: what was made ready takes over, unless something is still under way on the device. */
+/* See plan_observer.before_run. Swaps in the executable that is ready, unless work is still in flight on the device. */
 void tuff__background_swap(void *state, tuff_plan *plan);
-/* Frees what was made ready and not taken. */
+/* Frees an executable that is ready and was not taken. */
 void tuff__background_revoke(background *self);
 
 #endif

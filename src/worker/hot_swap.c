@@ -1,5 +1,5 @@
 /* The next executable of a plan: prepared by the background thread, swapped in by the program's thread at the beginning
-   of a run. The plan's buffers stay where they are, so the swap changes nothing that the program sees. */
+   of a run. The plan's buffers stay in place, so the program does not notice the swap. */
 #include <string.h>
 
 #include "base/log.h"
@@ -13,8 +13,8 @@ bool tuff__background_is_other(const background *self)
     return false;
 }
 
-/* Before the program's device is asked for a program: gives way, and lets the worker compile it and keep its bytes, so
-   that the device finds it on the disk. */
+/* Called before the program's device compiles a program: yields, then lets the worker compile it into the cache, so
+   that the device finds it on disk. */
 static tuff_status compile_ahead(void *state, const program_request *request)
 {
     background *self = state;
@@ -85,7 +85,7 @@ tuff_status tuff__background_offer(background *self)
     return TUFF_OK;
 }
 
-/* Times of the last profile, of launches that are what they were. */
+/* Keeps the times of the last profile for launches that have not changed. */
 static void keep_times(const executable *before, executable *now)
 {
     for (int i = 0; i < now->command_count && i < before->command_count; ++i) {
@@ -97,8 +97,8 @@ static void keep_times(const executable *before, executable *now)
     }
 }
 
-/* The storages of inputs and outputs, and their order, are the same in both. What takes over has made no copies yet:
-   its `versions` say so. */
+/* The storages of inputs and outputs, and their order, are the same in both executables. The copies that the new one
+   keeps between runs are not made yet, as its `versions` say. */
 void tuff__background_swap(void *state, tuff_plan *plan)
 {
     background *self = state;

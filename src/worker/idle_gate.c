@@ -1,10 +1,11 @@
-/* Decides when the background thread may use the device: after the device was idle for long enough, while no other
-   process measures on it, and, if the program is active, after a pause in proportion to the last step. */
+/* Decides when the background thread may use the device: once the device has been idle for long enough, no other
+   process is measuring on it and, if the program is active, a pause in proportion to the last stretch of work has
+   passed. */
 #include "worker/background_state.h"
 
 _Atomic uint64_t tuff__background_idle = UINT64_C(500000000);
 
-/* One tuner of a process at a time, where there is no file to lock too. */
+/* Only one tuner of a process measures at a time, even if there is no worker to hold the lock file. */
 static atomic_flag turn = ATOMIC_FLAG_INIT;
 
 static bool lock_device(background *self)
@@ -30,7 +31,8 @@ void tuff__background_unlock_device(background *self)
     atomic_flag_clear(&turn);
 }
 
-/* How long nothing may begin, by the device and by the share of time; 0: something may. */
+/* Returns for how long no work may begin, judging by the device's idle time and the share of time already used; 0 if
+   work may begin. */
 static uint64_t time_to_wait(const background *self)
 {
     const uint64_t alone = tuff__device_idle_time(self->plan->device), now = tuff__nanoseconds();
@@ -43,7 +45,7 @@ static uint64_t time_to_wait(const background *self)
     return rest < work ? rest : work;
 }
 
-/* Waits as long as it takes; false where the thread is to end. */
+/* Waits for as long as it takes; returns false if the thread must end. */
 static bool await_turn(background *self)
 {
     const uint64_t slice = UINT64_C(500000000);
@@ -83,7 +85,7 @@ bool tuff__background_yield(background *self, bool is_between)
     if (!goes_on) {
         session->begin += self->began - now;
         session->limit += self->began - now;
-        session->warmed = NULL; /* idle clocks are low ones */
+        session->warmed = NULL; /* idle clocks are low */
     }
     return !session->stopped;
 }

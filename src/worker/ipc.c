@@ -1,4 +1,4 @@
-/* Sending and receiving messages over a socket, with deadlines. ipc.h lists the kinds. */
+/* Sends and receives messages over a socket, with deadlines. ipc.h lists the kinds. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -18,7 +18,7 @@
 #include "tuff/tune.h"
 #include "tunedb/kernel_hash.h"
 
-/* Rises with every change of what messages carry. */
+/* Increase this with every change of the contents of messages. */
 #define IPC_VERSION 2
 enum { HEAD_SIZE = 12 };
 
@@ -55,7 +55,7 @@ tuff_status tuff__ipc_send(int fd, ipc_kind kind, const text *body)
     return status;
 }
 
-/* Waits for something to read. */
+/* Waits until there is data to read. */
 static tuff_status await(int fd, uint64_t until)
 {
     for (;;) {

@@ -1,6 +1,6 @@
-/* The program's side of a worker: starting it, sending calls, serving its call-backs, restarting it after a crash and
-   blaming the candidate that was in flight. Whatever goes wrong ends the worker, never the program. The worker's side
-   is tools/tune/worker.c. */
+/* The program's side of a worker: starts it, sends calls, serves its callbacks, restarts it after a crash and blames
+   the candidate that was in flight. Any error ends the worker, never the program. The worker's side is
+   tools/tune/worker.c. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -30,14 +30,14 @@ struct worker {
     worker_host host;
     worker_process process;
     ipc_message in;
-    tuff_tune_stats before; /* what was done when it was started */
-    uint64_t timeout;       /* without a sign of life */
+    tuff_tune_stats before; /* statistics when the process was started */
+    uint64_t timeout;       /* for a sign of life, in nanoseconds */
     bool has_cache;
     int starts;
     bool gave_up;
-    mutex lock; /* of what follows */
+    mutex lock; /* guards the fields below */
     bool stop;
-    int fd; /* of the process's socket; -1: none */
+    int fd; /* socket of the process; -1 if there is none */
 };
 
 static bool is_stopped(worker *self)
@@ -77,11 +77,12 @@ void tuff__worker_interrupt(worker *self)
     tuff__lock(&self->lock);
     self->stop = true;
     if (self->fd >= 0)
-        (void)shutdown(self->fd, SHUT_RDWR); /* whoever waits for the process wakes, and so does that */
+        (void)shutdown(self->fd, SHUT_RDWR); /* wakes the thread that waits for the process, and the process too */
     tuff__unlock(&self->lock);
 }
 
-/* The socket is closed under the lock too, so that tuff__worker_interrupt never shuts another file. */
+/* The socket is closed only after fd was reset under the lock, so that tuff__worker_interrupt never shuts down another
+   file. */
 static int reap(worker *self, uint64_t grace)
 {
     tuff__lock(&self->lock);
@@ -158,7 +159,7 @@ static tuff_status tell_progress(const worker *self, byte_reader *from)
 
 static tuff_status let_wait(worker *self, byte_reader *from);
 
-/* The next message that is not served here. */
+/* Receives messages, and returns the first that is not handled here. */
 static tuff_status receive(worker *self, ipc_kind *kind)
 {
     for (;;) {
@@ -186,7 +187,7 @@ static tuff_status expect(worker *self, ipc_kind wanted, byte_reader *out)
     return TUFF_OK;
 }
 
-/* Between two steps of the worker, as between two of a tuner in this thread. */
+/* Handles YIELD: the program decides when the worker goes on, as between two steps of a tuner in this thread. */
 static tuff_status let_wait(worker *self, byte_reader *from)
 {
     text body = {0};
@@ -213,7 +214,7 @@ static tuff_status ask(worker *self, ipc_kind kind, const text *body, bool *out)
     return tuff__reader_status(&from, "the worker's answer");
 }
 
-/* A worker that is gone is noticed by what comes next. */
+/* If the worker is gone this returns true: the next call will notice. */
 bool tuff__worker_lock_device(worker *self)
 {
     bool taken = true;
@@ -280,7 +281,7 @@ static tuff_status begin(worker *self)
         status = tuff__ipc_send(self->process.fd, IPC_BEGIN, &body);
     tuff__text_free(&body);
     TRY(status);
-    self->gave_up = true; /* where it does not come back from the device, this process would not either */
+    self->gave_up = true; /* if the worker hangs in the driver, the next one would too */
     TRY(expect(self, IPC_READY, &from));
     tuff__get_text(&from, trouble, sizeof trouble);
     TRY(tuff__reader_status(&from, "the worker's answer"));
@@ -300,7 +301,8 @@ static tuff_status greet(worker *self)
     return begin(self);
 }
 
-/* Behind this a stop reaches whoever waits for the worker. */
+/* Publishes the socket, so that tuff__worker_interrupt can wake this thread from now on. Returns false if the worker
+   was already interrupted. */
 static bool show_socket(worker *self)
 {
     tuff__lock(&self->lock);
@@ -315,7 +317,7 @@ static tuff_status start(worker *self, const char *file)
 {
     self->process = (worker_process){.fd = -1};
     self->before = self->session->stats;
-    /* The worker tells of itself several times a second, but not within a step that takes far too long. */
+    /* The worker sends ALIVE several times a second, but stops during a step that takes far too long. */
     self->timeout = tuff__worker_watchdog(30 * SECOND);
     self->starts++;
     tuff_status status = tuff__worker_spawn(file, &self->process);
@@ -332,7 +334,7 @@ static const char *consequence(const worker *self)
                                                                   : "nothing is measured";
 }
 
-/* Devices that the application made cannot be opened by others. */
+/* Devices that wrap the application's own objects cannot be opened by another process. */
 tuff_status tuff__worker_start(worker *self)
 {
     static atomic_flag was_told = ATOMIC_FLAG_INIT;
@@ -413,8 +415,8 @@ static void tell_of_end(const char *subject, tuff_status why, int status)
     tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while it measured %s: what it was at is left out", how, subject);
 }
 
-/* The process ended, or is to be ended, over `work`: blames the candidate it was at, so that the next worker leaves it
-   out. */
+/* Handles a process that ended, or must be ended, during `work`: blames the candidate in flight, so that the next
+   worker leaves it out. */
 static tuff_status report_death(worker *self, const char *work, tuff_status why)
 {
     enum { CLOSING = 200000000 };
@@ -430,8 +432,9 @@ static tuff_status report_death(worker *self, const char *work, tuff_status why)
     return TUFF_OK;
 }
 
-/* Another process; none, and gave_up set, where enough were started, or nothing may be measured any more. What was
-   struck by the worker itself is not known here yet. */
+/* Starts another process. If the most were started already, or nothing may be measured any more, there is none and
+   gave_up is set. Looks up the keys again first, because this process does not know yet which candidates the worker
+   itself rejected. */
 static tuff_status start_again(worker *self)
 {
     const bool is_background = tuff__tune_options(self->session->options)->background;
@@ -445,11 +448,11 @@ static tuff_status start_again(worker *self)
         return TUFF_OK;
     }
     TRY(tuff__worker_start(self));
-    self->gave_up = !tuff__worker_is_running(self); /* after a crash this process takes no such risk */
+    self->gave_up = !tuff__worker_is_running(self); /* do not risk measuring in this process after a crash */
     return TUFF_OK;
 }
 
-/* For a worker whose device a candidate took down, which is struck already. */
+/* Replaces a worker whose device was lost because of a candidate, which has already been rejected. */
 static tuff_status replace(worker *self)
 {
     (void)reap(self, 0);
@@ -473,11 +476,11 @@ tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t 
         TRY(start_again(self));
         if (self->gave_up || !yield(self, true))
             return TUFF_OK;
-        self->session->stats.measured -= self->session->stats.measured > 0; /* the same one again */
+        self->session->stats.measured -= self->session->stats.measured > 0; /* the same key will be measured again */
     }
 }
 
-/* What a worker chose for a key. */
+/* A worker's choice for a key. */
 typedef struct key_finding {
     hash128 key;
     bool was_measured;
@@ -533,7 +536,7 @@ static tuff_status ask_to_measure_all(worker *self, uint64_t budget, report *out
     return take_report(self, &from, out);
 }
 
-/* false where the worker does not know the key. */
+/* Takes over the choice for a task; returns false if the worker does not know its key. */
 static bool choose(const report *from, tuning_task *task)
 {
     for (int i = 0; i < from->count; ++i) {
@@ -562,7 +565,7 @@ static tuff_status take_over(tuning_session *session, const report *from)
     return TUFF_OK;
 }
 
-/* done: there is a report, and it was taken over. */
+/* Sets *done if there is a report and it was taken over. */
 static tuff_status measure_once(worker *self, uint64_t budget, bool *done)
 {
     report found = {.all = NULL};
@@ -594,7 +597,7 @@ static tuff_status measure_all(worker *self)
             break;
         TRY(measure_once(self, session->budget - spent, &done));
     }
-    /* What workers remembered before they were ended. */
+    /* Without a report, look up what workers stored before they ended. */
     return done || self->starts == 0 ? TUFF_OK : tuff__session_look_again(session);
 }
 

@@ -1,5 +1,5 @@
-/* worker_job to bytes and back, for the message BEGIN; and the hash by which both sides check that they found the same
-   keys. */
+/* Writes and reads worker_job for the message BEGIN, and computes the hash by which both sides check that they found
+   the same keys. */
 #include "worker/worker.h"
 
 #include <limits.h>
@@ -66,7 +66,7 @@ void tuff__worker_write_job(text *out, const worker_job *job)
     tuff__put_bytes(out, job->graph, job->graph_size);
 }
 
-/* Stands for the program's, which whoever reads this replaces. */
+/* Placeholder for the program's callback; the receiver of the job replaces it. */
 static bool go_on(void *user, const tuff_tune_progress *now)
 {
     (void)user;

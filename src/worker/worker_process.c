@@ -1,5 +1,5 @@
-/* The worker's process: finding the program, spawning it with a socket, reaping it. Neither the application's signal
-   handlers nor its other children are touched: only this process is waited for, by its number. */
+/* The worker's process: finds the program, spawns it with a socket, reaps it. Leaves the application's signal handlers
+   and its other children alone: waits only for this process, by its pid. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -30,7 +30,8 @@ static bool is_program(const char *path)
     return path[0] != '\0' && access(path, X_OK) == 0;
 }
 
-/* The folder of the library's file joined with a name; where the library is part of a program, that program's. */
+/* Joins the folder of the shared library's file with a name. Returns false if the library is linked into a program, or
+   if the result cannot be run. */
 static bool beside_library(const char *name, char *out, size_t size)
 {
     Dl_info found;
@@ -59,7 +60,7 @@ bool tuff__worker_find(char *out, size_t size)
     return is_program(out);
 }
 
-/* Signals as a program begins with, whatever this thread blocks or the application ignores. */
+/* Gives the process the default signal mask and handlers, whatever this thread blocks or the application ignores. */
 static int set_attributes(posix_spawnattr_t *attributes)
 {
     sigset_t none, every;
@@ -121,7 +122,7 @@ tuff_status tuff__worker_spawn(const char *path, worker_process *out)
     return FAIL(TUFF_E_IO, "%.300s: %s", path, strerror(error));
 }
 
-/* 0 while it runs. */
+/* Polls the process; returns 0 while it runs. */
 static pid_t look(pid_t id, int *status)
 {
     pid_t found;

@@ -1,4 +1,4 @@
-/* tuff cache: finds the verb below it, and what those verbs share in texts. */
+/* tuff cache: dispatches to its verbs, and has the output functions that they share. */
 #include "tools/cache/cache.h"
 
 #include <inttypes.h>

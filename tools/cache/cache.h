@@ -1,4 +1,4 @@
-/* What the verbs of `tuff cache` share: the stores they look at, keys by a prefix, texts for people and programs. */
+/* What the verbs of `tuff cache` share: opening stores, finding keys by a prefix, and output for users and programs. */
 #ifndef TUFF_TOOLS_CACHE_CACHE_H
 #define TUFF_TOOLS_CACHE_CACHE_H
 
@@ -16,12 +16,13 @@ extern const cli_verb cache_verb_list, cache_verb_show, cache_verb_verify, cache
 
 /* Options that every verb has. */
 typedef struct cache_common {
-    const char *selector; /* what --device was given as; NULL: it was not */
-    const char *device;   /* the same, or, of the number of a device here, its environment's text */
+    const char *selector; /* argument of --device; NULL if it was not given */
+    const char *device;   /* the same; if it was the number of a device here, the text of its environment */
     bool json;
     char environment[ENVIRONMENT_SIZE];
 } cache_common;
-/* Parses as cli_parse (operand) or cli_parse_all (operands) does, one of which may be given; then finds the device. */
+/* Parses like cli_parse (operand) or cli_parse_all (operands), of which at most one may be given; then resolves
+   --device. */
 cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
                     const char **operand, cli_texts *operands, cache_common *common);
 #define CACHE_COMMON(common)                                                                              \
@@ -34,23 +35,23 @@ cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_
         .name = "--json", .kind = CLI_SWITCH, .value = &(common).json, .help = "print JSON"               \
     }
 
-/* Opens all stores, of which those that the filter lets through are wanted, after a line for each of them that cannot
-   be read. Returns an exit code, after a message where it is not CACHE_OK. */
+/* Opens all stores and marks those that match the filter `device` as wanted; prints a line for each of these that
+   cannot be read. Returns an exit code, after a message if it is not CACHE_OK. */
 int cache_open(const cli_verb *verb, const char *device, tuff_cache **out);
-/* The best that a device here is to the environment. */
+/* Returns the closest likeness of a device here to the environment. */
 likeness cache_likeness(tuff_cache *cache, const tune_environment *environment);
 
-/* Keys, in the order of their texts; none twice. */
+/* Keys in the order of their texts, without duplicates. */
 typedef struct cache_key {
     hash128 hash;
-    const char *op; /* a store's */
+    const char *op; /* owned by a store */
 } cache_key;
 typedef struct cache_keys {
     cache_key *items;
     int count, capacity;
 } cache_keys;
-/* Which keys a verb is about: one by a prefix of its digits, those whose text matches a pattern (a part of it, or with
-   * and ? all of it), or all of them. Returns an exit code. */
+/* Selects keys: one by a prefix of its digits, those whose text matches a pattern (contains it or, if it has * or ?,
+   matches as a whole), or all. */
 typedef struct cache_selection {
     const char *prefix, *pattern;
     bool all;
@@ -58,19 +59,19 @@ typedef struct cache_selection {
 int cache_find_keys(const cli_verb *verb, const tuff_cache *cache, const cache_selection *which, cache_keys *out);
 void cache_free_keys(cache_keys *keys);
 
-/* Prints a message; returns CACHE_TROUBLE. The second: with what went wrong in the library. */
+/* Prints a message and returns CACHE_TROUBLE. cache_fail prints the library's last error. */
 #define CACHE_REFUSE(verb, ...) (cli_fail((verb), CACHE_FINDINGS, __VA_ARGS__), (int)CACHE_TROUBLE)
 int cache_fail(const cli_verb *verb, const char *subject);
-/* Prints what the verb has built for programs, and releases it. Returns code, or CACHE_TROUBLE where memory ran out. */
+/* Prints a verb's JSON output and releases it. Returns code, or CACHE_TROUBLE if memory ran out. */
 int cache_print_json(const cli_verb *verb, json_t *value, int code);
-json_t *cache_json_text(const char *source); /* bytes that are no ASCII become '?' */
+json_t *cache_json_text(const char *source); /* bytes that are not ASCII become '?' */
 json_t *cache_json_record(const tune_record *record);
 
 #define KEY_DIGITS(hash) tuff__hash_digits((hash), 12, (char[33]){0})
 #define ALL_DIGITS(hash) tuff__hash_digits((hash), 32, (char[33]){0})
 const char *cache_age(uint64_t time, char *buffer); /* "2d", in 16 bytes */
 #define AGE_TEXT(time) cache_age((time), (char[16]){0})
-const char *cache_candidate(const char *candidate); /* "default" where it is empty */
+const char *cache_candidate(const char *candidate); /* "default" if it is empty */
 uint64_t cache_now(void);                           /* seconds since 1970 */
 
 #endif

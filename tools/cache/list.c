@@ -1,4 +1,4 @@
-/* tuff cache list: a line for each store, and one for each family of kernels in it. */
+/* tuff cache list: prints a line for each store, and one for each family of kernels in it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include "tools/cache/cache.h"
 #include "tunedb/kernel_hash.h"
 
-/* One winner, to be sorted by family, then gain. */
+/* A winner; rows are sorted by family, then gain. */
 typedef struct gain_row {
     tune_key key;
     double gain;
-    bool is_stale; /* measured with other kernel texts than today's */
+    bool is_stale; /* measured with kernel texts other than today's */
 } gain_row;
 
 typedef struct store_summary {
@@ -20,7 +20,7 @@ typedef struct store_summary {
     int count, capacity;
     int bad, pins;
     uint64_t newest;
-    char family[32], today[GENERATOR_SIZE]; /* the last that was asked for */
+    char family[32], today[GENERATOR_SIZE]; /* the family that was looked up last, and its hash */
 } store_summary;
 
 static const char *today_of(store_summary *summary, const char *family)
@@ -38,7 +38,7 @@ static int by_family(const void *a, const void *b)
     return order ? order : (first->gain > second->gain) - (first->gain < second->gain);
 }
 
-/* A winner whose key this version cannot read counts under "other". */
+/* Adds a winner. One whose key this version cannot read counts under "other". */
 static tuff_status add_winner(store_summary *to, const tune_record *win)
 {
     if (!GROW(to->rows, to->count, to->capacity))
@@ -67,7 +67,7 @@ static tuff_status summarize(const tune_store *store, store_summary *out)
     return TUFF_OK;
 }
 
-/* How many rows from `at` are of one family. */
+/* Returns how many rows from `at` on belong to the same family. */
 static int family_size(const store_summary *summary, int at)
 {
     int size = 1;
@@ -90,7 +90,7 @@ static double median_gain(const store_summary *summary, int at, int size)
     return (rows[(size - 1) / 2].gain + rows[size / 2].gain) / 2;
 }
 
-/* What the store is worth to the devices here. */
+/* Returns the tier of lookup at which the devices here can use the store. */
 static const char *tier_of(tuff_cache *cache, const cache_file *store)
 {
     static const char *const tiers[] = {"T1", "T2", "T4", "T4", "-"};
@@ -146,7 +146,7 @@ static json_t *json_store(tuff_cache *cache, const cache_file *store, const stor
     return out;
 }
 
-/* Returns whether the store is whole. */
+/* Lists a store. Sets *code if the store is damaged or cannot be read. */
 static tuff_status list_one(tuff_cache *cache, const cache_file *store, json_t *list, int *code)
 {
     store_summary summary;

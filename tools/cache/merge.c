@@ -1,4 +1,4 @@
-/* tuff cache merge and diff: two files beside each other. */
+/* tuff cache merge and diff: merges exported files, or compares two of them. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ const cli_verb cache_verb_merge = {
 typedef struct difference {
     const tune_store *a, *b;
     const char *device;
-    bool by_key; /* each file is of one environment: theirs need not be the same */
+    bool by_key; /* each file has only one environment, so the two need not be the same */
     json_t *list;
     int alone_a, alone_b, winners, times, same;
 } difference;
@@ -90,7 +90,7 @@ static bool is_wanted(const char *device, const tune_store *store, const tune_re
     return !device || (environment && tuff__cache_is_wanted(device, "", environment));
 }
 
-/* The environment of all records, or false where there are several. */
+/* Finds the environment that all records share; returns false if there are several. */
 static bool find_environment(const tune_store *store, hash128 *out)
 {
     const tune_record *record;
@@ -122,7 +122,7 @@ static void tell(difference *diff, const char *subject, const tune_record *a, co
     }
 }
 
-/* Times within 5 % count as the same. */
+/* Compares two winners of a key. Times within 5 % count as the same. */
 static void compare(difference *diff, const tune_record *a, const tune_record *b)
 {
     const double ratio = (double)b->nanoseconds[1] / (double)(a->nanoseconds[1] ? a->nanoseconds[1] : 1);
@@ -137,7 +137,7 @@ static void compare(difference *diff, const tune_record *a, const tune_record *b
     }
 }
 
-/* The winner of the same kernels; where it has none, of whichever it has. */
+/* Finds the winner of the same kernel texts; if there is none, the newest of others. */
 static const tune_record *find_same(const tune_store *store, hash128 environment, const tune_record *record)
 {
     return tuff__store_winner(store, environment, record->key, record->generator);

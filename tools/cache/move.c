@@ -1,4 +1,4 @@
-/* tuff cache export and import: stores as one file for another machine, and back. */
+/* tuff cache export and import: writes stores to one file for another machine, and reads such a file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "io/json.h"
 #include "tools/cache/cache.h"
 
-/* To the output; into files the library writes by itself. */
+/* Prints the export to stdout. Files are written by the library. */
 static int print_export(const tuff_cache *cache, tuff_cache_export_kind form)
 {
     tuff_cache_exported counts;
@@ -88,7 +88,7 @@ const cli_verb cache_verb_export = {
     .run = run_export,
 };
 
-/* "imported 380, skipped 20 (local newer), seeds 12 (driver differs), rejected 1 (crc)" */
+/* Prints "imported 380, skipped 20 (local newer), seeds 12 (driver differs), rejected 1 (crc)". */
 static void print_import(const tuff_cache_imported *counts, bool as_seed)
 {
     printf("imported %d, skipped %d (local newer), seeds %d (%s)", counts->imported, counts->skipped, counts->seeds,

@@ -1,4 +1,4 @@
-/* tuff cache pin, unpin and retune: what a person decides about keys. */
+/* tuff cache pin, unpin and retune: what users decide about keys. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void print_pin(const cache_file *file, void *state)
                file->environment.driver, cache_candidate(report->candidate));
 }
 
-/* What was rejected is a finding, no trouble. */
+/* Pins a candidate. One that was rejected is a finding, not an error. */
 static int pin_key(tuff_cache *cache, const cache_key *key, const char *candidate, const cache_common *common)
 {
     int pinned;
@@ -43,7 +43,7 @@ static int pin_key(tuff_cache *cache, const cache_key *key, const char *candidat
     return common->json ? report(&cache_verb_pin, common, "pinned", pinned) : CACHE_OK;
 }
 
-/* The canonical text of a candidate, or a message. */
+/* Writes the canonical text of a candidate; prints a message if it is invalid. */
 static int read_candidate(const char *source, text *out)
 {
     if (tuff__cache_candidate(strcmp(source, "default") == 0 ? "" : source, out) != TUFF_OK)
@@ -108,7 +108,7 @@ static int drop_keys(const cli_verb *verb, tuff_cache *cache, const cache_keys *
     return status == TUFF_OK ? CACHE_OK : cache_fail(verb, "the stores");
 }
 
-/* Both verbs drop a kind of record of the chosen keys. */
+/* Drops one kind of record of the selected keys; both unpin and retune use it. */
 static int drop_chosen(const cli_verb *verb, record_kind kind, const cache_common *common, const cache_selection *which,
                        const char *subject)
 {

@@ -1,4 +1,4 @@
-/* tuff cache prune: drops what is old, and rewrites stores without what is damaged or superseded. Pins are never
+/* tuff cache prune: drops old records, and rewrites stores without damaged and superseded lines. Pins are never
    dropped. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "io/json.h"
 #include "tools/cache/cache.h"
 
-/* "90d": seconds; 0 where it is no such text. */
+/* Returns the seconds of an age such as "90d"; 0 if the text is not an age. */
 static uint64_t read_age(const char *source)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* Compiles a model for its keys: what a store says of a key is not enough to make its task of. */
+/* Compiles a model to get its tasks, because a key in a store is not enough to build its task from. */
 #include "tools/cache/rerun.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static const double slower = 1.05;
 
 typedef enum finding { FOUND_OK, FOUND_SLOWER, FOUND_WRONG, FOUND_GONE, FINDINGS } finding;
 
-/* A winner that is to be looked at. */
+/* A winner to be examined. */
 typedef struct suspect {
     plan_tasks *tasks;
     int index;
@@ -32,7 +32,7 @@ typedef struct rerun {
     suspect *all;
     int count, capacity;
     int found[FINDINGS];
-    json_t *list; /* NULL: findings are printed */
+    json_t *list; /* NULL if findings are printed */
 } rerun;
 
 static const tune_record *find_win(const rerun *self, hash128 environment, const tune_key *key)
@@ -74,7 +74,7 @@ static int by_age(const void *a, const void *b)
            (first->default_nanoseconds > second->default_nanoseconds);
 }
 
-/* Lowers, compiles and checks; what is compiled is to be released. */
+/* Lowers, compiles and verifies a candidate. The caller must release one that is good. */
 static tune_evaluation make(const evaluator *by, search_candidate *candidate)
 {
     candidate_info lowered;
@@ -92,7 +92,7 @@ static tune_evaluation make(const evaluator *by, search_candidate *candidate)
     return found;
 }
 
-/* Both in turns; the ratio of their medians, 0 where they were not timed. */
+/* Times both in turns; returns the ratio of their medians, or 0 if they could not be timed. */
 static double race(const evaluator *by, const search_candidate *baseline, const search_candidate *winner)
 {
     uint64_t times[2][ROUNDS];

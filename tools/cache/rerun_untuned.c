@@ -1,4 +1,4 @@
-/* In place of rerun.c where the library has no tuner (TUFF_AUTOTUNE=OFF). */
+/* Replaces rerun.c if the library is built without its tuner (TUFF_AUTOTUNE=OFF). */
 #include "tools/cache/rerun.h"
 
 static int refuse(const cli_verb *verb)

@@ -1,4 +1,5 @@
-/* tuff cache show and tuff cache explain: what is known of a key, and what a program would make of it, tier by tier. */
+/* tuff cache show and tuff cache explain: what is known about a key, and what a program would choose for it, tier by
+   tier. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,7 +160,8 @@ static json_t *explain_json(const tune_environment *environment, bool is_here, c
                      "candidate", result->candidate, "tiers", tiers, "seeds", seeds);
 }
 
-/* The environments that a key is explained for: of the devices here, then of stores; none twice. */
+/* Whether a store's environment is neither that of a device here nor that of an earlier store. A key is explained for
+   the devices here, then for the stores, each environment once. */
 static bool is_first(const tuff_cache *cache, int index)
 {
     const tune_environment *environment = &cache->files[index].environment;
@@ -188,7 +190,7 @@ static bool explain_one(const tuff_cache *cache, const tune_environment *environ
     return true;
 }
 
-/* All stores take part in the lookup, whatever the filter lets through. */
+/* Explains a key. All stores take part in the lookup, whatever the filter is. */
 static int explain_key(const tuff_cache *cache, const cache_key *key, const cache_common *common)
 {
     json_t *list = common->json ? json_array() : NULL;

@@ -1,4 +1,4 @@
-/* Finding stores and keys. Nothing here needs a device; where there are some, they are described, not opened. */
+/* Finds stores and keys. Nothing here needs a device; devices are described, not opened. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 likeness cache_likeness(tuff_cache *cache, const tune_environment *environment)
 {
-    (void)tuff__cache_find_here(cache); /* without memory for that, nothing is here */
+    (void)tuff__cache_find_here(cache); /* if memory for the list runs out, no device counts as here */
     return tuff__cache_likeness(cache, environment, false);
 }
 

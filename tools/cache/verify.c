@@ -1,4 +1,4 @@
-/* tuff cache verify: reads files line by line and says what is wrong with which. */
+/* tuff cache verify: reads files line by line and reports what is wrong with each line. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,9 +6,9 @@
 #include "tools/cache/cache.h"
 #include "tools/cache/rerun.h"
 
-/* What listening to a verification needs. */
+/* State of listening to a verification. */
 typedef struct hearing {
-    json_t *files, *list; /* of files, and of the findings of one; NULL: they are printed */
+    json_t *files, *list; /* of all files, and of the findings in one; NULL if they are printed */
     int code;
 } hearing;
 
@@ -52,7 +52,7 @@ static void complain(const char *path, void *user)
     to->code = cache_fail(&cache_verb_verify, path);
 }
 
-/* Forgets what was rejected, so that it may be tried again. */
+/* Drops rejections, so that the candidates may be tried again. */
 static int forget_strikes(tuff_cache *cache, bool json)
 {
     int count;
@@ -88,7 +88,7 @@ static int verify_all(const cli_texts *paths, const cache_common *common, bool r
     return host.code;
 }
 
-/* The winners of a model, or of a graph file. */
+/* Checks the winners of a model or of a graph file. */
 static int rerun(model_options *model, const cli_texts *paths, const cache_common *common, bool retry, int64_t most)
 {
     model->file = paths->count == 1 ? paths->items[0] : NULL;

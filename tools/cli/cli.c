@@ -1,4 +1,4 @@
-/* Options of the command line from tables: parsing, --help and messages are the same for every verb. */
+/* Command line options from tables: parsing, --help and messages are the same for every verb. */
 #include "tools/cli/cli.h"
 
 #include <errno.h>
@@ -44,7 +44,8 @@ static int wrong_use(const cli_verb *verb, const char *option, const char *wante
     return cli_fail(verb, EXIT_WRONG_USE, "%s takes %s, not \"%s\"", option, wanted, got);
 }
 
-/* Words of a text in lines that begin at a column, the first of them where the cursor is. A newline is a space. */
+/* Prints the words of a text in lines that begin at a column; the cursor is there for the first one. A newline counts
+   as a space. */
 static void print_words(const char *words, int column)
 {
     enum { LINE = 110 };
@@ -114,7 +115,7 @@ static cli_end take_whole(const cli_verb *verb, const cli_option *option, const 
     return (cli_end){0};
 }
 
-/* As cli_bytes prints them: 1K is 1024, and so are 1KB and 1KiB. */
+/* Reads bytes as cli_bytes prints them: 1K is 1024, and so are 1KB and 1KiB. */
 static cli_end take_bytes(const cli_verb *verb, const cli_option *option, const char *text)
 {
     static const char units[] = "KMG";
@@ -139,7 +140,7 @@ static cli_end take_number(const cli_verb *verb, const cli_option *option, const
     char *rest, wanted[96];
     const double value = strtod(text, &rest);
     if (rest != text && option->placeholder && strcmp(option->placeholder, "S") == 0 && strcmp(rest, "s") == 0)
-        rest++; /* seconds may say so */
+        rest++; /* seconds may have their unit */
     snprintf(wanted, sizeof wanted, "a number from %g to %g", option->low, option->high);
     if (rest == text || *rest || !isfinite(value) || value < option->low || value > option->high)
         return end_with(wrong_use(verb, option->name, wanted, text));
@@ -196,7 +197,7 @@ static cli_end take_value(const cli_verb *verb, const cli_option *option, const 
     return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s takes no value", option->name));
 }
 
-/* --name value or --name=value, at arguments[*index]. */
+/* Reads "--name value" or "--name=value" at arguments[*index]. */
 static cli_end take_option(const cli_verb *verb, const cli_option *options, int option_count, int count,
                            char **arguments, int *index)
 {
@@ -218,7 +219,7 @@ static cli_end take_option(const cli_verb *verb, const cli_option *options, int 
     return take_value(verb, option, arguments[++*index]);
 }
 
-/* What is no option: joins operands, or is the one operand, where the verb has them. */
+/* Takes an argument that is not an option, as one of the operands or as the only one, if the verb has any. */
 static cli_end take_operand(const cli_verb *verb, const char *argument, const char **operand, cli_texts *operands)
 {
     if (operands) {
@@ -274,7 +275,7 @@ void cli_show_warnings(void)
     tuff_set_log(print_warning, NULL);
 }
 
-/* The last word of its name. */
+/* Returns the last word of the verb's name. */
 static const char *word_of(const cli_verb *verb)
 {
     const char *space = strrchr(verb->name, ' ');

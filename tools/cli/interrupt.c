@@ -1,4 +1,4 @@
-/* Ctrl-C and the terminal: the only part of the tool that needs POSIX. */
+/* Ctrl-C and the terminal. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <signal.h>

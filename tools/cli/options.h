@@ -1,13 +1,14 @@
-/* Rows of option tables that several verbs have, so that one thing is spelled and explained in one way. Others are
-   beside their task: MODEL_OPTIONS (tools/model/options.h), WORK_DEVICE_OPTION (tools/model/fastest.h),
-   TUNING_OPTIONS and TUNING_ISOLATE_OPTION (tools/tune/tuning.h), CACHE_COMMON (tools/cache/cache.h). */
+/* Rows of option tables that several verbs share, so that an option has the same spelling and help text everywhere.
+   Others are next to the code that uses them: MODEL_OPTIONS (tools/model/options.h), WORK_DEVICE_OPTION
+   (tools/model/fastest.h), TUNING_OPTIONS and TUNING_ISOLATE_OPTION (tools/tune/tuning.h), CACHE_COMMON
+   (tools/cache/cache.h). */
 #ifndef TUFF_TOOLS_CLI_OPTIONS_H
 #define TUFF_TOOLS_CLI_OPTIONS_H
 
 #include "kernels/tunables.h"
 #include "tools/cli/cli.h"
 
-/* const char *: for cli_open_device. */
+/* Takes a const char *, for cli_open_device. */
 #define DEVICE_OPTION(name)                                                                                          \
     {                                                                                                                \
         "--device", CLI_TEXT, (name), "D",                                                                           \
@@ -15,32 +16,32 @@
             NULL                                                                                                     \
     }
 
-/* int: 0 is TUFF_FUSE_ALL, 1 TUFF_FUSE_NONE. */
+/* Takes an int: 0 is TUFF_FUSE_ALL, 1 TUFF_FUSE_NONE. */
 #define FUSE_OPTION(fuse)                                                            \
     {                                                                                \
         "--fuse", CLI_CHOICE, (fuse), "on|off", "off: one kernel per op", 0, 0, NULL \
     }
 
-/* int: a tuff_matmul_library. */
+/* Takes an int, a tuff_matmul_library. */
 #define MATMUL_OPTION(library)                                                                           \
     {                                                                                                    \
         "--matmul", CLI_CHOICE, (library), "own|clblast", "whose kernels to use for matmuls", 0, 0, NULL \
     }
 
-/* int: a tuff_precision; given: bool, or NULL. */
+/* Takes an int, a tuff_precision. given: a bool, or NULL. */
 #define PRECISION_OPTION(precision, given)                                                                        \
     {                                                                                                             \
         "--precision", CLI_CHOICE, (precision), "f32|f16|bf16",                                                   \
             "what intermediates are stored with; f16 and bf16: mixed precision, with f32 weights and sums", 0, 0, \
             (given)                                                                                               \
     }
-/* int: a tuff_precision; given: bool, or NULL. */
+/* Takes an int, a tuff_precision. given: a bool, or NULL. */
 #define MATMUL_PRECISION_OPTION(precision, given)                                                                   \
     {                                                                                                               \
         "--matmul-precision", CLI_CHOICE, (precision), "f32|f16|bf16",                                              \
             "what f32 factors of matmuls may be rounded to where the device has matrix units for it", 0, 0, (given) \
     }
-/* int: a tuff_family. */
+/* Takes an int, a tuff_family. */
 #define FAMILY_OPTION(family)                                                                                         \
     {                                                                                                                 \
         "--family", CLI_CHOICE, (family), tuff__family_names(),                                                       \
@@ -49,26 +50,26 @@
             0, 0, NULL                                                                                                \
     }
 
-/* bool: see tuff_recompute. */
+/* Takes a bool; see tuff_recompute. */
 #define RECOMPUTE_OPTION(recompute)                                                                                    \
     {                                                                                                                  \
         "--recompute", CLI_SWITCH, (recompute), NULL, "keep only the input of each block for the backward pass", 0, 0, \
             NULL                                                                                                       \
     }
 
-/* int64_t: bytes; 0 where there is no limit. */
+/* Takes an int64_t in bytes; 0 if there is no limit. */
 #define MEMORY_BUDGET_OPTION(bytes)                                                                                    \
     {                                                                                                                  \
         "--memory-budget", CLI_BYTES, (bytes), "BYTES", "limit of peak intermediate memory, as in 100M", 1, 1e15, NULL \
     }
 
-/* int64_t. */
+/* Takes an int64_t. */
 #define SEED_OPTION(seed, about, is_given)                         \
     {                                                              \
         "--seed", CLI_WHOLE, (seed), "N", about, 0, 9e15, is_given \
     }
 
-/* bool: what is printed is said in about: "a list with one object per line". */
+/* Takes a bool. about describes the output: "a list with one object per line". */
 #define JSON_OPTION(json, about)                                             \
     {                                                                        \
         "--json", CLI_SWITCH, (json), NULL, "print JSON: " about, 0, 0, NULL \

@@ -1,4 +1,4 @@
-/* The common style: colours as variables, which a dark scheme of the reader's exchanges. */
+/* The common style. Colours are variables, which a dark colour scheme replaces. */
 #define _POSIX_C_SOURCE 200809L
 #include "tools/cli/page.h"
 

@@ -1,4 +1,4 @@
-/* tuff doctor: whether a device computes what it should and how fast it is, in two minutes, as a text for a report. */
+/* tuff doctor: checks in two minutes whether a device computes correctly and how fast it is, as a text for a report. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "tools/verify/program_check.h"
 #include "tools/verify/suite.h"
 
-/* Of the time that was asked for. The op suite is left when its part is over, wherever it is. */
+/* Shares of the requested time. The op suite is stopped when its share is used up. */
 #define OPS_SHARE 0.4
 #define PROGRAMS_SHARE 0.3
 #define SPEED_SHARE 0.2
@@ -23,8 +23,8 @@
 typedef struct examination {
     tuff_device *device;
     tuff_device_info info;
-    double seconds; /* that everything may take */
-    int failures;   /* of what must be right */
+    double seconds; /* for the whole examination */
+    int failures;   /* number of results that are wrong */
     bool is_lost;
 } examination;
 
@@ -88,7 +88,7 @@ static void examine_self_test(examination *self)
         printf("  passed\n");
 }
 
-/* One op in one dtype. */
+/* Runs the suite of one op in one dtype. */
 static void examine_op(examination *self, op_code op, tuff_dtype dtype, int *tried, int *cases)
 {
     const suite_options options = {0};
@@ -101,10 +101,10 @@ static void examine_op(examination *self, op_code op, tuff_dtype dtype, int *tri
         return;
     fail(self, "%s %s: %" PRId64 " of %" PRId64 " elements: %s", tuff__op_info(op)->name, tuff_dtype_name(dtype),
          result.failure_count, result.element_count, result.failure);
-    (void)is_lost(self); /* or each op to come would fail in its turn */
+    (void)is_lost(self); /* a lost device would make every further op fail */
 }
 
-/* f32 first, over all ops, since most of a model is that. */
+/* Checks f32 first, for all ops, because models mostly use it. */
 static void examine_ops(examination *self)
 {
     static const tuff_dtype dtypes[] = {TUFF_F32, TUFF_F16, TUFF_BF16, TUFF_I32};
@@ -140,7 +140,7 @@ static void examine_programs(examination *self)
     program_totals totals = {0};
     printf("\nrandom programs against float64\n");
     if (self->failures > 0 && bench.reference) {
-        /* Each would be made smaller as long as it fails, which says less than what failed already. */
+        /* Failing programs would be reduced, which takes long and says less than the failures so far. */
         printf("  left out, as something is wrong without them\n");
         tuff_device_close(bench.reference);
         return;

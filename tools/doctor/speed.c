@@ -1,4 +1,4 @@
-/* See the header. */
+/* Measures the speed of a device; see the header. */
 #include "tools/doctor/speed.h"
 
 #include <stdio.h>
@@ -9,7 +9,8 @@
 #include "measure/peak.h"
 #include "tuff.h"
 
-/* What of the peak kernels are known to reach on the devices that were measured or counted: bench/results. */
+/* Fractions of the peak that the kernels are known to reach on the devices that were measured or counted:
+   bench/results. */
 #define MATMUL_SHARE 0.5
 #define ATTENTION_SHARE 0.25
 
@@ -17,7 +18,7 @@ enum { HEADS = 8, HEAD_WIDTH = 64, CHAIN = 100 };
 
 typedef struct timing {
     tuff_device *device;
-    double seconds; /* of each measurement */
+    double seconds; /* for each measurement */
     char *failure;
     size_t failure_size;
 } timing;
@@ -33,7 +34,7 @@ static double elapsed(uint64_t since)
     return (double)(tuff__nanoseconds() - since) * 1e-9;
 }
 
-/* Runs of the kernel in the given time: the best of them. */
+/* Runs a peak kernel repeatedly for the given time; returns the best rate. */
 static double measure_peak(const timing *self, peak_kind kind, const char *subject)
 {
     peak *kernel = NULL;
@@ -53,7 +54,8 @@ static double measure_peak(const timing *self, peak_kind kind, const char *subje
     return rate;
 }
 
-/* Seconds of a run of a plan, many enqueued before each wait or one. */
+/* Returns the seconds of one run of a plan, the best of several measurements. Each enqueues `together` runs, then
+   waits. */
 static double measure_plan(const timing *self, tuff_plan *plan, int together, const char *subject)
 {
     double best = 0;
@@ -75,7 +77,7 @@ static double measure_plan(const timing *self, tuff_plan *plan, int together, co
     return status == TUFF_OK ? best : 0;
 }
 
-/* The inputs get small numbers. */
+/* Fills an input with small numbers. */
 static tuff_status fill(tuff_plan *plan, const char *name, int64_t count)
 {
     float *values = malloc((size_t)count * sizeof *values);
@@ -88,7 +90,7 @@ static tuff_status fill(tuff_plan *plan, const char *name, int64_t count)
     return status;
 }
 
-/* Compiles what build makes of inputs of one shape, times it, and answers seconds; 0 where that failed. */
+/* Compiles what build makes of inputs of one shape, and times it. Returns seconds; 0 if that failed. */
 static double measure_graph(const timing *self, tuff_tensor *(*build)(tuff_tensor *const *x, int links), int links,
                             int inputs, tuff_shape shape, int together, const char *subject)
 {

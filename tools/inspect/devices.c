@@ -1,4 +1,4 @@
-/* tuff devices: every device that the drivers here offer, and what the self-test proved of it. */
+/* tuff devices: lists every device that the drivers here offer, and the results of its self-test. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,8 @@ static const char *class_name(tuff_device_class device_class)
     return "other";
 }
 
-/* Opens the device, so that its self-test has run. The description stays where that fails; why is then the reason. */
+/* Opens the device, which runs its self-test. If that fails the description is unchanged, and tuff_error has the
+   reason. */
 static bool prove(tuff_device_info *info)
 {
     tuff_device *device = tuff_device_open(info->selector);
@@ -34,7 +35,7 @@ static bool prove(tuff_device_info *info)
     return opened;
 }
 
-/* Empty where there is nothing to say. */
+/* Writes a note about matrix units; empty if there is nothing to say. */
 static void write_matrices(const tuff_device_info *info, char out[96])
 {
     static const char *const texts[] = {[TUFF_MATRICES_ABSENT] = "",
@@ -64,7 +65,7 @@ static const char *watchdog_text(const tuff_device_info *info)
                                                    : "not known: work is cut into short submissions";
 }
 
-/* What the driver's vendor makes of it. */
+/* Prints what differs between vendors and drivers. */
 static void print_particulars(const tuff_device_info *info)
 {
     if (info->max_subgroup_size > 0)

@@ -1,5 +1,5 @@
-/* tuff kernel: the source of kernels as the driver of a device sees it: those of a GPT's plans or of a graph file, or
-   of a small graph around one op. */
+/* tuff kernel: prints the source of kernels as the driver of a device gets it: those of a GPT's plans or of a graph
+   file, or of a small graph with one op. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,14 +11,14 @@
 #include "tools/verify/suite.h"
 #include "tools/verbs.h"
 
-/* The different kernels found; strings live as long as their plans. */
+/* The distinct kernels found; strings live as long as their plans. */
 typedef struct kernel_list {
     tuff_task_info *items;
     int count, capacity;
-    const char *file; /* a graph; NULL: a GPT */
-    const char *name; /* asked for; NULL: list */
+    const char *file; /* a graph file; NULL: a GPT */
+    const char *name; /* the name to print; NULL: list all */
     int shown;
-    bool shows_all; /* of the plan that is looked at: it was made for the name */
+    bool shows_all; /* show all kernels of the current plan, which was compiled for the name */
     bool json;
 } kernel_list;
 
@@ -30,7 +30,7 @@ static bool is_known(const kernel_list *self, const tuff_task_info *task)
     return false;
 }
 
-/* Whether one of the words of a label is name. */
+/* Whether name is one of the words of a label. */
 static bool has_word(const char *label, const char *name)
 {
     const size_t length = strlen(name);
@@ -76,7 +76,7 @@ static void print_kernel(const kernel_list *self, int index)
         printf("%3d  %-24s %-10s %s\n", index, task->program, task->kind, task->label);
 }
 
-/* Adds the kernels of a plan that are not in the list yet, and shows those that match. */
+/* Adds the kernels of a plan that are not in the list yet, and prints those that match. */
 static tuff_status search_plan(kernel_list *self, const tuff_plan *plan)
 {
     tuff_plan_info info;
@@ -97,7 +97,7 @@ static tuff_status search_plan(kernel_list *self, const tuff_plan *plan)
     return TUFF_OK;
 }
 
-/* Case `index` of a primitive in the suite, or the one of a composite. */
+/* Finds case `index` of a primitive in the suite, or the only case of a composite. */
 static bool find_case(const char *name, int index, suite_case *out)
 {
     for (int op = 0; op < OP_COUNT; op++)
@@ -126,7 +126,7 @@ static tuff_plan *compile_case(tuff_device *device, const suite_case *one, const
     return plan;
 }
 
-/* The first case of that name that compiles to something with a source. NULL where there is none. */
+/* Compiles the first case of that name that has kernels. Returns NULL if there is none. */
 static tuff_plan *compile_named(tuff_device *device, const char *name, const tuff_compile_options *options)
 {
     suite_case one;
@@ -140,8 +140,8 @@ static tuff_plan *compile_named(tuff_device *device, const char *name, const tuf
     return NULL;
 }
 
-/* Kernels of the graph file, or of a GPT first; those of a graph of one primitive or composite where the GPT has none
-   of the name. */
+/* Prints kernels of the graph file or of a GPT; if the GPT has none of the name, those of a primitive or composite of
+   that name. */
 static int search(kernel_list *self, tuff_device *device, const tuff_compile_options *options)
 {
     model_options described = MODEL_OPTIONS_DEFAULT;
@@ -166,7 +166,7 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
                : cli_fail_library(&verb_kernel, self->file ? "compiling the graph" : "compiling the model");
 }
 
-/* Nothing, a file, a name, or a file and a name. */
+/* Takes the operands: none, a file, a name, or a file and a name. */
 static int take_operands(kernel_list *self, const cli_texts *operands)
 {
     int taken = 0;

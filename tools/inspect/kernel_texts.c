@@ -1,4 +1,4 @@
-/* Writes out the kernels of known plans and of the op suite, each text once. */
+/* Writes the kernels of known plans and of the op suite, each text once. */
 #include "tools/inspect/kernel_texts.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 typedef struct text_writer {
     const char *folder;
-    const char *origin; /* of the plan at hand: "train", an op's name */
+    const char *origin; /* of the current plan: "train", an op's name */
     hash128 *written;
     int count, capacity;
 } text_writer;
@@ -61,7 +61,8 @@ static tuff_status write_plan(void *state, const tuff_plan *plan)
     return TUFF_OK;
 }
 
-/* Wide enough that rows of the width take the bodies for wide rows; heads of 128 and of 64. */
+/* Writes the kernels of two models: wide enough that rows of the width use the bodies for wide rows, with heads of 128
+   and of 64. */
 static tuff_status write_models(text_writer *self, tuff_device *device, const tuff_compile_options *options)
 {
     static const model_config models[] = {
@@ -87,7 +88,8 @@ static tuff_status write_models(text_writer *self, tuff_device *device, const tu
     return status;
 }
 
-/* Elementwise ops and those that move elements are one body: each stands for itself once, and two for all dtypes. */
+/* Whether a case of the suite is needed. Elementwise ops and ops that move elements share one body each: one case per
+   op is enough, and two ops cover all dtypes. */
 static bool is_wanted(op_code op, tuff_dtype dtype, int index)
 {
     if (!tuff__op_is_elementwise(op) && !tuff__op_is_view(op) && op != OP_PAD && op != OP_CONCAT)

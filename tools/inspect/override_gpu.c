@@ -1,4 +1,4 @@
-/* Plans and kernels for a GPU that is not there: see the header. */
+/* Pretends that a device is another GPU: see the header. */
 #include "tools/inspect/override_gpu.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 typedef struct vendor_facts {
     uint32_t id, width;
-    uint32_t units[2]; /* the form of matrix units in OpenCL C and in GLSL; both of these are somebody's */
+    uint32_t units[2]; /* form of matrix units in OpenCL C and in GLSL; each vendor has both */
     uint32_t opencl_shape[3], lanes, glsl_shape[3];
 } vendor_facts;
 
@@ -23,7 +23,7 @@ static const vendor_facts vendors[] = {
 
 void override_gpu(tuff_device *device, int vendor)
 {
-    enum { NVIDIA = 0x10de, HOPPER = 6 }; /* the latter is a choice */
+    enum { NVIDIA = 0x10de, HOPPER = 6 }; /* the latter is a choice of --as */
     if (vendor == 0 || tuff__device_is_reference(device))
         return;
     const vendor_facts *facts = &vendors[vendor];

@@ -1,4 +1,4 @@
-/* Plans and kernels for a GPU that is not there. */
+/* Plans and kernels for a GPU that is not present. */
 #ifndef TUFF_TOOLS_INSPECT_OVERRIDE_GPU_H
 #define TUFF_TOOLS_INSPECT_OVERRIDE_GPU_H
 
@@ -14,8 +14,8 @@
             "intel: Arc"                                                                                               \
     }
 
-/* From now on the device is compiled for as a GPU as the choice's are (0: none): only what the compiler goes by. It
-   runs nothing any more. Does nothing to the reference device. */
+/* Makes the device pretend to be a GPU of the chosen vendor (0: itself), as far as the compiler is concerned.
+   Afterwards it must not run anything. Does nothing to the reference device. */
 void override_gpu(tuff_device *device, int vendor);
 
 #endif

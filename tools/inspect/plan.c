@@ -1,4 +1,4 @@
-/* tuff plan: what a training step and a generated token of a language model, or a program's graph, are made of on a
+/* tuff plan: shows what the training step and the next token of a language model, or a program's graph, consist of on a
    device. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static int print_tasks(const known_plan *known, const tuff_plan_info *info, cons
     return EXIT_DONE;
 }
 
-/* 32 digits; "" where there is no hash. */
+/* Writes the plan's hash as 32 digits; "" if it has none. */
 static const char *plan_digits(const tuff_plan *plan, char *out)
 {
     uint64_t hash[2];
@@ -67,7 +67,7 @@ static const char *plan_digits(const tuff_plan *plan, char *out)
 }
 #define PLAN_DIGITS(plan) plan_digits((plan), (char[33]){0})
 
-/* Two spaces deeper than the plan's members. */
+/* Prints members of the plan's object, indented like its other members. */
 static void print_json_tuning(const tuff_plan *plan)
 {
     tuff_tune_stats stats;

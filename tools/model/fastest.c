@@ -1,4 +1,4 @@
-/* Opens the device that a model runs fastest on. */
+/* Opens the device that runs a model fastest. */
 #include "tools/model/fastest.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static tuff_plan *setup(tuff_device *device, void *user, void **entry)
 
 static void teardown(tuff_plan *plan, void *user, void *entry)
 {
-    (void)plan, (void)user; /* the plan is one of the entry's */
+    (void)plan, (void)user; /* the plan belongs to the entry */
     known_plans_destroy(entry);
     tuff__free(entry);
 }
@@ -48,7 +48,7 @@ static void say(const tuff_device_race_result *result, const fastest_work *of)
                       (double)result->runner_up_nanoseconds * 1e-6, result->remembered ? "remembered" : "measured now");
 }
 
-/* A file by what is in it. */
+/* Names a file by a hash of its contents. */
 static tuff_status name_file(const char *path, char *key, size_t size)
 {
     void *data;
@@ -60,7 +60,7 @@ static tuff_status name_file(const char *path, char *key, size_t size)
     return TUFF_OK;
 }
 
-/* What the race is remembered by. */
+/* Writes the key that the race's result is remembered by. */
 static tuff_status name_work(const fastest_work *work, char *key, size_t size)
 {
     const model_options *described = work->described;
@@ -82,7 +82,7 @@ static tuff_status name_work(const fastest_work *work, char *key, size_t size)
 tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const fastest_work *work, int *code)
 {
     const char *asked = name ? name : getenv("TUFF_DEVICE");
-    /* 16-bit storage is what matrix units work on. */
+    /* Matrix units work on 16-bit storage. */
     if (work->described->precision != TUFF_PRECISION_F32 && (!asked || !*asked || strcmp(asked, "auto") == 0))
         return cli_open_device(verb, "auto:matrix", code);
     if (!asked || strcmp(asked, "fastest") != 0)
@@ -95,7 +95,7 @@ tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const f
     fastest_work copy = *work;
     const tuff_device_race race = {.name = key, .setup = setup, .teardown = teardown, .user = &copy};
     tuff_device_race_result result;
-    cli_hold_interrupt(); /* a process that ends within the race counts against the device that was at work */
+    cli_hold_interrupt(); /* a process that ends during the race counts against the device that was working */
     tuff_device *device = tuff_device_open_fastest(&race, &result);
     cli_release_interrupt();
     if (device)

@@ -1,11 +1,11 @@
-/* --device fastest: the devices here race in the model's own work. */
+/* --device fastest: races the devices here with the model's own work. */
 #ifndef TUFF_TOOLS_MODEL_FASTEST_H
 #define TUFF_TOOLS_MODEL_FASTEST_H
 
 #include "tools/cli/cli.h"
 #include "tools/model/known_plans.h"
 
-/* const char *: for cli_open_device_for. */
+/* Takes a const char *, for cli_open_device_for. */
 #define WORK_DEVICE_OPTION(name)                                                                                \
     {                                                                                                           \
         "--device", CLI_TEXT, (name), "D",                                                                      \
@@ -19,8 +19,8 @@ typedef struct fastest_work {
     int plan; /* KNOWN_TRAIN or KNOWN_GENERATE; 0 for a file */
 } fastest_work;
 
-/* Like cli_open_device; where name, or else $TUFF_DEVICE, is "fastest", opens that one and says on the error stream
-   which it is. "auto" and no name prefer matrix units where the precision has 16 bits. */
+/* Like cli_open_device, except that if name, or else $TUFF_DEVICE, is "fastest", the fastest device is opened and
+   reported on stderr. "auto" and no name prefer a device with matrix units if the precision is a 16-bit one. */
 tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const fastest_work *work, int *code);
 
 #endif

@@ -1,5 +1,5 @@
-/* A value's use is found by following it forward through the graph: it stays what it is in views, copies and choices,
-   and becomes another number in arithmetic. */
+/* Finds out how a value is used by following it forward through the graph: views, copies and selections preserve it,
+   arithmetic makes another number of it. */
 #include "tools/model/graph_data.h"
 
 #include <stdlib.h>
@@ -11,17 +11,17 @@
 
 enum { DEFAULT_LIMIT = 128 };
 
-/* What a node has of a leaf, by its id. */
+/* How a node's value, found by its id, descends from a leaf. */
 typedef enum descent { NOTHING, ITSELF, COMPUTED } descent;
 
-/* An input or an array, and what its values must be. */
+/* An input or an array, and the constraints on its values. */
 typedef struct leaf {
     tuff_dtype dtype;
     tuff_shape shape;
     int64_t limit; /* values are 0 to limit - 1; 0: any */
     bool under_root;
     bool is_input;
-    double deviation; /* of floats */
+    double deviation; /* standard deviation of floats */
     uint64_t key;
 } leaf;
 
@@ -36,13 +36,13 @@ static void lower_limit(leaf *self, int64_t extent)
         self->limit = extent;
 }
 
-/* Each element of the result is one of an operand, or a fill. */
+/* Whether each element of the result is an element of an operand or a fill value. */
 static bool passes_values_on(op_code op)
 {
     return tuff__op_is_view(op) || op == OP_PAD || op == OP_CONCAT || op == OP_WHERE || op == OP_CAST;
 }
 
-/* The extent whose positions the value is, seen through views; 0 where it is something else. */
+/* Returns the extent whose positions the value holds, looking through views; 0 if it holds something else. */
 static int64_t positions_of(const tuff_tensor *value)
 {
     const node *n = value->node;
@@ -51,7 +51,7 @@ static int64_t positions_of(const tuff_tensor *value)
     return n->op == OP_IOTA ? n->outputs[0].shape.extent[n->attributes.axis] : 0;
 }
 
-/* Input `input` of the node has the leaf. */
+/* Applies the constraint of a node to the leaf: input number `input` of the node descends from it. */
 static void meet_index(leaf *self, const node *n, int input, descent has)
 {
     const bool selects = (n->op == OP_GATHER || n->op == OP_SCATTER_ADD) && input == 1;
@@ -61,7 +61,7 @@ static void meet_index(leaf *self, const node *n, int input, descent has)
         lower_limit(self, positions_of(n->inputs[1 - input]));
 }
 
-/* Integers: through anything elementwise, so that an index that is computed from zeros is found, too. */
+/* Integers: follows any elementwise op, so that an index computed from zeros is found too. */
 static descent index_descent(const node *n, int input, descent has)
 {
     const bool is_chosen = n->op != OP_WHERE || input > 0;
@@ -72,7 +72,7 @@ static descent index_descent(const node *n, int input, descent has)
     return tuff__op_is_elementwise(n->op) && tuff__op_info(n->op)->kinds != OP_KIND_COMPARE ? COMPUTED : NOTHING;
 }
 
-/* Floats: through what keeps a number that is not negative so, where the other operands are none either. */
+/* Floats: follows ops that keep a non-negative number non-negative, as long as their other operands are so too. */
 static descent root_descent(const node *n, int input, descent has)
 {
     if (passes_values_on(n->op))
@@ -86,7 +86,7 @@ static bool takes_root(op_code op)
     return op == OP_SQRT || op == OP_RSQRT || op == OP_LOG || op == OP_LOG2 || op == OP_POW;
 }
 
-/* Follows the leaf from where descents of its own nodes are set. */
+/* Follows the leaf through the graph. The descents of its own nodes must be set. */
 static void follow(const tuff_graph *graph, leaf *self, descent *descents)
 {
     const bool is_float = tuff__dtype_is_float(self->dtype);
@@ -142,7 +142,7 @@ static double integer_at(const leaf *self, int64_t index)
     return self->limit == 0 && !self->is_input ? 0 : (double)(bits % (uint64_t)limit);
 }
 
-/* As they lie in memory; NULL where that ran out. */
+/* Returns the values as they are laid out in memory; NULL if memory ran out. */
 static void *values_of(const leaf *self, size_t *size)
 {
     enum { PART = 1024 };
@@ -175,7 +175,7 @@ static tuff_status write_input(const tuff_graph *graph, const node *input, uint6
     return status;
 }
 
-/* Like first weights; moments of optimizers are that small, too. */
+/* Writes an array. Its values are as small as initial weights; the moments of optimizers are that small too. */
 static tuff_status write_array(const tuff_graph *graph, tuff_array *array, uint64_t key)
 {
     leaf self = {.dtype = array->dtype, .shape = array->shape, .deviation = 0.02, .key = key};
@@ -187,7 +187,7 @@ static tuff_status write_array(const tuff_graph *graph, tuff_array *array, uint6
     return status;
 }
 
-/* The largest first: what a smaller one must be counts where they share elements. */
+/* Orders arrays by size, the largest first: if they share elements, the constraints of the smaller one win. */
 static int by_size(const void *a, const void *b)
 {
     const graph_array *first = *(const graph_array *const *)a, *second = *(const graph_array *const *)b;

@@ -1,7 +1,7 @@
-/* Graphs around the model: what trains it and what samples from it. */
+/* The graphs around the model: for training and for sampling. */
 #include "tools/model/graphs.h"
 
-/* One output of three numbers, so that a line of progress costs one read. */
+/* Adds one output with three numbers, so that a progress line needs only one read. */
 static void add_report(tuff_graph *graph, tuff_tensor *loss, const tuff_optimizer_tensors *made)
 {
     tuff_tensor *parts[] = {tuff_reshape(loss, TUFF_SHAPE(1)), tuff_reshape(made->gradient_norm, TUFF_SHAPE(1)),

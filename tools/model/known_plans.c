@@ -1,4 +1,4 @@
-/* Compiles the plans of a model for a look at them. */
+/* Compiles the plans of a model or a file, for inspection. */
 #include "tools/model/known_plans.h"
 
 #include <stdio.h>
@@ -38,7 +38,8 @@ tuff_status known_plans_create(tuff_device *device, const model_config *config, 
                         out);
 }
 
-/* What was asked for by name is not the file's. Kernels without fusion are a baseline: no limit is theirs. */
+/* Merges the options of the command line and the file; what the command line names explicitly takes precedence. Without
+   fusion the plan is a baseline, to which the file's limits do not apply. */
 static tuff_compile_options merge(const model_options *described, const tuff_compile_options *asked,
                                   const tuff_graph_file_info *file, tuff_tune_options *tuning)
 {
@@ -61,7 +62,7 @@ static tuff_compile_options merge(const model_options *described, const tuff_com
     return out;
 }
 
-/* A name of printable ASCII that needs no escapes anywhere. */
+/* Makes the name printable ASCII that needs no escaping anywhere. */
 static void name_file(known_plans *self, const char *name)
 {
     (void)snprintf(self->file_name, sizeof self->file_name, "%s", name[0] ? name : "graph");
@@ -126,7 +127,7 @@ tuff_status known_plan_write(const known_plans *self, int index)
     return write_zeros(plan, "position", 1);
 }
 
-/* Arrays and names of all parameters; both lists are freed by the caller. */
+/* Lists the arrays and names of all parameters; the caller frees both lists. */
 static tuff_status list_parameters(tuff_parameters *parameters, tuff_array ***arrays, const char ***names)
 {
     const size_t count = (size_t)tuff_parameters_count(parameters);

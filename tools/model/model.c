@@ -1,5 +1,4 @@
-/* The forward pass of the models and their loss. Parameters are asked for by name: model_parameters.c says which
-   there are. */
+/* The forward pass of the models and their loss. Parameters are looked up by name; parameters.c defines them. */
 #include "tools/model/model.h"
 
 #include <stdio.h>
@@ -26,7 +25,7 @@ static tuff_tensor *block_weight(const builder *b, const char *part)
     return weight(b, name);
 }
 
-/* [B, T, columns], columns from first on, as [B, T, heads, columns / heads]. */
+/* Returns `columns` columns of x, [B, T, all], from `first` on, as [B, T, heads, columns / heads]. */
 static tuff_tensor *heads_of(const builder *b, tuff_tensor *x, int64_t first, int64_t columns, int64_t heads)
 {
     const int64_t start[] = {0, 0, first}, stop[] = {b->batch, b->length, first + columns};
@@ -69,7 +68,7 @@ static tuff_tensor *gpt_embed(const builder *b, tuff_tensor *tokens)
     return tuff_add(tuff_embedding(weight(b, "wte"), tokens), positions);
 }
 
-/* The output is tied to the embedding. */
+/* The output layer shares the weights of the embedding. */
 static tuff_tensor *gpt_output(const builder *b, tuff_tensor *x)
 {
     const int transposed[] = {1, 0};
@@ -113,8 +112,7 @@ static tuff_tensor *llama_output(const builder *b, tuff_tensor *x)
     return tuff_matmul(tuff_rms_norm(x, weight(b, "norm_f.gain"), 1, 1e-6), weight(b, "output.weight"));
 }
 
-/* What one form of model is made of. embed: tokens [B, T] -> [B, T, C]; block: the same shape; output: [..., C] ->
-   logits. */
+/* The parts of a model form. embed: tokens [B, T] -> [B, T, C]; block: keeps that shape; output: [..., C] -> logits. */
 typedef struct form_rule {
     tuff_tensor *(*embed)(const builder *b, tuff_tensor *tokens);
     tuff_tensor *(*block)(const builder *b, tuff_tensor *x);
@@ -132,7 +130,7 @@ static builder make_builder(language_model *self, tuff_graph *graph, tuff_tensor
     return (builder){.model = self, .graph = graph, .batch = shape.extent[0], .length = shape.extent[1]};
 }
 
-/* What the last block leaves: [B, T, C]. */
+/* Returns the output of the last block: [B, T, C]. */
 static tuff_tensor *run_blocks(builder *b, tuff_tensor *tokens)
 {
     const form_rule *form = &forms[b->model->config.form];
@@ -150,7 +148,7 @@ tuff_tensor *model_logits(language_model *self, tuff_graph *graph, tuff_tensor *
     return forms[self->config.form].output(&b, run_blocks(&b, tokens));
 }
 
-/* Only the row that is asked for goes through the output, which is the widest layer of all. */
+/* Only the requested row goes through the output layer, which is the widest of all. */
 tuff_tensor *model_next_logits(language_model *self, tuff_graph *graph, tuff_tensor *tokens, tuff_tensor *position)
 {
     builder b = make_builder(self, graph, tokens);

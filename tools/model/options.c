@@ -1,4 +1,4 @@
-/* A model as the command line describes it. */
+/* Completes the model that the command line describes. */
 #include "tools/model/options.h"
 
 #include <string.h>

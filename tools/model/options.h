@@ -1,4 +1,4 @@
-/* The rows of an option table that shape a model: for verbs that compile one without training it. */
+/* The rows of an option table that describe a model, for verbs that compile one without training it. */
 #ifndef TUFF_TOOLS_MODEL_OPTIONS_H
 #define TUFF_TOOLS_MODEL_OPTIONS_H
 
@@ -9,16 +9,16 @@ typedef struct model_options {
     model_config model;
     int64_t batch;
     int form;
-    bool given;         /* whether the command line has any of the options: default values mean a model too */
-    bool recompute;     /* of verbs with RECOMPUTE_OPTION */
+    bool given;         /* whether any of the options was given; if not, the defaults describe a model too */
+    bool recompute;     /* for verbs with RECOMPUTE_OPTION */
     const char *file;   /* a graph file in place of a model; NULL: none. The operand of most verbs */
-    int precision;      /* of verbs with PRECISION_OPTION: a tuff_precision */
-    bool has_precision; /* it was given, and the file's does not count */
+    int precision;      /* for verbs with PRECISION_OPTION: a tuff_precision */
+    bool has_precision; /* it was given, so the file's is ignored */
     bool has_matmul_precision;          /* likewise */
-    const tuff_optimizer_options *rule; /* of the training step; NULL: that of model_optimizer_options */
+    const tuff_optimizer_options *rule; /* optimizer of the training step; NULL: model_optimizer_options */
 } model_options;
 
-/* How verbs name their operand, and what their --help says of it. */
+/* How verbs name their operand, and what --help says about it. */
 #define GRAPH_OPERAND "[FILE]"
 #define GRAPH_ABOUT                                                                                                \
     "FILE is a graph that tuff_graph_save or --save-graph of tuff train and tuff plan wrote: it takes the place\n" \
@@ -51,12 +51,12 @@ typedef struct model_options {
         "--batch", CLI_WHOLE, &(of)->batch, "N", "sequences per step", 1, 1 << 20, &(of)->given                    \
     }
 
-/* form: the index of the choice. What a Llama has beside what a GPT has; then the check of the whole. */
+/* Fills in the defaults of members that depend on others, then checks the configuration. form: index of the choice. */
 tuff_status model_config_complete(model_config *model, int form);
-/* TUFF_E_USAGE where the command line has both a file and options of a model, too. */
+/* Completes the model. TUFF_E_USAGE also if the command line has both a file and options of a model. */
 tuff_status model_options_complete(model_options *self);
-/* Whether a word of the command line is meant as a graph file: it has a dot or a slash, which no name of a kernel, an
-   op or a suite has, or it is the path of such a file. */
+/* Whether a word of the command line names a graph file: it has a dot or a slash, which no kernel, op or suite has in
+   its name, or it is the path of such a file. */
 bool is_graph_file(const char *word);
 
 #endif

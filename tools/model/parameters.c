@@ -1,5 +1,5 @@
-/* The parameters of the models as tables: names, extents in terms of the configuration, initial values. Also the
-   configuration as JSON, which checkpoints carry. */
+/* The parameters of the models as tables: names, extents in terms of the configuration, initial values. Also reads and
+   writes the configuration as JSON, for checkpoints. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -19,7 +19,7 @@ typedef enum size_name { NONE, VOCABULARY, CONTEXT, WIDTH, WIDTH_3, WIDTH_4, SHA
 typedef enum initial { ZERO, ONE, NORMAL, NORMAL_RESIDUAL } initial;
 
 typedef struct parameter_row {
-    const char *name; /* of a block's parameter without "h.N." */
+    const char *name; /* without "h.N." if it belongs to a block */
     bool per_block;
     size_name rows, columns; /* NONE: a vector */
     initial initial;
@@ -121,7 +121,7 @@ tuff_status model_check(const model_config *config)
     return TUFF_OK;
 }
 
-/* Calls visit for every parameter in order; stops where it fails. */
+/* Called for every parameter in order, until it fails. */
 typedef tuff_status (*visitor)(void *user, const model_config *config, const parameter_row *row, const char *name);
 
 static tuff_status visit_row(const model_config *config, const parameter_row *row, int64_t layer, visitor visit,
@@ -135,7 +135,7 @@ static tuff_status visit_row(const model_config *config, const parameter_row *ro
     return visit(user, config, row, name);
 }
 
-/* The rows of a block stand together in the table and are gone through once a layer. */
+/* Visits all parameters. The rows of a block are adjacent in the table, and are visited once per layer. */
 static tuff_status visit_all(const model_config *config, visitor visit, void *user)
 {
     const parameter_table *table = &tables[config->form];
@@ -211,10 +211,10 @@ tuff_status model_create(tuff_device *device, const model_config *config, langua
 typedef struct group_search {
     const char *const *patterns;
     int group;
-    int vectors, matrices; /* found in it */
+    int vectors, matrices; /* found in the group */
 } group_search;
 
-/* A parameter is of the first pattern that has its name. */
+/* Counts a parameter if it belongs to the group: the group of the first pattern that matches its name. */
 static tuff_status search_group(void *user, const model_config *config, const parameter_row *row, const char *name)
 {
     group_search *search = user;
@@ -245,10 +245,10 @@ typedef struct initialization {
     uint64_t seed;
 } initialization;
 
-/* What the threads of one parameter share. */
+/* Shared by the threads that fill one parameter. */
 typedef struct filling {
     uint64_t key;
-    double deviation; /* of the normal ones */
+    double deviation; /* of the normally distributed ones */
     initial initial;
     float *values;
     int64_t count;

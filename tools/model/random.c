@@ -35,23 +35,24 @@ double random_uniform(uint64_t key, uint64_t index)
     return (double)(random_bits(key, index) >> 11) * 0x1p-53;
 }
 
-/* Box and Muller 1958. */
+/* Box-Muller transform (1958). */
 double random_normal(uint64_t key, uint64_t index)
 {
     const double radius = sqrt(-2 * log1p(-random_uniform(key, 2 * index)));
     return radius * cos(6.283185307179586 * random_uniform(key, 2 * index + 1));
 }
 
-/* Of values at a time: loops of so many turns become vector instructions. */
+/* Values per block: loops with a constant trip count can be vectorized. */
 enum { BLOCK = 64 };
 #define LN_2 0.693147180559945309417
 #define TWO_PI 6.28318530717958647692
-/* Of x, which is cos times a radius: what the series below leave out is less than a fifth of this part of the radius,
-   and what the C library's functions leave out is far less. */
+/* Error bound, relative to the radius that the cosine is multiplied by: the truncation error of the series below is
+   less than a fifth of it, and that of the C library's functions far less. */
 #define SLACK 0x1p-40
 
-/* Natural logarithm of x > 0, which is m 2^e with m from sqrt(1/2) to sqrt(2): 2 atanh((m - 1) / (m + 1)) + e ln 2.
-   Integers below 2^52 become doubles as the lowest bits of 2^52, which vectors of integers can do everywhere. */
+/* Returns the natural logarithm of x > 0. With x = m 2^e and m from sqrt(1/2) to sqrt(2), it is 2 atanh((m - 1) / (m +
+   1)) + e ln 2. An integer below 2^52 is converted to a double by putting it into the low bits of 2^52, which integer
+   vector instructions can do on every machine. */
 static double logarithm(double x)
 {
     const uint64_t sqrt_half = UINT64_C(0x3fe6a09e667f3bcd), bias = 1023;
@@ -68,7 +69,8 @@ static double logarithm(double x)
     return (e - (0x1p52 + (double)bias)) * LN_2 + 2 * s * series;
 }
 
-/* cos of that part, 0 to 1, of a turn: sin of at most a quarter turn either way, as Taylor's series. */
+/* Returns cos(2 pi part) for part from 0 to 1, as the Taylor series of the sine of at most a quarter turn either
+   way. */
 static double cosine_of_turn(double part)
 {
     const double x = TWO_PI * (fabs(part - 0.5) - 0.25), z = x * x;
@@ -77,7 +79,8 @@ static double cosine_of_turn(double part)
     return x * (1 + z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * high)))));
 }
 
-/* Where the series leave open which float is the nearest, the exact way decides: for one value of some thousands. */
+/* If the error bound leaves open which float is nearest, as for one value in some thousands, computes the value exactly
+   as random_normal does. */
 static void fill_block(uint64_t key, uint64_t first, double deviation, float *values)
 {
     double ones[BLOCK], parts[BLOCK], squares[BLOCK], cosines[BLOCK];

@@ -1,4 +1,4 @@
-/* Tasks become kernels here: medians over runs, grouped, sorted by time. */
+/* Turns tasks into kernels: medians over runs, grouped, sorted by time. */
 #include "tools/profile/kernels.h"
 
 #include <stdlib.h>
@@ -18,13 +18,13 @@ static double median(double *values, int count)
     return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
-/* Copies and kernels of other libraries have no text. */
+/* Compares sources, which copies and kernels of other libraries do not have. */
 static bool is_same_text(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Tasks of one kernel run one text for the same ops over as much. */
+/* Whether a task belongs to a kernel: it runs the same text for the same ops over as many items. */
 static bool is_of_kernel(const tuff_plan *plan, const kernel_profile *kernel, const tuff_task_info *task)
 {
     tuff_task_info first;
@@ -77,7 +77,7 @@ static int compare_kernels(const void *a, const void *b)
     return strcmp(x->program, y->program);
 }
 
-/* The median over the runs of what stands at an index of each run's samples. */
+/* Returns the median over the runs of the sample at an index. */
 static double median_of(const plan_profile *self, int index, double *scratch)
 {
     for (int run = 0; run < self->runs; run++)
@@ -89,7 +89,7 @@ static tuff_status gather(plan_profile *self, const tuff_plan *plan, double *scr
 {
     for (int i = 0; i < self->task_count; i++) {
         const double seconds = median_of(self, i, scratch);
-        if (seconds > 0) /* 0: a copy that is kept between runs, and was not made again */
+        if (seconds > 0) /* 0: a copy that is kept between runs and was not made again */
             TRY(add_task(self, plan, i, seconds));
     }
     self->run_seconds = median_of(self, self->task_count, scratch);
@@ -136,7 +136,7 @@ tuff_status profile_add_times(plan_profile *self, const plan_profile *part, int6
     return TUFF_OK;
 }
 
-/* Where background tuning gave the plan other tasks, the runs before count no longer. */
+/* If background tuning has given the plan other tasks, earlier runs are dropped. */
 tuff_status profile_add_run(plan_profile *self, const tuff_plan *plan)
 {
     tuff_plan_info info;
@@ -168,7 +168,7 @@ void profile_free(plan_profile *self)
     *self = (plan_profile){.kernels = NULL};
 }
 
-/* The best of a few runs: what slows one down is no limit of the device. */
+/* Returns the best of a few runs: what slows a run down is not a limit of the device. */
 static double measure_peak(tuff_device *device, peak_kind kind)
 {
     enum { RUNS = 5 };

@@ -1,5 +1,5 @@
 /* tuff profile: how long each kernel of a language model's training step and next token, or of a program's graph,
-   takes, and how near to the device's limits that is. */
+   takes, and how close it comes to the device's limits. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ typedef struct profile_options {
     int64_t memory_budget, runs;
     const char *device, *trace_path;
     optimizer_flags optimizer;
-    int fuse, matmul, plan; /* plan: 0 both, else 1 more than its index among the known ones */
+    int fuse, matmul, plan; /* plan: 0 for both, else 1 + index of a known plan */
     bool json;
     tuning tune;
 } profile_options;
@@ -36,7 +36,7 @@ static double percent(double part, double whole)
     return whole > 0 ? 100 * part / whole : 0;
 }
 
-/* A rate, or a dash where there is none. */
+/* Formats a rate, or a dash if there is none. */
 static const char *rate_text(double amount, double seconds, char *buffer, size_t size)
 {
     (void)snprintf(buffer, size, amount > 0 ? "%.1f" : "-", amount / seconds * 1e-9);
@@ -101,7 +101,7 @@ static void print_json(const profiling *self, const char *name, const plan_profi
     printf("    ]}");
 }
 
-/* Tokens of all kinds: where all were one, the gradient of the embedding would be a single row's. */
+/* Writes a mix of tokens: if all were the same, the gradient of the embedding would fall into a single row. */
 static tuff_status write_tokens(tuff_plan *plan, const char *name, int64_t count, int64_t vocabulary)
 {
     int32_t *tokens = tuff__calloc((size_t)count, sizeof *tokens);

@@ -1,4 +1,4 @@
-/* Events are "complete" ones (ph X) of the Trace Event Format, in microseconds; rows are its threads. */
+/* Events are "complete" events (ph X) of the Trace Event Format, in microseconds; rows are its threads. */
 #include "tools/profile/trace.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 enum { ROW_TASKS, ROW_PHASES };
 
-/* The thread that a row is: not 0, and no two of a trace are equal, because readers know threads by their number. */
+/* Returns the thread id of a row: never 0, and unique within the trace, because readers identify threads by it. */
 static int thread_of(const trace *self, int row)
 {
     return 10 * self->process_count + row;
@@ -29,7 +29,7 @@ static void begin_event(trace *self)
     tuff__text_add(&self->events, "%s    {", self->events.length > 0 ? ",\n" : "");
 }
 
-/* The name of a process, or of a row of it. */
+/* Names a process, or one of its rows. */
 static void add_name(trace *self, const char *kind, int row, const char *name)
 {
     begin_event(self);
@@ -63,7 +63,7 @@ static void add_task(trace *self, const tuff_task_info *task, double start, doub
                    task->operations / seconds * 1e-9);
 }
 
-/* A time in which all tasks are of one phase. */
+/* A period in which all tasks belong to one phase. */
 typedef struct stretch {
     tuff_phase phase;
     double start, end; /* microseconds; end 0: none is open */

@@ -1,4 +1,4 @@
-/* The keys of a model or a graph measured: for the verbs that do nothing else. */
+/* Measures the keys of a model or a graph, for verbs that do nothing else. */
 #ifndef TUFF_TOOLS_TUNE_MEASURE_H
 #define TUFF_TOOLS_TUNE_MEASURE_H
 
@@ -6,8 +6,8 @@
 #include "tools/model/options.h"
 #include "tools/tune/tuning.h"
 
-/* Compiles the plans of the model, or of the graph file, as `tune` says, says on the error stream what that did, and
-   leaves them in *plans for known_plans_destroy. Returns EXIT_DONE, or EXIT_FAILED after a message. */
+/* Compiles the plans of the model or of the graph file with the options in `tune`, reports on stderr what tuning did,
+   and leaves the plans in *plans for known_plans_destroy. Returns EXIT_DONE, or EXIT_FAILED after a message. */
 int measure_model(const cli_verb *verb, tuff_device *device, const model_options *options, tuning *tune,
                   known_plans *plans);
 

@@ -1,4 +1,4 @@
-/* tuff tune report: what was tuned, as a page or as JSON. */
+/* tuff tune report: writes the results of tuning as a page or as JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static int print(const report_options *self, json_t *data)
     return code;
 }
 
-/* device: what --device was given as, for stores; NULL: all. */
+/* device: filter for the stores; NULL: all. */
 static int report_on(const report_options *self, const char *device, const known_plans *plans,
                      const tune_environment *here)
 {

@@ -1,4 +1,4 @@
-/* Gathers what stores say of keys, and what plans say of them. */
+/* Collects what stores and plans say about keys. */
 #include "tools/tune/report_data.h"
 
 #include <stdlib.h>
@@ -6,13 +6,13 @@
 
 #include "tunedb/kernel_hash.h"
 
-/* A key of one environment, with what is known of it. */
+/* A key of one environment, with what is known about it. */
 typedef struct entry {
     hash128 hash;
-    const char *op; /* a store's, or a plan's */
+    const char *op; /* owned by a store or a plan */
     const tune_record *win, *pin;
     uint64_t calls[KNOWN_COUNT];
-    double saved[KNOWN_COUNT]; /* of the time of the plan's known kernels */
+    double saved[KNOWN_COUNT]; /* share of the time of the plan's known kernels */
 } entry;
 
 typedef struct entries {
@@ -50,7 +50,8 @@ static bool is_of_today(const tune_record *win)
            strcmp(win->generator, tuff__kernel_hash_of(key.family, today)) == 0;
 }
 
-/* What an earlier store says stands, as in lookups; but for winners of other kernel texts. */
+/* Adds a record to its entry. As in lookups, earlier stores take precedence, except for winners of other kernel
+   texts. */
 static void take_record(entries *all, const tune_record *record, bool adds)
 {
     entry *item = adds ? add(all, record->key, record->op) : find(all, record->key);
@@ -87,7 +88,7 @@ static void take_plans(entries *all, const known_plans *plans)
     }
 }
 
-/* The winner's time, or the default's where it stayed. */
+/* Returns the winner's time; the default's if no candidate beat it. */
 static uint64_t time_of(const tune_record *win)
 {
     return win->candidate[0] ? win->nanoseconds[1] : win->default_nanoseconds;

@@ -1,4 +1,4 @@
-/* What was tuned, as data: for `tuff tune report`, which prints it as JSON or as a page. */
+/* The results of tuning as data, which `tuff tune report` prints as JSON or as a page. */
 #ifndef TUFF_TOOLS_TUNE_REPORT_DATA_H
 #define TUFF_TOOLS_TUNE_REPORT_DATA_H
 
@@ -8,9 +8,9 @@
 #include "tools/cache/cache.h"
 #include "tools/model/known_plans.h"
 
-/* The data of the files that are wanted; NULL where memory is lacking. plans, where not NULL: only the environment of
-   their device, and their keys alone, with how often each plan calls them and the share of its kernels' time that
-   tuning saves.
+/* Collects the data of the wanted files; returns NULL if memory runs out. If plans is not NULL: only the environment
+   `here` of their device, and only their keys, with how often each plan calls them and the share of its kernels' time
+   that tuning saves.
 
      {"version": TEXT, "time": SECONDS, "model": whether plans were given, "environments": [
        {"environment": TEXT, "device": TEXT, "driver": TEXT, "backend": TEXT,
@@ -18,14 +18,14 @@
         "keys": [{"key": DIGITS, "op": TEXT, "family": TEXT, "dims": TEXT, "known": whether there is a winner,
                   "candidate": TEXT, "nanoseconds": [q25, median, q75], "samples": N, "default_nanoseconds": N,
                   "gain": X, "timed": N, "spread": [least, q25, median, q75, most], "runners_up": [TEXT...],
-                  "source": TEXT, "time": SECONDS, "current": whether of today's kernel texts, "pin": TEXT or null,
+                  "source": TEXT, "time": SECONDS, "current": whether for today's kernel texts, "pin": TEXT or null,
                   "rejected": [{"candidate": TEXT, "why": TEXT, "phase": TEXT}...],
                   "calls": [N...], "saved": [X...]}...]}...]}
 
-   Keys come in the order of what they save, then of their gain. calls and saved: by step. */
+   Keys are sorted by what they save, then by their gain. calls and saved have one item per step. */
 json_t *report_data(const tuff_cache *cache, const known_plans *plans, const tune_environment *here);
 
-/* The page of such data: HTML that needs nothing else. */
+/* Formats the data as a self-contained HTML page. */
 tuff_status report_page(const json_t *data, text *out);
 
 #endif

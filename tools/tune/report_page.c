@@ -1,5 +1,5 @@
-/* The page of a report: HTML with its style and its drawings in it, no scripts, nothing from elsewhere. Every text of a
-   store is escaped. */
+/* The page of a report: HTML with inline style and drawings, without scripts or external resources. All texts from
+   stores are escaped. */
 #include "tools/tune/report_data.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ static bool is_improved(const json_t *key)
     return text_of(key, "candidate")[0] != 0;
 }
 
-/* Places on the scale of a drawing, which is logarithmic: candidates differ by factors. */
+/* The scale of a drawing. It is logarithmic, because candidates differ by factors. */
 typedef struct scale {
     double low, high;
 } scale;
@@ -67,7 +67,7 @@ static scale scale_of(const json_t *key)
         out.low = fmin(out.low, times[i]);
         out.high = fmax(out.high, times[i]);
     }
-    /* What differs little is not to look like much. */
+    /* Widen the scale if times differ little, so that small differences look small. */
     const double least = 1.5, buffer_region = out.high > 0 ? sqrt(fmax(least * out.low / out.high, 1)) : 1;
     out.low /= buffer_region;
     out.high *= buffer_region;

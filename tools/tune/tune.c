@@ -1,4 +1,4 @@
-/* tuff tune: finds the verb below it. */
+/* tuff tune: dispatches to its verbs. */
 #include "tools/tune/verbs.h"
 #include "tools/verbs.h"
 

@@ -1,4 +1,4 @@
-/* What people see of tuning. */
+/* The tuning options of verbs, the progress line and the summary. */
 #include "tools/tune/tuning.h"
 
 #include <stdio.h>
@@ -39,7 +39,8 @@ static int find_lead(const tuning *self, uint64_t hash)
     return index;
 }
 
-/* What leads before its race is no gain yet: tuning_end says how many of these the race did not confirm. */
+/* Notes whether a candidate leads. That is not a gain before the race: tuning_end reports how many leads the race did
+   not confirm. */
 static void note_lead(tuning *self, const tuff_tune_progress *now)
 {
     const uint64_t hash = tuff__hash64(now->key, strlen(now->key), 0);
@@ -51,7 +52,7 @@ static void note_lead(tuning *self, const tuff_tune_progress *now)
         self->leads[index] = self->leads[--self->lead_count];
 }
 
-/* Keys of the plan that run with their defaults though a candidate led. */
+/* Counts the keys of the plan that run with their defaults although a candidate led. */
 static int count_unconfirmed(const tuning *self, tuff_plan *plan)
 {
     int unconfirmed = 0;
@@ -63,7 +64,8 @@ static int count_unconfirmed(const tuning *self, tuff_plan *plan)
     return unconfirmed;
 }
 
-/* On a terminal every candidate has its line for a moment; elsewhere a key has one when it is met. */
+/* Progress callback. On a terminal each candidate overwrites the line; elsewhere each key gets one line, when its
+   tuning starts. */
 static bool show(void *user, const tuff_tune_progress *now)
 {
     tuning *self = user;
@@ -74,7 +76,7 @@ static bool show(void *user, const tuff_tune_progress *now)
     return !cli_is_interrupted();
 }
 
-/* The line of progress would come between those of the work. */
+/* Lets the plan be tuned in the background, without a progress line, which would mix with the verb's own output. */
 static void leave_to_background(tuning *self, const tuff_tune_options *seen)
 {
     self->options.background = true;
@@ -100,7 +102,7 @@ void tuning_apply(tuning *self, tuff_compile_options *out)
                                         .isolation = (tuff_tune_isolation)self->isolate,
                                         .progress = show,
                                         .user = self};
-    /* "cached" on the command line is no default that $TUFF_TUNE may change. */
+    /* --tune cached was given explicitly, so $TUFF_TUNE must not change it */
     if (self->mode_given && self->mode == TUFF_TUNE_CACHED)
         self->options.environment = TUFF_TUNE_ENVIRONMENT_NONE;
     out->tuning = &self->options;
@@ -129,7 +131,7 @@ bool tuning_end(tuning *self, tuff_plan *plan)
         return save_manifest(self, plan);
     if (stats.keys == stats.hits[TUFF_TUNE_HIT_DEFAULT] && stats.measured == 0 &&
         (!self->background || stats.keys == 0))
-        return save_manifest(self, plan); /* nothing was known, and nothing was asked for */
+        return save_manifest(self, plan); /* nothing was known, and no tuning was requested */
     const int known = stats.hits[TUFF_TUNE_HIT_PIN] + stats.hits[TUFF_TUNE_HIT_SAME];
     const int unconfirmed = count_unconfirmed(self, plan);
     fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, ", known, stats.keys, stats.measured,

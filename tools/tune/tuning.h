@@ -7,17 +7,18 @@
 enum { TUNING_LEADS = 512 };
 
 typedef struct tuning {
-    int mode;       /* as tuff_tune_mode */
-    double seconds; /* 0: by the mode */
+    int mode;       /* a tuff_tune_mode */
+    double seconds; /* 0: decided by the mode */
     bool mode_given, deterministic;
-    bool background; /* of verbs with TUNING_BACKGROUND_OPTION */
-    int isolate;     /* as tuff_tune_isolation; of verbs with TUNING_ISOLATE_OPTION */
+    bool background; /* for verbs with TUNING_BACKGROUND_OPTION */
+    int isolate;     /* a tuff_tune_isolation; for verbs with TUNING_ISOLATE_OPTION */
     const char *manifest, *save_manifest;
-    tuff_tune_options options; /* of tuning_apply: what the compile options point at */
-    /* Of the progress line: */
+    tuff_tune_options options; /* set by tuning_apply; the compile options point at it */
+    /* For the progress line: */
     bool terminal, open;
     char key[160];
-    /* Hashes of the keys for which some candidate leads the default, by the samples of the search alone. */
+    /* Hashes of the keys for which some candidate is ahead of the default, judging by the samples of the search
+       alone. */
     uint64_t leads[TUNING_LEADS];
     int lead_count;
 } tuning;
@@ -61,7 +62,7 @@ typedef struct tuning {
         .help = "measure while the device is idle, not before the work; --tune quick unless given", \
     }
 
-/* A row for verbs that do nothing but measure. */
+/* A row for verbs that only measure. */
 #define TUNING_ISOLATE_OPTION(tuning)                                                                         \
     {                                                                                                         \
         .name = "--isolate", .kind = CLI_CHOICE, .value = &(tuning)->isolate, .placeholder = "auto|on|off",   \
@@ -69,13 +70,13 @@ typedef struct tuning {
                 "$TUFF_TUNE_ISOLATE, else on",                                                                \
     }
 
-/* For verbs that do nothing but measure: in a worker unless the options or the environment say otherwise. */
+/* For verbs that only measure: measures in a worker unless the options or the environment say otherwise. */
 void tuning_isolate(tuning *self);
-/* Sets out->tuning: mode, budget and the progress line; self must outlive the compilation. Ctrl-C ends tuning: the plan
-   is then made of what was found. */
+/* Sets out->tuning: mode, budget and progress callback. self must outlive the compilation. Ctrl-C ends tuning, and the
+   plan is then made from the results so far. */
 void tuning_apply(tuning *self, tuff_compile_options *out);
-/* Leaves the progress line and says on the error stream what tuning did, where it did anything; then writes the
-   manifest that is asked for. False, after a message, where that cannot be written. NULL is a plan. */
+/* Ends the progress line, reports on stderr what tuning did, if anything, and writes the manifest if one was requested.
+   Returns false, after a message, if that cannot be written. plan may be NULL. */
 bool tuning_end(tuning *self, tuff_plan *plan);
 
 #endif

@@ -1,4 +1,4 @@
-/* tuff tune warm: measures the kernels of a model, or of a program's graph, before anybody waits for them. */
+/* tuff tune warm: measures the kernels of a model, or of a program's graph, before anyone has to wait for them. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void print_stats(const char *name, const tuff_tune_stats *stats, bool jso
            (double)stats->nanoseconds * 1e-9, last ? "" : ",");
 }
 
-/* What each key runs with now, from the cache alone. */
+/* Prints what each key runs with now, according to the cache. */
 static tuff_status print_keys(const known_plan *known, bool json, bool last)
 {
     const int count = tuff_plan_key_count(known->plan);
@@ -114,7 +114,7 @@ static int warm(int count, char **arguments)
     }
     int code = EXIT_FAILED;
     tuning_isolate(&self.tune);
-    (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* who asks for tuning can wait for another who tunes */
+    (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* a user who requests tuning can wait for another process that tunes */
     tuff_device *device =
         cli_open_device_for(&tune_verb_warm, self.device, &(fastest_work){.described = &self.description}, &code);
     if (!device)

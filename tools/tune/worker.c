@@ -1,5 +1,5 @@
-/* tuff tune worker: measures for a program (src/worker/worker.h), which it talks to over a socket that is its standard
-   input. It ends with the program, at any moment; what it wrote to the cache by then stays. */
+/* tuff tune worker: measures for a program (src/worker/worker.h), with which it talks over a socket that is its
+   standard input. It may end with the program at any moment; what it has written to the cache by then stays. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -32,18 +32,18 @@
 #define MAX_JOB ((size_t)1 << 31)
 enum { BEAT = 250, SOCKET = STDIN_FILENO };
 
-/* What threads of this process share; the rest is the main one's. */
+/* Shared between the threads of this process; all other state belongs to the main thread. */
 static struct {
     mutex sending;
     pid_t parent;
-    atomic_bool is_waiting; /* for the program: no sign of life is asked for then */
+    atomic_bool is_waiting; /* for a message; the program expects no sign of life then */
     _Atomic(journal *) journal;
 } shared = {.sending = MUTEX_INITIALIZER};
 
 typedef struct serving {
     worker_job job;
     ipc_message in;
-    tuff_device *device; /* the tuner's bench; owned by that from the beginning of its work */
+    tuff_device *device; /* the tuner's bench; owned by the session once that is set up */
     tuff_graph *graph;
     struct fusion fusion;
     pass_choices passes;
@@ -51,7 +51,7 @@ typedef struct serving {
     file_lock device_lock;
 } serving;
 
-/* Candidates that are under way when the program goes are not to blame. */
+/* Exits at once. Candidates that are in flight when the program ends are not to blame, so the journal is removed. */
 static _Noreturn void leave_at_once(void)
 {
     journal *open = atomic_load(&shared.journal);
@@ -101,7 +101,7 @@ static void forward_log(void *user, tuff_log_level level, const char *line)
     tuff__text_free(&body);
 }
 
-/* Tells of itself while the main thread is at work, and ends the process with the program. */
+/* Sends ALIVE while the main thread is working, and exits when the program has ended. */
 static void *watch(void *argument)
 {
     const uint64_t limit = tuff__worker_watchdog(60 * SECOND);
@@ -117,7 +117,8 @@ static void *watch(void *argument)
     return NULL;
 }
 
-/* Nothing of the program but its socket and its error stream, and an end with it. */
+/* Closes everything inherited from the program except its socket and stderr, and arranges to exit when the program
+   ends. */
 static bool stand_alone(void)
 {
     struct sigaction ending = {.sa_handler = end_by_signal};
@@ -159,7 +160,7 @@ static void unlock_device(serving *self)
     self->device_lock.fd = -1;
 }
 
-/* What the program may say at any time. */
+/* Handles the messages that may come at any time; returns false for others. */
 static bool serve_device_lock(serving *self)
 {
     if (self->in.kind == IPC_TAKE)
@@ -171,7 +172,7 @@ static bool serve_device_lock(serving *self)
     return true;
 }
 
-/* The program's answer to what it was just told. */
+/* Waits for the reply to the message that was just sent. */
 static byte_reader await(serving *self, ipc_kind wanted)
 {
     do
@@ -195,7 +196,7 @@ static void yield(tuning_session *session, bool is_between)
     if (waited > 0) {
         session->begin += waited;
         session->limit += waited;
-        session->warmed = NULL; /* idle clocks are low ones */
+        session->warmed = NULL; /* idle clocks are low */
     }
 }
 
@@ -232,7 +233,7 @@ static tuff_status open_device(serving *self)
     return TUFF_OK;
 }
 
-/* The plan that the keys are of: as the program has it. */
+/* Rebuilds the program's plan and checks that it has the same keys. */
 static tuff_status look_up_keys(serving *self)
 {
     tuning_session *session = &self->session;
@@ -271,7 +272,7 @@ static tuff_status begin(serving *self)
 {
     byte_reader from = tuff__ipc_reader(&self->in);
     TRY(tuff__worker_read_job(&from, &self->job));
-    /* A step as others are: a driver may not return from it. */
+    /* Opening a device is a step too: the driver may hang in it. */
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
     const tuff_status status = open_device(self);
     atomic_store(&tuff__tune_step_begin, 0);
@@ -346,7 +347,7 @@ static void measure_all(serving *self)
     say_and_free(IPC_MEASURED_ALL, &body);
 }
 
-/* Into the cache, where the program finds it. */
+/* Compiles a program into the cache, where the program that is served finds it. */
 static void compile(serving *self)
 {
     enum { NAME_SIZE = 256 };

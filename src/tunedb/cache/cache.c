@@ -1,4 +1,4 @@
-/* struct tuff_cache: all stores of this machine, opened; looking up and adding records. The public functions of
+/* struct tuff_cache: all stores of this machine, opened; looks up and adds records. The public functions of
    tuff/cache.h that need a device or a plan are in api/cache.c. */
 #include "tunedb/cache/cache.h"
 
@@ -34,7 +34,7 @@ bool tuff__cache_is_wanted(const char *wanted, const char *name, const char *env
     return tuff__text_contains(name, wanted) || tuff__text_contains(environment, wanted);
 }
 
-/* The first environment that the file describes is what it is of. */
+/* Returns the first environment that the file describes, which is taken as the file's environment. */
 static const char *find_description(const tune_store *store, tune_environment *out)
 {
     const tune_record *record;
@@ -44,7 +44,8 @@ static const char *find_description(const tune_store *store, tune_environment *o
     return NULL;
 }
 
-/* The plain list is as long as there is room for files, so that nothing can fail between the two. */
+/* Makes room for one more file. The plain list gets the same capacity, so that adding a file to both cannot fail
+   halfway. */
 static bool make_room(tuff_cache *self)
 {
     if (!GROW(self->files, self->count, self->capacity))
@@ -59,8 +60,8 @@ static bool make_room(tuff_cache *self)
     return true;
 }
 
-/* Puts an open store at its place in the list; the store is the cache's from here on, also where memory runs out.
-   environment: where the file itself need not say. */
+/* Inserts an open store at position `at`. The cache owns the store from here on, even if memory runs out. environment:
+   used if the file describes none; may be NULL. */
 static tuff_status add_file(tuff_cache *self, tune_store *store, const char *path, bool is_shipped,
                             const char *environment, int at)
 {
@@ -88,7 +89,7 @@ static tuff_status add_file(tuff_cache *self, tune_store *store, const char *pat
     return TUFF_OK;
 }
 
-/* A shipped file that cannot be read is an empty one that says why. */
+/* Opens a file. A shipped file that cannot be read is replaced by an empty store that has the error. */
 static tuff_status open_file(const char *path, bool is_shipped, void *state)
 {
     tuff_cache *self = state;

@@ -1,5 +1,5 @@
-/* The tuner's memory as a whole: all stores of this machine, and what can be done to them. include/tuff/cache.h shows
-   it to programs, the verbs of `tuff cache` to people. Nothing here knows a device: environments are texts. */
+/* The tuner's memory as a whole: all stores of this machine, and the operations on them. include/tuff/cache.h offers
+   them to programs, the verbs of `tuff cache` to users. Nothing here opens a device: environments are texts. */
 #ifndef TUFF_TUNEDB_CACHE_CACHE_H
 #define TUFF_TUNEDB_CACHE_CACHE_H
 
@@ -11,65 +11,68 @@
 typedef struct cache_file {
     tune_store *store;
     char *path;
-    const char *name; /* of the file, within path */
+    const char *name; /* file name, within path */
     bool is_shipped;
-    bool is_wanted;    /* it is one of those that the cache was opened for */
-    bool is_described; /* environment and text are known: those of the file's first record that describes one */
-    char *text;        /* "" where it is not described */
+    bool is_wanted;    /* matches the filter that the cache was opened with */
+    bool is_described; /* environment and text are known, from the file's first record that describes an environment */
+    char *text;        /* "" if it is not described */
     tune_environment environment;
 } cache_file;
 
 struct tuff_cache {
     cache_file *files; /* ours, then shipped ones */
     int count, capacity;
-    const tune_store **plain; /* the same, for lookups */
+    const tune_store **plain; /* the stores of files, for lookups */
     int plain_capacity;
-    char *wanted;           /* which files and records it is about; NULL: all */
-    tune_environment *here; /* of the devices on this machine: whoever can find out tells */
+    char *wanted;           /* filter for files and records; NULL: all */
+    tune_environment *here; /* environments of the devices on this machine; filled in by a caller that can list
+                               devices */
     int here_count;
-    bool knows_here; /* here was asked for */
+    bool knows_here; /* here has been filled in */
 };
 
-/* Opens all stores; those that cannot be read are there, with their errors. */
+/* Opens all stores. Stores that cannot be read are in the list too, with their errors. */
 tuff_status tuff__cache_open(const char *wanted, tuff_cache **out);
-/* Whether `wanted` lets a file, or an environment, through; NULL: everything. "opencl:pocl" is what has pocl in it and
-   is behind OpenCL, another text is looked for in both, in any case. */
+/* Whether the filter `wanted` matches a file or an environment; NULL matches everything. "opencl:pocl" matches OpenCL
+   environments that contain "pocl"; any other text is looked for in the name and in the environment. Case is
+   ignored. */
 bool tuff__cache_is_wanted(const char *wanted, const char *name, const char *environment);
-/* Whether text has part in it, in any case. */
+/* Whether `whole` contains `part`, ignoring case. */
 bool tuff__text_contains(const char *whole, const char *part);
-/* The text of an environment, from whatever store knows it; NULL: none. */
+/* Returns the text of an environment, from whichever store knows it; NULL if none does. */
 const char *tuff__cache_environment(const tuff_cache *self, hash128 environment);
-/* The best that what is here is to an environment: devices, and, with stores, our files. */
+/* Returns the closest likeness of the environment to one of this machine's devices or, if with_stores, to the
+   environment of one of our files. */
 likeness tuff__cache_likeness(const tuff_cache *self, const tune_environment *environment, bool with_stores);
-/* Our file of an environment, which is added where there is none. */
+/* Finds our file of an environment, and adds it if there is none. */
 tuff_status tuff__cache_own_file(tuff_cache *self, const char *environment, cache_file **out);
-/* Adds to our file of the environment. TUFF_E_IO where it cannot be written. */
+/* Adds a record to our file of the environment. TUFF_E_IO if the file cannot be written. */
 tuff_status tuff__cache_add(tuff_cache *self, const char *environment, const tune_record *record);
-/* Whether the file's store has anything of the key. */
+/* Whether the file's store has any record of the key. */
 bool tuff__cache_knows(const cache_file *file, hash128 key);
 
-/* Asks for a candidate as a program in this environment would. TUFF_E_FORMAT where the key's text is of another
+/* Looks up a candidate as a program in this environment would. TUFF_E_FORMAT if the key's text is of another
    version. */
 tuff_status tuff__cache_lookup(const tuff_cache *self, const tune_environment *environment, const char *op,
                                tune_lookup_result *out);
 
-/* For programs. file: index of the record's; -1: it is in none. */
+/* Fills in the public struct. file: index of the record's file; -1 if it is in none. */
 void tuff__cache_show(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out);
-double tuff__record_gain(const tune_record *win);     /* the default's time by the winner's; 0 where not known */
-uint64_t tuff__store_newest(const tune_store *store); /* the time of its last winner, bad candidate or pin */
-/* The first digits of 32, at most as many; buffer has 33 bytes. */
+double tuff__record_gain(const tune_record *win);     /* default's time divided by the winner's; 0 if unknown */
+uint64_t tuff__store_newest(const tune_store *store); /* time of its last winner, rejection or pin */
+/* Writes the first `count` of the hash's 32 digits; buffer has 33 bytes. */
 const char *tuff__hash_digits(hash128 hash, int count, char *buffer);
 
-/* The canonical text of a candidate; errors as tuff__config_parse. */
+/* Writes the canonical text of a candidate. Errors are those of tuff__config_parse. */
 tuff_status tuff__cache_candidate(const char *source, text *out);
-/* Pins in our file of one environment. TUFF_E_UNSUPPORTED: the candidate was rejected there. */
+/* Pins a candidate in our file of one environment. TUFF_E_UNSUPPORTED: the candidate was rejected there. */
 tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const char *op, const char *candidate);
-/* Wherever a wanted file knows the key. told, where not NULL, is called for each. */
+/* Pins a candidate in every environment whose wanted file knows the key. told (may be NULL) is called for each. */
 typedef void (*pin_listener)(const cache_file *file, void *state);
 tuff_status tuff__cache_pin_known(tuff_cache *self, const char *op, const char *candidate, pin_listener told,
                                   void *state, int *count);
-/* Drops the records of a kind and of these keys from our wanted files: of all environments, or of one. A store that
-   cannot be read is TUFF_E_IO. */
+/* Drops the records of one kind and of these keys from all our wanted files or, if an environment is given, from our
+   file of it, wanted or not. TUFF_E_IO if a store cannot be read. */
 typedef struct cache_drop {
     record_kind kind;
     const hash128 *keys;
@@ -78,37 +81,37 @@ typedef struct cache_drop {
     int dropped;
 } cache_drop;
 tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *dropped);
-/* A shipped winner cannot be dropped: a seed in our store stands before it. */
+/* Hides shipped winners, which cannot be dropped, by adding a seed to our store, which takes precedence. */
 tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *dropped);
 
-/* The lines of an exported file. */
+/* Writes the lines of an exported file. */
 tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_export_kind form, text *out,
                                     tuff_cache_exported *counts);
 
-/* As tuff_cache_import, by what `here` says of the devices. */
+/* Like tuff_cache_import, except that `here` must have been filled in. */
 tuff_status tuff__cache_import(tuff_cache *self, const char *path, bool as_seed, tuff_cache_imported *counts);
 
-/* As tuff_cache_merge, of what is wanted alone. */
+/* Like tuff_cache_merge, but only for environments that match the filter `wanted`. */
 typedef void (*conflict_listener)(const tune_record *kept, const tune_record *left_out, void *state);
 tuff_status tuff__cache_merge(const char *const *paths, int count, const char *wanted, const char *out,
                               conflict_listener told, void *state, tuff_cache_merged *counts);
 
-/* What pruning has found out before it begins with the first file. */
+/* State of a pruning, computed before the first file is pruned. */
 typedef struct pruning {
     tuff_cache_prune_options options;
-    uint64_t cutoff;      /* records before it are dropped; 0: none */
-    uint64_t size_cutoff; /* records up to it are dropped, for the size; 0: none */
+    uint64_t cutoff;      /* records before this time are dropped; 0: none */
+    uint64_t size_cutoff; /* records up to this time are dropped, to reduce the size; 0: none */
     hash128 *old;         /* environments with a newer driver */
     int old_count, old_capacity;
     int dropped, kept; /* of the last file */
 } pruning;
 tuff_status tuff__prune_begin(const tuff_cache *self, const tuff_cache_prune_options *options, pruning *out);
 void tuff__prune_end(pruning *self);
-/* One file of ours. */
+/* Prunes one of our files. */
 tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *state);
 
-/* A file of ours with its shards, or a shipped one; heard, where not NULL, is called for each file that could be read,
-   failed for each that could not. The counts are of each file. */
+/* Listener for verifying one of our files with its shards, or a shipped file. heard (may be NULL) is called for each
+   file that could be read, with that file's counts; failed for each that could not. */
 typedef struct verify_listener {
     tuff_cache_finding finding; /* may be NULL */
     void (*begin)(const char *path, void *user);

@@ -1,5 +1,5 @@
-/* tuff_cache_merge: exported files of several machines become one file. Of two winners of one key and environment the
-   better measured one stays. */
+/* tuff_cache_merge: merges the exported files of several machines into one. Of two winners of the same key and
+   environment, the one with the better evidence is kept. */
 #include <string.h>
 
 #include "base/file/file.h"
@@ -14,8 +14,8 @@ typedef struct merging {
     tuff_cache_merged *counts;
 } merging;
 
-/* Better evidence: measured where it is used, with far more samples, later; and then anything that does not depend on
-   which file was first. */
+/* Whether a has better evidence than b: measured where it is used, or with far more samples, or later. Further criteria
+   make the result independent of the order of the files. */
 static bool is_better(const tune_record *a, const tune_record *b)
 {
     if (tuff__record_is_weaker(a, b) || tuff__record_is_weaker(b, a))

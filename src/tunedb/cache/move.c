@@ -1,4 +1,5 @@
-/* Export and import: the wanted records as one file for another machine, or as a manifest of pins; and back. */
+/* Export and import: writes the wanted records to one file for another machine, or as a manifest of pins, and reads
+   such files. */
 #include <string.h>
 #include <time.h>
 
@@ -25,7 +26,8 @@ static tuff_status put(exporting *to, const tune_record *record)
     return tuff__record_write(&copy, to->lines);
 }
 
-/* Pins say what one person wanted, and "user" may be a name one day; lines of later versions may say anything. */
+/* Exports a store. Anonymous exports leave out pins, which are one person's choice and whose "user" may become a real
+   name one day, and lines of later versions, which may contain anything. */
 static tuff_status export_store(exporting *to, const tune_store *store)
 {
     const tune_record *record;
@@ -38,13 +40,13 @@ static tuff_status export_store(exporting *to, const tune_store *store)
     return TUFF_OK;
 }
 
-/* Whether a record says what its key runs with, rather than where a search begins. */
+/* Whether a record decides what its key runs with, rather than where a search starts. */
 static bool is_answer(const tune_record *record)
 {
     return record->kind == RECORD_PIN || (record->kind == RECORD_WIN && !tuff__record_is_seed(record));
 }
 
-/* Whether an earlier store has said what the key runs with there. */
+/* Whether an earlier wanted store decides what the key runs with in this environment. */
 static bool was_locked(const tuff_cache *self, int index, const tune_record *record)
 {
     for (int i = 0; i < index; i++) {
@@ -57,8 +59,8 @@ static bool was_locked(const tuff_cache *self, int index, const tune_record *rec
     return false;
 }
 
-/* What the key of a record runs with today: its pin, its winner, or a runner-up of one that was rejected. False where
-   nothing that was measured for these kernels may run. */
+/* Looks up what a record's key runs with today: its pin, its winner, or a runner-up of a winner that was rejected.
+   Returns false if no candidate that was measured for these kernels may run. */
 static bool runs_with(const tuff_cache *self, const tune_store *store, const tune_record *record,
                       tune_lookup_result *out)
 {
@@ -86,7 +88,7 @@ static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_st
     return put(to, &pin);
 }
 
-/* A manifest is pins alone: of every key that has a pin or a winner, what it runs with. */
+/* Adds a store to a manifest, which consists of pins only: for every key with a pin or a winner, what it runs with. */
 static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
 {
     const tune_store *store = self->files[index].store;
@@ -134,10 +136,10 @@ tuff_status tuff_cache_export(const tuff_cache *cache, const char *path, tuff_ca
     return status;
 }
 
-/* An environment of the file, and what is here to it before anything is imported. */
+/* An environment of the file, and its likeness to what is known here before anything is imported. */
 typedef struct arrival {
     hash128 hash;
-    const char *source; /* its text, the file's or one of ours; NULL: nobody knows it */
+    const char *source; /* its text, from the file or from one of our stores; NULL if unknown */
     likeness like;
 } arrival;
 
@@ -150,7 +152,7 @@ typedef struct importing {
     int count, capacity;
 } importing;
 
-/* Whether what is here of the same key is to be kept. */
+/* Whether our record of the same key is to be kept. */
 static bool is_newer_here(const tune_store *here, const tune_record *record)
 {
     const tune_record *known = tuff__store_superseded(here, record);
@@ -162,7 +164,8 @@ static bool is_newer_here(const tune_store *here, const tune_record *record)
            (tuff__record_is_seed(record) || known->time >= record->time || tuff__record_is_weaker(record, known));
 }
 
-/* What others died of is forbidden here too, but is no strike of today that ends measuring here. */
+/* A candidate that was rejected elsewhere is forbidden here too, but must not count as one of today's crashes, which
+   would end measuring here. So its time is at least a day in the past. */
 static uint64_t time_of_rejection(const tune_record *record)
 {
     enum { DAY = 24 * 60 * 60 };
@@ -193,7 +196,7 @@ static tuff_status import_record(importing *self, const arrival *where, const tu
     return TUFF_OK;
 }
 
-/* All records of one environment into our store of it. */
+/* Imports all records of one environment into our store of it. */
 static tuff_status import_environment(importing *self, const arrival *where)
 {
     const tune_record *record;
@@ -215,7 +218,7 @@ static bool was_seen(const importing *self, hash128 environment)
     return false;
 }
 
-/* Where the line of an environment was damaged, a store here may know its text. */
+/* Lists the environments of the file. If the line that describes one was damaged, a store here may know its text. */
 static tuff_status find_arrivals(importing *self)
 {
     const tune_record *record;

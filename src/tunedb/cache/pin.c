@@ -1,4 +1,4 @@
-/* Pins: candidates that a person or a program set for a key, and dropping records by key. */
+/* Pins: candidates that a user or a program sets for a key; and dropping records by key. */
 #include <string.h>
 
 #include "tunedb/cache/cache.h"
@@ -13,7 +13,8 @@ tuff_status tuff__cache_candidate(const char *source, text *out)
     return tuff__text_status(out);
 }
 
-/* What forbids the pin today: not what other kernel texts did, nor what a default is suspected of. */
+/* Returns the record that forbids the pin today. Rejections of other kernel texts and mere suspicions of a default do
+   not count. */
 static const tune_record *find_bad(const tuff_cache *self, const tune_record *pin)
 {
     tune_key key;
@@ -52,7 +53,7 @@ static bool was_done(const tuff_cache *self, int index, hash128 key)
     return false;
 }
 
-/* Where a file is after one was added. */
+/* Returns the position of a file, which changes when another one is added. */
 static int find_file(const tuff_cache *self, const char *environment)
 {
     int at = 0;
@@ -98,7 +99,8 @@ static bool drops(const tune_record *record, void *state)
     return drop;
 }
 
-/* Where it is about one environment, other files are not looked at; nor is what the cache was opened for. */
+/* Whether records may be dropped from a file. If one environment is given, only its file counts, and the cache's filter
+   is ignored. */
 static bool may_drop_from(const cache_file *file, const cache_drop *self)
 {
     const bool is_meant =
@@ -129,7 +131,7 @@ tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *one)
 {
     for (int i = 0; i < self->count; i++) {
         const tune_store *store = self->files[i].store;
-        const int before = self->count; /* what is added stands before the shipped files */
+        const int before = self->count; /* added files are inserted before the shipped ones */
         const tune_record *record;
         if (!self->files[i].is_wanted || !self->files[i].is_shipped || !self->files[i].is_described)
             continue;

@@ -1,5 +1,5 @@
-/* tuff_cache_prune: drops records that are too old, or of an old driver, or exceed the size; compacting drops damaged
-   and superseded ones at the same time. Pins are never dropped. */
+/* tuff_cache_prune: drops records that are too old, belong to an old driver, or exceed the size limit. Compaction also
+   removes damaged and superseded lines. Pins are never dropped. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,8 +13,8 @@ static bool is_ours(const cache_file *file)
     return file->is_wanted && !file->is_shipped;
 }
 
-/* Whether another file of ours has later records of the same device under another driver: only the driver of the
-   newest records is none of the old ones. */
+/* Whether another file of ours has later records of the same device under another driver. So of all drivers of a
+   device, only the one with the newest records is not old. */
 static bool has_old_driver(const tuff_cache *self, const cache_file *file)
 {
     for (int i = 0; i < self->count && file->is_described; i++) {
@@ -39,7 +39,7 @@ static tuff_status find_old_drivers(const tuff_cache *self, pruning *state)
     return TUFF_OK;
 }
 
-/* Shipped files are none of ours to count. */
+/* Finds the cutoff for the size limit. Shipped files do not count towards it. */
 static tuff_status find_size_cutoff(const tuff_cache *self, pruning *state)
 {
     const tune_store **ours = tuff__calloc((size_t)self->count + 1, sizeof(tune_store *));

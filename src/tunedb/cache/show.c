@@ -15,7 +15,7 @@ int tuff_cache_file_count(const tuff_cache *cache)
     return count;
 }
 
-/* The position of a file among those that are wanted; -1 of one that is not. */
+/* Returns the position of a file among the wanted ones; -1 if it is not wanted. */
 static int number_of(const tuff_cache *self, int file)
 {
     int number = 0;

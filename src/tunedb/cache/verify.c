@@ -1,5 +1,5 @@
 /* tuff_cache_verify: reads every file line by line and reports damaged lines, records that today's kernels cannot use,
-   and winners that were rejected later. */
+   and winners and pins that were rejected later. */
 #include <string.h>
 
 #include "base/file/list.h"
@@ -13,7 +13,7 @@ typedef struct checking {
     const char *path;
     const verify_listener *to;
     arena texts;
-    const tune_store *store; /* what describes the environments: the file, or the store that it is a part of */
+    const tune_store *store; /* where environments are looked up: the file itself, or the store that it is part of */
     tuff_cache_verify_result found;
 } checking;
 
@@ -23,7 +23,7 @@ static void find(checking *self, int line, const char *subject, const char *deta
         self->to->finding(self->to->user, self->path, line, subject, detail);
 }
 
-/* What this version cannot use of the record; NULL where all can be. */
+/* Returns what this version cannot use of the record; NULL if it can use everything. */
 static const char *unusable(const tune_record *record)
 {
     tune_config parsed;
@@ -131,7 +131,8 @@ static tuff_status check_file(checking *self, bool is_part)
     return status;
 }
 
-/* part_of: the store of ours that the file is a part of, which nobody else may be able to write; NULL for others. */
+/* Verifies one file. part_of: the store of ours that the file is part of, which must not be writable by other users;
+   NULL for other files. */
 static tuff_status verify_path(const char *path, const tune_store *part_of, const verify_listener *to)
 {
     checking self = {.path = path, .to = to, .store = part_of};
@@ -151,7 +152,8 @@ tuff_status tuff__cache_verify_path(const char *path, const verify_listener *to)
     return verify_path(path, NULL, to);
 }
 
-/* One file that cannot be read does not hide the others: the first failure stays, with its message. */
+/* State of verifying several files. A file that cannot be read does not hide the others: only the first error and its
+   message are kept, and returned at the end. */
 typedef struct verifying {
     const tune_store *store;
     const verify_listener *to;
@@ -192,7 +194,7 @@ tuff_status tuff__cache_verify_one(const tuff_cache *self, int index, const veri
     return give(&state);
 }
 
-/* What programs are told. */
+/* Adapts a program's callback, and sums up the counts. */
 typedef struct telling {
     tuff_cache_finding finding;
     void *user;
