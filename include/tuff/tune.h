@@ -18,7 +18,7 @@ typedef enum tuff_tune_mode {
     TUFF_TUNE_OFF,    /* ignores the cache and uses the library's default for the class of device */
     TUFF_TUNE_QUICK,  /* measures what the cache does not remember, for at most 10 seconds */
     TUFF_TUNE_NORMAL, /* the same for at most 60 seconds, 120 on machines with fewer than 8 cores */
-    TUFF_TUNE_MAX     /* the same for at most 10 minutes, and continues searches that had found no more candidates */
+    TUFF_TUNE_MAX     /* the same for at most 10 minutes, and continues searches that had stopped improving */
 } tuff_tune_mode;
 
 /* Which fields of tuff_tune_options may be set by environment variables:
