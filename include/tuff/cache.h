@@ -36,8 +36,7 @@ typedef struct tuff_cache_file_info {
     const char *error;           /* why the file could not be read or written; "": no error */
     bool is_shipped;             /* installed with tuff: read, never written */
     int winners, rejected, pins;
-    uint64_t bytes, shards;    /* shards: files of processes that could not lock this one; included in the other
-                                  counts */
+    uint64_t bytes, shards;    /* shards: files of processes that could not lock this one; counted in the rest */
     uint64_t damaged, unknown; /* lines; unknown: intact, but written by a later version */
     uint64_t newest;           /* time of the newest record, in seconds since 1970; 0: no record has a time */
     uint64_t reserved[8];
@@ -71,8 +70,7 @@ typedef struct tuff_cache_record {
     const char *reason;           /* rejected: "crash", "hang", "wrong", "race", "compile", ...; pin: who pinned it */
     const char *phase;            /* rejected: "compile", "first-run", "bench", "verify" */
     uint64_t time;                /* seconds since 1970 */
-    int file;                     /* index of its file for tuff_cache_file; -1: not one of the files that the cache was
-                                     opened for */
+    int file;                     /* index of its file for tuff_cache_file; -1: a file outside the selection */
     uint64_t reserved[8];
 } tuff_cache_record;
 

@@ -76,8 +76,7 @@ typedef struct tuff_loader_options {
     const tuff_field *fields; /* 1 to 16 */
     int field_count;
     int64_t batch_size;   /* samples per batch */
-    int64_t sample_count; /* samples of the set. 0: as many as the file holds; with `batch`: an endless set of one
-                             epoch */
+    int64_t sample_count; /* of the set; 0: as many as the file holds; with `batch`: an endless set of one epoch */
     bool shuffle;         /* each epoch has its own order, determined by the seed: tuff_shuffled_index */
     uint64_t seed;
     bool keep_last; /* an epoch may end with a batch of fewer samples: the places of the missing ones are padding, their

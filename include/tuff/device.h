@@ -109,10 +109,10 @@ TUFF_API const char *tuff_device_unavailable_reason(const char *api);
 /* Opens a device. name is "auto", "opencl", "opencl:1", "opencl:nvidia" (part of the device's or platform's name,
    ignoring case), the same with "vulkan", or "reference" (float64 on the host). NULL stands for the environment
    variable TUFF_DEVICE or, if that is unset, for "auto": discrete GPUs first, then integrated ones, then CPUs, never
-   "reference". Among devices of one class the GPU with more compute resources comes first, then the one with more
-   memory, and OpenCL comes before Vulkan. "auto:matrix" does the same, except that within a class devices with matrix
-   units come first, whatever their API: for 16-bit storage (tuff_compile_options.precision). When a device is first
-   opened on a machine, a self-test runs and its results are stored in the cache folder. Returns NULL on failure, with
+   "reference". Within a class the device with more compute resources comes first, then the one with more memory, and
+   OpenCL comes before Vulkan. "auto:matrix" does the same, except that within a class devices with matrix units come
+   first, whatever their API: for 16-bit storage (tuff_compile_options.precision). When a device is first opened on a
+   machine, a self-test runs and its results are stored in the cache folder. Returns NULL on failure, with
    TUFF_E_NO_DEVICE if nothing matches name. */
 TUFF_API tuff_device *tuff_device_open(const char *name);
 

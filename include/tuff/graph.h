@@ -109,13 +109,13 @@ typedef enum tuff_precision {
     /* Mixed precision (Micikevicius et al. 2018): f32 intermediates are stored as f16, and f32 inputs, arrays and
        constants that a matmul reads are converted to f16 once per run, so that matmuls and attention read 16 bits.
        These stay f32 in memory: inputs, outputs and arrays; values stored by tuff_assign, and the gradients that they
-       are computed from elementwise; the optimizer phase, and sums of squares, in which small gradients would become 0;
-       scalars, results of reductions and of scatters, and everything computed from them at their own shape (losses,
-       statistics of norms and of softmax); floats that are compared for equality, such as a maximum and its operand,
-       floats that are cast to integers, and random numbers. Stores round to nearest even; values too large for f16
-       become infinities, and values below 2^-24 may become 0: scale losses (tuff/train.h). If a device cannot store 16
-       bits, values are rounded in the same way but stored in 32 bits, and the log (tuff_set_log) says so. The reference
-       device ignores precision. */
+       are computed from elementwise; the optimizer phase, and squares that are summed, because those of small gradients
+       would become 0; scalars, results of reductions and of scatters, and everything computed from them at their own
+       shape (losses, statistics of norms and of softmax); floats that are compared for equality, such as a maximum and
+       its operand, floats that are cast to integers, and random numbers. Stores round to nearest even; values too large
+       for f16 become infinities, and values below 2^-24 may become 0: scale losses (tuff/train.h). If a device cannot
+       store 16 bits, values are rounded in the same way but stored in 32 bits, and the log (tuff_set_log) says so. The
+       reference device ignores precision. */
     TUFF_PRECISION_F16,
     TUFF_PRECISION_BF16 /* the same with bf16: the range of f32, 8 bits of significand */
 } tuff_precision;

@@ -1,6 +1,5 @@
-/* Graphs in files: what one program compiles can be compiled by others: another start of the program, another machine,
-   the command-line tool. With such a file, `tuff tune warm` fills a cache for a program that is not installed on this
-   machine.
+/* Graphs in files: what one program compiles, another start of it, another machine or the command-line tool can compile
+   too. With such a file, `tuff tune warm` fills a cache for a program that is not installed on this machine.
 
    A file holds the nodes of a graph with their phases, the names of inputs, outputs and arrays, constants with their
    elements, and the options with which the program compiles the graph. It does not hold the elements of arrays: it

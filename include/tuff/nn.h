@@ -31,8 +31,7 @@ TUFF_API tuff_tensor *tuff_softplus(tuff_tensor *x);  /* log(1 + exp x) */
 TUFF_API tuff_tensor *tuff_elu(tuff_tensor *x, double alpha);
 TUFF_API tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope);
 TUFF_API tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high); /* gradient 0 at a bound */
-TUFF_API tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent);    /* small integer exponents by
-                                                                              multiplication */
+TUFF_API tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent);    /* small integers by multiplication */
 TUFF_API tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up);     /* silu(gate) up */
 TUFF_API tuff_tensor *tuff_glu(tuff_tensor *x, int axis);                  /* first half · sigmoid(second half) */
 /* Along axis; stable for large elements: the maximum is subtracted first, and no gradient flows through it. If all

@@ -44,8 +44,7 @@ TUFF_API tuff_array *tuff_parameters_find(tuff_parameters *parameters, const cha
 
 /* Kinds of optimizers. w is a parameter, g its gradient, r the rate, t the step, counted from 1. */
 typedef enum tuff_optimizer_kind {
-    TUFF_ADAMW, /* Loshchilov & Hutter 2019: decoupled weight decay; epsilon is added to the root, after bias
-                   correction */
+    TUFF_ADAMW, /* Loshchilov & Hutter 2019: decoupled weight decay, epsilon added to the root, after bias correction */
     TUFF_SGD,   /* with momentum, optionally Nesterov; weight decay is added to the gradient (L2) */
     TUFF_ADAM,  /* Kingma & Ba 2015: like AdamW, but weight decay is added to the gradient (L2) */
     TUFF_LION,  /* Chen et al. 2023, algorithm 2: w -= r (sign(beta1 m + (1 - beta1) g) + weight_decay w), m by beta2 */
@@ -128,8 +127,7 @@ typedef struct tuff_optimizer_options {
     bool decay_all;        /* decay parameters of rank < 2 too */
     bool tensor_norms;     /* compute tuff_optimizer_tensors.tensor_norms and group_norms */
     int32_t accumulate;    /* > 1: gradients are means over this many runs, see tuff_optimizer_accumulate */
-    double clip_norm;      /* > 0: gradients are scaled by min(1, clip_norm / (norm + 1e-6)), with the norm over all of
-                              them */
+    double clip_norm;      /* > 0: gradients are scaled by min(1, clip_norm / (norm + 1e-6)), norm over all of them */
     int64_t warmup_steps;  /* the rate rises linearly: in step s, from 0, it is rate · (s + 1) / warmup_steps */
     int64_t total_steps;   /* end of the schedule */
     double final_fraction; /* fraction of the rate that is left at total_steps */
@@ -176,7 +174,7 @@ TUFF_API tuff_array *tuff_optimizer_rate(tuff_optimizer *optimizer);
    is none. */
 TUFF_API tuff_array *tuff_optimizer_average(tuff_optimizer *optimizer, int index);
 /* Waits for the device. Returns TUFF_E_NUMERIC if skip_limit steps in a row were skipped since the last call; the count
-   then restarts. Call it where the program reads its loss anyway. */
+   then restarts. Call it when the program reads its loss anyway. */
 TUFF_API tuff_status tuff_optimizer_check(tuff_optimizer *optimizer);
 
 /* Values that a step computes anyway, for use as outputs: tensors of rank 0 and f32 unless stated otherwise. */
@@ -185,12 +183,10 @@ typedef struct tuff_optimizer_tensors {
     tuff_tensor *learning_rate;
     tuff_tensor *loss;           /* as given, or the mean of the accumulated losses */
     tuff_tensor *loss_scale;     /* for the next step; 1 without loss scaling */
-    tuff_tensor *skipped;        /* i32: number of skipped steps so far */
-    tuff_tensor *skipped_in_row; /* i32: number of skipped steps since the last good one; stays at skip_limit once it
-                                    gets there */
+    tuff_tensor *skipped;        /* i32: skipped steps so far */
+    tuff_tensor *skipped_in_row; /* i32: skipped steps since the last good one; stays at skip_limit once there */
     tuff_tensor
-        *tensor_norms; /* [parameters], by index, like gradient_norm: NULL unless tensor_norms is set; 0 for frozen
-                          ones */
+        *tensor_norms; /* [parameters], by index, like gradient_norm: NULL unless tensor_norms is set; 0: frozen */
     tuff_tensor *group_norms; /* [groups], likewise */
 } tuff_optimizer_tensors;
 /* Adds a training step to loss's graph: gradients of loss with respect to all parameters, clipping, the update of

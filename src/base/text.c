@@ -152,8 +152,7 @@ const char *tuff__number_text(char form, int digits, double number, char *buffer
 double tuff__number_from(const char *source, char **end)
 {
     char shown[32], copy[128];
-    const int length = snprintf(shown, sizeof shown, "%.1f", 0.5) - 2; /* length of the separator, the middle of
-                                                                          "0.5" */
+    const int length = snprintf(shown, sizeof shown, "%.1f", 0.5) - 2; /* length of the separator in "0.5" */
     const size_t blanks = strspn(source, " \t\n\v\f\r"), whole = blanks + strspn(source + blanks, OF_NUMBERS);
     const char *fraction = source + whole + (source[whole] == '.');
     const bool has_point = source[whole] == '.';

@@ -37,8 +37,7 @@ typedef struct batch_field {
     int part, lengths_part; /* lengths_part is -1 if the lengths are no input */
     int64_t rows_max;       /* of a sample; 1 for STACK, where a sample is one row */
     uint64_t row_size, sample_size;
-    uint64_t room;         /* offset of the space for sample 0 in a slot's memory: that of the part, except for
-                              CONCAT */
+    uint64_t room;         /* offset of the space for sample 0 in a slot's memory: the part, except for CONCAT */
     uint64_t lengths;      /* offset of i32 [batch_size], whether the lengths are a part or not */
     unsigned char fill[8]; /* one element of padding */
 } batch_field;
@@ -59,8 +58,7 @@ typedef enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN } slot
 typedef struct loader_slot {
     slot_state state;
     int64_t number, epoch, index, count;
-    int64_t next_sample, samples_done; /* samples of the units taken and finished so far; all at once if the source
-                                          makes whole batches */
+    int64_t next_sample, samples_done; /* samples of the units taken and finished so far; whole batches: all at once */
     unsigned char *memory;
     int64_t *indices; /* [batch_size] */
     int64_t *rows;    /* [field][batch_size] */
@@ -91,11 +89,9 @@ struct tuff_loader {
     file_reader file; /* fd -1: none */
 
     mutex lock;
-    pthread_cond_t work, done; /* work: a slot became free, or the loader stops; done: a batch is ready, or a worker is
-                                  idle */
+    pthread_cond_t work, done; /* work: a slot became free, or stopping; done: a batch is ready, or a worker is idle */
     loader_slot *slots;
-    int64_t issued, taken; /* number of the batch whose units are taken next, and of the batch that the program gets
-                              next */
+    int64_t issued, taken; /* numbers of the batch whose units are taken, and of the program's next batch */
     int busy;              /* number of workers that have taken a unit and not finished it */
     atomic_bool is_paused, is_stopping;
     bool is_abandoned; /* the last worker frees the loader */

@@ -19,8 +19,7 @@ typedef struct attention {
     bool softmax;
     int64_t queries, keys, heads, groups, key_width, value_width;
     int64_t terms;          /* number of terms of the longest sum of the result */
-    double threshold, keep; /* dropout: a weight whose random number is below threshold becomes 0, others are multiplied
-                               by keep */
+    double threshold, keep; /* dropout: weights with random numbers below threshold become 0, others times keep */
     bool bounds;
     double *score, *score_error; /* of one query, indexed by key */
 } attention;

@@ -60,8 +60,7 @@ typedef enum op_axes {
     AXES_RESHAPED,   /* runs of axes whose products of extents are equal, on each other */
     AXES_MOVED,      /* in order, if attributes.start and step keep the whole axis */
     AXES_JOINED,     /* in order, except for attributes.axis */
-    AXES_CONTRACTED, /* rows on rows of the first operand, columns on columns of the second; the inner axes are needed
-                        completely */
+    AXES_CONTRACTED, /* rows on those of the first operand, columns on those of the second; whole inner axes */
     AXES_GATHERED,   /* in order; attributes.axis of the first operand is needed completely */
     AXES_SCATTERED,  /* in order; attributes.axis is needed completely */
     AXES_ATTENTION,

@@ -115,8 +115,7 @@ static void remove_abandoned(const char *path)
 
 typedef struct sweep {
     const char *path;
-    size_t folder_length, prefix_length; /* length of the path's folder, slash included; length of the prefix of the
-                                            names to look for */
+    size_t folder_length, prefix_length; /* lengths of the path's folder with its slash, and of the names' prefix */
 } sweep;
 
 static tuff_status visit(const char *name, void *state)
