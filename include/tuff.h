@@ -1,5 +1,5 @@
-/* tuff: a vendor-neutral GPU compute runtime for tensor programs on OpenCL and Vulkan.
-   This header includes all the others and declares nothing itself. */
+/* tuff: a vendor-neutral GPU compute runtime for tensor programs on OpenCL and Vulkan. This header includes all the
+   others and declares nothing of its own. */
 #ifndef TUFF_H
 #define TUFF_H
 

@@ -8,7 +8,7 @@
 #include "api/tuner.h"
 #include "kernels/config.h"
 
-/* "opencl:1": the number of a device here. */
+/* Whether the text is the number of a device here, such as "opencl:1". */
 static bool is_selector(const char *device)
 {
     const char *colon = strchr(device, ':');
@@ -85,7 +85,7 @@ static tuff_status environment_of(const tuff_device *device, tune_environment *o
     return TUFF_OK;
 }
 
-/* Which file has the record; -1: none. */
+/* Returns the index of the file that has the record; -1: none. */
 static int file_of(const tuff_cache *self, const tune_record *record)
 {
     for (int i = 0; i < self->count; ++i) {
@@ -120,7 +120,8 @@ tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, cons
     return TUFF_OK;
 }
 
-/* Of the plan's environment, by its candidate: what the cache would answer now may be another. */
+/* Finds the winner's record in the plan's environment by the plan's candidate: the cache may have another winner
+   now. */
 static const tune_record *find_win(const tuff_cache *self, const tuff_device *device, const tuff_plan_key_info *key,
                                    const char *generator)
 {
@@ -182,7 +183,7 @@ tuff_status tuff_cache_pin(tuff_cache *cache, const tuff_device *device, const c
     return status;
 }
 
-/* Whether kernels can be made of the candidate, and it says anything about them. */
+/* Checks that kernels can be built with the candidate, and that it sets any tunable that they use. */
 static tuff_status check_candidate(const tuff_plan *plan, int task, const char *candidate)
 {
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};

@@ -1,5 +1,5 @@
 /* tuff_compile: from a graph to a recorded plan, with the tuner's configurations for its tasks. The stages are in
-   compile/fit.h; tune_plan.c joins plan and tuner. */
+   compile/fit.h; tune_plan.c connects plan and tuner. */
 #include "base/log.h"
 #include "device/device.h"
 #include "device/target.h"
@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-/* *out is set after a failure, too, where there is anything to destroy. */
+/* Sets *out after a failure too, if there is a plan to destroy. */
 static tuff_status compile(tuff_graph *graph, const tuff_compile_options *options, tuff_plan **out)
 {
     const tune_config passes = tuff__controls_passes();
@@ -48,7 +48,7 @@ static bool options_are_legal(const tuff_compile_options *options)
            tuning_is_legal(options->tuning);
 }
 
-/* Tuning in the background changes the bits of results, by what it measures. */
+/* Whether the options allow background tuning, which changes the bits of results depending on measurements. */
 static bool may_tune_later(const tuff_tune_options *tuning)
 {
     return tuning->background && tuning->mode >= TUFF_TUNE_QUICK && !tuning->deterministic && tuning->manifest == NULL;
@@ -86,7 +86,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     const tuff_status status = compile(graph, &asked, &plan);
     if (status == TUFF_OK)
         return plan;
-    /* Destroying it may fail in ways of its own, which must not hide why compiling did. */
+    /* Destroying the plan may fail with another error, which must not hide why compiling failed. */
     char reason[TUFF_ERROR_SIZE];
     (void)snprintf(reason, sizeof reason, "%s", tuff_error());
     tuff_plan_destroy(plan);

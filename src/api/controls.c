@@ -1,4 +1,4 @@
-/* Environment variables that override tuning options, for users who cannot change the program (docs/tuning.md). */
+/* Environment variables that set tuning options, for users who cannot change the program (docs/tuning.md). */
 #include "api/controls.h"
 
 #include <stdatomic.h>
@@ -8,21 +8,21 @@
 
 #include "base/log.h"
 
-/* One warning for each variable: programs compile many plans. */
+/* Warns once per variable, because programs compile many plans. */
 static void warn(atomic_flag *warned, const char *name, const char *value, const char *wanted)
 {
     if (!atomic_flag_test_and_set(warned))
         tuff__log(TUFF_LOG_WARNING, "tune: %s=%.60s is ignored: it takes %s", name, value, wanted);
 }
 
-/* The value of a variable that is there and not empty. */
+/* Returns the value of a variable; NULL if it is unset or empty. */
 static const char *find(const char *name)
 {
     const char *value = getenv(name);
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* The index of a variable's value among some words; -1: it is not there, or is none of them. */
+/* Returns the index of a variable's value in words; -1 if it is unset or not among them. */
 static int find_word(const char *name, const char *const *words, int count, const char *wanted, atomic_flag *warned)
 {
     const char *value = find(name);

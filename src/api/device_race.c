@@ -1,5 +1,5 @@
-/* tuff_device_open_fastest: runs a program's own work on each device and remembers the winner, and the devices on which
-   a process died. */
+/* tuff_device_open_fastest: runs a workload of the program on each device and caches the winner, and the devices on
+   which a process died. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ typedef struct entrant {
     tuff_device *device;
     tuff_plan *plan;
     void *entry;
-    bool runs; /* it is in the race */
+    bool runs; /* takes part in the race */
     uint64_t times[ROUNDS];
     int count;
     uint64_t nanoseconds;
@@ -37,15 +37,15 @@ typedef struct race_state {
     const tuff_device_race *race;
     entrant *all;
     int count;
-    char path[MAX_PATH];    /* of the answer; "": there is no cache */
-    char op[TUNE_KEY_SIZE]; /* the race, as a key of the tuner's memory */
+    char path[MAX_PATH];    /* path of the result file; empty if there is no cache */
+    char op[TUNE_KEY_SIZE]; /* the race, as a key of the tuner's cache */
     journal *journal;
     int left_out;
-    file_lock locks[MAX_ENTRANTS]; /* of the device that races */
+    file_lock locks[MAX_ENTRANTS]; /* of the devices in the race */
     int lock_count;
 } race_state;
 
-/* Strikes are remembered like those of candidates: the race is a key, the device its default. */
+/* Crashes are recorded like those of candidates: the race is a key, the device's candidate its default. */
 static void name_race(race_state *self)
 {
     tune_key key = {.family = RACE_FAMILY, .dims = {1}, .dim_count = 1, .alignment = 1};
@@ -82,7 +82,7 @@ static tuff_status find_entrants(race_state *self)
     return TUFF_OK;
 }
 
-/* From here on the process may end of what the device does. What cannot be noted down is not. */
+/* Notes in the journal that from here on the device may end the process. Errors of the journal are ignored. */
 static void enter(const race_state *self, journal_phase phase, const entrant *one)
 {
     (void)tuff__journal_enter(self->journal, phase, one->environment, self->op, "", phase == JOURNAL_FIRST_RUN);
@@ -93,7 +93,8 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The answer's file is named by all that it depends on: the work, this version, the devices in whatever order. */
+/* Names the result file by a hash of everything the result depends on: the workload, this version, and the devices in
+   any order. */
 static tuff_status name_answer(race_state *self)
 {
     const char *environments[MAX_ENTRANTS];
@@ -115,8 +116,8 @@ static tuff_status name_answer(race_state *self)
     return status;
 }
 
-/* Two lines: seconds since 1970, a run's time, the next one's, the next one's selector or "-"; then the
-   winner's environment. NULL where nothing of worth is remembered. */
+/* Reads the cached result: a line with seconds since 1970, the time of a run, that of the runner-up, and the
+   runner-up's selector or "-"; then a line with the winner's environment. NULL if there is no valid result. */
 static entrant *recall(const race_state *self, tuff_device_race_result *result)
 {
     enum { LIMIT = 4096 };
@@ -170,7 +171,7 @@ static tuff_status run_once(entrant *one, uint64_t *nanoseconds)
     return TUFF_OK;
 }
 
-/* The first run pays for what comes once, the second says whether more of them are worth the time. */
+/* The first run includes one-time costs; the second shows whether the device is worth more runs. */
 static void admit(const race_state *self, entrant *one)
 {
     enter(self, JOURNAL_FIRST_RUN, one);
@@ -219,7 +220,7 @@ static bool is_held(char (*places)[FOLDER_SIZE], int count, const char *place)
     return false;
 }
 
-/* Whether nobody else measures on the devices meanwhile. */
+/* Locks the devices against other measurements. Returns false if another process is measuring on one of them. */
 static bool take_devices(race_state *self)
 {
     char(*places)[FOLDER_SIZE] = tuff__calloc(MAX_ENTRANTS, sizeof *places);

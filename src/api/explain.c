@@ -1,9 +1,10 @@
-/* Describes a compiled plan, its launches and their times, as text, for people and tests. */
+/* Describes a compiled plan, its launches and their times, for people and tests. */
 #include <string.h>
 
 #include "api/tuner.h"
 
-/* Producers compute an operand's elements, of whatever they read. */
+/* Whether the kernel reads an operand as 16-bit elements. Not so if a producer computes the operand's elements,
+   whatever the producer reads. */
 static bool reads_narrow(const launch_list *list, const fused_chain *chain, int operand)
 {
     const int id = chain->buffers[chain->operand_buffers[operand]].id;
@@ -74,8 +75,9 @@ tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *inf
     return TUFF_OK;
 }
 
-/* Whatever a driver leaves for a kernel's first run, and pages that nobody touched before, are no part of a profile: a
-   plan that never ran runs once before. What it keeps copies of may have changed since its last run. */
+/* Keeps one-time costs out of a profile: the driver's work at a kernel's first run, and memory that nobody touched
+   before. A plan that never ran runs once first. Weights of which the plan keeps repacked copies may have changed since
+   its last run, so these are refreshed. */
 static tuff_status warm_up(tuff_plan *plan)
 {
     if (!plan->has_run)
@@ -113,7 +115,7 @@ tuff_status tuff_plan_profile(tuff_plan *plan)
             return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written",
                         plan->executable.launches.inputs[i].name);
     recording *timed;
-    TRY(warm_up(plan)); /* whose run may change the commands */
+    TRY(warm_up(plan)); /* its run may change the commands */
     TRY(tuff__recording_create(plan->device, plan->executable.commands + plan->executable.setup_count,
                                plan->executable.command_count - plan->executable.setup_count, true, true, &timed));
     uint64_t *times = tuff__calloc((size_t)plan->executable.command_count, sizeof *times);

@@ -1,4 +1,4 @@
-/* Records a candidate that compiles but that its driver refuses to launch, so that later plans do not use it. */
+/* Records a candidate that compiles but that the driver refuses to launch, so that later plans do not use it. */
 #include <string.h>
 
 #include "base/log.h"
@@ -8,8 +8,8 @@
 #include "tunedb/folder.h"
 #include "tunedb/lookup.h"
 
-/* What a launch of the plan runs with, where that was found and is not the default. Launches that bring a value to an
-   output or an array are of no task. */
+/* Returns the key of a launch if its candidate was found by the tuner and is not the default; NULL otherwise. Launches
+   that copy a value to an output or an array belong to no task. */
 static const plan_key *find_key(const tuff_plan *plan, int index)
 {
     tune_key parts;
@@ -40,7 +40,7 @@ static tuff_status remember(const tuff_plan *plan, const plan_key *key)
     return status;
 }
 
-/* A person's pin, or a manifest, stays: it is for them to lift. */
+/* Whether the user chose the candidate, by a pin or a manifest. Only the user may remove such a choice. */
 static bool is_told(const plan_key *key)
 {
     return strcmp(key->origin, tuff__tier_text(TIER_OVERRIDE)) == 0;

@@ -1,4 +1,4 @@
-/* A plan's keys, hash and manifest: for programs that compare runs, or that fix what later runs use. */
+/* A plan's keys, hash and manifest: for programs that compare runs, or that fix the configurations of later runs. */
 #include <string.h>
 
 #include "base/file/lock.h"
@@ -73,7 +73,7 @@ static tuff_status write_store(const tune_store *store, const char *file)
     return status;
 }
 
-/* What is there already, or nothing. */
+/* Loads the existing manifest, or opens an empty store. */
 static tuff_status open_manifest(const char *file, tune_store **out)
 {
     struct stat entry;
@@ -88,8 +88,8 @@ static tuff_status open_manifest(const char *file, tune_store **out)
     return FAIL(TUFF_E_FORMAT, "%s: no manifest of this version, or a damaged one", file);
 }
 
-/* Others that write the file wait, so that none loses what another adds. Where there are no locks, or the lock is
-   somebody else's, nobody waits for anybody. */
+/* Locks the manifest, so that concurrent writers do not lose each other's keys. If the file system has no locks, or the
+   lock file belongs to another user, continues without a lock. */
 static tuff_status lock_manifest(const char *file, file_lock *out)
 {
     const uint64_t most = UINT64_C(10000000000); /* nanoseconds */

@@ -1,5 +1,6 @@
-/* Joins a plan and the tuner: begins a session for the plan's graph, lowers and records the plan by the configurations
-   that it chose, and replaces those that the driver refuses. untuned.c stands in for this file without a tuner. */
+/* Connects a plan and the tuner: begins a session for the plan's graph, lowers and records the plan with the
+   configurations that it chose, and replaces those that the driver refuses. In a build without the tuner untuned.c
+   replaces this file. */
 #include "base/log.h"
 #include "api/launch_failure.h"
 #include "worker/worker.h"
@@ -10,7 +11,7 @@ static tuff_status lower(const tuning_session *self, tuff_plan *plan, const tune
     return tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->executable.launches);
 }
 
-/* Lowers the plan by what was chosen; where it then needs more memory than it may, by the defaults. */
+/* Lowers the plan with the chosen configurations; if it then needs more memory than its budget, with the defaults. */
 static tuff_status lower_by(tuning_session *self, tuff_plan *plan, const tune_config *const *choices)
 {
     tuff_status status = lower(self, plan, choices);
@@ -30,7 +31,7 @@ static tuff_status lower_by(tuning_session *self, tuff_plan *plan, const tune_co
     return status;
 }
 
-/* A plan that is lowered already is so by the defaults. */
+/* Lowers the plan with the choices, if there are any. A plan that is already lowered uses the defaults. */
 static tuff_status apply(tuning_session *self, tuff_plan *plan)
 {
     const tune_config **choices;
@@ -44,7 +45,8 @@ static tuff_status apply(tuning_session *self, tuff_plan *plan)
     return status;
 }
 
-/* What was found elsewhere, or under conditions that are others now, may be more than the driver takes. */
+/* Records the plan. The driver may refuse a candidate that was found elsewhere or under other conditions; such a
+   candidate is given up, and the plan is lowered again. */
 static tuff_status record_usable(tuning_session *self, tuff_plan *plan)
 {
     const recording_options options = {.barrier_everywhere = plan->barrier_everywhere};
@@ -68,7 +70,7 @@ static tuff_status record_plan(tuning_session *self, tuff_plan *plan)
     return status;
 }
 
-/* How many keys the background is to measure. */
+/* Returns the number of keys that background tuning has to measure. */
 static int count_left(const tuning_session *self)
 {
     int count = 0;

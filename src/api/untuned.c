@@ -1,5 +1,5 @@
 /* Replaces tune_plan.c in a library without the tuner (TUFF_AUTOTUNE=OFF): every task runs with its default. Compiling
-   and running call nothing else of the tuner. */
+   and running a plan call nothing else of the tuner. */
 #include "api/tuner.h"
 #include "base/log.h"
 #include "exec/tune_options.h"

@@ -1,5 +1,5 @@
-/* The allocator hook and the blocks on top of it: plain blocks, growing arrays, arenas. Everything in the library gets
-   its memory here. A failed request is reported without allocating. */
+/* The allocator hook, and plain blocks, growing arrays and arenas on top of it. All memory of the library comes from
+   here. Reporting a failed request does not allocate. */
 #include "base/alloc.h"
 
 #include <limits.h>
@@ -89,7 +89,7 @@ void *tuff__memdup(const void *data, size_t size)
 
 bool tuff__grow(void **items, int *capacity, size_t size)
 {
-    /* The caller's pointer has a type of its own: memcpy keeps to the aliasing rules. */
+    /* The caller's pointer has another type: memcpy respects the aliasing rules. */
     void *block;
     memcpy(&block, items, sizeof block);
     if (*capacity > INT_MAX / 2) {
@@ -105,7 +105,7 @@ bool tuff__grow(void **items, int *capacity, size_t size)
     return true;
 }
 
-/* A block is a header and then the bytes, which a flexible array of max_align_t aligns for any type. */
+/* A block is a header followed by its bytes; a flexible array of max_align_t aligns them for any type. */
 typedef struct arena_block {
     struct arena_block *next;
     size_t used, capacity; /* bytes */
@@ -125,7 +125,7 @@ static arena_block *arena_block_create(size_t capacity)
     return block;
 }
 
-/* The first block is the one being filled. A large request gets a block of its own behind it, so that the room left in
+/* The first block is the one being filled. A large request gets a block of its own behind it, so that the space left in
    the first is not lost. */
 void *tuff__arena_alloc(arena *from, size_t size)
 {

@@ -1,4 +1,4 @@
-/* Bytes in, bytes out. */
+/* Serialisation to and from bytes. */
 #include "base/bytes.h"
 
 #include <limits.h>

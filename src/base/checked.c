@@ -1,4 +1,4 @@
-/* Checked arithmetic in portable C: each test is made before the operation, so that nothing ever wraps. */
+/* Checked arithmetic in portable C: each check precedes the operation, so that nothing ever wraps. */
 #include "base/checked.h"
 
 bool tuff__add_size(size_t a, size_t b, size_t *out)

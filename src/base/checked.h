@@ -1,4 +1,5 @@
-/* Arithmetic on sizes that may come from outside: each answers false where the result does not fit, and leaves *out. */
+/* Arithmetic on sizes that may come from outside. Each function returns false, and leaves *out unchanged, if the result
+   overflows. */
 #ifndef TUFF_BASE_CHECKED_H
 #define TUFF_BASE_CHECKED_H
 
@@ -13,7 +14,7 @@ bool tuff__mul_i64(int64_t a, int64_t b, int64_t *out);
 /* Rounds up to a multiple of alignment (not 0). */
 bool tuff__align_u64(uint64_t a, uint64_t alignment, uint64_t *out);
 
-/* How many b, above 0, cover a, which is not negative. */
+/* Returns a / b rounded up, for a >= 0 and b > 0. */
 static inline int64_t tuff__divide_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;

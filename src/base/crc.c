@@ -1,12 +1,12 @@
-/* Eight bytes at a time (slicing, Kounavis and Berry 2005), with tables that are made at the first use. */
+/* CRCs, computed eight bytes at a time (slicing, Kounavis and Berry 2005), with tables that are made on first use. */
 #include "base/crc.h"
 
 #include "base/thread.h"
 
 enum { SLICES = 8 };
 
-/* A polynomial, its highest power left out and its bits in reverse, and its tables: tables[k][b] is what byte b does to
-   the rest, k zero bytes later. */
+/* A polynomial, without its highest power and with its bits reversed, and its tables: tables[k][b] is the effect of
+   byte b on the remainder, k zero bytes later. */
 typedef struct crc_code {
     uint32_t polynomial;
     uint32_t tables[SLICES][256];

@@ -1,4 +1,4 @@
-/* XXH3 from the xxHash library's header, compiled in, so that nothing is linked. */
+/* XXH3 from the header of the xxHash library, compiled in, so that nothing has to be linked. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,4 +1,4 @@
-/* XXH3, 128 bit (xxHash). */
+/* XXH3 hashes of 128 and 64 bits (xxHash). */
 #ifndef TUFF_BASE_HASH_H
 #define TUFF_BASE_HASH_H
 

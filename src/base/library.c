@@ -1,4 +1,4 @@
-/* Shared libraries, opened at run time so that the program starts where they are missing. */
+/* Shared libraries, opened at run time so that the program starts even if they are missing. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -30,7 +30,7 @@ const char *tuff__library_error(void)
     return error ? error : "no reason is known";
 }
 
-/* dladdr names a program as it was called, which need not be a path: the system knows better. */
+/* dladdr reports a program as it was invoked, which need not be a path; /proc/self/exe is reliable. */
 static bool find_own_file(char *out, size_t size)
 {
     static const char here;

@@ -1,5 +1,5 @@
-/* The application's log callback. A lock keeps callback and user together; the call itself is made without it, so that
-   the callback may call the library. */
+/* The application's log callback. A lock protects callback and user together; the callback is called without it, so
+   that it may call the library. */
 #include "base/log.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Sends one line to the application's log callback; does nothing without one. */
+/* Passes one line to the application's log callback; does nothing if there is none. */
 #ifndef TUFF_BASE_LOG_H
 #define TUFF_BASE_LOG_H
 

@@ -1,4 +1,4 @@
-/* Threads for one loop: each takes the next turn until there is none. */
+/* Threads for one loop: each takes the next iteration until none is left. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -27,7 +27,7 @@ static void *take_turns(void *state)
     return NULL;
 }
 
-/* As many as there are processors besides this thread's, and no more than there are turns besides one. */
+/* Returns the number of helper threads: one less than there are processors, and less than there are iterations. */
 static int helper_count(int count)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -36,7 +36,7 @@ static int helper_count(int count)
     return helpers > 0 ? helpers : 0;
 }
 
-/* Signals are for the program's threads. */
+/* Helper threads block all signals, which are for the program's threads. */
 static int start(loop *self, pthread_t *threads, int wanted)
 {
     sigset_t every, before;

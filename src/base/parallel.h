@@ -1,10 +1,10 @@
-/* Loops whose turns need nothing of each other, on every processor. */
+/* Parallel loops over independent iterations, on all processors. */
 #ifndef TUFF_BASE_PARALLEL_H
 #define TUFF_BASE_PARALLEL_H
 
-/* Calls turn(user, i) once for every i below count, from several threads at once, this one among them; returns when the
-   last call has. Which thread has which turn is chance, so turns tell what went wrong through user: tuff_error() is of
-   a thread. Where no thread is to be had, all turns are this one's. */
+/* Calls turn(user, i) once for every i below count, concurrently from several threads including this one; returns after
+   the last call has. It is not determined which thread makes which call. Report errors through user, because
+   tuff_error() is per thread. If no thread can be started, this thread makes all calls. */
 void tuff__parallel(int count, void (*turn)(void *user, int index), void *user);
 
 #endif

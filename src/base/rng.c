@@ -1,4 +1,4 @@
-/* Random numbers that a seed repeats. */
+/* Random numbers, reproducible by their seed. */
 #include "base/rng.h"
 
 uint64_t tuff__rng_roll(rng *self)

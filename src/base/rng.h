@@ -1,15 +1,15 @@
-/* Random numbers that a seed repeats: SplitMix64 (Steele, Lea, Flood 2014). */
+/* Random numbers, reproducible by their seed: SplitMix64 (Steele, Lea, Flood 2014). */
 #ifndef TUFF_BASE_RNG_H
 #define TUFF_BASE_RNG_H
 
 #include <stdint.h>
 
 typedef struct rng {
-    uint64_t state; /* the seed, to begin with */
+    uint64_t state; /* initially the seed */
 } rng;
 
 uint64_t tuff__rng_roll(rng *self);
-int tuff__rng_below(rng *self, int bound); /* 0 to bound - 1; bound is 1 or more */
+int tuff__rng_below(rng *self, int bound); /* 0 to bound - 1; bound is at least 1 */
 double tuff__rng_share(rng *self);         /* in [0, 1) */
 
 #endif

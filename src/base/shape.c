@@ -1,4 +1,4 @@
-/* Facts of dtypes and shapes, and the version. */
+/* Properties of dtypes and shapes, and the version. */
 #include "base/checked.h"
 #include "tuff/base.h"
 
@@ -26,8 +26,8 @@ const char *tuff_dtype_name(tuff_dtype dtype)
     return dtype_is_known(dtype) ? dtypes[dtype].name : "unknown";
 }
 
-/* A zero extent makes the count 0 only where the other extents are valid and fit, so that no view of such a shape can
-   overflow later. */
+/* Returns 0 for a zero extent only if the other extents are valid and their product fits, so that no view of such a
+   shape can overflow later. */
 int64_t tuff_shape_count(tuff_shape shape)
 {
     if (shape.rank < 0 || shape.rank > TUFF_MAX_RANK)

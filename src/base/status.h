@@ -1,5 +1,5 @@
-/* Where errors are born and how they travel. FAIL records the thread's status and message (tuff_last_status,
-   tuff_error) and returns the status; TRY returns a failure to the caller. */
+/* Creating and propagating errors. FAIL records the thread's status and message (tuff_last_status, tuff_error) and
+   returns the status; TRY returns a failure to the caller. */
 #ifndef TUFF_BASE_STATUS_H
 #define TUFF_BASE_STATUS_H
 
@@ -13,14 +13,14 @@
 #define PRINTF_LIKE(text, first)
 #endif
 
-/* Sets tuff_error() of this thread, cut at TUFF_ERROR_SIZE - 1 bytes, and returns status. */
+/* Sets tuff_error() of this thread, truncated to TUFF_ERROR_SIZE - 1 bytes, and returns status. */
 tuff_status tuff__fail(tuff_status status, const char *format, ...) PRINTF_LIKE(2, 3);
 tuff_status tuff__fail_list(tuff_status status, const char *format, va_list list);
 
-/* Of a call that returned NULL: the thread's last status, or TUFF_E_OOM_HOST where none was set. */
+/* Returns the status of a call that returned NULL: the thread's last status, or TUFF_E_OOM_HOST if none was set. */
 tuff_status tuff__failure_status(void);
 
-/* For calls that may fail on the way to success: a successful one leaves the thread's error as it was. */
+/* For operations that succeed although calls on the way failed: restoring keeps the thread's error as it was before. */
 typedef struct saved_error {
     tuff_status status;
     char message[TUFF_ERROR_SIZE];

@@ -1,4 +1,4 @@
-/* Growing texts: what kernels, messages and reports are written into. */
+/* Growing strings, used for kernels, messages and reports. */
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 
-/* Room for length more bytes and the final 0. */
+/* Makes room for length more bytes and the final 0. */
 static bool reserve(text *self, size_t length)
 {
     size_t needed;
@@ -89,7 +89,7 @@ void tuff__text_free(text *self)
     *self = (text){0};
 }
 
-/* The bytes of a UTF-8 sequence that lead announces; 1 for what cannot start one. */
+/* Returns the length of the UTF-8 sequence that begins with the byte lead; 1 if lead cannot begin one. */
 static size_t sequence_length(unsigned char lead)
 {
     return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
@@ -127,10 +127,10 @@ const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size)
     return buffer;
 }
 
-/* What printf can write of a number beside the separator, infinities and NaN included. */
+/* Characters that printf may write for a number besides the separator, including those of infinities and NaN. */
 #define OF_NUMBERS "+-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ()"
 
-/* A separator may take several bytes. */
+/* Prints the number, then replaces the locale's decimal separator, which may take several bytes, by a point. */
 const char *tuff__number_text(char form, int digits, double number, char *buffer, size_t size)
 {
     if (form == 'e')
@@ -148,11 +148,11 @@ const char *tuff__number_text(char form, int digits, double number, char *buffer
     return buffer;
 }
 
-/* strtod wants the locale's separator, which a number printed in it shows. */
+/* strtod expects the locale's decimal separator; printing a number in the same locale shows it. */
 double tuff__number_from(const char *source, char **end)
 {
     char shown[32], copy[128];
-    const int length = snprintf(shown, sizeof shown, "%.1f", 0.5) - 2; /* of the separator: "0.5" */
+    const int length = snprintf(shown, sizeof shown, "%.1f", 0.5) - 2; /* length of the separator in "0.5" */
     const size_t blanks = strspn(source, " \t\n\v\f\r"), whole = blanks + strspn(source + blanks, OF_NUMBERS);
     const char *fraction = source + whole + (source[whole] == '.');
     const bool has_point = source[whole] == '.';

@@ -1,4 +1,4 @@
-/* Locks, one-time calls and the clock, from POSIX. */
+/* Mutexes, one-time calls and the clock, on top of POSIX. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -74,7 +74,7 @@ void tuff__sleep(uint64_t nanoseconds)
     (void)nanosleep(&pause, NULL);
 }
 
-/* Of the process, so that whoever announces late finds it in place. */
+/* Belongs to the process and is never freed, so that a late signal still finds it. */
 static struct {
     pthread_once_t once;
     pthread_mutex_t lock;

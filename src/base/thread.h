@@ -1,4 +1,4 @@
-/* Locks, one-time calls, clocks. */
+/* Mutexes, conditions, one-time calls, clocks, process-wide events. */
 #ifndef TUFF_BASE_THREAD_H
 #define TUFF_BASE_THREAD_H
 
@@ -10,22 +10,22 @@ typedef pthread_mutex_t mutex;
 #define MUTEX_INITIALIZER PTHREAD_MUTEX_INITIALIZER
 int tuff__mutex_create(mutex *lock); /* 0 on success */
 void tuff__mutex_destroy(mutex *lock);
-/* One that waits by monotonic time; 0 on success. */
+/* Creates a condition that waits by the monotonic clock; 0 on success. */
 int tuff__condition_create(pthread_cond_t *condition);
 void tuff__lock(mutex *lock);
 void tuff__unlock(mutex *lock);
 void tuff__once(pthread_once_t *once, void (*call)(void));
 /* Monotonic time. */
 uint64_t tuff__nanoseconds(void);
-/* The time so many nanoseconds from now, for conditions made here. */
+/* Returns the monotonic time that many nanoseconds from now, for conditions created here. */
 struct timespec tuff__time_after(uint64_t nanoseconds);
-/* May return early; 0 lets other threads go first. */
+/* Sleeps; may return early. 0 yields to other threads. */
 void tuff__sleep(uint64_t nanoseconds);
-/* Tells every thread in tuff__event_wait to look again; from any thread, at any time. */
+/* Wakes every thread in tuff__event_wait to check again; callable from any thread, at any time. */
 void tuff__event_signal(void);
-/* How often that was called. */
+/* Returns how often tuff__event_signal was called. */
 uint64_t tuff__event_count(void);
-/* Returns once tuff__event_count() is no longer seen, or after that time; may return early. */
+/* Waits until tuff__event_count() is no longer `seen`, or that time has passed; may return early. */
 void tuff__event_wait(uint64_t seen, uint64_t nanoseconds);
 
 #endif

@@ -1,5 +1,5 @@
-/* Where everything of a batch lies: one block for each slot, the parts that become inputs first, each aligned, then the
-   lengths that are no input and the rooms of samples that are moved together when the batch is packed. */
+/* The layout of a batch: one block per slot. The parts that become inputs come first, each aligned; then the lengths
+   that are no input, and the space for samples that are concatenated when the batch is packed. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -31,7 +31,7 @@ static tuff_status check_field(const tuff_field *field, int index)
     return TUFF_OK;
 }
 
-/* Room for count · size bytes at the next aligned place. */
+/* Reserves count · size bytes at the next aligned offset. */
 static tuff_status reserve(batch_layout *self, int64_t count, uint64_t size, uint64_t *offset)
 {
     int64_t bytes, end;
@@ -147,7 +147,7 @@ static void pad(const batch_field *field, unsigned char *from, uint64_t size)
         memcpy(from + i, field->fill, element);
 }
 
-/* Samples lie at their places: what they left of these is padding. */
+/* Pads samples that stay where the source put them: the rest of each sample's space becomes padding. */
 static void pad_places(const batch_field *field, const int64_t *rows, const loader_slot *slot, int64_t batch_size)
 {
     for (int64_t i = 0; i < batch_size; i++) {
@@ -179,7 +179,7 @@ static tuff_status concatenate(const batch_layout *self, const batch_field *fiel
     return TUFF_OK;
 }
 
-/* A source may have written any number. */
+/* Checks the numbers of rows, because a source may have written anything. */
 static tuff_status check_rows(const batch_field *field, const int64_t *rows, loader_slot *slot)
 {
     for (int64_t i = 0; i < slot->count; i++)

@@ -1,4 +1,5 @@
-/* Loaders as the program sees them: made and destroyed, batches taken and uploaded, positions told and gone to. */
+/* The public functions of loaders: creating and destroying them, taking and uploading batches, saving and restoring
+   positions. */
 #include "data/loader.h"
 
 #include <inttypes.h>
@@ -32,7 +33,8 @@ static tuff_status check_options(const tuff_loader_options *o)
     return TUFF_OK;
 }
 
-/* How many batches an epoch has, and how many samples workers take at a time: few enough that all have work. */
+/* Computes the number of batches of an epoch, and the number of samples that workers take at a time, which is small
+   enough that all of them have work. */
 static tuff_status count_batches(tuff_loader *self)
 {
     const tuff_loader_options *options = &self->options;
@@ -168,7 +170,7 @@ tuff_status tuff_loader_destroy(tuff_loader *self)
     for (int i = 0; i < ring; i++)
         stagings[i] = self->slots[i].staging;
     const bool has_ended = self->running_workers == 0 || tuff__workers_stop(self);
-    /* Workers that are left use no staging memory. */
+    /* Workers that are still inside a source no longer use staging memory. */
     for (int i = 0; i < ring; i++)
         tuff__staging_destroy(stagings[i]);
     if (has_ended) {
@@ -181,7 +183,7 @@ tuff_status tuff_loader_destroy(tuff_loader *self)
                 timeout);
 }
 
-/* With the lock held. Notes for what was waited, from `begin` to now. */
+/* Called with the lock held. Counts the time from `begin` to now by its cause: the device or the source. */
 static void count_waiting(tuff_loader *self, const loader_slot *slot, uint64_t begin)
 {
     const uint64_t now = tuff__nanoseconds();
@@ -191,7 +193,7 @@ static void count_waiting(tuff_loader *self, const loader_slot *slot, uint64_t b
     self->counters.waited += now - begin > held ? now - begin - held : 0;
 }
 
-/* Names the sample where one is to blame. */
+/* Fails with the batch's error and names the sample if a single one is to blame. */
 static tuff_status fail_batch(const tuff_loader *self, const loader_slot *slot)
 {
     if (slot->failed_sample < slot->count && !self->options.batch)
@@ -202,7 +204,7 @@ static tuff_status fail_batch(const tuff_loader *self, const loader_slot *slot)
                 slot->message);
 }
 
-/* The slot of the next batch, which the program's thread has from here on. */
+/* Takes the slot of the next batch, which then belongs to the program's thread, and frees the previous one. */
 static tuff_status take(tuff_loader *self, loader_slot **out)
 {
     loader_slot *slot = &self->slots[self->taken % self->options.ring];
@@ -367,7 +369,7 @@ tuff_status tuff_loader_save(const tuff_loader *self, char *buffer, size_t size)
     return FAIL(TUFF_E_LIMIT, "loader: the position's text needs %d bytes, there are %zu", length + 1, size);
 }
 
-/* The numbers behind their names, in the order of the format. */
+/* Reads the numbers that follow their names, in the order of the format. */
 static bool scan_position(const char *saved, int64_t *values)
 {
     static const char *const names[] = {"samples ", " batch ", " last ", " shuffle ", " seed ", " epoch ", " index "};

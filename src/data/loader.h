@@ -1,10 +1,10 @@
-/* A loader from the inside. Batches have numbers, counted over all epochs; number n is made in slot n % ring. Workers
-   take units, a few samples of a batch each, in order; whoever ends the last unit of a batch packs it and copies it to
-   staging memory, which is sent to the device at once where uploads run ahead. Sources write to memory that belongs to
-   the loader alone, never to the device's: one that hangs may still write when the device is closed.
+/* Internals of a loader. Batches have numbers, counted over all epochs; batch n is made in slot n % ring. Workers take
+   units, which are a few samples of a batch, in order; the worker that finishes the last unit of a batch packs it and
+   copies it to staging memory, which is sent to the device at once if uploads run ahead. Sources write to memory that
+   belongs only to the loader, never to the device's: a hanging source may still write after the device is closed.
 
-   The lock guards everything that changes but the contents of a slot, which belong to the workers while it is FILLING
-   and to the program's thread while it is TAKEN. */
+   The lock protects everything that changes, except the contents of a slot, which belong to the workers while the slot
+   is FILLING and to the program's thread while it is TAKEN. */
 #ifndef TUFF_DATA_LOADER_H
 #define TUFF_DATA_LOADER_H
 
@@ -24,7 +24,7 @@
 
 _Static_assert(PARTS_MAX <= MAX_STAGED_COPIES, "a batch is uploaded in one series of copies");
 
-/* What becomes one input: a field's elements, or its lengths. */
+/* The content of one input: a field's elements, or its lengths. */
 typedef struct batch_part {
     const char *name;
     tuff_dtype dtype;
@@ -33,12 +33,12 @@ typedef struct batch_part {
 } batch_part;
 
 typedef struct batch_field {
-    tuff_field given;       /* names owned */
-    int part, lengths_part; /* lengths_part is -1 where they are no input */
-    int64_t rows_max;       /* of a sample; 1 for STACK, whose row is the sample */
+    tuff_field given;       /* names are owned */
+    int part, lengths_part; /* lengths_part is -1 if the lengths are no input */
+    int64_t rows_max;       /* of a sample; 1 for STACK, where a sample is one row */
     uint64_t row_size, sample_size;
-    uint64_t room;         /* offset of sample 0's room in a slot's memory: the part, but for CONCAT */
-    uint64_t lengths;      /* offset of i32 [batch_size]; part or not */
+    uint64_t room;         /* offset of the space for sample 0 in a slot's memory: the part, except for CONCAT */
+    uint64_t lengths;      /* offset of i32 [batch_size], whether the lengths are a part or not */
     unsigned char fill[8]; /* one element of padding */
 } batch_field;
 
@@ -58,15 +58,15 @@ typedef enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN } slot
 typedef struct loader_slot {
     slot_state state;
     int64_t number, epoch, index, count;
-    int64_t next_sample, samples_done; /* units taken and ended so far, in samples; batches: all at once */
+    int64_t next_sample, samples_done; /* samples of the units taken and finished so far; whole batches: all at once */
     unsigned char *memory;
     int64_t *indices; /* [batch_size] */
     int64_t *rows;    /* [field][batch_size] */
     staging *staging; /* NULL: nothing is uploaded */
     tuff_status status;
-    int64_t failed_sample; /* the first in order that failed */
+    int64_t failed_sample; /* the first one, in order, that failed */
     char message[MESSAGE_SIZE];
-    uint64_t held_from, held_to; /* when its staging memory was waited for */
+    uint64_t held_from, held_to; /* time during which it waited for its staging memory */
     const void *data[FIELDS_MAX];
     const int32_t *lengths[FIELDS_MAX];
 } loader_slot;
@@ -75,26 +75,26 @@ typedef struct loader_worker {
     tuff_loader *loader;
     pthread_t thread;
     bool is_started, has_ended;
-    bool is_in_source; /* may be there for ever */
+    bool is_in_source; /* a source may never return */
 } loader_worker;
 
 struct tuff_loader {
-    tuff_loader_options options; /* the defaults filled in; fields and path are not used */
+    tuff_loader_options options; /* with defaults filled in; fields and path are not used */
     batch_layout layout;
-    tuff_device *device;               /* NULL: the host */
-    int64_t sample_count, batch_count; /* of an epoch; 0: endless */
+    tuff_device *device;               /* NULL: for the host only */
+    int64_t sample_count, batch_count; /* batches: per epoch; 0: endless */
     int64_t unit;                      /* samples that a worker takes at a time */
-    bool sends;                        /* batches go to the device when they are ready, ahead of their steps */
+    bool sends;                        /* batches are sent to the device when they are ready, ahead of their steps */
     char *path;
     file_reader file; /* fd -1: none */
 
     mutex lock;
-    pthread_cond_t work, done; /* a slot became free, or it ends; a batch is ready, or a worker is idle */
+    pthread_cond_t work, done; /* work: a slot became free, or stopping; done: a batch is ready, or a worker is idle */
     loader_slot *slots;
-    int64_t issued, taken; /* numbers of the batch to take units of, and of the one that the program gets next */
-    int busy;              /* workers beyond taking a unit */
+    int64_t issued, taken; /* numbers of the batch whose units are taken, and of the program's next batch */
+    int busy;              /* number of workers that have taken a unit and not finished it */
     atomic_bool is_paused, is_stopping;
-    bool is_abandoned; /* the last worker frees it */
+    bool is_abandoned; /* the last worker frees the loader */
     loader_worker *workers;
     int running_workers;
     tuff_loader_counters counters;
@@ -104,26 +104,27 @@ struct tuff_loader {
 /* layout.c */
 tuff_status tuff__batch_layout(const tuff_loader_options *options, batch_layout *out);
 void tuff__batch_layout_free(batch_layout *self);
-/* A batch that is filled: checks the rows, pads, moves rows together, writes lengths. */
+/* Packs a filled batch: checks the numbers of rows, pads, concatenates rows, writes lengths. */
 tuff_status tuff__batch_pack(const batch_layout *self, loader_slot *slot);
 
 /* records.c */
-/* Opens the file; sample_count 0 becomes what it holds. */
+/* Opens the file; a sample_count of 0 becomes the number of records in the file. */
 tuff_status tuff__records_open(tuff_loader *self);
 tuff_status tuff__records_read(const tuff_loader *self, int64_t index, void *const *data);
 
 /* workers.c */
 tuff_status tuff__workers_start(tuff_loader *self);
-/* False where sources did not return in time: the loader then belongs to the workers. */
+/* Returns false if sources did not return in time: the loader then belongs to the workers. */
 bool tuff__workers_stop(tuff_loader *self);
-/* With the lock held: until the slot has the batch that the program gets next. */
+/* Waits, with the lock held, until the slot has the batch that the program gets next. */
 void tuff__workers_await(tuff_loader *self, const loader_slot *slot);
-/* With the lock held: between these no worker touches a slot. Where pausing fails the loader stays paused. */
+/* Both are called with the lock held; between them no worker touches a slot. If pausing fails, the loader stays
+   paused. */
 tuff_status tuff__workers_pause(tuff_loader *self);
 void tuff__workers_resume(tuff_loader *self);
 
 /* loader.c */
-/* Memory, locks and file; stagings are gone already. */
+/* Frees memory, locks and file; stagings must have been destroyed already. */
 void tuff__loader_free(tuff_loader *self);
 
 #endif

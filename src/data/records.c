@@ -1,6 +1,6 @@
-/* Files of records. They are read with pread instead of being mapped: the pages are the kernel's cache in both cases, a
-   batch is copied to staging memory in any case, and a file that somebody cuts off while it is used is then a short
-   read, which becomes an error, where a mapping would end the process by SIGBUS. */
+/* Files of records, read with pread instead of being mapped. Both use the kernel's page cache, and a batch is copied to
+   staging memory anyway. But if somebody truncates the file while it is in use, pread returns a short read, which
+   becomes an error, whereas a mapping would end the process with SIGBUS. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Orders of epochs that are computed instead of stored: a permutation by a Feistel network, for sets of any size. */
+/* The order of an epoch, computed instead of stored: a permutation by a Feistel network, for sets of any size. */
 #include "data/loader.h"
 
 enum { ROUNDS = 6 };
@@ -24,7 +24,7 @@ static uint64_t permute(uint64_t key, uint64_t value, int half_bits)
     return left << half_bits | right;
 }
 
-/* Values outside of the set are permuted again: on such a walk every one inside is met by one beginning inside. */
+/* Values outside of the set are permuted again (cycle walking), which makes this a bijection of the set. */
 int64_t tuff_shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t count)
 {
     if (index < 0 || index >= count)

@@ -1,5 +1,5 @@
-/* The loader's threads: they take units of the batch that is due, call the source without the lock, and whoever ends a
-   batch packs it and copies it to staging memory. */
+/* The loader's threads. They take units of the next batch and call the source without the lock; the worker that
+   finishes a batch packs it and copies it to staging memory. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -12,7 +12,7 @@
 #include "data/loader.h"
 
 #define MILLISECOND UINT64_C(1000000)
-/* How long staging memory is asked whether it is free before the device is waited for, which finds out if it hangs. */
+/* How long to poll staging memory before waiting for the device, which finds out whether it hangs. */
 #define POLLED (30000 * MILLISECOND)
 
 typedef struct unit {
@@ -27,7 +27,7 @@ static void begin_batch(tuff_loader *self, loader_slot *slot)
     slot->epoch = self->batch_count > 0 ? slot->number / self->batch_count : 0;
     slot->index = self->batch_count > 0 ? slot->number % self->batch_count : slot->number;
     slot->count = self->layout.batch_size;
-    if (self->sample_count > 0) { /* else an index may be too large for numbers of samples */
+    if (self->sample_count > 0) { /* otherwise the index of an endless set could overflow this product */
         const int64_t left = self->sample_count - slot->index * slot->count;
         slot->count = left < slot->count ? left : slot->count;
     }
@@ -61,7 +61,8 @@ static int64_t sample_index(const tuff_loader *self, const loader_slot *slot, in
                                  : index;
 }
 
-/* What a source says of its failure, else what the library said in this thread, else the status. */
+/* Completes the message of a failure: the source's own message, else the library's last error in this thread, else the
+   name of the status. */
 static void note_failure(tuff_status status, char *message)
 {
     if (message[0] == 0 && tuff_last_status() == status)
@@ -115,13 +116,13 @@ static tuff_status fill_batch(const tuff_loader *self, const loader_slot *slot, 
     return self->options.batch(self->options.user, &room);
 }
 
-/* Whether anybody will see what is made: a position that is asked for takes the place of what was under way. */
+/* Whether a batch in preparation is still needed: not once the loader stops, or is paused for a seek. */
 static bool is_wanted(const tuff_loader *self)
 {
     return !self->is_stopping && !self->is_paused;
 }
 
-/* *failed: the sample at which it ended, where it did. */
+/* Fills the samples of a unit. On failure *failed is the sample that failed. */
 static tuff_status fill_unit(const tuff_loader *self, const unit *work, int64_t *failed, char *message)
 {
     const loader_slot *slot = work->slot;
@@ -137,7 +138,8 @@ static tuff_status fill_unit(const tuff_loader *self, const unit *work, int64_t 
     return TUFF_OK;
 }
 
-/* Until the device has taken up what the slot's staging memory held before, or nobody wants the batch any more. */
+/* Waits until the device has consumed the previous contents of the slot's staging memory, or the batch is no longer
+   needed. */
 static tuff_status wait_for_staging(const tuff_loader *self, loader_slot *slot)
 {
     bool done = false;
@@ -167,7 +169,7 @@ static tuff_status finish_batch(const tuff_loader *self, loader_slot *slot)
     return self->sends ? tuff__staging_send(slot->staging, self->layout.upload_size) : TUFF_OK;
 }
 
-/* Of the units that failed, the first in order is reported, whichever failed first in time. */
+/* Ends a unit. Of several units that failed, the first in order is reported, whichever failed first in time. */
 static void end_unit(tuff_loader *self, const unit *work, tuff_status status, int64_t failed, const char *message)
 {
     loader_slot *slot = work->slot;
@@ -190,7 +192,7 @@ static void end_unit(tuff_loader *self, const unit *work, tuff_status status, in
     slot->state = SLOT_READY;
 }
 
-/* The lock is held on entry and return. */
+/* Fills a unit and ends it. The lock is held on entry and return. */
 static void do_unit(loader_worker *worker, const unit *work)
 {
     tuff_loader *self = worker->loader;
@@ -247,12 +249,12 @@ tuff_status tuff__workers_start(tuff_loader *self)
         tuff__unlock(&self->lock);
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    /* Fewer threads than wanted make the same batches. */
+    /* With fewer threads than requested the batches are the same. */
     return self->running_workers > 0 ? TUFF_OK
                                      : FAIL(TUFF_E_OOM_HOST, "loader: no thread could be started: %s", strerror(error));
 }
 
-/* Waits until the time is over; false then. */
+/* Waits until the condition `done` is signalled; returns false once `until` has passed. */
 static bool wait_done(tuff_loader *self, const struct timespec *until)
 {
     return pthread_cond_timedwait(&self->done, &self->lock, until) == 0;
@@ -271,7 +273,8 @@ static int in_source(const tuff_loader *self)
     return count;
 }
 
-/* A source may take as long as it wants: one that seems to hang is told of once, and waited for. */
+/* Waits for the batch. A source may take as long as it wants: one that seems to hang is logged once, and waiting
+   continues. */
 void tuff__workers_await(tuff_loader *self, const loader_slot *slot)
 {
     const struct timespec until = timeout_end(self);
@@ -289,7 +292,8 @@ void tuff__workers_await(tuff_loader *self, const loader_slot *slot)
     }
 }
 
-/* Workers that are not in a source end soon, if need be once the device let go of them. */
+/* Waits until all workers have ended, or the timeout has passed and all that are left are in a source. Other workers
+   end soon, at the latest when the device releases them. */
 static void wait_for_end(tuff_loader *self)
 {
     struct timespec until = timeout_end(self);
@@ -321,7 +325,7 @@ bool tuff__workers_stop(tuff_loader *self)
             threads[i] = pthread_self();
     }
     tuff__unlock(&self->lock);
-    /* From here on an abandoned loader may be gone. */
+    /* From here on an abandoned loader may have been freed. */
     for (int i = 0; i < count; i++)
         if (ended[i] && !pthread_equal(threads[i], pthread_self()))
             (void)pthread_join(threads[i], NULL);

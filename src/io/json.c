@@ -1,5 +1,5 @@
-/* jansson makes a tree of many small blocks, so a scan bounds what a text may cost before the parser sees it. jansson's
-   allocator belongs to the process: it becomes ours at the first use. */
+/* jansson builds a tree of many small blocks, so a scan bounds the memory that a text may cost before the parser sees
+   it. jansson's allocator is process-wide: it is replaced by ours at first use. */
 #include "io/json.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ tuff_status tuff__json_failure(const char *reason)
     return exhausted ? FAIL(TUFF_E_OOM_HOST, "out of host memory in a JSON text") : FAIL(TUFF_E_USAGE, "%s", reason);
 }
 
-/* The place behind the string that opens at source[at]. */
+/* Returns the position of the closing quote of the string that opens at source[at]. */
 static size_t skip_string(const char *source, size_t size, size_t at)
 {
     for (at++; at < size && source[at] != '"'; at++)
@@ -44,9 +44,9 @@ static size_t skip_string(const char *source, size_t size, size_t at)
     return at;
 }
 
-/* At least the bytes that one byte of structure makes us ask for: an object with its first buckets, an array with its
-   first slots, a pair with its share in buckets that doubled (and, in the outer object, what the caller keeps of it),
-   a value with its share in slots that doubled. */
+/* Returns an upper bound on the bytes allocated for one byte of structure: an object with its first buckets, an array
+   with its first slots, a pair with its share in buckets that doubled (and, in the outer object, with what the caller
+   keeps of it), a value with its share in slots that doubled. */
 static uint64_t cost_of(char byte, int depth)
 {
     switch (byte) {
@@ -63,7 +63,7 @@ static uint64_t cost_of(char byte, int depth)
     }
 }
 
-/* Looks at the text outside strings. Text that is no JSON at all may pass: the parser finds it. */
+/* Scans the text outside strings. Text that is not JSON at all may pass: the parser rejects it. */
 static tuff_status scan(const char *source, size_t size)
 {
     uint64_t cost = 0;
@@ -80,7 +80,7 @@ static tuff_status scan(const char *source, size_t size)
             return FAIL(TUFF_E_FORMAT, "JSON: nested more than %d deep at byte %zu", DEPTH_LIMIT, i);
         cost += cost_of(byte, depth);
     }
-    /* Strings cost their length up to four times: as a token, as a key or value, and in the token's growing buffer. */
+    /* Strings cost up to four times their length: as a token, as a key or value, and in the token's growing buffer. */
     if (cost / 28 > size + 32768)
         return FAIL(TUFF_E_FORMAT, "JSON: %zu bytes hold too many small values", size);
     return TUFF_OK;
@@ -90,7 +90,7 @@ tuff_status tuff__json_parse(const char *source, size_t size, json_t **out)
 {
     if (size == 0 || source[0] != '{')
         return FAIL(TUFF_E_FORMAT, "JSON: does not start with {");
-    /* jansson passes over a NUL byte behind a number. */
+    /* jansson skips a NUL byte after a number. */
     if (memchr(source, 0, size))
         return FAIL(TUFF_E_FORMAT, "JSON: there is a NUL byte in it");
     TRY(scan(source, size));

@@ -1,4 +1,4 @@
-/* JSON through jansson, with the library's allocator and with limits for texts that come from outside. */
+/* JSON through jansson, with the library's allocator and with limits for untrusted texts. */
 #ifndef TUFF_IO_JSON_H
 #define TUFF_IO_JSON_H
 
@@ -6,14 +6,14 @@
 
 #include "base/text.h"
 
-/* Call before building values: from here on a NULL that jansson answers is explained by tuff__json_failure. */
+/* Call before building values: if jansson then returns NULL, tuff__json_failure gives the reason. */
 void tuff__json_begin(void);
-/* TUFF_E_OOM_HOST where memory ran out since tuff__json_begin, else TUFF_E_USAGE with reason. */
+/* Fails with TUFF_E_OOM_HOST if memory ran out since tuff__json_begin, else with TUFF_E_USAGE and reason. */
 tuff_status tuff__json_failure(const char *reason);
 
-/* Parses one JSON object from a text that is not trusted: valid UTF-8, no key twice in an object, no NUL in strings, no
-   number but plain unsigned integers, nested at most 8 deep, and no more memory asked for than 32 times the text and
-   1 MiB. TUFF_E_FORMAT, or TUFF_E_OOM_HOST. The caller releases *out with json_decref. */
+/* Parses one JSON object from an untrusted text: valid UTF-8, no duplicate keys in an object, no NUL in strings, only
+   plain unsigned integers as numbers, nested at most 8 deep, and allocating at most 32 times the text's size plus 1
+   MiB. TUFF_E_FORMAT, or TUFF_E_OOM_HOST. The caller releases *out with json_decref. */
 tuff_status tuff__json_parse(const char *source, size_t size, json_t **out);
 
 /* Appends value as JSON without blanks. */

@@ -1,5 +1,5 @@
-/* Monitors: a file that grows by whole records. A record is one write; where that fails, the file is cut off behind the
-   record before, at the latest ahead of the next one, so that a torn one has nothing behind it. */
+/* Monitors: files that grow by whole records. A record is one write; if it fails, the file is truncated after the
+   previous record, at the latest before the next write, so that nothing ever follows a torn record. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -19,7 +19,7 @@
 #include "base/thread.h"
 
 #define NAME_LIMIT 200
-#define FILE_LIMIT (1ull << 32) /* bytes of a file to go on with */
+#define FILE_LIMIT (1ull << 32) /* largest size of a file to append to, in bytes */
 
 struct tuff_monitor {
     tuff_monitor_format format;
@@ -27,9 +27,9 @@ struct tuff_monitor {
     char *path; /* of the file */
     int fd;
     bool is_regular;
-    bool is_torn;  /* behind `size` there is part of a record, which could not be cut off */
+    bool is_torn;  /* part of a record, which could not be cut off, follows the first `size` bytes */
     uint64_t size; /* bytes of whole records */
-    text record;   /* of the call at work; kept for its memory */
+    text record;   /* of the current call; kept to reuse its memory */
 };
 
 static tuff_status check_name(const tuff_monitor_options *options, int index)
@@ -74,7 +74,7 @@ static tuff_status copy_names(const tuff_monitor_options *options, monitor_names
     return TUFF_OK;
 }
 
-/* A folder and those above it that are missing. */
+/* Creates a folder and its missing parents. */
 static tuff_status make_folder(const char *path)
 {
     char *part = tuff__strdup(path);
@@ -110,8 +110,9 @@ static tuff_status note_second(const char *name, void *state)
     return TUFF_OK;
 }
 
-/* As TensorBoard finds event files, newer ones behind older ones: by second, host, process and number. What a folder
-   has already is older, though its clock was ahead, or another process began it within this second. */
+/* Makes a name by which TensorBoard sorts event files, newer ones after older ones: by second, host, process and
+   number. The second is later than those of all event files in the folder, even if another clock was ahead or another
+   process created a file within this second. */
 static tuff_status event_path(const char *folder, text *out)
 {
     const int64_t now = (int64_t)time(NULL), last_name = 9999999999;
@@ -156,7 +157,7 @@ static tuff_status open_file(tuff_monitor *self, const tuff_monitor_options *opt
     return TUFF_OK;
 }
 
-/* Pipes and devices keep what they have. */
+/* Truncates the file to its whole records. Pipes and devices cannot be truncated. */
 static tuff_status cut_off(tuff_monitor *self)
 {
     int result = 0;
@@ -166,7 +167,7 @@ static tuff_status cut_off(tuff_monitor *self)
     return result < 0 ? tuff__fail_errno("cut off", self->path) : TUFF_OK;
 }
 
-/* The file as it was before a failure. The message stays that of the failure. */
+/* Writes the record; on failure restores the file and keeps the failure's message. */
 static tuff_status write_record(tuff_monitor *self)
 {
     TRY(tuff__text_status(&self->record));
@@ -184,7 +185,7 @@ static tuff_status write_record(tuff_monitor *self)
     return FAIL(status, "%s", reason);
 }
 
-/* What an earlier run left, without what this one makes anew. */
+/* Keeps the records of an earlier run, except those that this run writes again. */
 static tuff_status keep_earlier(tuff_monitor *self, int64_t first_step)
 {
     void *data;

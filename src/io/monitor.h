@@ -1,4 +1,4 @@
-/* The texts of monitors' records; monitor.c writes them to files. */
+/* The text of monitors' records; monitor.c writes it to files. */
 #ifndef TUFF_IO_MONITOR_H
 #define TUFF_IO_MONITOR_H
 
@@ -10,16 +10,16 @@ typedef struct monitor_names {
     int count;
 } monitor_names;
 
-/* What a file begins with: a CSV's header, an event file's version. append: TensorBoard is told that steps after
-   first_step come anew. */
+/* Appends the beginning of a file: the header of a CSV file, the version of an event file. append: tells TensorBoard
+   that steps after first_step will be written again. */
 void tuff__monitor_begin(tuff_monitor_format format, const monitor_names *names, bool append, int64_t first_step,
                          text *out);
-/* A record; the names are known. */
+/* Appends a record; all names must be known. */
 void tuff__monitor_record(tuff_monitor_format format, const monitor_names *names, int64_t step,
                           const tuff_scalar *scalars, int count, text *out);
 
-/* Where the lines of steps after first_step begin, or a last line that was not written whole: what to cut a file of
-   this format off at. */
+/* Returns the position at which to cut off a file of this format: the beginning of the first line of a step after
+   first_step, or of an incomplete last line. */
 size_t tuff__monitor_cut(tuff_monitor_format format, const char *data, size_t size, int64_t first_step);
 
 #endif

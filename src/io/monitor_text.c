@@ -10,7 +10,7 @@
 #include "base/crc.h"
 #include "io/monitor.h"
 
-/* Whole numbers whole, others with the digits that an f32 has; JSON has no NaN and no infinity. */
+/* Writes whole numbers without a fraction and others with the digits of an f32. JSON has no NaN and no infinity. */
 static void add_number(text *out, double value, bool json)
 {
     if (value == floor(value) && fabs(value) < 1e15)
@@ -98,7 +98,7 @@ static void put_string(text *out, int field, const char *bytes, size_t size)
     tuff__text_add_bytes(out, bytes, size);
 }
 
-/* Event: wall_time 1, step 2. */
+/* Fields of Event: wall_time 1, step 2. */
 static void put_event_head(text *out, int64_t step)
 {
     struct timespec now = {0};
@@ -109,7 +109,7 @@ static void put_event_head(text *out, int64_t step)
     put_varint(out, (uint64_t)step);
 }
 
-/* Summary.Value: tag 1, simple_value 2, as field 1 of Summary. */
+/* Fields of Summary.Value: tag 1, simple_value 2. The value itself is field 1 of Summary. */
 static void put_value(text *summary, text *scratch, const tuff_scalar *scalar)
 {
     const float value = (float)scalar->value;
@@ -123,14 +123,15 @@ static void put_value(text *summary, text *scratch, const tuff_scalar *scalar)
     summary->failed = summary->failed || scratch->failed;
 }
 
-/* A CRC that may stand among the data it is of: TFRecord turns it and adds a constant. */
+/* Computes TFRecord's masked CRC: rotated and with a constant added, so that it may be stored with the data that it
+   covers. */
 static uint32_t masked_crc(const void *data, size_t size)
 {
     const uint32_t crc = tuff__crc32c(data, size);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* A TFRecord: length, its CRC, the data, their CRC. */
+/* Writes a TFRecord: length, its CRC, the data, their CRC. */
 static void put_record(text *out, const text *event)
 {
     const size_t start = out->length;
@@ -157,8 +158,8 @@ static void add_summary(text *out, int64_t step, const tuff_scalar *scalars, int
     tuff__text_free(&scratch);
 }
 
-/* file_version is field 3 of Event. A session_log (7) whose status (1) is START (1) makes TensorBoard drop what older
-   files have of its step and later ones. */
+/* file_version is field 3 of Event. A session_log (7) whose status (1) is START (1) makes TensorBoard drop its step and
+   later ones from older files. */
 static void begin_events(text *out, bool append, int64_t first_step)
 {
     static const char version[] = "brain.Event:2", start[] = {1 << 3 | VARINT, 1};
@@ -195,7 +196,7 @@ void tuff__monitor_record(tuff_monitor_format format, const monitor_names *names
         add_summary(out, step, scalars, count);
 }
 
-/* The step that a line is of; INT64_MIN where it says none, as a header does. */
+/* Returns the step of a line; INT64_MIN if it has none, like a header. */
 static int64_t step_of(tuff_monitor_format format, const char *line)
 {
     static const char begin[] = "{\"step\": ";

@@ -1,5 +1,5 @@
-/* The safetensors format: 8 bytes with the header's length (little-endian), the header, which is a JSON object that
-   describes tensors by name, and their bytes, which fill the rest of the file without holes or overlap.
+/* The safetensors format: 8 bytes with the header's length (little-endian); the header, a JSON object that describes
+   tensors by name; and the tensors' bytes, which fill the rest of the file without holes or overlap.
    https://github.com/huggingface/safetensors */
 #ifndef TUFF_IO_SAFETENSORS_H
 #define TUFF_IO_SAFETENSORS_H
@@ -15,11 +15,11 @@ typedef struct file_metadata {
     const char *key, *text;
 } file_metadata;
 
-/* A tensor with its place: begin and end count from the first byte behind the header. */
+/* A tensor with its position: begin and end count from the first byte after the header. */
 typedef struct file_entry {
     tuff_file_tensor tensor;
     uint64_t begin, end;
-    size_t order; /* in the header */
+    size_t order; /* position in the header */
 } file_entry;
 
 struct tuff_file {
@@ -31,19 +31,19 @@ struct tuff_file {
     unsigned char *data;
 };
 
-/* Fills entries and metadata from a header over data_size bytes of tensors, all of it checked; the tensors' data stay
-   NULL. TUFF_E_FORMAT; TUFF_E_UNSUPPORTED for a dtype of the format that tuff lacks; TUFF_E_LIMIT for a rank above
+/* Fills entries and metadata from a header for data_size bytes of tensors. Everything is checked; the tensors' data
+   stay NULL. TUFF_E_FORMAT; TUFF_E_UNSUPPORTED for a dtype of the format that tuff lacks; TUFF_E_LIMIT for a rank above
    TUFF_MAX_RANK. */
 tuff_status tuff__safetensors_header(tuff_file *file, const char *header, size_t size, uint64_t data_size);
 
-/* TUFF_E_USAGE where no tensor of a file can be called so. */
+/* Fails with TUFF_E_USAGE if no tensor of a file can have that name. */
 tuff_status tuff__safetensors_check_name(const char *name);
 
-/* TUFF_E_UNSUPPORTED where elements in memory do not have the byte order of files. */
+/* Fails with TUFF_E_UNSUPPORTED if this machine's byte order differs from that of files. */
 tuff_status tuff__safetensors_machine(void);
-/* "F32", ...; NULL where dtype is none. */
+/* Returns "F32", ...; NULL if the format has no such dtype. */
 const char *tuff__safetensors_dtype_name(tuff_dtype dtype);
-/* How far behind a dtype comes in a file: the format's writers put wide elements first. */
+/* Returns the rank of a dtype in the order of a file: writers of the format put wide elements first. */
 int tuff__safetensors_dtype_rank(tuff_dtype dtype);
 
 #endif

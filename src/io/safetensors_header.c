@@ -1,5 +1,5 @@
-/* Reads a safetensors header, which may be hostile: every field is checked for type and range, every size with checked
-   arithmetic, and the tensors must tile the data exactly. Nothing is taken from a header that is not wholly right. */
+/* Reads a safetensors header, which may be hostile: every field is checked for type and range, sizes are computed with
+   checked arithmetic, and the tensors must tile the data exactly. A header with any fault is rejected as a whole. */
 #include "io/safetensors.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "base/checked.h"
 #include "io/json.h"
 
-/* Sorted as the format's own writer sorts a file: by this table, then by name. */
+/* In the order by which the format's own writer sorts a file: by this table, then by name. */
 static const struct {
     const char *name;
     tuff_dtype dtype;
@@ -45,7 +45,7 @@ const char *tuff__safetensors_dtype_name(tuff_dtype dtype)
     return rank < DTYPE_COUNT ? dtypes[rank].name : NULL;
 }
 
-/* A name may be long: messages show its beginning. */
+/* Messages show only the beginning of a long name. */
 #define NAME "tensor \"%.100s\": "
 
 static tuff_status read_dtype(const char *name, const json_t *field, tuff_dtype *out)
@@ -64,7 +64,7 @@ static tuff_status read_dtype(const char *name, const json_t *field, tuff_dtype 
     return FAIL(TUFF_E_FORMAT, NAME "there is no dtype \"%.40s\"", name, spelt);
 }
 
-/* Negative numbers and those beyond int64 never come out of tuff__json_parse. */
+/* tuff__json_parse never returns negative numbers or numbers beyond int64. */
 static tuff_status read_shape(const char *name, const json_t *field, tuff_shape *out)
 {
     if (!json_is_array(field))
@@ -182,7 +182,7 @@ static int compare_names(const void *left, const void *right)
     return strcmp((*a)->tensor.name, (*b)->tensor.name);
 }
 
-/* Each tensor begins where the one before it ends, the first at 0, and the last ends with the file. */
+/* Each tensor must begin where the previous one ends, the first at 0, and the last must end with the file. */
 static tuff_status check_tiling(const tuff_file *file, uint64_t data_size)
 {
     uint64_t reached = 0;

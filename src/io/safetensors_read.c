@@ -1,5 +1,5 @@
-/* Opens safetensors files and hands out their tensors. The header is read and checked before any memory is asked for
-   that the data need; each tensor's bytes then go to an aligned place, wherever they lie in the file. */
+/* Opens safetensors files and returns their tensors. The header is read and checked before memory for the data is
+   allocated; each tensor's bytes are then read to an aligned position, wherever they lie in the file. */
 #include "io/safetensors.h"
 
 #include <inttypes.h>
@@ -11,14 +11,14 @@
 
 #define DATA_ALIGNMENT 16
 
-/* Where the bytes of a file come from: an open file, or memory where reader is NULL. */
+/* Source of the bytes of a file: an open file, or memory if reader is NULL. */
 typedef struct source {
     file_reader *reader;
     const unsigned char *memory;
     uint64_t rest; /* bytes not read yet */
 } source;
 
-/* The next size bytes, of which the caller knows that they are there. */
+/* Reads the next size bytes; the caller knows that there are that many. */
 static tuff_status take(source *from, void *out, size_t size)
 {
     if (from->reader)
@@ -31,7 +31,7 @@ static tuff_status take(source *from, void *out, size_t size)
     return TUFF_OK;
 }
 
-/* The length of the header, whatever the byte order of this machine. */
+/* Reads the length of the header, independently of this machine's byte order. */
 static tuff_status read_prefix(source *from, size_t *out)
 {
     unsigned char bytes[SAFETENSORS_PREFIX_SIZE];
@@ -64,7 +64,7 @@ static tuff_status read_header(tuff_file *file, source *from)
     return status;
 }
 
-/* Lays the tensors out one behind the other, aligned. At first data is a place within file->data. */
+/* Lays out the tensors one after the other, aligned, and points their data into file->data. */
 static tuff_status place_data(tuff_file *file)
 {
     uint64_t total = 0;
@@ -122,7 +122,7 @@ tuff_file *tuff_file_open(const char *path)
     tuff_file *file = read_source(&(source){.reader = &reader, .rest = reader.size});
     tuff_status status = tuff_last_status();
     tuff__reader_close(&reader);
-    /* Failures of the file itself name it already. */
+    /* Errors of the file itself already name it. */
     if (!file && status != TUFF_E_IO)
         (void)FAIL(status, "cannot read %s: %s", path, tuff_error());
     return file;

@@ -1,5 +1,5 @@
-/* Writes safetensors files: the same tensors and metadata give the same bytes, laid out as the format's own writer
-   does, and every file written is one that the reader accepts. */
+/* Writes safetensors files. The same tensors and metadata give the same bytes, laid out as by the format's own writer,
+   and the reader accepts every file written. */
 #include "io/safetensors.h"
 
 #include <limits.h>
@@ -69,7 +69,7 @@ static tuff_status lay_out(const tuff_file_tensor *tensors, int count, layout *o
     return TUFF_OK;
 }
 
-/* Adds value, which is released in any case, under a name that must be new and valid UTF-8. */
+/* Adds value, whose reference is consumed in any case, under a name that must be new and valid UTF-8. */
 static tuff_status add_member(json_t *object, const char *name, json_t *value)
 {
     if (json_object_get(object, name)) {
@@ -121,7 +121,7 @@ static tuff_status add_metadata(json_t *object, const char *const *keys, const c
     return add_member(object, SAFETENSORS_METADATA, members);
 }
 
-/* The header's text, filled up with blanks so that the data begin at a multiple of 8. */
+/* Prints the header, padded with blanks so that the data begin at a multiple of 8. */
 static tuff_status print_header(const json_t *object, text *header)
 {
     TRY(tuff__json_print(object, header));

@@ -1,18 +1,18 @@
-/* Elements of every dtype to double and back, and the rounding of a store. The only file that knows the formats of f16
-   and bf16 on the host; kernels have their own conversions in the preludes, which must give the same bits. */
+/* Conversion of elements of every dtype to double and back, and the rounding of a store. The only host code that knows
+   the formats of f16 and bf16; kernels have their own conversions in the preludes, which must give the same bits. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/ops.h"
 
-/* A binary floating-point format: bits of fraction, least and greatest exponent of a normal number. */
+/* A binary floating-point format: number of fraction bits, least and greatest exponent of a normal number. */
 typedef struct float_format {
     int fraction, least, greatest;
 } float_format;
 
 static const float_format half = {10, -14, 15}, brain = {7, -126, 127}, single = {23, -126, 127};
 
-/* Rounds to nearest even in one step, denormals included; beyond the greatest number is infinity. */
+/* Rounds to nearest even in one step, denormals included; values beyond the greatest number become infinity. */
 static double round_to_format(double value, const float_format *format)
 {
     if (value == 0 || !isfinite(value))
@@ -25,7 +25,7 @@ static double round_to_format(double value, const float_format *format)
     return fabs(rounded) >= ldexp(1, format->greatest + 1) ? copysign(INFINITY, value) : rounded;
 }
 
-/* Truncates into [low, high]; NaN gives 0. */
+/* Truncates and clamps to [low, high]; NaN becomes 0. */
 static double saturate(double value, double low, double high)
 {
     if (isnan(value))
@@ -33,7 +33,8 @@ static double saturate(double value, double low, double high)
     return value <= low ? low : value >= high ? high : trunc(value);
 }
 
-/* f64 and i64 are dtypes of files and of the host. The bounds of i64 are doubles that it can hold. */
+/* f64 and i64 are dtypes of files and of the host. The bounds of i64 are the outermost doubles that it can
+   represent. */
 double tuff__round_to(tuff_dtype dtype, double value)
 {
     switch (dtype) {
@@ -61,7 +62,7 @@ double tuff__round_to(tuff_dtype dtype, double value)
     return value;
 }
 
-/* Exponent 31 holds infinity and NaN, exponent 0 the denormals, which have no hidden bit. */
+/* Exponent 31 means infinity or NaN, exponent 0 a denormal, which has no hidden bit. */
 static double half_to_double(uint16_t bits)
 {
     int exponent = (bits >> 10) & 31, fraction = bits & 1023;
@@ -71,7 +72,7 @@ static double half_to_double(uint16_t bits)
     return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-/* Rounds first, then writes the bits of a number that the format has. */
+/* Rounds first, then encodes a number that the format can represent. */
 static uint16_t half_from_double(double value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -96,7 +97,7 @@ static double brain_to_double(uint16_t bits)
     return (double)value;
 }
 
-/* bf16 is the upper half of an f32. A NaN keeps a fraction bit, or it would turn into infinity. */
+/* bf16 is the upper half of an f32. A NaN keeps a fraction bit; otherwise it would become infinity. */
 static uint16_t brain_from_double(double value)
 {
     float rounded = (float)round_to_format(value, &brain);
@@ -105,7 +106,7 @@ static uint16_t brain_from_double(double value)
     return isnan(value) ? (uint16_t)((word >> 16) | 0x40) : (uint16_t)(word >> 16);
 }
 
-/* data may be unaligned, hence the copies. */
+/* Copies each element, because data may be unaligned. */
 #define READ_EACH(type, expression)                                           \
     for (int64_t i = 0; i < count; i++) {                                     \
         type element;                                                         \
@@ -141,7 +142,7 @@ void tuff__to_double(tuff_dtype dtype, const void *data, int64_t count, double *
     }
 }
 
-/* Integers saturate before they are converted: out of range, C leaves the conversion undefined. */
+/* Integers are clamped before the conversion: out of range, C leaves it undefined. */
 #define WRITE_EACH(type, expression)                                          \
     for (int64_t i = 0; i < count; i++) {                                     \
         double value = values[i];                                             \

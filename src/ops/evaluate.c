@@ -1,11 +1,11 @@
-/* The front of the float64 reference: tuff__evaluate computes one use of an op, values and error bounds, by the
+/* Entry point of the float64 reference: tuff__evaluate computes one use of an op, values and error bounds, with the
    function that the op's row in ops.def names. Ops without operands are here; the others are in evaluate_elementwise.c
-   (rows with text, WHERE, CAST), evaluate_movement.c, evaluate_reduce.c (all that adds up) and evaluate_attention.c. */
+   (rows with text, WHERE, CAST), evaluate_movement.c, evaluate_reduce.c (all sums) and evaluate_attention.c. */
 #include <math.h>
 
 #include "ops/evaluate.h"
 
-/* Values that are exact have no error. */
+/* Sets errors to 0, for exact values. */
 static tuff_status end_exactly(const evaluation *e, int64_t count)
 {
     for (int64_t i = 0; e->error && i < count; i++)
@@ -22,7 +22,8 @@ tuff_status tuff__evaluate_constant(const evaluation *e, int64_t count)
     return end_exactly(e, count);
 }
 
-/* The index along the axis, from the row-major position: every inner block of elements has the same one. */
+/* Computes the index along the axis from the row-major position; it is the same within every inner block of
+   elements. */
 tuff_status tuff__evaluate_iota(const evaluation *e, int64_t count)
 {
     int64_t inner = 1;
@@ -39,7 +40,7 @@ static uint32_t rotate(uint32_t x, int by)
     return (x << by) | (x >> (32 - by));
 }
 
-/* Threefry-2x32 with 20 rounds (Salmon et al. 2011): the first word of the block. */
+/* Returns the first word of a block of Threefry-2x32 with 20 rounds (Salmon et al. 2011). */
 static uint32_t threefry(uint32_t key0, uint32_t key1, uint32_t counter0, uint32_t counter1)
 {
     static const int rotations[8] = {13, 15, 26, 6, 17, 29, 16, 24};
@@ -57,7 +58,7 @@ static uint32_t threefry(uint32_t key0, uint32_t key1, uint32_t counter0, uint32
     return x;
 }
 
-/* 24 bits of the block's first word: as many as f32 represents exactly in [0, 1). */
+/* Uses 24 bits of the block's first word: as many as f32 can represent exactly in [0, 1). */
 double tuff__random_uniform(const op_attributes *attributes, int64_t index, double step)
 {
     const uint32_t word = threefry(attributes->seed, attributes->ordinal, (uint32_t)index, (uint32_t)(int32_t)step);
@@ -93,8 +94,8 @@ tuff_status tuff__evaluate(const evaluation *e)
     if (count <= 0)
         return count == 0 ? TUFF_OK : FAIL(TUFF_E_LIMIT, "%s: too many elements", tuff__op_info(e->op)->name);
     TRY(evaluators[e->op](e, count));
-    /* The formulas of the bounds meet infinities: a result that is not finite must be reproduced as it is, a finite one
-       whose bound is no number may be anything. */
+    /* Infinities break the formulas of the bounds. A result that is not finite must be reproduced exactly; a finite one
+       whose bound is NaN may be anything. */
     for (int64_t i = 0; e->error && i < count; i++)
         if (isnan(e->error[i]) || !isfinite(e->value[i]))
             e->error[i] = isfinite(e->value[i]) ? INFINITY : 0;

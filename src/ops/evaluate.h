@@ -1,30 +1,30 @@
 /* Shared by the files of the float64 reference: layouts and walks over them, bounds of sums, and the function of each
-   op. evaluate.c is the front. */
+   op. The entry point is evaluate.c. */
 #ifndef TUFF_OPS_EVALUATE_H
 #define TUFF_OPS_EVALUATE_H
 
 #include "ops/ops.h"
 
-/* Half a unit in the last place of f32, relative. */
+/* Half a unit in the last place of f32, as a relative error. */
 #define UNIT 5.9604644775390625e-08
 
-/* Where elements lie: offset and stride of each axis, in elements. */
+/* Positions of elements: offset and stride of each axis, in elements. */
 typedef struct layout {
     int64_t offset;
     int64_t stride[TUFF_MAX_RANK];
 } layout;
 
 layout tuff__row_major(tuff_shape shape);
-/* Calls visit for every element of shape in row-major order, with its place in two layouts; inner runs of the last axis
-   go through one call: count elements, steps step_a and step_b. */
+/* Calls visit for every element of shape in row-major order, with its position in two layouts. A run along the last
+   axis is one call: count elements, with steps step_a and step_b. */
 typedef void (*walk_visit)(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b);
 void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *context);
 
-/* The bound on the rounding of a sum of count terms in any order. */
+/* Returns the bound on the rounding error of a sum of count terms in any order. */
 double tuff__gamma(double count);
 
-/* The reference of one op or of several: `count` elements of e->value and, where wanted, e->error. One function for all
-   elementwise rows of ops.def, and those that the column `evaluate` of the other rows names. */
+/* Evaluates one or several ops: `count` elements of e->value and, unless it is NULL, e->error. One function serves all
+   elementwise rows of ops.def; the column `evaluate` names those of the other rows. */
 typedef tuff_status (*evaluator)(const evaluation *e, int64_t count);
 tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count);
 #define ELEMENTWISE(...)
@@ -34,10 +34,10 @@ tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count);
 #undef ELEMENTWISE
 #undef SPECIAL
 
-/* The random number in [0, 1) of element index, by the seed and ordinal of the attributes. */
+/* Returns the random number in [0, 1) of element index, for the seed and ordinal of the attributes. */
 double tuff__random_uniform(const op_attributes *attributes, int64_t index, double step);
 
-/* The value that 32-bit arithmetic keeps of an integer. Floats and bools pass. */
+/* Returns the value that 32-bit arithmetic keeps of an integer. Floats and bools are returned unchanged. */
 double tuff__wrap(tuff_dtype dtype, double value);
 
 #endif

@@ -1,16 +1,16 @@
 /* Attention in the float64 reference: the log-sum-exp of the scores, the result, and the gradients, query by query,
-   each with the first-order bound of a kernel that computes the scores again. All ops share one walk: scores of a
-   query, then for each key its weight, then what the op adds for the pair. Errors of weights are absolute. */
+   each with the first-order bound of a kernel that recomputes the scores. All ops share one walk: the scores of a
+   query, then for each key its weight, then the op's contribution of the pair. Errors of weights are absolute. */
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "ops/evaluate.h"
 
-/* Roundings of one weight besides those that grow with its argument: its polynomial, its factors, the running maximum
-   that may lie eight below the largest score. */
+/* Number of roundings of a weight besides those that grow with its argument: its polynomial, its factors, and the
+   running maximum, which may be eight below the largest score. */
 #define WEIGHT_UNITS 24
-/* Weights of a smaller exponent would soon be denormal: kernels may take them for nothing. */
+/* Weights with a smaller exponent would soon be denormal: kernels may treat them as 0. */
 #define MIN_EXPONENT (-86)
 
 typedef struct attention {
@@ -18,27 +18,28 @@ typedef struct attention {
     attention_inputs at;
     bool softmax;
     int64_t queries, keys, heads, groups, key_width, value_width;
-    int64_t terms;          /* of the longest sum of the result */
-    double threshold, keep; /* a weight whose random number is below the threshold counts 0, others `keep` fold */
+    int64_t terms;          /* number of terms of the longest sum of the result */
+    double threshold, keep; /* dropout: weights with random numbers below threshold become 0, others times keep */
     bool bounds;
-    double *score, *score_error; /* of one query, by key */
+    double *score, *score_error; /* of one query, indexed by key */
 } attention;
 
-/* The rows of one query, one head. */
+/* Positions of the rows of one query and head. */
 typedef struct place {
-    int64_t query, key_first, key_end; /* keys it sees */
-    int64_t q, row, keys;              /* rows: of q, of l and d, and of the first key of its batch and group */
-    int64_t bias;                      /* its first element, of key 0 */
-    int64_t random;                    /* the index of key 0's random number */
+    int64_t query, key_first, key_end; /* range of keys that it sees */
+    int64_t q, row, keys;              /* q: position of the query's row in q; row: row of l and d; keys: row of the
+                                          first key of its batch and group */
+    int64_t bias;                      /* position of the bias of key 0 */
+    int64_t random;                    /* index of the random number of key 0 */
 } place;
 
-/* What one key counts for a query. */
+/* The weight of one key for a query. */
 typedef struct weight {
     double value, error;
-    double kept; /* 1, or what dropout makes of it */
+    double kept; /* 1, or the factor of dropout */
 } weight;
 
-/* Elements that one element of a gradient sums. */
+/* Returns the number of terms in the sum of one element of the result. */
 static int64_t count_terms(const evaluation *e, const attention_inputs *at)
 {
     const tuff_shape *q = &e->input_shapes[0], *k = &e->input_shapes[1];
@@ -78,7 +79,7 @@ static double dot(const double *x, const double *y, int64_t count)
     return sum;
 }
 
-/* The bound of a product of rows of two inputs. */
+/* Bounds the error of the product of a row of each of two inputs. */
 static double dot_error(const evaluation *e, int a, int64_t from_a, int b, int64_t from_b, int64_t count)
 {
     const double *x = e->inputs[a] + from_a, *y = e->inputs[b] + from_b;
@@ -90,7 +91,7 @@ static double dot_error(const evaluation *e, int a, int64_t from_a, int b, int64
     return sum;
 }
 
-/* The index of a row's first element in the bias, whose axes of extent 1 are the same for all. */
+/* Returns the position of a row's first element in the bias, which is broadcast along axes of extent 1. */
 static int64_t locate_bias(const attention *self, int64_t batch, int64_t query, int64_t head)
 {
     if (self->at.bias < 0)
@@ -99,7 +100,7 @@ static int64_t locate_bias(const attention *self, int64_t batch, int64_t query, 
     return ((batch % extent[0] * extent[1] + head % extent[1]) * extent[2] + query % extent[2]) * extent[3];
 }
 
-/* Where the rows of a query begin, and the range of keys in its band. */
+/* Finds the positions of a query's rows, and the range of keys in its band. */
 static place locate(const attention *self, int64_t batch, int64_t query, int64_t head)
 {
     const int64_t group = head / (self->heads / self->groups);
@@ -115,13 +116,13 @@ static place locate(const attention *self, int64_t batch, int64_t query, int64_t
                    .random = ((batch * self->heads + head) * self->queries + query) * self->keys};
 }
 
-/* The row of key j in k and v, counted in rows. */
+/* Returns the row number of key j in k and v. */
 static int64_t key_row(const attention *self, const place *at, int64_t j)
 {
     return at->keys + j * self->groups;
 }
 
-/* The scaled and biased scores of one query and the keys that it sees. */
+/* Computes the scaled and biased scores of one query for the keys that it sees. */
 static void find_scores(const attention *self, const place *at)
 {
     const evaluation *e = self->e;
@@ -141,8 +142,8 @@ static void find_scores(const attention *self, const place *at)
     }
 }
 
-/* The largest score is subtracted before exponentials are taken. A query that sees no key has +inf, by which all its
-   weights are 0. */
+/* Computes the log-sum-exp, subtracting the largest score before taking exponentials. A query that sees no key gets
+   +inf, which makes all its weights 0. */
 static void find_lse(const attention *self, const place *at)
 {
     double largest = -INFINITY, sum = 0, slack = 0;
@@ -163,7 +164,8 @@ static void find_lse(const attention *self, const place *at)
         slack + tuff__gamma((double)self->keys) + UNIT * (4 * fabs(log(sum)) + 64 + 2 * fabs(largest));
 }
 
-/* The weight of key j: its probability, and the factor of dropout. Without softmax the score itself is the weight. */
+/* Computes the weight of key j, that is its probability, and the factor of dropout. Without softmax the score itself is
+   the weight. */
 static weight weigh(const attention *self, const place *at, int64_t j)
 {
     const evaluation *e = self->e;
@@ -185,7 +187,8 @@ static weight weigh(const attention *self, const place *at, int64_t j)
     return of_key;
 }
 
-/* value[to + i] += factor · row of an input; factor is off by error, the row as the input's errors say. */
+/* value[to + i] += factor · row of an input. factor_error is the error of factor; that of the row comes from the
+   input's errors. */
 static void add_row(const attention *self, int64_t to, double factor, double factor_error, int input, int64_t from,
                     int64_t width)
 {
@@ -197,8 +200,8 @@ static void add_row(const attention *self, int64_t to, double factor, double fac
         e->error[to + i] += factor_error * fabs(row[i]) + fabs(factor) * e->input_errors[input][from + i];
 }
 
-/* What query and key add to a gradient of q, k or the bias: the slope of the score, weight · (kept · g·v - d), or
-   kept · g·v where there is no softmax; times scale and the other's row for q and k. */
+/* Adds the contribution of a query and a key to a gradient of q, k or the bias: the derivative of the score, weight ·
+   (kept · g·v - d), or kept · g·v without softmax; for q and k multiplied by scale and by the other one's row. */
 static void add_score_gradient(const attention *self, const place *at, int64_t j, const weight *of_key)
 {
     const evaluation *e = self->e;
@@ -254,7 +257,7 @@ static void visit_query(const attention *self, const place *at)
     }
 }
 
-/* In the order of queries, so that sums over queries are in one order. */
+/* Visits the queries in order, so that sums over queries have a fixed order. */
 tuff_status tuff__evaluate_attention(const evaluation *e, int64_t count)
 {
     attention self = describe(e);

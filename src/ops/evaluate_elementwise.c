@@ -1,23 +1,23 @@
-/* The elementwise ops of the float64 reference: each row of ops.def as functions in C double, in 64-bit integers, and
-   its first-order error bound; then WHERE and CAST. */
+/* The elementwise ops of the float64 reference: each row of ops.def as functions in C double and in 64-bit integers,
+   and its first-order error bound; then WHERE and CAST. */
 #include <float.h>
 #include <math.h>
 
 #include "ops/evaluate.h"
 
-/* The functions of integer texts; kernels have the same in their preludes. Division by 0 gives 0. */
+/* The functions used in integer texts; kernels have the same in their preludes. Division by 0 gives 0. */
 #define IDIV(x, y) ((y) == 0 ? 0 : (x) / (y))
 #define IMAX(x, y) ((x) > (y) ? (x) : (y))
 #define IMIN(x, y) ((x) < (y) ? (x) : (y))
 #define ILESS(x, y) ((x) < (y))
 #define IEQUAL(x, y) ((x) == (y))
-/* A term of columns: partial derivatives. */
+/* Wraps the partial derivatives of a row. */
 #define P(...)      \
     {               \
         __VA_ARGS__ \
     }
 
-/* The columns of a row, as functions. */
+/* The columns of a row as functions. */
 typedef double (*value_function)(double x, double y, double z);
 typedef int64_t (*signed_function)(int64_t x, int64_t y);
 typedef uint64_t (*unsigned_function)(uint64_t x, uint64_t y);
@@ -82,7 +82,7 @@ static const struct {
 #include "ops/ops.def"
 };
 
-/* 32-bit arithmetic wraps around, as kernels' does. */
+/* Wraps around like 32-bit arithmetic in kernels. */
 double tuff__wrap(tuff_dtype dtype, double value)
 {
     if (dtype == TUFF_I32)
@@ -90,13 +90,13 @@ double tuff__wrap(tuff_dtype dtype, double value)
     return dtype == TUFF_U32 ? (double)(uint32_t)(int64_t)value : value;
 }
 
-/* Element i of an operand; 0 for those that the op does not have. */
+/* Returns element i of an operand; 0 if the op has no such operand. */
 static double operand(const evaluation *e, int input, int64_t i)
 {
     return input < e->input_count ? e->inputs[input][i] : 0;
 }
 
-/* Integer arithmetic in 64 bits, then wrapped to 32: no overflow on the way is undefined. */
+/* Computes integers in 64 bits and then wraps them to 32, so that no intermediate overflow is undefined. */
 static double integer_value(const evaluation *e, double x, double y)
 {
     if (e->input_dtypes[0] == TUFF_U32) {
@@ -107,27 +107,28 @@ static double integer_value(const evaluation *e, double x, double y)
     return e->dtype == TUFF_BOOL ? (double)value : (double)(int32_t)(uint32_t)value;
 }
 
-/* Whether errors of the operands may move the result of DOMAIN_STEPS across a step: its error is then 1. */
+/* Whether errors of the operands may move the result of an op of DOMAIN_STEPS across a step; its error is then 1. */
 static bool may_jump(const evaluation *e, double x, double y, double error_x, double error_y)
 {
     const double error = error_x + error_y;
     const op_info *info = tuff__op_info(e->op);
     if (info->domain != DOMAIN_STEPS || !(error > 0))
         return false;
-    if (e->op == OP_FINITE) /* one operand: what it is compared with is infinity */
+    if (e->op == OP_FINITE) /* its one operand is compared with infinity */
         return isfinite(x) && fabs(x) + error > FLT_MAX;
     if (info->kinds == OP_KIND_COMPARE)
         return fabs(x - y) <= error;
     return functions[e->op].value(x - error, y, 0) != functions[e->op].value(x + error, y, 0);
 }
 
-/* How much further than its bound an operand may be off where results jump. */
+/* Returns the factor on the error bound of operands in deciding whether a result may jump. */
 static double slack_of(const evaluation *e)
 {
     return e->slack > 0 ? e->slack : 1;
 }
 
-/* The error of element i in first order: the op's own rounding, and the errors of its operands times its slopes. */
+/* Returns the first-order error of element i: the op's own rounding, and the errors of its operands times the partial
+   derivatives. */
 static double bound(const evaluation *e, int64_t i, double f)
 {
     const double x = operand(e, 0, i), y = operand(e, 1, i), z = operand(e, 2, i);
@@ -137,8 +138,8 @@ static double bound(const evaluation *e, int64_t i, double f)
     if (may_jump(e, x, y, slack_of(e) * errors[0], slack_of(e) * errors[1]))
         return 1;
     if ((e->op == OP_MAX || e->op == OP_MIN) && fabs(x - y) <= errors[0] + errors[1])
-        return fmax(errors[0], errors[1]); /* either may be the result */
-    /* Half an ulp stands for an exact result: a sign, a choice, a whole number. */
+        return fmax(errors[0], errors[1]); /* either operand may be the result */
+    /* Half an ulp in the table means an exact result: a sign, a selection, a whole number. */
     const double ulps = tuff__op_info(e->op)->ulps;
     double total = 0;
     if (tuff__dtype_is_float(e->dtype) && isfinite(f) && ulps > 0.5)
@@ -150,7 +151,7 @@ static double bound(const evaluation *e, int64_t i, double f)
     return total;
 }
 
-/* Floats and bools in double, integers in 64 bits. */
+/* Computes floats and bools in double, integers in 64 bits. */
 tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count)
 {
     const bool integers = tuff__dtype_is_integer(e->input_dtypes[0]);
@@ -163,7 +164,7 @@ tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
-/* A condition that may be wrong may choose either branch. */
+/* An uncertain condition may select either branch. */
 tuff_status tuff__evaluate_where(const evaluation *e, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -179,7 +180,7 @@ tuff_status tuff__evaluate_where(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
-/* Between i32 and u32 bits pass, as in C; 8-bit integers saturate like all else. */
+/* Between i32 and u32 the bits are kept, as in C; 8-bit integers saturate like everything else. */
 static double cast_value(tuff_dtype from, tuff_dtype to, double value)
 {
     if (tuff__dtype_is_integer(from) && (to == TUFF_I32 || to == TUFF_U32))
@@ -187,7 +188,7 @@ static double cast_value(tuff_dtype from, tuff_dtype to, double value)
     return tuff__dtype_is_float(from) && to == TUFF_F32 ? value : tuff__round_to(to, value);
 }
 
-/* How far the result moves while the operand moves within its error: steps of a narrow dtype included. */
+/* Returns how far the result moves while the operand moves within its error, including the steps of a narrow dtype. */
 static double cast_bound(const evaluation *e, double value, double result, double error)
 {
     if (error == 0)

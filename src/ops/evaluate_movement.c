@@ -1,5 +1,5 @@
 /* Movement in the float64 reference: views, padding and concatenation are walks over two layouts; gather and scatter
-   compute the place of each element. */
+   compute the position of each element. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ layout tuff__row_major(tuff_shape shape)
     return result;
 }
 
-/* An odometer over all axes but the last; places move with it, so that no index is multiplied out. */
+/* Counts like an odometer over all axes but the last; the positions move along, so that no index is multiplied out. */
 void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *context)
 {
     int64_t index[TUFF_MAX_RANK] = {0}, place_a = a->offset, place_b = b->offset;
@@ -51,7 +51,7 @@ typedef struct copying {
     double *to;
 } copying;
 
-/* Contiguous runs, most of a model's movement, go through memcpy. */
+/* Contiguous runs, which are most of a model's movement, use memcpy. */
 static void copy_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
     const copying *copy = context;
@@ -65,7 +65,7 @@ static void copy_run(void *context, int64_t a, int64_t b, int64_t count, int64_t
         to[i * step_b] = from[i * step_a];
 }
 
-/* Values and, where they are wanted, errors. */
+/* Copies values and, if requested, errors. */
 static void copy_walk(const evaluation *e, int input, tuff_shape shape, const layout *from, const layout *to)
 {
     tuff__walk(shape, from, to, copy_run, &(copying){e->inputs[input], e->value});
@@ -73,7 +73,7 @@ static void copy_walk(const evaluation *e, int input, tuff_shape shape, const la
         tuff__walk(shape, from, to, copy_run, &(copying){e->input_errors[input], e->error});
 }
 
-/* Each part is a walk into the result, further along the axis. */
+/* Copies each part into the result, further along the axis. */
 tuff_status tuff__evaluate_concat(const evaluation *e, int64_t count)
 {
     (void)count;
@@ -86,7 +86,7 @@ tuff_status tuff__evaluate_concat(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
-/* The fill first, then the input over it. */
+/* Writes the fill first, then the input over it. */
 tuff_status tuff__evaluate_pad(const evaluation *e, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -100,7 +100,7 @@ tuff_status tuff__evaluate_pad(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
-/* One axis as two: from window to window, and inside of one. */
+/* Splits one axis into two: between windows, and within a window. */
 static layout windows_layout(const evaluation *e, const layout *input)
 {
     layout result = *input;
@@ -112,7 +112,7 @@ static layout windows_layout(const evaluation *e, const layout *input)
     return result;
 }
 
-/* The layout of a view's result in its input's elements. */
+/* Returns the layout of a view's result in terms of its input's elements. */
 static layout view_layout(const evaluation *e)
 {
     const layout input = tuff__row_major(e->op == OP_RESHAPE ? e->shape : e->input_shapes[0]);
@@ -140,7 +140,7 @@ tuff_status tuff__evaluate_view(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
-/* The place of element i of shape in x, along axis at index; -1 where index is out of range. */
+/* Returns the position in x of element i of shape, with index along axis; -1 if index is out of range. */
 static int64_t indexed_place(tuff_shape shape, tuff_shape x, int axis, int64_t i, double index)
 {
     int64_t inner = 1;
@@ -152,7 +152,7 @@ static int64_t indexed_place(tuff_shape shape, tuff_shape x, int axis, int64_t i
     return (outer * x.extent[axis] + (int64_t)index) * inner + i % inner;
 }
 
-/* Indices are doubles here; one outside of the axis, or NaN, gathers what ops.h promises. */
+/* Indices are doubles here; an index outside of the axis, or NaN, gathers the value that tuff/ops.h specifies. */
 tuff_status tuff__evaluate_gather(const evaluation *e, int64_t count)
 {
     const double outside = tuff__dtype_is_float(e->dtype) ? NAN : 0;
@@ -165,7 +165,7 @@ tuff_status tuff__evaluate_gather(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
-/* Adds every term's magnitude and error to its element, and counts the terms, for the bound. */
+/* Adds every term's magnitude and error to its element and counts the terms, for the bound. */
 static void scatter_bounds(const evaluation *e, double *magnitude, double *terms, int64_t source_count)
 {
     for (int64_t i = 0; i < source_count; i++) {
@@ -178,7 +178,7 @@ static void scatter_bounds(const evaluation *e, double *magnitude, double *terms
     }
 }
 
-/* In index order, as kernels must; the bound counts the terms that fell on each element. */
+/* Adds in index order, as kernels must; the bound counts the terms added to each element. */
 tuff_status tuff__evaluate_scatter_add(const evaluation *e, int64_t count)
 {
     const int64_t source_count = tuff_shape_count(e->input_shapes[1]);

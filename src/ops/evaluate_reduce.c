@@ -1,25 +1,25 @@
-/* Sums in the float64 reference: reductions, running sums and matmul, each with the bound of its rounding in f32. */
+/* Sums in the float64 reference: reductions, running sums and matmul, each with a bound on its rounding in f32. */
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "ops/evaluate.h"
 
-/* Higham's gamma_n = n u / (1 - n u); beyond its range nothing is claimed. */
+/* Higham's gamma_n = n u / (1 - n u); outside its range there is no bound. */
 double tuff__gamma(double count)
 {
     double product = count * UNIT;
     return product < 0.5 ? product / (1 - product) : INFINITY;
 }
 
-/* The roundings of one sum in a kernel: chains of at most 256 additions, whose results are added in a tree. Kernels
-   must stay within this; a longer chain would fail the bound. */
+/* Bounds the rounding of a kernel's sum: chains of at most 256 additions, whose results are added in a tree. Kernels
+   must stay within this; a longer chain would exceed the bound. */
 static double reduction_gamma(double count)
 {
     return tuff__gamma(fmin(count, 256 + log2(count)));
 }
 
-/* The layout of a reduction's result under a walk over its input. */
+/* Returns the layout of a reduction's result for a walk over its input. */
 static layout reduced_layout(const evaluation *e)
 {
     layout result = tuff__row_major(e->shape);
@@ -29,7 +29,7 @@ static layout reduced_layout(const evaluation *e)
     return result;
 }
 
-/* The state of a walk that adds up or finds maxima; `magnitudes`: of absolute values. */
+/* The state of a walk that adds up or finds maxima. magnitudes: add absolute values. */
 typedef struct adding {
     const double *from;
     double *to;
@@ -45,14 +45,15 @@ static void add_run(void *context, int64_t a, int64_t b, int64_t count, int64_t 
     }
 }
 
-/* Adds the elements of `from`, shaped as the input, into `to`, shaped as the result, which must be zeroed. */
+/* Adds the elements of `from`, which has the input's shape, to `to`, which has the result's shape and must be
+   zeroed. */
 static void sum_walk(const evaluation *e, const double *from, double *to, bool magnitudes)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
     tuff__walk(e->input_shapes[0], &input, &output, add_run, &(adding){from, to, magnitudes});
 }
 
-/* The sum in double is exact enough for any f32 result; the bound is that of a kernel's chain and tree. */
+/* The sum in double is exact enough for any f32 result; the bound is that of a kernel's chains and tree. */
 tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count)
 {
     memset(e->value, 0, (size_t)count * sizeof *e->value);
@@ -76,7 +77,7 @@ tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
-/* A NaN, once met, stays: no comparison with it is true. */
+/* NaN, once found, stays, because no comparison with it is true. */
 static void max_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
     const adding *reduction = context;
@@ -87,8 +88,8 @@ static void max_run(void *context, int64_t a, int64_t b, int64_t count, int64_t 
     }
 }
 
-/* The largest element for each of the result, no less than `least`. The error of a maximum is at most the largest
-   error. */
+/* Sets each element of the result to the largest element, but at least `least`. Also used for errors: the error of a
+   maximum is at most the largest error. */
 static void max_walk(const evaluation *e, const double *from, double *to, int64_t count, double least)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
@@ -105,7 +106,7 @@ tuff_status tuff__evaluate_reduce_max(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
-/* Series by series; element i is a sum of i + 1 terms, hence i roundings. */
+/* Computes series by series; element i is a sum of i + 1 terms and so has i roundings. */
 tuff_status tuff__evaluate_cumsum(const evaluation *e, int64_t count)
 {
     const int64_t extent = e->shape.extent[e->attributes->axis];
@@ -134,7 +135,7 @@ typedef struct matrices {
     int64_t rows, inner, columns;
 } matrices;
 
-/* out += x · y for one matrix; each term's magnitude where absolute. The innermost loop runs along a row of y. */
+/* out += x · y for one matrix; absolute: uses absolute values. The innermost loop runs along a row of y. */
 static void multiply(const matrices *size, const double *x, const double *y, double *out, bool absolute)
 {
     for (int64_t i = 0; i < size->rows; i++) {
@@ -152,7 +153,7 @@ static void multiply(const matrices *size, const double *x, const double *y, dou
     }
 }
 
-/* gamma_k Σ|x||y| + Σ|x| error_y + Σ error_x |y| for one matrix. */
+/* Computes gamma_k Σ|x||y| + Σ|x| error_y + Σ error_x |y| for one matrix. */
 static void matmul_bound(const matrices *size, const double *const inputs[2], const double *const errors[2],
                          const double *value, double *error)
 {
@@ -164,7 +165,7 @@ static void matmul_bound(const matrices *size, const double *const inputs[2], co
     multiply(size, errors[0], inputs[1], error, true);
 }
 
-/* Matrix by matrix: nodes have operands of equal batch axes. */
+/* Computes matrix by matrix: operands of nodes have equal batch axes. */
 tuff_status tuff__evaluate_matmul(const evaluation *e, int64_t count)
 {
     const int rank = e->shape.rank;

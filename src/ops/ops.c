@@ -115,7 +115,7 @@ bool tuff__op_is_attention_gradient(op_code op)
     return tuff__op_is_attention(op) && op != OP_ATTENTION_LSE && op != OP_ATTENTION;
 }
 
-/* Operands in the order of their presence: what an op lacks takes no place. */
+/* Numbers the operands that are present; absent ones take no number. */
 attention_inputs tuff__attention_inputs(op_code op, uint32_t options)
 {
     const bool softmax = (options & ATTENTION_NO_SOFTMAX) == 0, backward = tuff__op_is_attention_gradient(op);

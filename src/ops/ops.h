@@ -1,5 +1,5 @@
-/* The primitive ops as data: the columns of ops.def, the attributes that a use of an op carries, and the front of the
-   float64 reference. Knows nothing of graphs or devices. Read ops.def first, then evaluate.h for the reference. */
+/* The primitive ops as data: the columns of ops.def, the attributes that a use of an op carries, and the interface of
+   the float64 reference. Knows nothing of graphs or devices. Read ops.def first, then evaluate.h for the reference. */
 #ifndef TUFF_OPS_OPS_H
 #define TUFF_OPS_OPS_H
 
@@ -15,8 +15,8 @@ typedef enum op_code {
     OP_COUNT
 } op_code;
 
-/* Dtypes that an op accepts: of the operands of elementwise rows, of the result of the others. Computation is in
-   floats, i32, u32 and bool; i8 and u8 are storage only. */
+/* Dtypes that an op accepts: those of the operands for elementwise rows, that of the result for the others. Kernels
+   compute in floats, i32, u32 and bool; i8 and u8 are storage only. */
 typedef enum op_kinds {
     OP_KIND_FLOATS,  /* f32, f16, bf16 */
     OP_KIND_NUMBERS, /* floats, i32, u32 */
@@ -27,12 +27,12 @@ typedef enum op_kinds {
     OP_KIND_F32
 } op_kinds;
 
-/* How kernels compute an op. The first four are computed inside the chains that read them; of the last six all but
-   ASSIGN are computed by a kernel of their own, which writes the result to memory. */
+/* How kernels compute an op. Ops with one of the first four patterns are computed inside the chains that read them. Of
+   the last six, all but ASSIGN are computed by a kernel of their own, which writes the result to memory. */
 typedef enum op_pattern {
-    PATTERN_ELEMENTWISE, /* element i of the result from element i of each operand */
-    PATTERN_VIEW,        /* a strided view of its operand, as far as strides can express it */
-    PATTERN_INDEXED,     /* an expression in the index of the element */
+    PATTERN_ELEMENTWISE, /* element i of the result depends on element i of each operand */
+    PATTERN_VIEW,        /* a strided view of its operand, if strides can express it */
+    PATTERN_INDEXED,     /* an expression of the element's index */
     PATTERN_SOURCE,      /* in memory before anything runs */
     PATTERN_REDUCTION,
     PATTERN_SCAN,
@@ -42,56 +42,56 @@ typedef enum op_pattern {
     PATTERN_ASSIGN
 } op_pattern;
 
-/* What an operand must be so that the kernel of an op can read it. */
+/* What an operand must be so that the op's kernel can read it. */
 typedef enum op_operands {
-    OPERANDS_VALUES,  /* anything: it is computed where it is read */
+    OPERANDS_VALUES,  /* anything: it is computed inside the kernel */
     OPERANDS_MEMORY,  /* strided views of memory */
-    OPERANDS_FACTORS, /* strided views of memory, perhaps behind a cast from f16 or bf16 to f32 */
-    OPERANDS_ROWS,    /* strided views of memory; those of rank 4 with elements of a row side by side */
-    OPERANDS_TABLE    /* the first a strided view of memory, the others anything */
+    OPERANDS_FACTORS, /* strided views of memory, possibly with a cast from f16 or bf16 to f32 */
+    OPERANDS_ROWS,    /* strided views of memory; those of rank 4 with contiguous rows */
+    OPERANDS_TABLE    /* the first must be a strided view of memory, the others may be anything */
 } op_operands;
 
 /* Which axes of the result depend on which axes of the operands. */
 typedef enum op_axes {
-    AXES_IN_ORDER,   /* axis i on axis i, where the extents are equal */
-    AXES_REDUCED,    /* in order; the whole of the axes in attributes.axes is needed */
-    AXES_SCANNED,    /* in order; the whole of attributes.axis is needed */
+    AXES_IN_ORDER,   /* axis i on axis i, if the extents are equal */
+    AXES_REDUCED,    /* in order; the axes in attributes.axes are needed completely */
+    AXES_SCANNED,    /* in order; attributes.axis is needed completely */
     AXES_PERMUTED,   /* axis i on attributes.order[i] */
-    AXES_RESHAPED,   /* runs of axes with equal products of extents on each other */
-    AXES_MOVED,      /* in order, where attributes.start and step leave an axis whole */
-    AXES_JOINED,     /* in order but for attributes.axis */
-    AXES_CONTRACTED, /* rows on those of the first operand, columns on those of the second, whole axes in between */
-    AXES_GATHERED,   /* in order; of the first operand the whole of attributes.axis is needed */
-    AXES_SCATTERED,  /* in order; the whole of attributes.axis is needed */
+    AXES_RESHAPED,   /* runs of axes whose products of extents are equal, on each other */
+    AXES_MOVED,      /* in order, if attributes.start and step keep the whole axis */
+    AXES_JOINED,     /* in order, except for attributes.axis */
+    AXES_CONTRACTED, /* rows on those of the first operand, columns on those of the second; whole inner axes */
+    AXES_GATHERED,   /* in order; attributes.axis of the first operand is needed completely */
+    AXES_SCATTERED,  /* in order; attributes.axis is needed completely */
     AXES_ATTENTION,
     AXES_COUNTED,  /* no operands: the value is the index along attributes.axis */
-    AXES_UNFOLDED, /* in order, one more behind attributes.axis, which moves */
+    AXES_UNFOLDED, /* in order, with one axis added after attributes.axis, whose positions shift */
     AXES_DRAWN,    /* the value depends on the index along each axis */
-    AXES_CONSTANT, /* data has elements for all of them, one number for none */
-    AXES_FIXED     /* nothing is known */
+    AXES_CONSTANT, /* if data is set, its elements depend on all axes; a single number on none */
+    AXES_FIXED     /* unknown */
 } op_axes;
 
-/* The attribute by which two uses of an op on equal operands differ. */
+/* The attribute in which two uses of an op on equal operands differ. */
 typedef enum op_attribute {
     ATTRIBUTE_NONE,
     ATTRIBUTE_NAME,
     ATTRIBUTE_ARRAY,
-    ATTRIBUTE_DATA, /* data, or value where that is NULL */
+    ATTRIBUTE_DATA, /* data, or value if that is NULL */
     ATTRIBUTE_AXES,
     ATTRIBUTE_AXIS,
     ATTRIBUTE_ORDER,
     ATTRIBUTE_STEPS,  /* start and step */
-    ATTRIBUTE_BEFORE, /* start: elements before */
+    ATTRIBUTE_BEFORE, /* start: number of elements before */
     ATTRIBUTE_WINDOWS /* axis, step[0] and step[1] */
 } op_attribute;
 
-/* Arithmetic for one element, in ascending order. */
+/* Arithmetic cost of one element, in ascending order. */
 typedef enum op_cost { COST_FREE, COST_CHEAP, COST_DIVISION, COST_EXPENSIVE } op_cost;
 
 typedef enum op_domain {
     DOMAIN_ALL,
-    DOMAIN_PARTIAL, /* undefined for some operands, or ill-conditioned near some: logarithms, roots, quotients */
-    DOMAIN_STEPS    /* the result jumps */
+    DOMAIN_PARTIAL, /* undefined for some operands, or ill-conditioned near them: logarithms, roots, quotients */
+    DOMAIN_STEPS    /* the result is discontinuous */
 } op_domain;
 
 typedef struct op_info {
@@ -104,56 +104,57 @@ typedef struct op_info {
     op_attribute attribute;
     op_cost cost;
     op_domain domain;
-    const char *text;         /* of kernels, in x, y, z; NULL for all but the elementwise rows */
-    const char *integer_text; /* "0" where there is none */
+    const char *text;         /* kernel text, in x, y, z; NULL except for elementwise rows */
+    const char *integer_text; /* "0": none */
     double ulps, low, high;
 } op_info;
 
 const op_info *tuff__op_info(op_code op);
-/* True for the elementwise rows of the table, whose builders, kernels and references are their columns. */
+/* Whether the op is an elementwise row of the table, with builder, kernel and reference given by its columns. */
 bool tuff__op_has_text(op_code op);
-/* True where kinds of the op include dtype. */
+/* Whether the kinds of the op include dtype. */
 bool tuff__op_accepts(op_code op, tuff_dtype dtype);
-/* Every elementwise op: the rows of the table, WHERE and CAST. */
+/* Whether the op is elementwise: such a row of the table, WHERE or CAST. */
 bool tuff__op_is_elementwise(op_code op);
-/* RESHAPE, PERMUTE, EXPAND, SLICE, UNFOLD: expressible as a strided view (a reshape not always). */
+/* RESHAPE, PERMUTE, EXPAND, SLICE, UNFOLD: can be expressed as a strided view (a reshape not always). */
 bool tuff__op_is_view(op_code op);
-/* INPUT, ARRAY, CONSTANT: memory holds the value before anything runs. */
+/* INPUT, ARRAY, CONSTANT: the value is in memory before anything runs. */
 bool tuff__op_is_source(op_code op);
-/* Computed by a kernel of its own, which writes the result to memory: reductions, scans, matmul, scatter, attention. */
+/* Whether the op has a kernel of its own, which writes the result to memory: reductions, scans, matmul, scatter,
+   attention. */
 bool tuff__op_is_materialized(op_code op);
-/* Exponentials, logarithms and the like, and random numbers: many times the cost of an addition. */
+/* Exponentials, logarithms and the like, and random numbers: they cost many times as much as an addition. */
 bool tuff__op_is_expensive(op_code op);
-/* Logarithms, roots, quotients: undefined for some operands, or ill-conditioned near some. */
+/* Logarithms, roots, quotients: undefined for some operands, or ill-conditioned near them. */
 bool tuff__op_is_partial(op_code op);
-/* ATTENTION, the log-sum-exp before it and its gradients. */
+/* ATTENTION, the log-sum-exp before it, and its gradients. */
 bool tuff__op_is_attention(op_code op);
 /* The gradients of ATTENTION. */
 bool tuff__op_is_attention_gradient(op_code op);
 
 bool tuff__dtype_is_float(tuff_dtype dtype);   /* f32, f16, bf16 */
 bool tuff__dtype_is_integer(tuff_dtype dtype); /* i32, u32, i8, u8 */
-/* The type kernels compute in: f32, i32, u32 or bool. */
+/* Returns the dtype that kernels compute in: f32, i32, u32 or bool. */
 tuff_dtype tuff__compute_dtype(tuff_dtype dtype);
 
-/* What attention does beyond softmax(scale·q·k)·v: bits of op_attributes.options. */
+/* Features of attention beyond softmax(scale·q·k)·v: bits of op_attributes.options. */
 enum {
     ATTENTION_BIAS = 1,      /* added to the scores */
-    ATTENTION_DROPOUT = 2,   /* on what multiplies the values */
-    ATTENTION_NO_SOFTMAX = 4 /* the scores themselves multiply the values */
+    ATTENTION_DROPOUT = 2,   /* applied to the weights of the values */
+    ATTENTION_NO_SOFTMAX = 4 /* the scores themselves are the weights of the values */
 };
 
-/* Of an ARRAY node: the array is the graph's own, in its arena. */
+/* An option of ARRAY nodes: the array belongs to the graph and lies in its arena. */
 enum { ARRAY_OF_GRAPH = 1 };
 
-/* What a use of an op carries besides inputs, dtype and shape of its result. */
+/* Attributes of a use of an op, besides its inputs and the dtype and shape of its result. */
 typedef struct op_attributes {
-    uint32_t axes;                /* SUM, REDUCE_MAX: bit i is axis i. Reduced axes stay, with extent 1 */
-    int axis;                     /* of the ops whose column attributes says AXIS */
+    uint32_t axes;                /* SUM, REDUCE_MAX: bit i is axis i. Reduced axes remain, with extent 1 */
+    int axis;                     /* for ops whose column attributes is AXIS */
     int order[TUFF_MAX_RANK];     /* PERMUTE */
     int64_t start[TUFF_MAX_RANK]; /* SLICE: first element; PAD: elements before; ATTENTION: [0] <= key - query <= [1] */
-    int64_t step[TUFF_MAX_RANK];  /* SLICE: may be negative; UNFOLD: [0] from window to window, [1] inside of one */
-    double value;                 /* PAD: the fill; CONSTANT: a scalar's value; ATTENTION: the scale */
+    int64_t step[TUFF_MAX_RANK];  /* SLICE: may be negative; UNFOLD: [0] between windows, [1] within a window */
+    double value;                 /* PAD: the fill; CONSTANT: the value of a scalar; ATTENTION: the scale */
     const void *data;             /* CONSTANT: elements of its dtype, row-major; NULL: all are value */
     tuff_array *array;            /* ARRAY, ASSIGN */
     const char *name;             /* INPUT */
@@ -162,15 +163,15 @@ typedef struct op_attributes {
     double dropout;               /* ATTENTION: the probability, above 0 and below 1 */
 } op_attributes;
 
-/* Where an attention op's operands are among its inputs; -1 for what it has not. */
+/* Positions of an attention op's operands among its inputs; -1: it has no such operand. */
 typedef struct attention_inputs {
     int q, k, v, lse, upstream, sums, bias, step;
 } attention_inputs;
 attention_inputs tuff__attention_inputs(op_code op, uint32_t options);
 
-/* One use of an op for the reference evaluator: inputs in row-major double. input_errors and error may be NULL
-   together; else they carry the first-order error bound: error[i] = ulps·2^-24·|f| + sum of |df/dx|·input_errors, sums
-   adding gamma·sum|terms|, for results computed in f32. */
+/* One use of an op, for the reference evaluator, with inputs in row-major double. Either both or none of input_errors
+   and error may be NULL. If set, they carry the first-order error bound of results computed in f32: error[i] =
+   ulps·2^-24·|f| + sum of |df/dx|·input_errors; sums add gamma·sum|terms|. */
 typedef struct evaluation {
     op_code op;
     const op_attributes *attributes;
@@ -183,17 +184,17 @@ typedef struct evaluation {
     tuff_shape shape;
     double *value;
     double *error;
-    double slack; /* so many times its error may an operand be off where results jump; 0: once */
-    double factor_rounding; /* the share of each weight of attention that rounding it may change; 0: it is f32 */
+    double slack; /* factor on the errors of operands in deciding whether a discontinuous result may jump; 0: 1 */
+    double factor_rounding; /* relative error from rounding each weight of attention; 0: weights are f32 */
 } evaluation;
-/* Evaluates every op but INPUT, ARRAY and ASSIGN (whose elements the caller has). RANDOM's input is the step (i32). */
+/* Evaluates every op but INPUT, ARRAY and ASSIGN, whose elements the caller has. RANDOM's input is the step (i32). */
 tuff_status tuff__evaluate(const evaluation *evaluation);
 
-/* Elements of any dtype to double and back; to f16 and bf16 by rounding to nearest even, to integers truncating and
-   saturating, NaN to 0. */
+/* Convert elements of any dtype to double and back. Conversion to f16 and bf16 rounds to nearest even; conversion to
+   integers truncates and saturates, and NaN becomes 0. */
 void tuff__to_double(tuff_dtype dtype, const void *data, int64_t count, double *out);
 void tuff__from_double(tuff_dtype dtype, const double *values, int64_t count, void *out);
-/* The value that a store as dtype keeps. f32 too: rounds. */
+/* Returns the value that remains after a store as dtype; rounds for f32, too. */
 double tuff__round_to(tuff_dtype dtype, double value);
 
 #endif

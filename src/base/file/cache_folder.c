@@ -1,5 +1,5 @@
-/* The folder for what tuff keeps between runs. Programs in it are handed to drivers, which do not survive hostile
-   bytes, so it is used only where nobody else can write to it. */
+/* The folder for files that tuff keeps between runs. Programs in it are passed to drivers, which do not withstand
+   hostile bytes, so the folder is used only if nobody else can write to it. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -11,7 +11,7 @@
 #include "base/file/file.h"
 #include "base/file/error.h"
 
-/* Joins folder and rest into out, without the slashes at the end of folder, which would make lstat follow a link. */
+/* Joins folder and rest into out, without trailing slashes of folder, which would make lstat follow a link. */
 static tuff_status join(const char *folder, const char *rest, char *out, size_t size)
 {
     size_t length = strlen(folder);
@@ -30,11 +30,11 @@ static int examine(const char *path, struct stat *found)
     return result;
 }
 
-/* A home of another user, as under sudo: files of ours in there would lock its owner out of the folder. */
+/* Refuses a home of another user, as under sudo: files of ours in it would lock its owner out of the folder. */
 static tuff_status check_home(const char *home, char *scratch, size_t size)
 {
     struct stat found;
-    /* The last component makes lstat look through a symbolic link, which a home may well be. */
+    /* The last component makes lstat follow a symbolic link, which a home may well be. */
     TRY(join(home, "/.", scratch, size));
     if (examine(scratch, &found))
         return tuff__fail_errno("use the cache below", home);
@@ -43,7 +43,7 @@ static tuff_status check_home(const char *home, char *scratch, size_t size)
     return TUFF_OK;
 }
 
-/* XDG Base Directory Specification: relative names are to be ignored. */
+/* XDG Base Directory Specification: relative names must be ignored. */
 static bool is_absolute(const char *name)
 {
     return name && name[0] == '/';
@@ -71,21 +71,21 @@ static int make_folder(const char *path)
     return result < 0 && errno == EEXIST ? 0 : result;
 }
 
-/* Makes path and the folders above it that are missing. path is changed on the way and whole again at the end. */
+/* Creates path and its missing parent folders. Modifies path temporarily. */
 static tuff_status make_folders(char *path)
 {
     if (make_folder(path) == 0)
         return TUFF_OK;
     for (char *slash = errno == ENOENT ? strchr(path + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        /* What really stands in the way shows when path itself is made. */
+        /* Errors are ignored here; the final make_folder of path reports them. */
         (void)make_folder(path);
         *slash = '/';
     }
     return make_folder(path) ? tuff__fail_errno("make the cache folder", path) : TUFF_OK;
 }
 
-/* Makes the folder where it is missing; nobody else may be able to write to it. */
+/* Creates the folder if it is missing; fails if anybody else could write to it. */
 static tuff_status make_own(char *out)
 {
     TRY(make_folders(out));

@@ -1,5 +1,4 @@
-/* What the files of base share that call the table of file operations: errors from errno, and calls that signals
-   interrupt. */
+/* Shared by all callers of the table of file operations: errors from errno, calls interrupted by signals. */
 #ifndef TUFF_BASE_FILE_ERROR_H
 #define TUFF_BASE_FILE_ERROR_H
 
@@ -7,22 +6,22 @@
 
 #include "base/status.h"
 
-/* TUFF_E_IO, "cannot <action> <path>: <errno's text>". */
+/* Fails with TUFF_E_IO, "cannot <action> <path>: <errno's text>". */
 tuff_status tuff__fail_errno(const char *action, const char *path);
 
-/* Writes all bytes, in as many pieces as it takes; TUFF_E_IO. path is for messages. */
+/* Writes all bytes, in as many pieces as necessary; TUFF_E_IO. path is for messages. */
 tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t size);
 
-/* The folder that holds path, opened so that it can be flushed; the caller closes it. */
+/* Opens the folder that holds path, so that it can be flushed; the caller closes it. */
 tuff_status tuff__open_folder_of(const char *path, int *out);
-/* Makes what has become of the name path last. */
+/* Makes changes of the name path durable. */
 tuff_status tuff__flush_folder_of(int folder, const char *path);
 
-/* How often a call that a signal interrupted is made again: often enough for any real series of signals, and an end for
-   a file system that answers nothing else. */
+/* How often a call interrupted by a signal is repeated: enough for any real series of signals, but finite for a file
+   system that only ever returns EINTR. */
 #define INTERRUPTION_LIMIT 100
 
-/* Makes call until a signal no longer interrupts it. */
+/* Repeats a call until it is no longer interrupted by a signal. */
 #define UNINTERRUPTED(result, call)                                   \
     do {                                                              \
         for (int tries_ = 0; tries_ < INTERRUPTION_LIMIT; tries_++) { \

@@ -1,4 +1,4 @@
-/* The table of file operations, and reading, which trusts nothing that it finds at a path. */
+/* The table of file operations, and reading, which treats every file as untrusted. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1
 #endif
@@ -43,7 +43,7 @@ tuff_status tuff__fail_errno(const char *action, const char *path)
     return FAIL(TUFF_E_IO, "cannot %s %s: %s", action, path, strerror(code));
 }
 
-/* own: only a file that nobody else can have written may be read. */
+/* own: refuse a file that anybody else could have written. */
 static tuff_status check_readable(const char *path, const struct stat *found, bool own)
 {
     if (!S_ISREG(found->st_mode))

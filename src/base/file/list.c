@@ -1,4 +1,4 @@
-/* Folders are read whole before anything is visited, so that visitors may add and remove files. */
+/* A folder is read completely before any name is visited, so that visitors may add and remove files. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -35,7 +35,7 @@ static tuff_status add_name(name_list *list, const char *name)
     return TUFF_OK;
 }
 
-/* readdir tells an error from the folder's end by errno alone. */
+/* Reads the names. Only errno distinguishes an error of readdir from the end of the folder. */
 static tuff_status read_names(DIR *opened, const char *folder, const char *prefix, name_list *out)
 {
     for (;;) {

@@ -1,4 +1,4 @@
-/* Appending under locks (flock): a writer that dies leaves part of a line at most, and no lock. */
+/* Appends under locks (flock): a writer that dies leaves at most part of a line, and no lock. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1
 #endif
@@ -13,9 +13,9 @@
 #include "base/file/error.h"
 #include "base/thread.h"
 
-#define PAUSE 2000000u /* nanoseconds between tries */
+#define PAUSE 2000000u /* nanoseconds between attempts */
 
-/* A regular file that nobody else can write to. */
+/* Checks that the file is a regular file to which nobody else can write. */
 static tuff_status check_own(int fd, const char *path, uint64_t *size)
 {
     struct stat found;
@@ -80,11 +80,11 @@ tuff_status tuff__file_lock(const char *path, uint64_t timeout, file_lock *out)
 void tuff__file_unlock(file_lock *lock)
 {
     if (lock->fd >= 0)
-        (void)tuff__file.close(lock->fd); /* which ends the lock */
+        (void)tuff__file.close(lock->fd); /* also releases the lock */
     lock->fd = -1;
 }
 
-/* Whether the file's last byte ends a line. */
+/* Finds out whether the file's last byte ends a line. */
 static tuff_status ends_line(int fd, const char *path, uint64_t size, bool *out)
 {
     char last = '\n';
@@ -97,7 +97,7 @@ static tuff_status ends_line(int fd, const char *path, uint64_t size, bool *out)
     return TUFF_OK;
 }
 
-/* The file and its name, which may be new: who made it did not have to make it last. */
+/* Flushes the file and its name, which may be new: its creator need not have flushed it. */
 static tuff_status flush(int fd, const char *path)
 {
     int result = -1, folder = -1;

@@ -1,6 +1,6 @@
-/* A process that is killed while it writes leaves its temporary file, whole checkpoints among them. Its lock (flock)
-   ends with it: so whoever writes the same path next knows which files nobody writes any more. Where a file system has
-   no locks, nothing is removed. */
+/* A process that is killed while it writes leaves its temporary file behind, possibly a whole checkpoint. Its lock
+   (flock) is released with it, so the next writer of the same path can tell which files are abandoned. On a file system
+   without locks, nothing is removed. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1
 #endif
@@ -22,7 +22,7 @@
 #define MARK ".tmp-"
 enum { RANDOM_DIGITS = 16 };
 
-/* Random enough not to meet a leftover; O_EXCL is what protects. */
+/* The name is random enough to avoid leftovers; the protection is O_EXCL. */
 tuff_status tuff__temporary_name(text *name, const char *path)
 {
     const struct {
@@ -35,7 +35,7 @@ tuff_status tuff__temporary_name(text *name, const char *path)
     return tuff__text_status(name);
 }
 
-/* Whether the file is this process's from here on: a sweep may have come between its creation and its lock. */
+/* Locks the file. Returns false if a sweep removed it between its creation and its lock. */
 static bool take(int fd)
 {
     struct stat found;
@@ -77,7 +77,7 @@ void tuff__temporary_free(temporary *self)
     tuff__text_free(&self->name);
 }
 
-/* Whether tuff__temporary_name made what follows the mark: people give names, too. */
+/* Whether the text after the mark comes from tuff__temporary_name: users may give such names, too. */
 static bool is_temporary(const char *tail)
 {
     const size_t pid = strspn(tail, "0123456789");
@@ -85,7 +85,8 @@ static bool is_temporary(const char *tail)
            tail[pid + 1 + RANDOM_DIGITS] == 0;
 }
 
-/* Some file systems lock only what may be written, and links may be of files that may only be read. */
+/* Opens a file in order to lock it. Some file systems lock only files opened for writing, but the temporary may be a
+   hard link to a read-only file. */
 static int open_to_lock(const char *path)
 {
     const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -114,7 +115,7 @@ static void remove_abandoned(const char *path)
 
 typedef struct sweep {
     const char *path;
-    size_t folder_length, prefix_length; /* of the path's folder, slash included; of the names that are looked for */
+    size_t folder_length, prefix_length; /* lengths of the path's folder with its slash, and of the names' prefix */
 } sweep;
 
 static tuff_status visit(const char *name, void *state)

@@ -1,4 +1,5 @@
-/* Temporary files beside the file that they become, path.tmp-<pid>-<random>, and those that killed processes left. */
+/* Temporary files next to the file that they will become, path.tmp-<pid>-<random>, and removal of those that killed
+   processes left behind. */
 #ifndef TUFF_BASE_FILE_TEMPORARY_H
 #define TUFF_BASE_FILE_TEMPORARY_H
 
@@ -7,17 +8,17 @@
 
 typedef struct temporary {
     text name;
-    int fd; /* -1: closed; what is locked is open until it has its last name */
+    int fd; /* -1: closed. A locked file stays open until it has its final name */
 } temporary;
 
-/* A name that nothing has, most likely. */
+/* Makes a name that most likely does not exist. */
 tuff_status tuff__temporary_name(text *name, const char *path);
-/* Makes a new file (O_EXCL, 0600). is_locked: tuff__temporary_sweep leaves it while it is open. */
+/* Creates a new file (O_EXCL, 0600). is_locked: tuff__temporary_sweep leaves it alone while it is open. */
 tuff_status tuff__temporary_create(temporary *self, const char *path, bool is_locked);
-/* Closes the file, which ends the lock, without a look at what that answers. */
+/* Closes the file and so releases its lock. Errors of close are ignored. */
 void tuff__temporary_free(temporary *self);
 
-/* Removes path's temporary files that no process has locked, links among them. Fails for want of memory alone:
+/* Removes path's temporary files that no process has locked, including hard links. Fails only if memory runs out:
    TUFF_E_OOM_HOST. */
 tuff_status tuff__temporary_sweep(const char *path);
 

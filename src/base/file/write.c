@@ -1,5 +1,5 @@
-/* Writing files: whatever happens, a path names the old file or the whole new one. A temporary file stays only where
-   the process is killed; the next durable write of the path removes it. */
+/* Writes files atomically: at any time a path names the complete old or the complete new file. A temporary file is left
+   behind only if the process is killed; the next durable write of the path removes it. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -36,7 +36,7 @@ static tuff_status flush(int fd, const char *path)
     return result < 0 ? tuff__fail_errno("flush", path) : TUFF_OK;
 }
 
-/* The bytes have arrived where the file has the size that was written. */
+/* Checks that the file has the size that was written. */
 static tuff_status check_size(int fd, const char *path, uint64_t size)
 {
     struct stat found;
@@ -61,7 +61,7 @@ static tuff_status write_parts(int fd, const char *path, const file_part *parts,
     return durable ? flush(fd, path) : TUFF_OK;
 }
 
-/* A close that a signal interrupted has closed the file: only other failures can have lost bytes. */
+/* A close that was interrupted by a signal has still closed the file, so only other errors can mean lost bytes. */
 static tuff_status close_checked(temporary *made)
 {
     const int fd = made->fd;
@@ -76,8 +76,8 @@ static tuff_status replace(const char *from, const char *to)
     return result < 0 ? tuff__fail_errno("replace", to) : TUFF_OK;
 }
 
-/* Writes a new temporary file whole; where that fails it is gone again. A durable one stays open, for its lock: what
-   closing it answers is of no account, as its bytes are on the disk. */
+/* Writes a complete new temporary file; on failure the file is removed. A durable one stays open to keep its lock;
+   errors of its later close do not matter, because its bytes are already on the disk. */
 static tuff_status write_temporary(temporary *made, const char *path, const file_part *parts, int count, bool durable)
 {
     TRY(tuff__temporary_create(made, path, durable));
@@ -89,7 +89,7 @@ static tuff_status write_temporary(temporary *made, const char *path, const file
     return status;
 }
 
-/* For file systems without hard links. */
+/* Copies the file at path, for file systems without hard links. */
 static tuff_status copy_previous(temporary *made, const char *path, bool durable)
 {
     void *data;
@@ -100,7 +100,8 @@ static tuff_status copy_previous(temporary *made, const char *path, bool durable
     return status;
 }
 
-/* A second name for the file at path: no moment passes in which path names nothing. *error: 0 where there is one. */
+/* Hard-links the file at path to a temporary name, so that path names a file at every moment; copies it if links are
+   not supported. Sets *error to the errno of a failed link, else to 0. */
 static tuff_status link_previous(temporary *made, const char *path, bool durable, int *error)
 {
     TRY(tuff__temporary_name(&made->name, path));
@@ -113,7 +114,7 @@ static tuff_status link_previous(temporary *made, const char *path, bool durable
     return copy_previous(made, path, durable);
 }
 
-/* *error: of the link or of the renaming, 0 where both worked. */
+/* Keeps the file at path as other. Sets *error to the errno of a failed link or rename, 0 if both succeeded. */
 static tuff_status keep_once(const char *path, const char *other, bool durable, int *error)
 {
     temporary made = {.fd = -1};
@@ -122,15 +123,15 @@ static tuff_status keep_once(const char *path, const char *other, bool durable, 
         int result = -1;
         UNINTERRUPTED(result, tuff__file.rename(tuff__text_get(&made.name), other));
         *error = result < 0 ? errno : 0;
-        /* Renaming between two names of one file does nothing: then both are still there. */
+        /* If both names refer to the same file, rename does nothing and leaves both. */
         (void)tuff__file.unlink(tuff__text_get(&made.name));
     }
     tuff__temporary_free(&made);
     return status;
 }
 
-/* Where others write path at once, its file may be replaced while it is linked; and the link, which has no lock of its
-   own, may be removed as a leftover. It is made again. */
+/* If other processes write path at the same time, its file may be replaced while it is being linked, and the link,
+   which has no lock of its own, may be removed as a leftover. Both show as ENOENT, and the link is made again. */
 static tuff_status keep_as(const char *path, const char *other, bool durable)
 {
     enum { TRIES = 100 };
@@ -166,7 +167,7 @@ tuff_status tuff__open_folder_of(const char *path, int *out)
     return status;
 }
 
-/* A file system that cannot flush folders says EINVAL: it offers no more. */
+/* Flushes a folder. EINVAL means that the file system cannot flush folders, which is not an error. */
 tuff_status tuff__flush_folder_of(int fd, const char *path)
 {
     int result = -1;
@@ -174,8 +175,8 @@ tuff_status tuff__flush_folder_of(int fd, const char *path)
     return result < 0 && errno != EINVAL ? tuff__fail_errno("flush the folder of", path) : TUFF_OK;
 }
 
-/* Puts the finished temporary file in the place of path. The folder is opened first, so that the last step that can
-   fail before path changes is the rename itself. */
+/* Renames the finished temporary file to path. The folder is opened first, so that the rename is the last step that can
+   fail before path changes. */
 static tuff_status commit(const char *name, const char *path, bool durable, bool keep)
 {
     int folder = -1;
@@ -191,7 +192,8 @@ static tuff_status commit(const char *name, const char *path, bool durable, bool
     return status;
 }
 
-/* Whether there is a file at path. Devices and the like must not be renamed over. */
+/* Finds out whether a file exists at path. Devices and other special files are refused: a rename must not replace
+   them. */
 static tuff_status examine_target(const char *path, bool *exists)
 {
     struct stat found;
@@ -218,7 +220,7 @@ tuff_status tuff__file_write(const char *path, const file_part *parts, int count
     if (status == TUFF_OK) {
         status = commit(tuff__text_get(&made.name), path, durable, keep_previous && exists);
         if (status != TUFF_OK)
-            /* After the rename there is nothing of this name, and nothing is lost by trying. */
+            /* After a successful rename this name no longer exists; trying to remove it is harmless. */
             (void)tuff__file.unlink(tuff__text_get(&made.name));
     }
     tuff__temporary_free(&made);
