@@ -33,7 +33,7 @@ void tuff__session_log_close(tuning_session *self)
     self->log = -1;
 }
 
-/* A line at once, so that those of several processes do not mix. */
+/* Writes a line with a single call, so that lines of several processes do not mix. */
 static void write_line(tuning_session *self, const text *line)
 {
     const size_t size = line->length;

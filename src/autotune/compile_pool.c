@@ -1,5 +1,5 @@
 /* The threads of the compile pool, their queue and its jobs. One mutex protects the queue and the state of jobs; the
-   compiler runs without it. A job's launches belong to the job, so a thread needs nothing of the search. */
+   compiler runs without it. A job owns its launches, so a thread needs nothing from the search. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -15,21 +15,21 @@
 #include "exec/texts.h"
 
 enum { MAX_THREADS = JOURNAL_PREFETCH };
-/* How often a waiting thread wakes up to keep the device busy, or to give a compiler up. */
+/* How often a waiting thread wakes up to keep the device busy, or to give up a compiler. */
 #define PAUSE UINT64_C(1000000)
 
 int tuff__compile_pool_threads = -1;
 
 typedef enum job_state { JOB_QUEUED, JOB_AT_WORK, JOB_DONE } job_state;
 
-/* Owned by its task and slot until it is dropped. A job that is at work when it is dropped is freed by its thread. */
+/* Owned by its task and slot until it is dropped. If it is dropped while being compiled, its thread frees it. */
 struct compile_job {
     tuning_task *task;
     tune_config config;
-    lowered_candidate *lowered; /* a thread's while the job is at work */
+    lowered_candidate *lowered; /* used by a thread while the job is at work */
     job_state state;
-    bool is_dropped, is_taken; /* is_taken: its candidate came to be compiled */
-    _Atomic uint64_t begun;    /* when the program that is in the compiler went there; 0: none is */
+    bool is_dropped, is_taken; /* is_taken: its candidate reached its compile step */
+    _Atomic uint64_t begun;    /* when the compiler got the current program; 0: it has none */
     uint64_t nanoseconds;
     program **programs;
     int program_count;
@@ -38,7 +38,7 @@ struct compile_job {
     compile_job *next;
 };
 
-/* Candidates whose compiler hung although the search never waited for them: the search itself rejects the others. */
+/* Candidates whose compiler hung without the search waiting for them. The search itself rejects the others. */
 typedef struct hung_candidate {
     tuning_task *task;
     tune_config config;
@@ -48,25 +48,25 @@ typedef struct worker {
     compile_pool *pool;
     int place; /* in the journal */
     pthread_t thread;
-    compile_job *job; /* at work */
+    compile_job *job; /* the job at work */
 } worker;
 
 struct compile_pool {
     tuning_session *session;
     tuff_device *device;
-    mutex lock; /* of all below, and of jobs */
+    mutex lock; /* protects all below, and jobs */
     pthread_cond_t changed;
     worker workers[MAX_THREADS];
     int count;
     compile_job *first;
     bool stop;
-    uint64_t limit; /* of a program's compilation, as it was last set */
+    uint64_t limit; /* for the compilation of one program, as last set */
     uint64_t compiled, in_vain, nanoseconds;
     hung_candidate hung[MAX_THREADS];
     int hung_count;
 };
 
-/* Not with the lock: programs take the device's. */
+/* Must be called without the lock: programs take the device's. */
 static void free_job(const compile_pool *self, compile_job *job)
 {
     for (int i = 0; i < job->program_count; ++i)
@@ -76,7 +76,7 @@ static void free_job(const compile_pool *self, compile_job *job)
     tuff__free(job);
 }
 
-/* Whether the compiler has had a job for longer than it may. Lock held. */
+/* Whether the compiler has exceeded its time on a job. Lock held. */
 static bool is_overdue(const compile_pool *self, const compile_job *job)
 {
     const uint64_t begun = atomic_load(&job->begun);
@@ -91,7 +91,7 @@ static bool is_wanted(compile_pool *self, const compile_job *job)
     return answer;
 }
 
-/* kernel: a copy of its own. */
+/* kernel: a private copy. */
 static tuff_status compile_copy(compile_pool *self, compile_job *job, const launch_list *list, launch *kernel)
 {
     char name[KERNEL_NAME];
@@ -109,8 +109,8 @@ static tuff_status compile_copy(compile_pool *self, compile_job *job, const laun
     return status;
 }
 
-/* Assembling writes to a launch which of its buffers are the same memory; the candidate's run finds that out for its
-   own memory. */
+/* Compiles a copy of the launch: assembling notes in a launch which of its buffers share memory, and the candidate's
+   run has to determine that for its own memory. */
 static tuff_status compile_launch(compile_pool *self, compile_job *job, const launch_list *list, const launch *kernel)
 {
     launch copy = *kernel;
@@ -125,7 +125,7 @@ static tuff_status compile_launch(compile_pool *self, compile_job *job, const la
 
 static tuff_status compile_launches(compile_pool *self, compile_job *job)
 {
-    launch_list list = job->lowered->launches; /* with memory of its own for where buffers lie */
+    launch_list list = job->lowered->launches; /* buffers gets a copy, whose offsets are placeholders */
     list.buffers = tuff__memdup(list.buffers, (size_t)list.buffer_count * sizeof *list.buffers);
     job->programs = tuff__calloc((size_t)list.launch_count + 1, sizeof(program *));
     tuff_status status = list.buffers == NULL || job->programs == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
@@ -138,7 +138,7 @@ static tuff_status compile_launches(compile_pool *self, compile_job *job)
     return status;
 }
 
-/* Enters the candidate in the journal first: its compiler may take the process down. */
+/* Enters the candidate in the journal first, since its compiler may kill the process. */
 static tuff_status compile(compile_pool *self, int place, compile_job *job)
 {
     const tuning_session *session = self->session;
@@ -155,7 +155,7 @@ static tuff_status compile(compile_pool *self, int place, compile_job *job)
     return status;
 }
 
-/* The next job, or NULL at the end. Lock held. */
+/* Returns the next job, or NULL at the end. Lock held. */
 static compile_job *next_job(compile_pool *self, worker *by)
 {
     while (!self->stop && self->first == NULL)
@@ -177,7 +177,7 @@ static void finish(compile_pool *self, compile_job *job, tuff_status status, uin
     job->state = JOB_DONE;
     self->compiled++;
     self->nanoseconds += nanoseconds;
-    /* Its compiler was given up, after its time. */
+    /* The compiler exceeded its time and was given up. */
     if (status == TUFF_E_DEVICE_LOST && is_overdue(self, job) && !job->is_taken && self->hung_count < MAX_THREADS)
         self->hung[self->hung_count++] = (hung_candidate){job->task, job->config};
     (void)pthread_cond_broadcast(&self->changed);
@@ -218,7 +218,7 @@ static int wanted_threads(const tuning_session *session)
     return wanted > MAX_THREADS ? MAX_THREADS : wanted > 0 ? (int)wanted : 0;
 }
 
-/* Signals are for the program's threads. */
+/* Threads are started with all signals blocked: signals are for the program's own threads. */
 static void start(compile_pool *self, int wanted)
 {
     sigset_t every, before;
@@ -282,7 +282,7 @@ void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candid
     tuff__compile_pool_drop(task, candidate->slot);
     if (job == NULL)
         return;
-    if (tuff__lowered_get(task, &candidate->config, &job->lowered) != TUFF_OK) { /* its compile step says why */
+    if (tuff__lowered_get(task, &candidate->config, &job->lowered) != TUFF_OK) { /* the compile step will report why */
         tuff__free(job);
         return;
     }
@@ -326,14 +326,14 @@ void tuff__compile_pool_drop(tuning_task *task, int slot)
         free_job(self, job);
 }
 
-/* Waits for a change, so long at most. Lock held. */
+/* Waits for a change, at most for the given time. Lock held. */
 static void pause_for(compile_pool *self, uint64_t nanoseconds)
 {
     const struct timespec until = tuff__time_after(nanoseconds);
     (void)pthread_cond_timedwait(&self->changed, &self->lock, &until);
 }
 
-/* Until the job is done; keep is called without the lock. Lock held. */
+/* Waits until the job is done; keep is called without the lock. Lock held. */
 static void wait_for(compile_pool *self, compile_job *job, void (*keep)(tuning_task *task))
 {
     while (job->state != JOB_DONE) {
@@ -350,8 +350,8 @@ static void wait_for(compile_pool *self, compile_job *job, void (*keep)(tuning_t
     }
 }
 
-/* Errors that are the candidate's fault, or the device's end. After other errors the candidate is compiled once more,
-   by the measuring thread. */
+/* Whether the error is the candidate's fault or a lost device. After any other error the measuring thread compiles the
+   candidate once more. */
 static bool is_final(tuff_status status)
 {
     return status == TUFF_E_COMPILE || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED ||
@@ -389,7 +389,7 @@ tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(t
     return TUFF_OK;
 }
 
-/* Waits until no thread is in the compiler, or gives compilers up that take too long. Lock held. */
+/* Waits until no thread is in a compiler, giving up compilers that take too long. Lock held. */
 static void settle(compile_pool *self)
 {
     for (bool is_at_work = true; is_at_work;) {

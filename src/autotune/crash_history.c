@@ -1,5 +1,5 @@
-/* Turns journals of dead processes into BAD records, in the stores of the environments that the candidates ran in: the
-   first ones that a lookup for them reads, whichever process found the journal. */
+/* Turns journals of dead processes into BAD records, in the stores of the environments in which the candidates ran: a
+   lookup for these reads them first, whichever process found the journal. */
 #include "autotune/crash_history.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@ typedef struct recovering {
     int strikes;
 } recovering;
 
-/* The default is only suspected at first, since whoever ends a process at a bad moment should not pay for it for good;
-   unless the whole machine went down. In a race it is not the default that is meant, but the device. */
+/* A default is only suspected at first, unless the whole machine went down: a process that is killed at an unlucky
+   moment should not rule it out for good. In a race the empty candidate means the device, not a default. */
 static bool is_meant(const journal_strike *strike, const tune_key *key)
 {
     return strike->candidate[0] != '\0' || strike->rebooted || strcmp(key->family, RACE_FAMILY) == 0;

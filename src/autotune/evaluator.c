@@ -1,7 +1,7 @@
-/* The evaluator of a task's candidates: what search.h calls to lower, compile, time and verify them, on the session's
-   bench device. It owns the runs in the task's slots and the task's test buffers. lowered.c keeps launches until they
-   are compiled, compile_pool.c compiles ahead, src/measure runs and checks. Every step that may crash is announced to
-   the journal first. */
+/* The evaluator of a task's candidates: the functions of search.h that lower, compile, time and verify them on the
+   session's bench device. It owns the runs in the task's slots and the task's test buffers. lowered.c keeps launches
+   until they are compiled, compile_pool.c compiles ahead, src/measure runs and checks. Every step that may crash is
+   entered in the journal first. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,13 +13,13 @@
 #include "autotune/session.h"
 #include "autotune/guard.h"
 
-/* The part of the device's memory that all test buffers of a graph may take, and the maximum (tuff/tune.h): less on a
-   CPU, where it is the machine's memory. */
+/* The part of the device's memory that all test buffers of a graph may use, and the maximum (tuff/tune.h), which is
+   lower on a CPU, whose memory is the machine's. */
 enum { SHARE_OF_MEMORY = 4 };
 #define MAX_TEST_BUFFERS ((uint64_t)8 << 30)
 #define MAX_HOST_TEST_BUFFERS ((uint64_t)1 << 30)
 
-/* Bytes that more test buffers may take. */
+/* Returns the number of bytes that further test buffers may take. */
 static uint64_t room_for_buffers(const tuning_session *session)
 {
     const tuff_device_info *info = tuff__device_info(tuff__session_bench(session));
@@ -43,7 +43,7 @@ static bool comes_back(const tuning_session *session)
     return false;
 }
 
-/* What a failure says about a candidate. */
+/* Returns what a failure says about a candidate. */
 static tune_evaluation evaluation_of(tuning_session *session, tuff_status status)
 {
     switch (status) {
@@ -61,7 +61,7 @@ static tune_evaluation evaluation_of(tuning_session *session, tuff_status status
         session->lost = true;
         return tuff__device_is_stuck(tuff__session_bench(session)) ? EVALUATION_HANG : EVALUATION_LOST;
     case TUFF_E_TIMEOUT:
-        /* What ends after all may have been stopped, with the process or the machine: that is not remembered. */
+        /* A run that ends after all may have been suspended, with the process or the machine: that is not recorded. */
         session->lost = !comes_back(session);
         return session->lost ? EVALUATION_HANG : EVALUATION_SLOW;
     default:
@@ -69,7 +69,7 @@ static tune_evaluation evaluation_of(tuning_session *session, tuff_status status
     }
 }
 
-/* Whether an earlier run rejected a candidate. */
+/* Whether the candidate was rejected earlier. */
 static bool is_barred(const tuning_task *task, const tune_config *config)
 {
     text name = {0};
@@ -105,7 +105,7 @@ static void end_step(const tuning_session *session)
     atomic_store(&tuff__tune_step_begin, 0);
 }
 
-/* Tells the journal what begins, so that a process that starts after a crash knows whom to blame. */
+/* Enters the step in the journal, so that a process that starts after a crash knows which candidate to blame. */
 static tuff_status announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
                             bool durable)
 {
@@ -117,7 +117,7 @@ static tuff_status announce(const tuning_task *task, const search_candidate *can
         status = tuff__journal_enter(task->session->journal, phase, task->session->environment_text, task->text,
                                      tuff__text_get(&name), durable);
     tuff__text_free(&name);
-    return status == TUFF_E_IO ? TUFF_OK : status; /* a machine that goes down is not worth refusing to tune */
+    return status == TUFF_E_IO ? TUFF_OK : status; /* surviving a crash of the machine is not worth giving up tuning */
 }
 
 static tuff_status make_test_buffers(tuning_task *task)
@@ -134,7 +134,7 @@ static tuff_status make_test_buffers(tuning_task *task)
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
-/* Memory for it is reserved when the first candidate comes; without memory, weights stay in the caches. */
+/* Reserves the size of the pool for the first candidate. If there is no room, weights stay in the caches. */
 static cache_flush_pool *flush_pool_of(tuning_session *self)
 {
     const uint64_t size = tuff__cache_flush_pool_size(tuff__session_bench(self));
@@ -154,7 +154,7 @@ static void expect_candidate(void *state, const search_candidate *candidate)
     tuff__compile_pool_expect(state, candidate);
 }
 
-/* Runs the default while a GPU waits for a compiler, so that its clocks do not drop. Only short runs. */
+/* Runs the default while a GPU waits for a compiler, so that its clocks do not drop. Only if runs are short. */
 static void keep_running(tuning_task *task)
 {
     const uint64_t short_run = UINT64_C(10000000);
@@ -168,8 +168,8 @@ static void keep_running(tuning_task *task)
         }
 }
 
-/* Places the launches on the task's test buffers, compiles what no thread did, and records the run; takes lowered,
-   NULL: nobody has it yet. */
+/* Places the launches on the task's test buffers, compiles what no thread compiled, and records the run. Takes
+   ownership of lowered; NULL: not lowered yet. */
 static tuff_status create_run(tuning_task *task, const search_candidate *candidate, lowered_candidate *lowered)
 {
     tuff_status status = task->test_buffers == NULL ? make_test_buffers(task) : TUFF_OK;
@@ -221,7 +221,7 @@ static uint64_t spilled_by_candidate(void *state, const search_candidate *candid
     return tuff__candidate_run_spilled(task->slots[candidate->slot]);
 }
 
-/* It is the first launch that takes machines down: the journal must survive that. */
+/* It is usually the first launch that takes a machine down, so the journal entry must survive that. */
 static tuff_status announce_run(tuning_task *task, const search_candidate *candidate, journal_phase phase)
 {
     const bool first = !task->has_run[candidate->slot];
@@ -229,8 +229,9 @@ static tuff_status announce_run(tuning_task *task, const search_candidate *candi
     return announce(task, candidate, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
-/* The time from which a run counts as slow, given the default's: eight times that, but at least 20 ms. At most 100 ms,
-   since operating systems take a GPU that is busy for longer as hung, unless the default itself takes about as long. */
+/* Returns the time from which a run counts as slow, given the default's: eight times that, but at least 20 ms. At most
+   100 ms, because operating systems consider a GPU that is busy for longer as hung, unless the default itself takes
+   about as long. */
 static uint64_t slow_from(uint64_t default_time)
 {
     enum { TIMES = 8 };
@@ -240,7 +241,7 @@ static uint64_t slow_from(uint64_t default_time)
     return default_time + default_time / 2 > most ? default_time + default_time / 2 : most;
 }
 
-/* Runs a part of the groups first: what would take far longer than the default is not run in whole. */
+/* Runs a part of the groups first. A candidate that would take far longer than the default is not run in full. */
 static tuff_status probe(tuning_task *task, const search_candidate *candidate, bool *is_slow)
 {
     uint64_t predicted;
@@ -301,7 +302,7 @@ static tune_evaluation sample_candidate(void *state, const search_candidate *can
     return status == TUFF_OK ? found : evaluation_of(task->session, status);
 }
 
-/* One run, with results filled by a pattern before, so that elements that are not written show. */
+/* Runs once, with the results filled with a pattern before, so that elements that are not written are detected. */
 static tuff_status run_clean(tuning_task *task, const search_candidate *candidate)
 {
     TRY(tuff__test_buffers_poison(task->test_buffers));
@@ -309,7 +310,8 @@ static tuff_status run_clean(tuning_task *task, const search_candidate *candidat
     return tuff__candidate_run_run(task->slots[candidate->slot]);
 }
 
-/* By a task of other extents; those that there is none for stay as they were found. kept: as the oracle has it. */
+/* Verifies the candidate on a task of other extents. If there is no such task, the verdict so far stands. kept: see
+   tuff__oracle_ragged. */
 static tuff_status check_ragged(tuning_task *task, const search_candidate *candidate, const test_buffers *kept,
                                 char *wrong, size_t size)
 {
@@ -322,7 +324,7 @@ static tuff_status check_ragged(tuning_task *task, const search_candidate *candi
     return TUFF_OK;
 }
 
-/* Compares the results that are kept as right with the host's. */
+/* Compares the results that are kept as the reference with the host's. */
 static tuff_status check_kept(tuning_task *task, const search_candidate *candidate, char *wrong, size_t size)
 {
     const tuning_session *self = task->session;
@@ -348,7 +350,7 @@ static tuff_status check(tuning_task *task, const search_candidate *candidate, b
         return TUFF_OK;
     char left_out[128];
     TRY(tuff__test_buffers_look_through(task->test_buffers, left_out, sizeof left_out));
-    if (left_out[0] != '\0') { /* poison differs from run to run: that is no race */
+    if (left_out[0] != '\0') { /* poison differs between runs, which is no race */
         snprintf(wrong, size, "%s", left_out);
         *differs = false;
     }
@@ -375,7 +377,7 @@ static tune_evaluation verify(tuning_task *task, const search_candidate *candida
     return differs ? EVALUATION_RACE : EVALUATION_WRONG;
 }
 
-/* Winners were verified before. */
+/* Only the default is a baseline. */
 static tune_evaluation verify_candidate(void *state, const search_candidate *candidate, bool thorough)
 {
     return verify(state, candidate, tuff__config_count(&candidate->config) == 0, thorough);

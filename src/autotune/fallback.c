@@ -6,7 +6,7 @@
 
 const char *const tuff__fallbacks[] = {"task.family=1", "task.family=1;task.lanes=4", "task.family=2", NULL};
 
-/* What another kernel than the default is made of, if it can be. */
+/* Whether the configuration can be lowered, to other kernels than the default. */
 static bool is_other_kernel(const tuning_task *task, const tune_config *config)
 {
     const tuning_session *self = task->session;

@@ -1,5 +1,5 @@
 /* Chooses a kernel for a task whose default gives wrong results on the device: the first of the plain kernels of
-   fallback.c that gives right ones. */
+   fallback.c whose results are right. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { SAMPLES = 5 };
 
-/* Whether a candidate is right by the host alone, with its quartiles. */
+/* Whether a candidate is right when checked against the host alone; sets the quartiles of its times. */
 static bool is_right(tuning_task *task, const evaluator *by, search_candidate *candidate, uint64_t quartiles[3])
 {
     uint64_t times[SAMPLES];

@@ -1,4 +1,4 @@
-/* Process-wide state of tuning, read by the watchdog of a worker (tools/tune/worker.c). */
+/* Process-wide state of tuning. The watchdog of a worker (tools/tune/worker.c) reads when the current step began. */
 #ifndef TUFF_AUTOTUNE_GUARD_H
 #define TUFF_AUTOTUNE_GUARD_H
 
@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Set once a candidate hung or took the device down: nothing more is measured in this process. */
+/* Set once a candidate hung or took the device down. Nothing more is measured in this process then. */
 extern atomic_bool tuff__tune_is_off;
-/* When the present step began (tuff__nanoseconds), from which a driver may never return; 0: there is none. */
+/* When the current step began (tuff__nanoseconds); a driver may never return from a step. 0 if no step is under way. */
 extern _Atomic uint64_t tuff__tune_step_begin;
 
 #endif

@@ -1,4 +1,4 @@
-/* The lowered candidates of a session that wait to be compiled: a short list, the most recently used first. */
+/* The lowered candidates of a session that wait to be compiled: a short list, most recently used first. */
 #include "autotune/lowered.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ void tuff__lowered_free(lowered_candidate *self)
     tuff__free(self);
 }
 
-/* The index of what is kept of a configuration, -1: nothing is. */
+/* Returns the index of the launches kept for a configuration, or -1. */
 static int find(const tuning_task *task, const tune_config *config)
 {
     const tuning_session *session = task->session;
@@ -43,7 +43,7 @@ static void put_first(tuning_session *session, lowered_candidate *one)
     ++session->lowered_count;
 }
 
-/* estimate: what lowering looked up, after a failure too. */
+/* estimate: has the tunables that lowering read, even after a failure. */
 static tuff_status lower(const tuning_task *task, const tune_config *config, task_estimate *estimate,
                          lowered_candidate **out)
 {
@@ -96,7 +96,7 @@ void tuff__lowered_drop(const tuning_task *task, const tune_config *config)
 {
     tuning_session *session = task->session;
     const int kept = find(task, config);
-    /* What another configuration was lowered to may be wanted by that one. */
+    /* Launches that were lowered for another configuration may still be needed for that one. */
     if (kept >= 0 && tuff__config_equal(&session->lowered[kept]->asked, config))
         tuff__lowered_free(remove_at(session, kept));
 }

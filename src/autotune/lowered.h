@@ -1,7 +1,6 @@
-/* What candidates were lowered to. A candidate is lowered once, when a search asks what can be made of it; the launches
-   wait here until the candidate is compiled (compile_pool.h, evaluator.c), and are freed when they ran or when the
-   candidate is dropped. Used by the thread that steps the searches; what tuff__lowered_get hands out belongs to its
-   caller. */
+/* The launches of lowered candidates. A candidate is lowered once, when a search asks what can be made of it. The
+   launches wait here until the candidate is compiled (compile_pool.h, evaluator.c), and are freed once they ran or the
+   candidate is dropped. For the thread that steps the searches only; the caller owns what tuff__lowered_get returns. */
 #ifndef TUFF_AUTOTUNE_LOWERED_H
 #define TUFF_AUTOTUNE_LOWERED_H
 
@@ -9,18 +8,18 @@
 
 typedef struct lowered_candidate {
     const tuning_task *task;
-    tune_config asked, tried; /* tried: without what lowering did not look up, as the search calls the candidate */
+    tune_config asked, tried; /* tried: without tunables that lowering did not read, as the search names it */
     task_estimate estimate;
-    launch_list launches; /* on the device that candidates run on; without memory */
+    launch_list launches; /* on the bench device; without memory */
 } lowered_candidate;
 
-/* Lowers a configuration, unless that was done, and keeps the launches; of those kept the least recently used go first.
-   *out is filled as by tuff__estimate_task, whose errors these are. */
+/* Lowers a configuration unless its launches are kept already, and keeps them; the least recently used ones are dropped
+   first. Fills *out like tuff__estimate_task and returns the same errors. */
 tuff_status tuff__lowered_estimate(const tuning_task *task, const tune_config *config, task_estimate *out);
-/* Hands out what was kept, or lowers the configuration now. The caller frees *out, which is NULL after a failure. */
+/* Hands out the kept launches, or lowers the configuration now. The caller frees *out, which is NULL on failure. */
 tuff_status tuff__lowered_get(const tuning_task *task, const tune_config *config, lowered_candidate **out);
 void tuff__lowered_free(lowered_candidate *self); /* NULL is allowed */
-/* Frees what a configuration was lowered to, as it was asked for; or what is kept of a task. */
+/* drop frees the launches that were lowered for a configuration as it was asked for; clear frees those of a task. */
 void tuff__lowered_drop(const tuning_task *task, const tune_config *config);
 void tuff__lowered_clear(const tuning_task *task);
 

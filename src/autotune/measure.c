@@ -1,6 +1,6 @@
-/* Measures the keys of a session within its budget. Slice by slice the key that promises most is searched
-   (search/budget.h), beginning with its default, which shows how much time it takes. At the end come the races, and
-   their results are recorded (records.c). evaluator.c does the work on a candidate. */
+/* Measures the keys of a session within its budget. Searches the most promising key, one slice at a time
+   (search/budget.h), starting with its default, which shows how much time it takes. The races come last, and their
+   results are recorded (records.c). evaluator.c does the work on a candidate. */
 #include <limits.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@
 
 /* Candidates of a key before the next key may get its turn. */
 enum { SLICE = 4 };
-/* At most so many where another driver's winner is raced again. */
+/* Most compilations when another driver's winner is raced again. */
 enum { RACE_COMPILES = 4 };
 
 static uint64_t elapsed(const tuning_session *self)
@@ -66,7 +66,7 @@ static void log_candidate(void *user, const tune_config *config, tune_evaluation
 static tuff_status begin(tuning_task *task)
 {
     const evaluator by = tuff__evaluator_of(task);
-    /* What runs until the search is over was measured in less time, under another driver, or for other dims. */
+    /* The configuration in use until the search ends: found in less time, under another driver, or for other dims. */
     const bool is_known =
         task->tier >= TIER_SAME && task->tier <= TIER_NEAREST && tuff__config_count(&task->chosen) > 0;
     const search_settings settings = {.seeds = task->seeds,
@@ -88,7 +88,7 @@ static tuff_status begin(tuning_task *task)
     return tuff__search_begin(&by, &settings, &task->search);
 }
 
-/* Once; none that was left because somebody stopped it. */
+/* Counts a key once, and not if the session was stopped. */
 static void count_done(tuning_task *task)
 {
     if (task->session->stopped || task->is_done)
@@ -107,7 +107,8 @@ static void spend(tuning_session *self, tune_budget *budget, int key)
     tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
 }
 
-/* The default of a key, which weighs it; then what is listed for it, where it matters. */
+/* Times the default of a key, which gives the key its weight, then tries the listed candidates: only
+   one if the key is minor. */
 static tuff_status open_key(tuning_session *self, tune_budget *budget, int key)
 {
     tuning_task *task = &self->tasks[key];
@@ -123,8 +124,8 @@ static tuff_status open_key(tuning_session *self, tune_budget *budget, int key)
     return tuff__search_prime(task->search);
 }
 
-/* Slice by slice, to the key that promises most: a short time ends with the heavy keys of the graph, not with all of
-   their defaults. */
+/* Searches slice by slice, always the most promising key: a short budget ends with the heavy keys of the graph rather
+   than with the defaults of all. */
 static tuff_status search_all(tuning_session *self, tune_budget *budget)
 {
     for (int key = tuff__budget_next(budget); key >= 0 && !self->stopped && !self->lost;
@@ -138,7 +139,7 @@ static tuff_status search_all(tuning_session *self, tune_budget *budget)
     return TUFF_OK;
 }
 
-/* What no race settled may be noise: the default is run with, and the guess is where a later search begins. */
+/* A result that no race confirmed may be noise: the default runs, and the guess becomes the start of a later search. */
 static void distrust(search_result *found)
 {
     if (tuff__config_count(&found->winner) > 0) {
@@ -151,8 +152,8 @@ static void distrust(search_result *found)
         found->nanoseconds[i] = found->default_nanoseconds;
 }
 
-/* What was found elsewhere has had its race; without a winner the default runs, as it does at later starts. A plan that
-   is in use is not exchanged for it. */
+/* Takes the result of a search. Without a winner the default runs, as it will at later starts, even if a configuration
+   from elsewhere was in use. A plan in use is not changed for that. */
 static void take(tuning_task *task, const search_result *found)
 {
     if (!found->is_final && task->session->yield != NULL)
@@ -168,12 +169,12 @@ static tuff_status finish(tuning_task *task)
     if (task->session->yield != NULL)
         task->session->yield(task->session, true);
     TRY(tuff__search_finish(task->search, &found));
-    /* Without a record every start would try again; who stopped this one may want that. */
+    /* Without a record every start would try again; a user who stopped this search may want that. */
     const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !task->session->stopped;
     if (!found.is_final)
         distrust(&found);
     task->was_measured = found.is_final;
-    /* A guess does not replace what a race found here. */
+    /* A guess does not replace the result of a race here. */
     if (!found.is_final && was_tried && task->tier == TIER_SAME) {
         tuff__session_remember_again(task);
     } else if (found.is_final || was_tried) {
@@ -187,7 +188,7 @@ static tuff_status finish(tuning_task *task)
     return TUFF_OK;
 }
 
-/* The races, of the keys that matter most first: time may run out. */
+/* Runs the races, starting with the keys that matter most, since time may run out. */
 static tuff_status finish_all(tuning_session *self, tune_budget *budget)
 {
     for (int key = tuff__budget_next_race(budget); key >= 0; key = tuff__budget_next_race(budget)) {
@@ -213,7 +214,7 @@ static void clear(tuning_task *task)
     tuff__evaluator_clear(task);
 }
 
-/* Leaves those to be measured for which the others left no memory; how many they are. */
+/* Marks only those keys as to be measured for which the others left no memory; returns their number. */
 static int take_squeezed(tuning_session *self)
 {
     int count = 0;
@@ -227,7 +228,7 @@ static int take_squeezed(tuning_session *self)
     return count;
 }
 
-/* What a key is expected to take of the graph's time: by the bytes that its tasks move at least. */
+/* Estimates each key's share of the graph's time by the bytes that its tasks have to move. */
 static void expect_all(const tuning_session *self, tune_budget *budget)
 {
     for (int i = 0; i < self->task_count; ++i)
@@ -235,7 +236,7 @@ static void expect_all(const tuning_session *self, tune_budget *budget)
             tuff__budget_expect(budget, i, 1 + (double)self->tasks[i].calls * self->tasks[i].weight);
 }
 
-/* One pass: searches that failed for other reasons than memory end their key, not the compilation. */
+/* Measures all wanted keys once. Only running out of memory or a failing evaluator ends the pass early. */
 static tuff_status measure_once(tuning_session *self)
 {
     tune_budget *budget;
@@ -250,7 +251,7 @@ static tuff_status measure_once(tuning_session *self)
 
 static tuff_status measure(tuning_session *self)
 {
-    /* What begins before it ends within the budget, as a rule. */
+    /* Reserves 2 % of the budget for steps under way, so that measuring usually ends within it. */
     self->limit = self->begin + self->budget - self->budget / 50;
     int before, squeezed = count_wanted(self);
     do {
@@ -332,7 +333,7 @@ tuff_status tuff__session_measure(tuning_session *self)
         return TUFF_OK;
     tuff_status status = waited ? tuff__session_look_again(self) : TUFF_OK;
     if (waited)
-        self->begin = tuff__nanoseconds(); /* the budget is for measuring */
+        self->begin = tuff__nanoseconds(); /* waiting does not count towards the budget */
     if (status == TUFF_OK && count_wanted(self) > 0)
         status = self->apart != NULL ? self->apart->measure(self->apart->self, self) : measure_here(self);
     tuff__file_unlock(&lock);

@@ -1,4 +1,4 @@
-/* The device that candidates run on: opening one of its own, its peak, limits for compilers, the lock between
+/* The device that candidates run on: opening a separate one, its peak rate, time limits for compilers, the lock between
    processes, and when measuring is forbidden because candidates crashed before. */
 #include <inttypes.h>
 #include <math.h>
@@ -31,9 +31,9 @@ bool tuff__session_is_on_gpu(const tuning_session *self)
     return class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
 }
 
-/* Devices that the application made cannot be opened again. What opens by the selector is not used where this device is
-   described with another name or driver. Where the driver's compiler does not return from the self-test, it would not
-   return from candidates: nothing is measured. */
+/* Devices that the application made cannot be opened again. A device that the selector opens is not used if its name or
+   driver differs from the plan's. If the driver's compiler does not return from the self-test, it would not return from
+   candidates either, so nothing is measured. */
 void tuff__session_open_bench(tuning_session *self)
 {
     const tuff_device_info *info = tuff__device_info(self->device);
@@ -61,7 +61,7 @@ void tuff__session_close_bench(tuning_session *self)
     self->bench = NULL;
 }
 
-/* The fastest of a few runs: others may be at work, too. */
+/* Takes the fastest of a few runs, since other programs may be running too. */
 static tuff_status measure_rate(tuff_device *device, double *rate)
 {
     enum { RUNS = 8 };
@@ -97,7 +97,7 @@ uint64_t tuff__session_roofline(tuning_task *task)
     return (uint64_t)(operations / self->rate);
 }
 
-/* Four times what nine in ten take, by the slowest of the first few dozen; 5 seconds at least. */
+/* The limit is four times the 90th percentile, from the slowest of the first few dozen; at least 5 seconds. */
 void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds)
 {
     enum { ENOUGH = 10, RECENT = 10 * SLOWEST };
@@ -115,7 +115,7 @@ void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds)
     self->compile_limit = limit < 5 * SECOND ? 5 * SECOND : limit;
 }
 
-/* Whoever is given up takes the device with it: as long as there is time for it, a slow compiler is waited for. */
+/* Giving up a compiler loses the device, so a slow compiler is waited for as long as there is time. */
 void tuff__session_limit_compile(tuning_task *task)
 {
     const tuning_session *self = task->session;
@@ -130,7 +130,7 @@ void tuff__session_limit_compile(tuning_task *task)
 
 enum { DAY = 24 * 60 * 60 };
 
-/* Within the day that began then: a clock that was wrong may have left times that are yet to come. */
+/* Only strikes within the day after `since`: a clock that was wrong may have left times in the future. */
 static bool is_strike(const tune_record *record, hash128 environment, uint64_t since)
 {
     return record->kind == RECORD_BAD && tuff__is_same_hash(record->environment, environment) &&
@@ -141,7 +141,8 @@ static bool is_strike(const tune_record *record, hash128 environment, uint64_t s
 
 enum { MAX_STRIKES = 2 };
 
-/* Of those that a process ended with, others than the first of them: compilations ahead have its time. */
+/* Whether the strike belongs to a compile-ahead thread of a process that has another strike to its name. All strikes of
+   one process have the same time; only one of them counts. */
 static bool is_beside(const tuning_session *self, const tune_record *strike, hash128 environment, uint64_t since)
 {
     int at = 0;
@@ -157,7 +158,7 @@ static bool is_beside(const tuning_session *self, const tune_record *strike, has
     return false;
 }
 
-/* Within a day. Candidates that were in flight together are one strike. */
+/* Counts the strikes of the last day. Candidates that were in flight together are one strike. */
 static int count_strikes(const tuning_session *self)
 {
     const hash128 environment = tuff__hash_text(self->environment_text);
@@ -191,7 +192,7 @@ static bool waits_for_others(void)
     return asked != NULL && strcmp(asked, "1") == 0;
 }
 
-/* In slices, so that the caller may stop. */
+/* Waits in slices, so that the caller can stop it. */
 static bool wait_for_device(tuning_session *self, const char *place, file_lock *out)
 {
     const uint64_t slice = SECOND / 5, begin = tuff__nanoseconds(), most = 700 * SECOND;
@@ -206,7 +207,7 @@ static bool wait_for_device(tuning_session *self, const char *place, file_lock *
     return true;
 }
 
-/* place: of FOLDER_SIZE bytes; is set where the answer is false. */
+/* place: FOLDER_SIZE bytes; set if the function returns false. */
 static bool try_device(const tuning_session *self, char *place, file_lock *out)
 {
     out->fd = -1;

@@ -1,4 +1,4 @@
-/* Writes results of a session to its store: winners, leaders of unfinished searches, rejected candidates. */
+/* Writes the results of a session to its store: winners, leaders of unfinished searches, rejected candidates. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,15 +39,15 @@ static void count_rejection(tuff_tune_stats *stats, tune_evaluation why)
     }
 }
 
-/* The plan needs its default whatever the tuner does: one whose compiler was not waited for as long as for any is
-   tried again by the next process. */
+/* Whether the default's compiler was given up before the maximum time. The plan needs its default whatever the tuner
+   does, so the next process tries it again. */
 static bool is_given_up(const tuning_task *task, const tune_config *config)
 {
     return tuff__config_count(config) == 0 && task->compile_limit < tuff__compile_timeout &&
            tuff__device_is_stuck(tuff__session_bench(task->session));
 }
 
-/* A device that was lost or hung with a default may have been another process's doing: as where a process ends. */
+/* A device lost or hung with a default may be another process's doing, so it is only a suspicion, as after a crash. */
 static bool is_uncertain(const tune_config *config, tune_evaluation why)
 {
     return tuff__config_count(config) == 0 && (why == EVALUATION_HANG || why == EVALUATION_LOST);

@@ -1,5 +1,5 @@
-/* A session's keys: finding the tasks of a graph and their keys, looking up what is remembered of each
-   (tunedb/lookup.h), and handing out the chosen configurations. measure.c goes on from here where something is to be
+/* A session's keys: finds the tasks of a graph and their keys, looks up what is remembered about each
+   (tunedb/lookup.h), and hands out the chosen configurations. measure.c continues from here if something is to be
    measured. */
 #include "autotune/session.h"
 
@@ -20,7 +20,7 @@ static tuning_task *find(const tuning_session *self, hash128 hash)
     return NULL;
 }
 
-/* A task that lowering asks no tunable for has nothing to tune. */
+/* If lowering reads no tunable for a task, there is nothing to tune. */
 static bool has_tunables(const tuning_session *self, int task, double *weight)
 {
     const tune_config defaults = {.set = {0}};
@@ -84,12 +84,12 @@ static bool is_usable(const char *candidate, void *state)
         return false;
     }
     if (tuff__config_count(&config) == 0)
-        return true; /* as it was lowered to find the key */
+        return true; /* the default was lowered to find the key */
     return tuff__estimate_task(task->session->device, task->session->fusion, task->session->options, task->task,
                                &config, &made) == TUFF_OK;
 }
 
-/* What is left to the background is measured by a tuner of its own. */
+/* False for a session that leaves measuring to the background: that has a tuner of its own. */
 bool tuff__session_is_measuring(const tuning_session *self)
 {
     return tuff__tune_options(self->options)->mode >= TUFF_TUNE_QUICK &&
@@ -97,7 +97,7 @@ bool tuff__session_is_measuring(const tuning_session *self)
            tuff__tune_options(self->options)->background == self->is_background;
 }
 
-/* Seeds by where they come from: of the portfolio those that lookup let through. */
+/* Sorts seeds by origin; of the portfolio, only those that lookup let through. */
 static void take_seeds(tuning_task *task, const tune_lookup_result *result, const char *const *portfolio,
                        int portfolio_count)
 {
@@ -123,7 +123,7 @@ static void add_seed(tuning_task *task, const char *candidate)
         task->seeds[task->seed_count++] = config;
 }
 
-/* What another driver found, and the next two, against the default: no more than that. */
+/* Restricts the search to a race of another driver's winner, and its next two, against the default. */
 static void race_again(tuning_task *task, const tune_record *found)
 {
     enum { RUNNERS = 2 };
@@ -136,7 +136,7 @@ static void race_again(tuning_task *task, const tune_record *found)
         add_seed(task, found->runners_up[i]);
 }
 
-/* Whether a search of ours that time ended, or patience, is worth going on with: with much more of it. */
+/* Whether a search of ours that ended for lack of budget or patience is worth continuing: only with much more of it. */
 static bool wants_more(const tuning_session *self, const tune_lookup_result *result)
 {
     const tune_record *win = result->record;
@@ -287,7 +287,7 @@ static tuff_status gather_widely(tuning_session *self)
     return tuff__tune_gather(self->environment_text, true, &self->stores);
 }
 
-/* What other drivers found is asked for where this one lacks something, and where searches want seeds. */
+/* Opens the stores. Those of other drivers are included if this driver has no records, or if searches need seeds. */
 static tuff_status gather(tuning_session *self)
 {
     self->is_wide = tuff__session_is_measuring(self);
@@ -306,7 +306,6 @@ tuff_status tuff__session_look_again(tuning_session *self)
     return tuff__store_describe(self->store, self->environment_text);
 }
 
-/* What is remembered of the device. */
 tuff_status tuff__session_open_stores(tuning_session *self)
 {
     tuff__environment_of(tuff__device_info(self->device), &self->environment);

@@ -1,6 +1,6 @@
 /* A tuning session: the tuner of one graph, with a tuning_task for every key. session.c finds the keys and looks up
-   what is remembered of them, measure.c spends the budget, evaluator.c works on candidates for the searches,
-   compile_pool.c compiles ahead, records.c writes results. api/tune_plan.c begins sessions; worker/ measures one in
+   what is remembered about them, measure.c spends the budget, evaluator.c works on candidates for the searches,
+   compile_pool.c compiles ahead, records.c writes results. api/tune_plan.c starts sessions; worker/ measures one in
    another process. */
 #ifndef TUFF_AUTOTUNE_SESSION_H
 #define TUFF_AUTOTUNE_SESSION_H
@@ -19,17 +19,17 @@
 
 struct tuning_session;
 
-/* Measures all keys of a session that want it, within its budget: a worker, for example. */
+/* Measures all keys of a session that need it, within its budget: a worker, for example. */
 typedef struct measurer {
     tuff_status (*measure)(void *self, struct tuning_session *session);
     void *self;
 } measurer;
 
-/* Candidates whose launches wait to be compiled. A search has at most SEARCH_PREFETCH waiting for their turn, and
-   picked each from a few. */
+/* Most candidates whose launches are kept until they are compiled. A search has at most SEARCH_PREFETCH candidates
+   waiting, each picked from a few. */
 enum { MAX_LOWERED = 32 };
 
-/* So many candidates of a key may be refused by the driver before the plan takes the default. */
+/* Most candidates of a key that the driver may refuse before the plan takes the default. */
 enum { MAX_REFUSED = 8 };
 
 /* All tasks of one key. */
@@ -39,181 +39,179 @@ typedef struct tuning_task {
     char text[TUNE_KEY_SIZE];
     hash128 hash;
     char generator[GENERATOR_SIZE];
-    int task;       /* one of them */
-    uint64_t calls; /* how many there are */
-    double weight;  /* of one of them, as tuff__launch_list_traffic says */
+    int task;       /* index of one of them */
+    uint64_t calls; /* the number of tasks */
+    double weight;  /* of one task, as computed by tuff__launch_list_traffic */
     tune_tier tier;
-    int miss;          /* of tuff_tune_stats.misses; -1: none */
-    bool was_measured; /* what is chosen won a race here and now */
+    int miss;          /* index into tuff_tune_stats.misses; -1: no miss */
+    bool was_measured; /* the chosen configuration won a race in this session */
     tune_config chosen;
     tune_config seeds[TUNE_SEEDS], portfolio[TUNE_SEEDS];
     int seed_count, portfolio_count;
     bool wants_measuring;
-    tune_record known;                /* what is remembered of it here, where a search goes on */
+    tune_record known;                /* the record of this key on this device, if a search goes on from it */
     bool is_race;                     /* only what another driver found is measured, against the default */
-    tune_config refused[MAX_REFUSED]; /* by the driver, when the plan was to run with them */
+    tune_config refused[MAX_REFUSED]; /* by the driver, when the plan was about to run with them */
     int refused_count;
     bool is_pinned, was_told; /* was_told: a warning about the pin was logged */
-    /* While it is measured: */
+    /* Used while the key is measured: */
     test_buffers *test_buffers;
     search *search;
     candidate_run *slots[SEARCH_SLOTS];
-    struct compile_job *pending_jobs[SEARCH_SLOTS]; /* what is compiled ahead for a slot; NULL: nothing is */
+    struct compile_job *pending_jobs[SEARCH_SLOTS]; /* compilations ahead, per slot; NULL: none */
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];
-    tune_config noted;            /* the leader that was last recorded; none: nothing was */
-    bool is_done;                 /* it is counted in keys_done */
-    bool is_default_bad;          /* its results are wrong */
+    tune_config noted;            /* the leader that was recorded last; the default: none */
+    bool is_done;                 /* counted in keys_done */
+    bool is_default_bad;          /* the default's results are wrong */
     bool lacks_room;              /* no memory for the default while other keys hold theirs */
     bool is_cold;                 /* the default was timed with its weights out of the caches */
-    uint64_t default_nanoseconds; /* about; 0: not known yet */
-    uint64_t default_compile;     /* nanoseconds that its programs took */
-    uint64_t compile_limit;       /* that its last candidate was given */
+    uint64_t default_nanoseconds; /* approximate; 0: not known yet */
+    uint64_t default_compile;     /* nanoseconds that the default's programs took to compile */
+    uint64_t compile_limit;       /* limit that its last candidate was given */
 } tuning_task;
 
 typedef struct tuning_session {
-    const struct fusion *fusion; /* whose tasks have keys; borrowed */
+    const struct fusion *fusion; /* its tasks have keys; borrowed */
     const tuff_compile_options *options;
     tuff_device *device;
     tune_environment environment;
     char environment_text[ENVIRONMENT_SIZE];
     tune_stores stores;
-    bool is_wide;      /* stores: those of other environments too */
-    tune_store *store; /* the first of them: ours */
+    bool is_wide;      /* stores includes those of other environments */
+    tune_store *store; /* stores.items[0], ours */
     tune_store *manifest;
-    journal *journal; /* while there is measuring */
-    int log;          /* a file that gets a line for every candidate; -1: none */
+    journal *journal; /* open while measuring */
+    int log;          /* descriptor of the log of candidates; -1: none */
     tuning_task *tasks;
     int task_count, task_capacity;
-    int *task_of; /* by task; -1: it has none */
+    int *task_of; /* index into tasks by task of the graph; -1: no key */
     tuff_tune_stats stats;
-    uint64_t begin, budget, limit; /* of the clock; limit: nothing may begin after */
+    uint64_t begin, budget, limit; /* in nanoseconds; no step may begin after the time `limit` */
     uint64_t opened;               /* when tuning began, for the log */
-    uint64_t recording;            /* what compiling the plan with what was found took */
-    uint64_t later;                /* of the whole budget, for what comes behind `budget` */
-    uint64_t test_buffers_size;    /* of all tasks */
+    uint64_t recording;            /* time spent compiling the plan with the results */
+    uint64_t later;                /* part of the whole budget that remains after `budget` */
+    uint64_t test_buffers_size;    /* bytes, for all tasks */
     int keys_wanted, keys_done;
     const measurer *apart; /* measures instead of this process; NULL: this process does */
-    bool is_background;    /* the plan that it is for is in use */
-    bool survives_crashes; /* a worker measures while a compilation waits: crashes are no reason to stop */
+    bool is_background;    /* the plan that is tuned is in use */
+    bool survives_crashes; /* a worker measures while a compilation waits: crashes do not stop it */
     /* Set in a worker that measures for a plan in use, else NULL. Returns when the device may be used, or with
-       `stopped` set; adds the time that it waited to begin and limit. is_between: no step is under way. */
+       `stopped` set; adds the time it waited to begin and limit. is_between: no step is under way. */
     void (*yield)(struct tuning_session *self, bool is_between);
     void *user;
-    bool stopped, lost, had_bench;                  /* had_bench: what was lost is not the plan's device */
-    tuff_device *bench;                             /* where candidates run: a device of their own, NULL: the plan's */
-    cache_flush_pool pool;                          /* on the bench */
-    bool has_pool;                                  /* or there can be none */
-    struct lowered_candidate *lowered[MAX_LOWERED]; /* lowered.h; the most recently used first */
+    bool stopped, lost, had_bench;                  /* had_bench: the lost device is not the plan's */
+    tuff_device *bench;                             /* the candidates' own device; NULL: they run on the plan's */
+    cache_flush_pool pool;                          /* memory of the bench */
+    bool has_pool;                                  /* pool is set up, or there can be none */
+    struct lowered_candidate *lowered[MAX_LOWERED]; /* lowered.h; most recently used first */
     int lowered_count;
-    uint64_t lowerings;                /* of candidates, so far */
-    struct compile_pool *compile_pool; /* threads that compile on the bench; NULL: there are none */
-    const tuning_task *warmed;         /* whose candidates ran last */
-    uint64_t slow_compiles[4];         /* the longest ones, in falling order */
+    uint64_t lowerings;                /* number of candidates lowered so far */
+    struct compile_pool *compile_pool; /* threads that compile for the bench; NULL: none */
+    const tuning_task *warmed;         /* the task whose candidates ran last */
+    uint64_t slow_compiles[4];         /* the longest ones, in descending order */
     int compile_count;
-    uint64_t compile_limit; /* of any candidate; 0: not known yet */
-    double rate;            /* operations on f32 in a nanosecond, of the bench; 0: not measured, or in vain */
+    uint64_t compile_limit; /* for any candidate; 0: not known yet */
+    double rate;            /* f32 operations per nanosecond of the bench; 0: not measured; INFINITY: in vain */
 } tuning_session;
 
-/* Nanoseconds that the bench needs for a task's multiply-adds at its peak rate; 0 if unknown. Known only for matmuls in
-   f32, in which the peak is measured. */
+/* Returns the nanoseconds that the bench needs for a task's multiply-adds at its peak rate; 0 if unknown. Known only
+   for f32 matmuls, since the peak is measured in f32. */
 uint64_t tuff__session_roofline(tuning_task *task);
-/* The device that candidates run on. */
+/* Returns the device that candidates run on. */
 tuff_device *tuff__session_bench(const tuning_session *self);
-/* Whether that is a GPU, so that compiling does not disturb it. */
+/* Whether that device is a GPU, so that compiling does not disturb it. */
 bool tuff__session_is_on_gpu(const tuning_session *self);
-/* Opens a device of its own for candidates, so that one that takes it down does not take the plan's with it; closes
-   it. */
+/* Opens a separate device for candidates, so that a candidate that takes it down does not take the plan's device with
+   it; closes it. */
 void tuff__session_open_bench(tuning_session *self);
 void tuff__session_close_bench(tuning_session *self);
-/* Notes how long a compilation took, from which the limit of later ones follows. */
+/* Notes how long a compilation took. The limit for later ones is derived from that. */
 void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds);
-/* Sets how long the next compilation of the task may take: longer if its default took long, and as long as the budget
-   allows it. */
+/* Sets how long the next compilation of the task may take: longer if its default took long or the budget allows it. */
 void tuff__session_limit_compile(tuning_task *task);
-/* The maximum; tests set a shorter time. */
+/* The maximum of that limit; tests set a shorter time. */
 extern uint64_t tuff__compile_timeout;
 /* Whether anything may be measured: not after a candidate took the device down in this process, nor after that happened
    twice within a day in any process. Logs the reason once. */
 bool tuff__session_may_measure(const tuning_session *self);
-/* Takes the lock for measuring on the device, because processes that measure would disturb each other. If another
-   process has it, waits with TUFF_TUNE_WAIT=1 (*waited: look up again what that one found), else returns false at once.
-   True also if no lock file can be made. Release it with tuff__file_unlock. */
+/* Takes the device's lock for measuring, because processes that measure would disturb each other. If another process
+   holds it, waits if TUFF_TUNE_WAIT=1 (*waited: look up again what that process found), else returns false at once.
+   Also returns true if no lock file can be created. Release the lock with tuff__file_unlock. */
 bool tuff__session_lock_device(tuning_session *self, file_lock *out, bool *waited);
-/* The same without waiting: false if another process has it. */
+/* The same without waiting: returns false if another process holds the lock. */
 bool tuff__session_try_lock_device(const tuning_session *self, file_lock *out);
-/* Reads the stores again and looks the tasks up in them. */
+/* Reads the stores again and looks up the tasks in them. */
 tuff_status tuff__session_look_again(tuning_session *self);
-/* From now on nothing is measured in this process. */
+/* Stops all measuring in this process from now on. */
 void tuff__session_turn_off(void);
 
-/* Call this after measuring: compacts the store, and prunes the cache of programs to its limit. */
+/* Call this after measuring: compacts the store, and trims the program cache to its limit. */
 void tuff__session_tidy(const tuning_session *self);
 
-/* The keys of the plan's tasks: tasks with their defaults, nothing looked up. */
+/* Finds the keys of the plan's tasks. Tasks get their defaults; nothing is looked up. */
 tuff_status tuff__session_find(tuning_session *self);
-/* Opens the stores; what was opened is closed by tuff__session_end. */
+/* Opens the stores; tuff__session_end closes them. */
 tuff_status tuff__session_open_stores(tuning_session *self);
-/* Whether nothing is remembered of the device; whether this session may measure; the number of damaged lines in
-   stores. */
+/* Whether nothing is remembered about the device; whether this session may measure; the number of damaged lines. */
 bool tuff__session_knows_nothing(const tuning_session *self);
 bool tuff__session_is_measuring(const tuning_session *self);
 uint64_t tuff__session_count_damaged(const tuning_session *self);
-/* Opens the stores, finds the keys, and what is remembered of them. */
+/* Opens the stores, finds the keys, and looks them up. */
 tuff_status tuff__session_look_up(tuning_session *self);
-/* The same with stores that are open; where something is missing, also by the stores of other environments. */
+/* The same with stores that are open already. If a key has no winner here, searches those of other environments too. */
 tuff_status tuff__session_look_up_widely(tuning_session *self);
 void tuff__session_end(tuning_session *self);
 
-/* The chosen configurations by task, NULL for the default. *any: whether one differs from the default. The caller frees
-   *out, even after a failure. */
+/* Returns the chosen configurations by task, NULL for the default. *any: whether one differs from the default. The
+   caller frees *out, even after a failure. */
 tuff_status tuff__session_choices(const tuning_session *self, const tune_config ***out, bool *any);
-/* The keys and their chosen configurations. */
+/* Lists the keys and their chosen configurations. */
 tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out);
-/* Sets all tasks back to their defaults. */
+/* Resets all tasks to their defaults. */
 void tuff__session_forget_choices(tuning_session *self);
-/* The driver refused a task's configuration: it gets the next best that is remembered, else its default. False if it
-   had the default already, or if a manifest allows no other. */
+/* Call this if the driver refused a task's configuration: the task gets the next best one that is remembered, else its
+   default. Returns false if it had the default already, or if a manifest allows no other. */
 bool tuff__session_give_up(tuning_session *self, int task, tuff_status why);
-/* Only host memory can be lacking. */
+/* TUFF_E_OOM_HOST is the only error. */
 tuff_status tuff__session_open_journal(tuning_session *self);
-/* Measures the tasks that want it, within the budget. */
+/* Measures the tasks that need it, within the budget. */
 tuff_status tuff__session_measure(tuning_session *self);
-/* The same in parts. Open what measuring needs, including a bench device if possible; measure one task to its end;
-   close all. Status as of tuff__search_step. */
+/* The same in parts: opens what measuring needs, including a bench device if possible; measures one task to its
+   end, with the status of tuff__search_step; closes everything. */
 tuff_status tuff__session_open(tuning_session *self);
 tuff_status tuff__session_measure_one(tuning_task *task, uint64_t budget);
-/* All that want it; begin and budget are set. */
+/* Measures all tasks that need it; begin and budget must be set. */
 tuff_status tuff__session_measure_all(tuning_session *self);
 void tuff__session_close(tuning_session *self);
-/* The log of candidates (candidate_log.c), if the options name one. Failing to write it is only logged. */
+/* The log of candidates (candidate_log.c), if the options name one. Failure to write it is only logged. */
 void tuff__session_log_open(tuning_session *self);
 void tuff__session_log_close(tuning_session *self);
 void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation found,
                            uint64_t nanoseconds, int samples);
-/* The evaluator of a task's candidates. */
+/* Returns the evaluator of a task's candidates. */
 evaluator tuff__evaluator_of(tuning_task *task);
-/* Verifies a compiled candidate against the host alone. Its results replace those that were kept as right. */
+/* Verifies a compiled candidate against the host alone. Its results replace those kept as the reference. */
 tune_evaluation tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate);
-/* Plain configurations to replace a wrong default, ending with NULL: kernels without local memory, the same with short
-   vectors, kernels as for a GPU. */
+/* Plain configurations that may replace a wrong default, terminated by NULL: kernels without local memory, the same
+   with short vectors, kernels as for a GPU. */
 extern const char *const tuff__fallbacks[];
-/* The default's results are wrong: chooses a fallback that gives right ones, if any does, and records it. */
+/* Call this if the default's results are wrong: chooses and records a fallback with correct results, if one exists. */
 void tuff__session_choose_fallback(tuning_task *task);
-/* The default must not run and nothing else is known: chooses the first fallback. */
+/* Chooses the first fallback if the default must not run and nothing else is known. */
 void tuff__session_avoid_default(tuning_task *task);
 /* Recording (records.c). reject: as search_settings.rejected. */
 void tuff__session_reject(void *user, const tune_config *config, tune_evaluation why);
-/* Counts and reports a rejected candidate without recording it: another search may try it. */
+/* Counts and reports a rejected candidate without recording it, so that another search may try it. */
 void tuff__session_leave_out(tuning_task *task, tune_evaluation why);
 void tuff__session_remember(tuning_task *task, const search_result *found);
-/* Records the leader of a search that goes on as a seed for a later one, if it changed since the last call: if this
-   process is stopped or killed, only the candidate at hand is lost. */
+/* Records the leader of an unfinished search as a seed for a later one, if it changed since the last call. If this
+   process is stopped or killed, only the candidate being tried is lost. */
 void tuff__session_note_leader(tuning_task *task);
-/* Records that another search found nothing that is better beyond doubt. */
+/* Records that another search found nothing that is significantly better. */
 void tuff__session_remember_again(const tuning_task *task);
-/* Adds the counters of work done. */
+/* Adds the counters of work done in `more`. */
 void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more);
 /* Frees the task's runs, launches and test buffers. */
 void tuff__evaluator_clear(tuning_task *task);

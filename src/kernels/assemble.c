@@ -1,4 +1,4 @@
-/* Expands a body. Its lines are copied but for directives (@parameters, @shared, @body, @pass ... @end) and splices
+/* Expands a body. Its lines are copied except for directives (@parameters, @shared, @body, @pass ... @end) and splices
    ($name), which are replaced by the statements that emit.c writes. */
 #include "kernels/assemble.h"
 
@@ -19,7 +19,7 @@ const char *tuff__kernel_text(const char *file_name)
 
 /* A line of a body without its indentation. */
 typedef struct line {
-    const char *start, *next; /* next: the following line, or the end of the text */
+    const char *start, *next; /* next: start of the following line, or end of the text */
     size_t length;
     int indentation;
 } line;
@@ -42,7 +42,7 @@ static bool starts(const line *parsed, const char *word)
     return parsed->length >= strlen(word) && strncmp(parsed->start, word, strlen(word)) == 0;
 }
 
-/* Adds statements, one a line, with the indentation of the splice they replace. */
+/* Adds statements, one per line, with the indentation of the splice they replace. */
 static void add_indented(text *out, const char *statements, int indentation)
 {
     while (*statements != 0) {
@@ -55,9 +55,9 @@ static void add_indented(text *out, const char *statements, int indentation)
 typedef struct expansion {
     const assembly_request *request;
     emitter emitter;
-    pass_texts consume; /* of a matmul: written before the tile is known, used after */
-    int fixed_count;    /* of the body's parameters so far */
-    text *header;       /* what stands outside the kernel function */
+    pass_texts consume; /* matmul epilogue: emitted before the tile is known, spliced in later */
+    int fixed_count;    /* parameters of the body expanded so far */
+    text *header;       /* text outside the kernel function */
     text *shared;       /* declarations of local memory */
     text *body;
 } expansion;
@@ -88,7 +88,8 @@ static const text *text_named(const pass_texts *texts, const line *splice)
     return NULL;
 }
 
-/* A matmul: the addresses of its operands, and all of the epilogue that does not depend on the element. */
+/* Expands `$operands` of a matmul: the operands' addresses, and whatever the epilogue computes once for all
+   elements. */
 static tuff_status expand_operands(expansion *self, int indentation)
 {
     text made = {0};
@@ -109,7 +110,7 @@ static tuff_status expand_operands(expansion *self, int indentation)
     return status;
 }
 
-/* A splice outside of passes. */
+/* Expands a splice outside of passes. */
 static tuff_status expand_splice(expansion *self, const line *splice)
 {
     if (starts(splice, "$operands"))
@@ -135,7 +136,7 @@ static tuff_status expand_splice(expansion *self, const line *splice)
     return status;
 }
 
-/* The lines between @pass and @end, for one pass. */
+/* Expands the lines between @pass and @end for one pass. */
 static tuff_status expand_pass(expansion *self, const char *from, const char *until, int pass, emit_mode mode)
 {
     pass_texts texts = {.row = {0}};
@@ -160,7 +161,7 @@ static tuff_status expand_pass(expansion *self, const char *from, const char *un
     return status;
 }
 
-/* Expands all passes of a section and answers where it ends. */
+/* Expands all passes of a section and sets *next to its end. */
 static tuff_status expand_passes(expansion *self, const line *directive, const char **next)
 {
     const char *end = strstr(directive->next, "@end\n");
@@ -176,7 +177,7 @@ static tuff_status expand_passes(expansion *self, const line *directive, const c
     return TUFF_OK;
 }
 
-/* `const int name = PARAM(i);` for each name of the directive; a body may have several. */
+/* Writes `const int name = PARAM(i);` for each name of the directive. A body may have several such directives. */
 static tuff_status expand_parameters(expansion *self, const line *directive)
 {
     const char *c = directive->start + strlen("@parameters"), *end = directive->start + directive->length;
@@ -242,7 +243,7 @@ const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request)
     return tuff_dtype_size(dtype) < 4 && !request->narrow_storage ? "uint" : glsl[dtype];
 }
 
-/* Four elements of a buffer at once; NULL where they cannot be had so. */
+/* Returns the type for accessing four elements of a buffer at once, or NULL if that is impossible. */
 static const char *glsl_vector(const assembly_request *request, tuff_dtype dtype)
 {
     if (request->vec == 1 || tuff_dtype_size(dtype) == 1)
@@ -327,7 +328,7 @@ static bool streams(const assembly_request *request)
     return any;
 }
 
-/* What the body says of blocks, in the instructions of the device. */
+/* Adds the implementation of the body's matrix blocks in the instructions of the device. */
 static tuff_status add_matrix_units(const assembly_request *request, text *out)
 {
     static const char *const files[] = {

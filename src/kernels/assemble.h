@@ -1,5 +1,5 @@
-/* Puts a kernel together: the language's prelude, the maths that is used, the buffers, the body NAME.k with its
-   tunables, and the statements of the chain in the body's open places. */
+/* Assembles a kernel: the language's prelude, the mathematical functions it uses, the buffers, the body NAME.k with its
+   tunables, and the statements of the chain in place of the body's splices. */
 #ifndef TUFF_KERNELS_ASSEMBLE_H
 #define TUFF_KERNELS_ASSEMBLE_H
 
@@ -9,20 +9,20 @@
 
 typedef struct assembly_request {
     const char *body;         /* "map": src/kernels/bodies/map.k */
-    const char *name;         /* of the kernel function */
-    const fused_chain *chain; /* NULL for bodies without open places */
+    const char *name;         /* name of the kernel function */
+    const fused_chain *chain; /* NULL for bodies without splices */
     walk walk;
     bool glsl;           /* else OpenCL C */
-    bool narrow_storage; /* the device stores single 8-bit and 16-bit elements */
-    bool aligned; /* OpenCL C: vectors of four are accessed whole, where they lie at multiples of four elements */
-    int vec;      /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
+    bool narrow_storage; /* the device can store single 8-bit and 16-bit elements */
+    bool aligned;        /* OpenCL C: vectors of four that lie at multiples of four elements are accessed whole */
+    int vec;             /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
     uint32_t local_size;
-    int private_bytes; /* what an item may keep of a row for later passes; 0 where such memory is slow. Where it is not,
-                          division is exact, so that its reciprocal will do for many divisions by one value */
-    int row_steps;     /* of a row that lanes share: vectors that each keeps in registers; 0: too many */
-    bool prefetches;   /* of a row body: while one row is computed, the next is asked for from memory */
-    uint32_t subgroup_size; /* of a body that shuffles: the width it needs; else 0 */
-    uint32_t cooperative;   /* of a body on matrix units: their form, a tuff_matrix_units; else 0 */
+    int private_bytes; /* bytes of a row that an item may keep for later passes; 0 if private memory is slow. If it is
+                          not, division is exact, and one reciprocal replaces many divisions by one value */
+    int row_steps;     /* row shared by lanes: vectors that each lane keeps in registers; 0: too many */
+    bool prefetches;   /* row body: prefetches the next row while one is computed */
+    uint32_t subgroup_size; /* width required by a body that shuffles; else 0 */
+    uint32_t cooperative;   /* form of matrix units that the body uses, a tuff_matrix_units; else 0 */
     const char *defines;    /* the tunables, as #define lines; may be NULL */
     const chain_buffer *buffers;
     int buffer_count;
@@ -32,24 +32,25 @@ typedef struct assembly_request {
 
 typedef struct assembly {
     text source;
-    int32_t *parameters; /* what the kernel reads through PARAM */
+    int32_t *parameters; /* the values that the kernel reads through PARAM */
     int parameter_count;
 } assembly;
 
 tuff_status tuff__assemble(const assembly_request *request, assembly *out);
 void tuff__assembly_free(assembly *assembly);
 
-/* The type of a buffer's elements in the kernel's language. */
+/* Returns the type of a buffer's elements in the kernel's language. */
 const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request);
 
-/* The functions that make the elements of operand 0 or 1 where its chain says how (assemble_producer.c):
-   `PRODUCE_x(row, column)`, PRODUCEV_x for a vector of columns from there on, PRODUCEI_x for columns in an ivec, where
-   x is the operand's name; each if the request's defines use it. into_body gets what is the same for all elements and
-   known to the functions, into_header the functions. Parameters are added to `with`. */
+/* Writes the functions that compute the elements of operand 0 or 1 as its producer says (assemble_producer.c):
+   `PRODUCE_x(row, column)` for one element, PRODUCEV_x for a vector of columns that starts there, PRODUCEI_x for the
+   columns in an ivec, where x is the operand's name. Each is written only if the request's defines use it. The
+   functions go to into_header; statements that are the same for all elements, and passed to the functions, go to
+   into_body. Parameters are added to `self`. */
 tuff_status tuff__add_producer(const assembly_request *request, int operand, emitter *self, text *into_body,
                                text *into_header);
 
-/* The embedded text of a file, NULL where there is none. */
+/* Returns the embedded text of a file, or NULL if there is none. */
 const char *tuff__kernel_text(const char *file_name);
 
 #endif

@@ -1,5 +1,5 @@
-/* Writes the operands of a matmul that are computed where they are loaded, as functions over their own rows and
-   columns. Functions of OpenCL C see nothing of the kernel that calls them: macros hand them what they need. */
+/* Writes matmul operands that are computed where they are loaded, as functions of their own rows and columns. Functions
+   of OpenCL C cannot see the variables of the kernel that calls them, so macros pass them what they need. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,14 +8,15 @@
 #include "kernels/emit_value.h"
 
 typedef struct form {
-    const char *suffix, *type, *column; /* column: the type of its coordinate */
+    const char *suffix, *type, *column; /* column: type of the column coordinate */
     bool vector, gathers;
 } form;
 
 static const form forms[] = {
     {"", "float", "int", false, false}, {"V", "vec", "int", true, false}, {"I", "vec", "ivec", true, true}};
 
-/* The chain with the operand's rows and columns in the place of the result's, or turned; values keep their numbers. */
+/* Copies the chain with the operand's rows and columns in place of the result's, swapped if the producer is turned.
+   Values keep their numbers. */
 static tuff_status chain_of(const fused_chain *chain, int operand, fused_chain *out)
 {
     const chain_producer *producer = &chain->producers[operand];
@@ -41,8 +42,8 @@ static tuff_status chain_of(const fused_chain *chain, int operand, fused_chain *
     return TUFF_OK;
 }
 
-/* What functions are handed, as parameters with types or as arguments: the buffers that they read, and the names of
-   `const int a5 = ...;` lines. */
+/* Lists what is passed to the functions, either as parameters with types or as arguments: the buffers that they read,
+   and the names declared by lines like `const int a5 = ...;`. */
 static void list_captures(const assembly_request *request, const fused_chain *chain, int begin, const char *lines,
                           bool types, text *out)
 {
@@ -73,7 +74,7 @@ static void list_captures(const assembly_request *request, const fused_chain *ch
     }
 }
 
-/* A form's statements, and the expression that they end in. */
+/* The statements of a form, and the expression of its result. */
 typedef struct function {
     text statements;
     snippet result;
@@ -102,7 +103,7 @@ static bool is_used(const assembly_request *request, int operand, const form *sh
     return request->defines != NULL && strstr(request->defines, macro) != NULL;
 }
 
-/* Functions are written after all of them, since what they share grows with each. */
+/* The functions are written only after the statements of all forms, since what the forms share grows with each. */
 static tuff_status add_functions(const assembly_request *request, int operand, emitter *self, text *into_body,
                                  text *into_header)
 {
@@ -132,7 +133,7 @@ static tuff_status add_functions(const assembly_request *request, int operand, e
     return status == TUFF_OK ? self->status : status;
 }
 
-/* Number the parameters on from those that another emitter has. */
+/* Moves the parameters to another emitter, which continues their numbering. */
 static void hand_over_parameters(emitter *from, emitter *to)
 {
     to->parameters = from->parameters;

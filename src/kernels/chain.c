@@ -22,7 +22,7 @@ static void each_address(fused_chain *chain, address_visitor visit, const int *a
         visit(&chain->extra[i], arguments, state);
 }
 
-/* arguments: axis, extent of the axis after it. */
+/* arguments: the axis that may merge with the next one. */
 static void can_merge(affine *address, const int *arguments, void *state)
 {
     const fused_chain *chain = ((void **)state)[0];
@@ -75,7 +75,7 @@ void tuff__chain_collapse(fused_chain *chain)
         }
 }
 
-/* arguments: the axis to be exchanged with the one after it. */
+/* arguments: the axis to be swapped with the next one. */
 static void exchange(affine *address, const int *arguments, void *state)
 {
     (void)state;

@@ -1,27 +1,27 @@
-/* A fused chain: what one kernel computes for each point of its domain, as single static assignments over affine
+/* A fused chain: what one kernel computes for each point of its domain, in static single assignment form over affine
    addresses. Built by src/compile, written out as kernel text by emit.c.
 
-   The domain is a small box of axes; each axis has a class: outer axes are spread over work-items, loop axes are walked
-   inside one (the reduced axes), and for matmul the row and the column of the result are axes of their own. */
+   The domain is a small box of axes, each of one class: outer axes are distributed over work-items, loop axes are
+   walked inside one (the reduced axes), and for a matmul the row and the column of the result are axes of their own. */
 #ifndef TUFF_KERNELS_CHAIN_H
 #define TUFF_KERNELS_CHAIN_H
 
 #include "ops/ops.h"
 
-/* offset + sum of coordinate·stride over the domain's axes, in elements. */
+/* offset + sum of coordinate * stride over the domain's axes, in elements. */
 typedef struct affine {
     int64_t offset;
     int64_t stride[TUFF_MAX_RANK];
 } affine;
 
 typedef enum value_kind {
-    VALUE_LOAD,     /* an element of a buffer at the address */
-    VALUE_LOOKUP,   /* a buffer's element at address + args[0]·step; NaN or 0 where args[0] is outside 0 .. extent-1 */
+    VALUE_LOAD,     /* the buffer's element at the address */
+    VALUE_LOOKUP,   /* the buffer's element at address + args[0] * step; NaN or 0 unless 0 <= args[0] < extent */
     VALUE_CONSTANT, /* constant */
     VALUE_INDEX,    /* the address itself, i32 */
     VALUE_RANDOM,   /* tuff_random: the address is the counter, args[0] the step */
     VALUE_INSIDE,   /* bool: low <= address < high */
-    VALUE_OP,       /* op of args */
+    VALUE_OP,       /* op applied to args */
     VALUE_RESULT    /* the result of reduction `index`, or the matmul's element */
 } value_kind;
 
@@ -29,11 +29,11 @@ typedef enum value_kind {
 
 typedef struct chain_value {
     value_kind kind;
-    tuff_dtype dtype; /* f32, i32, u32, bool */
+    tuff_dtype dtype; /* f32, i32, u32 or bool */
     op_code op;
-    tuff_dtype cast_to; /* CAST: the storage type whose rounding applies */
+    tuff_dtype cast_to; /* CAST: the storage type to which the value is rounded */
     int args[3];        /* indices of values */
-    int guard;          /* LOAD, LOOKUP: read only where this bool holds (else address 0 is read); or NO_VALUE */
+    int guard;          /* LOAD, LOOKUP: bool; if false, the buffer's beginning is read instead. NO_VALUE: none */
     int buffer;         /* index into the chain's buffers */
     affine address;
     int64_t low, high;    /* INSIDE */
@@ -42,23 +42,23 @@ typedef struct chain_value {
     uint32_t seed, ordinal;
     int index;       /* RESULT */
     uint32_t varies; /* bit i: depends on axis i of the domain */
-    int stage;       /* 1 + the highest stage of a reduction it depends on; 0: none */
+    int stage;       /* 1 + the highest stage of the reductions it depends on; 0 if none */
 } chain_value;
 
 typedef struct chain_reduction {
     op_code op;      /* SUM or REDUCE_MAX */
-    int input;       /* value reduced over the loop axes */
+    int input;       /* the value that is reduced over the loop axes */
     int result;      /* the RESULT value */
-    int stage;       /* the pass that computes it: the input's stage */
-    bool in_columns; /* of a row walk: over the rows of an item instead of each row, added up in its output's memory */
+    int stage;       /* the pass that computes it: the stage of the input */
+    bool in_columns; /* row walk: reduced over an item's rows, not along each row; accumulated in the output */
 } chain_reduction;
 
-/* A store of a value. Where the value does not vary on the loop axes and the address does not, it happens once. */
+/* A store of a value. If neither the value nor the address varies along the loop axes, it happens once, after them. */
 typedef struct chain_output {
     int value, buffer;
     affine address;
-    bool every_point; /* stored at every point of the domain, not once for the loop axes */
-    bool in_columns;  /* the sums of columns that its value is */
+    bool every_point; /* stored at every point of the domain rather than once for the loop axes */
+    bool in_columns;  /* its value is an in_columns reduction */
 } chain_output;
 
 typedef enum axis_class { AXIS_OUTER, AXIS_LOOP, AXIS_ROW, AXIS_COLUMN } axis_class;
@@ -67,22 +67,21 @@ typedef enum axis_class { AXIS_OUTER, AXIS_LOOP, AXIS_ROW, AXIS_COLUMN } axis_cl
 #define MAX_OUTPUTS 12
 #define MAX_EXTRA 2
 
-/* A buffer the kernel sees. id is the compiler's number for it. element_offset and aligned are known after memory is
-   planned. */
+/* A buffer of the kernel. id is the compiler's number for it. element_offset is known once memory is planned. */
 typedef struct chain_buffer {
     int id;
     tuff_dtype dtype; /* storage type */
     bool read, written;
-    bool streamed;          /* stores need not stay in caches */
-    int64_t element_offset; /* what the kernel adds to every address */
+    bool streamed;          /* stores may bypass the caches */
+    int64_t element_offset; /* added to every address in the kernel */
 } chain_buffer;
 
-/* What a matmul computes where it loads an operand: a value of the chain whose addresses walk the axes before `axis`
-   like all others, and then the operand's own rows and columns in the place of the result's. */
+/* The computation of a matmul operand where it is loaded: a value of the chain. Its addresses walk the axes before
+   `axis` like all others, followed by the operand's own rows and columns instead of the result's. */
 typedef struct chain_producer {
-    int begin, end; /* its values; none where the operand is read as it lies in memory */
+    int begin, end; /* range of its values; empty if the operand is read directly from memory */
     int value;      /* the element */
-    int axis;       /* of its rows; columns are the next one */
+    int axis;       /* axis of its rows; the next one is that of its columns */
     int64_t extent[2];
     bool turned; /* the body's vectors lie along its rows */
 } chain_producer;
@@ -95,40 +94,40 @@ typedef struct fused_chain {
     int value_count, value_capacity;
     chain_reduction reductions[MAX_REDUCTIONS];
     int reduction_count;
-    int64_t item_rows; /* of a row walk with sums of columns: the rows of each; else 0 */
+    int64_t item_rows; /* row walk with column sums: rows of each work-item; else 0 */
     chain_output outputs[MAX_OUTPUTS];
     int output_count;
     chain_buffer buffers[32];
     int buffer_count;
-    affine
-        extra[MAX_EXTRA]; /* where each operand's matrix of a batch starts (`$operands`); they limit how axes merge */
+    affine extra[MAX_EXTRA]; /* start of each operand's matrix within a batch (`$operands`); limits how axes merge */
     int extra_count;
-    const char *operand_names[2];  /* a body finds them in NAME_base */
+    const char *operand_names[2];  /* a body finds the start in NAME_base */
     int operand_buffers[2];        /* matmul: the buffers of x and y; packing: of y and its copy */
     int64_t operand_strides[2][2]; /* matmul: strides of each operand's last two axes */
-    chain_producer producers[2];   /* matmul: of each operand; its buffer and strides are then those of what it reads */
+    chain_producer producers[2];   /* matmul: one per operand, whose buffer and strides are then those of what the
+                                      producer reads */
 } fused_chain;
 
 #define MAX_CHAIN_BUFFERS 32
 
-/* Removes axes of extent 1 and merges neighbours of one class that every address walks as one. Row and column axes
-   stay. */
+/* Removes axes of extent 1, and merges neighbouring axes of one class that every address walks as one. Row and column
+   axes remain as they are. */
 void tuff__chain_collapse(fused_chain *chain);
-/* Where the innermost axis is too short for vectors and the one around it has at least `enough` elements, they change
-   places: only for walks that compute every point by itself. */
+/* If the innermost axis has fewer than `enough` elements and the axis around it has at least as many, swaps the two, so
+   that vectors lie along the longer one. Only for walks that compute every point independently. */
 void tuff__chain_lengthen(fused_chain *chain, int64_t enough);
-/* Fills in what each value varies on, and stages. */
+/* Computes which axes each value varies along, and the stages. */
 void tuff__chain_analyse(fused_chain *chain);
-/* Whether an operand is computed where it is loaded. */
+/* Whether the operand is computed where it is loaded. */
 bool tuff__is_produced(const fused_chain *chain, int operand);
-/* Gives the operand the buffer and the strides that its producer reads: those of elements that walk both its rows and
-   its columns rather than others. */
+/* Sets the operand's buffer and strides to those of a load of its producer, preferably one whose address walks both the
+   rows and the columns. */
 void tuff__chain_lead(fused_chain *chain, int operand);
-/* The values and stores of buffer `from` become those of `to`. */
+/* Replaces buffer `from` by `to` in all values and stores. */
 void tuff__chain_rename_buffer(fused_chain *chain, int from, int to);
-/* Takes an operand's producer out of a matmul. */
+/* Removes an operand's producer from a matmul. */
 void tuff__chain_drop_producer(fused_chain *chain, int operand);
-/* Leaves out buffers that neither an operand nor a value nor a store is of. */
+/* Removes buffers that no operand, value or store uses. */
 void tuff__chain_drop_buffers(fused_chain *chain);
 void tuff__chain_free(fused_chain *chain);
 

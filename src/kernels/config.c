@@ -1,4 +1,4 @@
-/* Candidates and their texts. */
+/* Configurations and their texts. */
 #include "kernels/config.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ uint64_t tuff__config_hash(const tune_config *self)
     return tuff__hash64(self->values, sizeof self->values, tuff__hash64(self->set, sizeof self->set, 0));
 }
 
-/* Like strcmp of "kernel.name". */
+/* Compares like strcmp on "kernel.name". */
 static int compare_names(tunable a, tunable b)
 {
     const tunable_info *first = tuff__tunable_info(a), *second = tuff__tunable_info(b);
@@ -91,7 +91,7 @@ void tuff__config_format(const tune_config *self, text *out)
     }
 }
 
-/* Whether a text of so many characters is "kernel.tunable". */
+/* Whether the text of the given length is "kernel.tunable". */
 static bool names(const char *source, size_t length, const char *kernel, const char *tunable_name)
 {
     const size_t before = strlen(kernel);
@@ -107,7 +107,7 @@ static bool is_called(tunable parameter, const char *source, size_t length)
            (former != NULL && names(source, length, former->kernel, former->name));
 }
 
-/* TUNABLE_COUNT where there is none of the name. */
+/* Returns TUNABLE_COUNT if no tunable has the name. */
 static int find_tunable(const char *name, size_t length)
 {
     int index = 0;
@@ -116,7 +116,8 @@ static int find_tunable(const char *name, size_t length)
     return index;
 }
 
-/* At most seven digits, the first of several no 0: a text that was not written so is damaged. Answers how many. */
+/* Reads at most seven digits without leading zeros; tuff__config_format writes no others, so any other text is damaged.
+   Returns the number of digits, or 0 on failure. */
 static size_t read_value(const char *source, int *value)
 {
     size_t digits = strspn(source, "0123456789");
@@ -126,13 +127,13 @@ static size_t read_value(const char *source, int *value)
     return digits;
 }
 
-/* How much of a text that is not trusted goes into a message. */
+/* Limits how much of an untrusted text goes into a message. */
 static int shown(size_t length)
 {
     return length < 80 ? (int)length : 80;
 }
 
-/* Reads "kernel.name=value" up to its end, which *source is moved to. */
+/* Parses one "kernel.name=value" and advances *source past it. */
 static tuff_status parse_one(const char **source, tune_config *out)
 {
     const char *name = *source;

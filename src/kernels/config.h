@@ -1,5 +1,5 @@
-/* A candidate of the tuner: values for some of the tunables of kernels.def, by name. What is not set has the value that
-   lowering would take by itself, so the empty choice is the default. */
+/* A candidate of the tuner: values for some of the tunables of kernels.def. Tunables that are not set keep the value
+   that lowering would choose by itself, so the empty configuration is the default. */
 #ifndef TUFF_KERNELS_CONFIG_H
 #define TUFF_KERNELS_CONFIG_H
 
@@ -8,7 +8,7 @@
 
 enum { CONFIG_WORDS = (TUNABLE_COUNT + 63) / 64 };
 
-/* Zero is the default. Values of what is not set are 0. */
+/* All zero is the default. Values of tunables that are not set are 0. */
 typedef struct tune_config {
     uint64_t set[CONFIG_WORDS];
     int values[TUNABLE_COUNT];
@@ -17,22 +17,22 @@ typedef struct tune_config {
 void tuff__config_set(tune_config *self, tunable parameter, int value);
 void tuff__config_unset(tune_config *self, tunable parameter);
 bool tuff__config_has(const tune_config *self, tunable parameter);
-/* The value, or default_value where the choice has none. */
+/* Returns the value, or default_value if the tunable is not set. */
 int tuff__config_value(const tune_config *self, tunable parameter, int default_value);
-int tuff__config_count(const tune_config *self); /* of what is set */
-/* Drops what lowering did not ask for, or has by default anyway: what is left is the name that a candidate is tried and
-   remembered by. consulted: what was asked for, with its default values. */
+int tuff__config_count(const tune_config *self); /* tunables that are set */
+/* Drops tunables that lowering did not read, or whose value is the default anyway. What is left identifies the
+   candidate when it is tried and recorded. consulted: the tunables that lowering read, with their default values. */
 void tuff__config_trim(tune_config *self, const tune_config *consulted);
 bool tuff__config_equal(const tune_config *a, const tune_config *b);
-/* Whether nothing is set that may change results by more than nothing: tuff__tunable_keeps_bits of all. */
+/* Whether no tunable is set that may change results: tuff__tunable_keeps_bits of all that are set. */
 bool tuff__config_keeps_bits(const tune_config *self);
-uint64_t tuff__config_hash(const tune_config *self); /* of this build: texts are for files */
+uint64_t tuff__config_hash(const tune_config *self); /* valid within this build only; files contain texts */
 
-/* Appends "matmul_register.local_size=4;matmul_register.tile_rows=8": sorted by name, nothing for the default. */
+/* Appends "matmul_register.local_size=4;matmul_register.tile_rows=8", sorted by name; nothing for the default. */
 void tuff__config_format(const tune_config *self, text *out);
-/* Reads such a text, in any order, with the names of earlier versions too. TUFF_E_UNSUPPORTED: a tunable that this
-   version does not have; TUFF_E_LIMIT: a value that it may not take; TUFF_E_FORMAT: no such text, or a name twice. *out
-   is the default then. */
+/* Parses such a text, in any order and with the names of earlier versions too. Returns TUFF_E_UNSUPPORTED for a tunable
+   that this version does not have, TUFF_E_LIMIT for a value that the tunable cannot take, TUFF_E_FORMAT for a malformed
+   text or a name that occurs twice; *out is then the default. */
 tuff_status tuff__config_parse(const char *source, tune_config *out);
 
 #endif

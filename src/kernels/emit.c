@@ -1,4 +1,4 @@
-/* Writes the statements of a pass: its reductions and stores, in vectors and element by element. */
+/* Writes the statements of a pass: its reductions and stores, as vectors and element by element. */
 #include "kernels/emit.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ void tuff__emitter_free(emitter *self)
     *self = (emitter){.chain = NULL};
 }
 
-/* Splits the flat index `from` over the given axes, the innermost first. */
+/* Splits the flat index `from` over the given axes, innermost first. */
 static void split_index(emitter *self, const int *axes, int count, char letter, const char *from, text *out)
 {
     char rest[32];
@@ -121,7 +121,7 @@ static const char *start_value(const chain_reduction *reduction, tuff_dtype dtyp
     return dtype == TUFF_F32 ? "FROM_BITS_1(0xff800000u)" : dtype == TUFF_I32 ? "(-2147483647 - 1)" : "0u";
 }
 
-/* `target = target + x` or the maximum of both. */
+/* Writes `target = target + x`, or the maximum of the two. */
 static void accumulate(const chain_reduction *reduction, tuff_dtype dtype, bool vector, const char *target, int number,
                        const char *x, text *out)
 {
@@ -132,8 +132,8 @@ static void accumulate(const chain_reduction *reduction, tuff_dtype dtype, bool 
                        target, number, x);
 }
 
-/* Rows in vectors: several partial results side by side (EACH_PART, OF_PART), so that no addition waits for the last.
-   A maximum looks for NaN apart, among the bits: cheaper than in every comparison. */
+/* Rows in vectors: several partial results side by side (EACH_PART, OF_PART), so that no addition waits for the one
+   before it. A maximum tracks NaN separately, in the bits, which is cheaper than a test in every comparison. */
 static void emit_row_reduction(emitter *self, const chain_reduction *reduction, const char *x)
 {
     pass_texts *texts = self->texts;
@@ -157,7 +157,7 @@ static void emit_row_reduction(emitter *self, const chain_reduction *reduction, 
                    n, start);
 }
 
-/* The declarations around the loops: partial sums of at most a block of terms, totals, and the result. */
+/* Writes the declarations around the loops: partial results of at most a block of terms, totals, and the result. */
 static void emit_frame(emitter *self, const chain_reduction *reduction)
 {
     pass_texts *texts = self->texts;
@@ -199,7 +199,7 @@ static void emit_column_frame(emitter *self, const chain_reduction *reduction)
                        number, tuff__prefix(dtype), number, number);
 }
 
-/* What earlier passes reduced, for a vector of columns. */
+/* Writes the results of earlier passes' reductions, for a vector of columns. */
 static void emit_column_results(emitter *self, int pass)
 {
     for (int i = 0; i < self->chain->reduction_count; ++i) {
@@ -211,7 +211,7 @@ static void emit_column_results(emitter *self, int pass)
     }
 }
 
-/* Rows: the vector's lanes and the tail become one value, then the lanes of the group do (REDUCE_... of the body). */
+/* Rows: combines the lanes of the vector with the tail, then the lanes of the group (REDUCE_... of the body). */
 static void emit_row_result(emitter *self, const chain_reduction *reduction)
 {
     const int number = reduction->result;
@@ -249,8 +249,8 @@ static bool is_stored_at_points(const emitter *self, int index, int pass)
     return output->every_point && output->value != NO_VALUE && self->chain->values[output->value].stage == pass;
 }
 
-/* Where a map stores over elements that it reads, all that an item reads comes before all that it stores: what one
-   result is stored over may be what another is made of. */
+/* If a map stores over elements that it reads, an item loads all its inputs before it stores anything: one result may
+   overwrite an input of another. */
 static void emit_values_first(emitter *self, int pass)
 {
     bool in_place = false;
@@ -261,7 +261,7 @@ static void emit_values_first(emitter *self, int pass)
             tuff__emit_stored_value(self, i);
 }
 
-/* Reductions and every-point stores of one pass in one width. */
+/* Writes the reductions and every-point stores of one pass, either as vectors or element by element. */
 static void emit_points(emitter *self, int pass, bool vector)
 {
     const fused_chain *chain = self->chain;
@@ -286,7 +286,7 @@ static void emit_points(emitter *self, int pass, bool vector)
         tuff__emit_epilogue_prefetch(self);
 }
 
-/* One running sum, stored at every element. */
+/* Writes a running sum that is stored at every element. */
 static void emit_scan(emitter *self)
 {
     const chain_reduction *scan = &self->chain->reductions[0];
@@ -304,7 +304,7 @@ static void emit_scan(emitter *self)
 
 enum { TEXT_COUNT = sizeof(pass_texts) / sizeof(text) };
 
-/* pass_texts holds nothing but texts. */
+/* Relies on pass_texts having only members of type text. */
 static tuff_status texts_status(const emitter *self)
 {
     const text *all = &self->texts->row;
@@ -320,12 +320,12 @@ tuff_status tuff__emit_pass(emitter *self, int pass, emit_mode mode, pass_texts 
         emit_scan(self);
         return texts_status(self);
     }
-    /* Scalar columns keep what does not vary along rows for all passes; a vector of columns comes anew with each. */
+    /* Scalar columns keep what does not vary along rows across all passes; vectors emit it again in each pass. */
     const bool kept = self->walk == WALK_COLUMN && mode == EMIT_SCALAR && pass > 0;
     forget(self, PLACE_ELEMENT | PLACE_LOOP | PLACE_FETCHED | (kept ? 0 : PLACE_RUN) |
                      (pass == 0 && mode == EMIT_SCALAR ? PLACE_ROW | PLACE_INVERSE : 0));
     self->pass = pass;
-    /* A result narrower than a vector has none: its address does not even move along the vector axis. */
+    /* A result narrower than a vector has no vector code: its address may not even move along the vector axis. */
     const bool narrow = self->walk == WALK_MATMUL && self->chain->extent[self->vector_axis] < self->vec;
     if (mode != EMIT_SCALAR && self->vec > 1 && !narrow)
         emit_points(self, pass, true);

@@ -1,29 +1,30 @@
-/* Writes the statements of a chain in the kernel dialect, for the places that a body (NAME.k) leaves open. */
+/* Writes the statements of a chain in the kernel dialect, in place of the splices of a body (NAME.k). */
 #ifndef TUFF_KERNELS_EMIT_H
 #define TUFF_KERNELS_EMIT_H
 
 #include "base/text.h"
 #include "kernels/chain.h"
 
-/* What a body walks, and so which axis vectors lie along. */
+/* How a body walks its domain, and so which axis vectors lie along. */
 typedef enum walk {
     WALK_MAP,    /* the innermost axis */
     WALK_ROW,    /* the innermost loop axis */
-    WALK_COLUMN, /* the innermost outer axis, each vector over all loop axes */
+    WALK_COLUMN, /* the innermost outer axis; each vector covers all loop axes */
     WALK_MATMUL, /* the columns of the result */
     WALK_SCAN    /* the loop axis, element by element */
 } walk;
 
-/* The statements of one pass over the domain, by the name of the splice that asks for them. */
+/* The statements of one pass over the domain. Fields are named after the splices that they replace. */
 typedef struct pass_texts {
     text row; /* once before the pass */
-    text run; /* inside the outer loop axes (or, for columns, before them) */
+    text run; /* inside the outer loop axes (for columns: before them) */
     text vector, scalar;
-    /* Columns in vectors, several of which an item owns (number j of them): arrays over them; what varies along rows
-       alone, once a row; what each vector needs of both, and hands back. */
+    /* Columns in vectors, several of which an item owns (vector j). declare: arrays over the vectors; each_run: what
+       varies along rows alone, once per row; open and fetch: what a vector reads from both; close: what it writes
+       back. */
     text declare, each_run, open, fetch, close;
     text clear, reset_vector, reset_scalar, add_vector, add_scalar, combine;
-    text prefetch; /* of a matmul: asks for what a vector of its epilogue reads */
+    text prefetch; /* matmul: prefetches what a vector of its epilogue reads */
 } pass_texts;
 
 typedef enum emit_mode { EMIT_BOTH, EMIT_VECTOR, EMIT_SCALAR } emit_mode;
@@ -32,25 +33,25 @@ typedef struct emitter {
     const fused_chain *chain;
     walk walk;
     int vec;
-    bool aligned_only;    /* whole vectors need aligned addresses (GLSL) */
-    int *first_pass;      /* per value of a row in vectors: the pass that computes it first; -1 */
-    int *last_pass;       /* and the last one found to need it; -1 */
-    bool *kept;           /* per value: kept from its first pass for later ones */
-    int row_steps;        /* of a row that lanes share: vectors that each keeps in registers; 0: none */
+    bool aligned_only;    /* vectors may only be accessed whole at aligned addresses (GLSL) */
+    int *first_pass;      /* per value of a row in vectors: the first pass that computes it, or -1 */
+    int *last_pass;       /* likewise: the last pass found so far to need it, or -1 */
+    bool *kept;           /* per value: saved by its first pass for later ones */
+    int row_steps;        /* row shared by lanes: vectors that each lane keeps in registers; 0: none */
     bool *expensive;      /* per value of a row in vectors: worth keeping */
-    bool has_reciprocals; /* x / y as x times 1/y where many x meet one y */
-    bool prefetches;      /* a row asks for the elements of the next one */
+    bool has_reciprocals; /* x / y is computed as x * (1 / y) if many x share one y */
+    bool prefetches;      /* rows prefetch the elements of the next row */
     int pass;
-    int vector_axis;     /* -1 where the domain has none */
-    int32_t *parameters; /* what PARAM(i) gives */
+    int vector_axis;     /* -1 if the domain has none */
+    int32_t *parameters; /* the values of PARAM(i) */
     int parameter_count, parameter_capacity;
-    unsigned char *named;  /* per value: the places in which it has a name */
-    unsigned char *placed; /* per address: the parts written so far */
-    bool *uniform;         /* per value: the same for all lanes of a vector, though it varies from vector to vector */
-    bool *exact;           /* per value: the kernel computes something from it that jumps */
-    bool vector;           /* writing vectors now */
-    bool gathers;          /* vectors of elements anywhere: `column` is an ivec */
-    int loop_depth;        /* > 0 while writing what varies along the loop of columns alone */
+    unsigned char *named;  /* per value: bit set of the places where it has a name */
+    unsigned char *placed; /* per address: bit set of the parts written so far */
+    bool *uniform;         /* per value: the same for all lanes of a vector, though it varies between vectors */
+    bool *exact;           /* per value: a discontinuous op depends on it */
+    bool vector;           /* vectors are being written */
+    bool gathers;          /* vectors of elements at arbitrary columns: `column` is an ivec */
+    int loop_depth;        /* > 0 while writing what varies only along the loop of a column walk */
     pass_texts *texts;
     tuff_status status;
 } emitter;
@@ -58,29 +59,29 @@ typedef struct emitter {
 tuff_status tuff__emitter_create(const fused_chain *chain, walk walk, int vec, bool aligned_only, emitter *out);
 void tuff__emitter_free(emitter *self);
 
-/* Finds the values of a row that are expensive, and needed in a later pass than the first: an item keeps them, as long
-   as they fit private_bytes. Of a row that lanes share, row_steps vectors each, they are kept in registers, and so is
-   what is loaded in more than one pass. */
+/* Finds the values of a row that are expensive and needed again after the first pass that computes them. An item keeps
+   them as long as they fit in private_bytes. If lanes share a row, row_steps vectors each, the values are kept in
+   registers, and so are those loaded in more than one pass. */
 void tuff__find_kept(emitter *self, int private_bytes, int row_steps);
 
-/* Has later passes over a row ask for what the first one over the next row will read. */
+/* Makes the later passes over a row prefetch what the first pass over the next row will read. */
 void tuff__emit_prefetch(emitter *self, int pass);
-/* Has a matmul's tile ask for what its epilogue will read. */
+/* Makes a matmul's tile prefetch what its epilogue will read. */
 void tuff__emit_epilogue_prefetch(emitter *self);
 
-/* Adds a parameter and answers its number. */
+/* Adds a parameter and returns its number. */
 int tuff__emit_parameter(emitter *self, int64_t value);
-/* Coordinates of the outer axes from the flat index in variable `from`. */
+/* Writes the coordinates of the outer axes, computed from the flat index in variable `from`. */
 void tuff__emit_coordinates(emitter *self, const char *from, text *out);
-/* Coordinates of the loop axes but the vector axis from the flat index in variable `from`. */
+/* Writes the coordinates of the loop axes except the vector axis, computed from the flat index in variable `from`. */
 void tuff__emit_loop_coordinates(emitter *self, const char *from, text *out);
-/* The base address of extra operand number index, as `const int NAME_base`. */
+/* Writes the base address of an operand as `const int NAME_base`. */
 void tuff__emit_operand(emitter *self, int index, text *out);
-/* The number of passes: the highest stage and one. */
+/* Returns the number of passes: 1 + the highest stage. */
 int tuff__emit_pass_count(const emitter *self);
-/* Fills texts (zero, freed by tuff__pass_texts_free) with pass number pass. */
+/* Writes one pass into texts, which must be zero; the caller frees it with tuff__pass_texts_free. */
 tuff_status tuff__emit_pass(emitter *self, int pass, emit_mode mode, pass_texts *texts);
-/* The stores that happen once after the last pass. */
+/* Writes the stores that happen once, after the last pass. */
 tuff_status tuff__emit_finish(emitter *self, bool vector, text *out);
 void tuff__pass_texts_free(pass_texts *texts);
 

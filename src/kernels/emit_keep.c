@@ -1,5 +1,5 @@
 /* What an item keeps of a row between passes: values that would be expensive to compute again, such as the exponentials
-   of a softmax, which one pass adds up and the next one divides. Where the lanes of a group share a row and each meets
+   of a softmax, which one pass adds up and the next one divides. If the lanes of a group share a row and each handles
    few of its vectors, they also keep what they loaded, so that memory is read once. */
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool is_element(const emitter *self, int index)
     return (value->varies >> self->vector_axis & 1) != 0 && !self->uniform[index];
 }
 
-/* Which values take an expensive op to compute for a vector; what a value is made of stands before it. */
+/* Finds the values that take an expensive op to compute, per vector. Values follow their operands. */
 static void find_dear(emitter *self)
 {
     for (int index = 0; index < self->chain->value_count; ++index) {
@@ -68,7 +68,7 @@ static int loop_axes(const fused_chain *chain)
     return count;
 }
 
-/* Rounded up, so that rows of many lengths share a program. */
+/* Rounds up to a power of two, so that rows of many lengths share a program. */
 int tuff__kept_vectors(const emitter *self)
 {
     if (self->row_steps > 0)
@@ -81,7 +81,7 @@ int tuff__kept_vectors(const emitter *self)
 
 void tuff__find_kept(emitter *self, int private_bytes, int row_steps)
 {
-    enum { REGISTER_BYTES = 256 }; /* that lanes of a GPU can spare */
+    enum { REGISTER_BYTES = 256 }; /* that a lane of a GPU can spare */
     const fused_chain *chain = self->chain;
     self->has_reciprocals = private_bytes > 0;
     self->row_steps = row_steps;

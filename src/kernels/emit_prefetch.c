@@ -1,10 +1,10 @@
-/* What comes from memory while a device computes. The passes over a row after the first find it in a near cache, and
-   would leave memory idle: each of them asks for its share of the next row. And a matmul's tile asks for what its
-   epilogue reads before it begins with its terms; of asking for what it writes nothing was gained. */
+/* Prefetching while a device computes. The passes over a row after the first find it in a near cache and would leave
+   memory idle, so each of them prefetches its share of the next row. A matmul's tile prefetches what its epilogue reads
+   before it starts on its terms; prefetching what it writes gained nothing. */
 #include "base/alloc.h"
 #include "kernels/emit_value.h"
 
-/* The innermost of the axes that rows are counted along; -1 where there is one row. */
+/* Returns the innermost axis that counts rows; -1 if there is only one row. */
 static int row_axis(const fused_chain *chain)
 {
     for (int i = chain->rank - 1; i >= 0; --i)
@@ -13,7 +13,7 @@ static int row_axis(const fused_chain *chain)
     return -1;
 }
 
-/* Whether rows of this load lie one after another. */
+/* Whether the load is unguarded and contiguous along the vector axis, and its rows do not overlap. */
 static bool is_worth_asking(const emitter *self, const chain_value *value, int axis)
 {
     return value->kind == VALUE_LOAD && value->guard == NO_VALUE && value->address.stride[self->vector_axis] == 1 &&
@@ -48,7 +48,7 @@ void tuff__emit_prefetch(emitter *self, int pass)
         tuff__text_add(out, "}\n");
 }
 
-/* Marks what the results are computed from. */
+/* Marks the values that the outputs depend on. */
 static void mark_needed(const fused_chain *chain, bool *needed)
 {
     for (int i = 0; i < chain->output_count; ++i)

@@ -1,5 +1,5 @@
-/* Writes single values of a chain: addresses, loads, ops, each as one assignment in the outermost place where all it
-   depends on is known. */
+/* Writes single values of a chain (addresses, loads, ops), each as one assignment in the outermost place where all its
+   inputs are known. */
 #include "kernels/emit_value.h"
 
 #include <ctype.h>
@@ -60,13 +60,14 @@ bool tuff__is_vector(const emitter *self, const chain_value *value)
     return self->vector && varies_along_vector(self, value->varies) && !self->uniform[value - self->chain->values];
 }
 
-/* Whether vectors start at multiples of their width along the vector axis: tiles of a matmul are moved at edges. */
+/* Whether vectors start at multiples of their width along the vector axis. Matmul tiles at an edge are moved back
+   inside, so there they may not. */
 static bool starts_at_multiples(const emitter *self)
 {
     return self->walk != WALK_MATMUL || self->chain->extent[self->vector_axis] % self->vec == 0;
 }
 
-/* Whether the bounds of low <= address < high lie between vectors. */
+/* Whether the bounds of low <= address < high fall between vectors. */
 static bool bounds_are_between_vectors(const emitter *self, const chain_value *inside)
 {
     const affine *address = &inside->address;
@@ -105,7 +106,7 @@ static bool jumps(const chain_value *value)
                                        (value->op == OP_CAST && !tuff__dtype_is_float(value->cast_to)));
 }
 
-/* Values stand before those that are computed from them. */
+/* Walks backwards, since values precede those that are computed from them. */
 void tuff__find_exact(emitter *self)
 {
     const fused_chain *chain = self->chain;
@@ -149,7 +150,7 @@ static text *text_of(emitter *self, int place)
     return self->vector ? &self->texts->vector : &self->texts->scalar;
 }
 
-/* Names of axes: cN for those that items are spread over, lN for loops; the row of a matmul is `row`. */
+/* Returns the name of an axis' coordinate: cN for axes distributed over items, lN for loops, `row` for matmul rows. */
 static snippet coordinate(const emitter *self, int axis)
 {
     if (self->chain->classes[axis] == AXIS_ROW)
@@ -157,7 +158,7 @@ static snippet coordinate(const emitter *self, int axis)
     return tuff__format("%c%d", self->chain->classes[axis] == AXIS_LOOP ? 'l' : 'c', axis);
 }
 
-/* `const int aN`: the address without loops, rows of a matmul and the vector axis. */
+/* Writes `const int aN`: the address without loops, rows of a matmul and the vector axis. */
 static void write_row_part(emitter *self, int number, const affine *address, int buffer)
 {
     if (self->placed[number] & PLACE_ROW)
@@ -235,7 +236,7 @@ static bool is_aligned(const emitter *self, const affine *address, int buffer)
     return aligned;
 }
 
-/* The address as a vector of ints. */
+/* Returns the address as a vector of ints. */
 static snippet wide_address(emitter *self, int number, const affine *address, int buffer)
 {
     const int64_t stride = vector_stride(self, address);
@@ -271,13 +272,13 @@ static snippet literal(tuff_dtype dtype, double number)
     return tuff__format("FROM_BITS_1(0x%08xu)", bits);
 }
 
-/* A scalar expression as a vector where the mode and the consumer want one. */
+/* Broadcasts a scalar expression to a vector. */
 static snippet widen(tuff_dtype dtype, snippet scalar)
 {
     return tuff__format("%sSPLAT(%s)", tuff__prefix(dtype), scalar.text);
 }
 
-/* Appends an intrinsic's name with the suffix of its width; integer intrinsics of u32 begin with U. */
+/* Appends an intrinsic's name with the suffix of its width; integer intrinsics on u32 begin with U. */
 static size_t write_intrinsic(const char *from, size_t length, bool vector, bool of_u32, char *out, size_t size)
 {
     char name[32];
@@ -288,7 +289,7 @@ static size_t write_intrinsic(const char *from, size_t length, bool vector, bool
     return written < 0 || (size_t)written >= size ? 0 : (size_t)written;
 }
 
-/* The op's text with its operands in place of x, y and z. */
+/* Returns the op's text with its operands substituted for x, y and z. */
 static snippet substitute(const char *pattern, const snippet *operands, bool vector, bool of_u32)
 {
     snippet out = {{0}};
@@ -313,11 +314,11 @@ static snippet substitute(const char *pattern, const snippet *operands, bool vec
 
 static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
 {
-    /* By the kind of the operand: float, i32, u32, bool. */
+    /* Columns are kinds of operand: float, i32, u32, bool. */
     static const char *const patterns[10][4] = {
         [TUFF_F32] = {"x", "I_TO_F(x)", "U_TO_F(x)", "B_TO_F(x)"},
         [TUFF_F16] = {"ROUND_F16(x)", "ROUND_F16(I_TO_F(x))", "ROUND_F16(U_TO_F(x))", "B_TO_F(x)"},
-        [TUFF_BF16] = {"ROUND_BF16(x)", NULL, NULL, "B_TO_F(x)"}, /* of integers: write_unrounded */
+        [TUFF_BF16] = {"ROUND_BF16(x)", NULL, NULL, "B_TO_F(x)"}, /* integers: see write_unrounded */
         [TUFF_I32] = {"F_TO_I(x)", "x", "U_TO_I(x)", "B_TO_I(x)"},
         [TUFF_U32] = {"F_TO_U(x)", "I_TO_U(x)", "x", "B_TO_U(x)"},
         [TUFF_I8] = {"CLAMP_I8(F_TO_I(x))", "CLAMP_I8(x)", "CLAMP_I8(U_TO_I(UMIN(x, y)))", "B_TO_I(x)"},
@@ -327,9 +328,9 @@ static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
     return patterns[to][from == TUFF_I32 ? 1 : from == TUFF_U32 ? 2 : from == TUFF_BOOL ? 3 : 0];
 }
 
-/* An integer as a float that rounds to the same bf16. From 2^24 on most integers are no floats and would be rounded
-   twice: what lies between two multiples of 512 becomes the middle, which is a float and on the same side of every
-   number halfway between two of bf16. */
+/* Converts an integer to a float that rounds to the same bf16. From 2^24 on most integers are not representable as
+   floats and would be rounded twice. An integer between two multiples of 512 is therefore replaced by their midpoint,
+   which is a float and lies on the same side of every number halfway between two neighbouring bf16 values. */
 static snippet write_unrounded(const char *x, tuff_dtype from, bool vector)
 {
     const char w = vector ? 'v' : '1', *p = tuff__prefix(from), *suffix = from == TUFF_I32 ? "" : "u";
@@ -343,7 +344,7 @@ static snippet write_unrounded(const char *x, tuff_dtype from, bool vector)
     return tuff__format("%s_TO_F_%c(%sSELECT_%c(%s, %s, %s))", p, w, p, w, is_small.text, x, middle.text);
 }
 
-/* Names like F_TO_I hold underscores: substitute() would split them, so casts are written whole. */
+/* Names like F_TO_I contain underscores, at which substitute() would split them, so casts are expanded here. */
 static snippet write_cast(emitter *self, const chain_value *value, bool vector)
 {
     const tuff_dtype from = self->chain->values[value->args[0]].dtype;
@@ -367,8 +368,9 @@ static snippet write_cast(emitter *self, const chain_value *value, bool vector)
     return out;
 }
 
-/* Makes sure of the reciprocal of a float divisor that a whole row shares. It is safe where neither it nor the divisor
-   is denormal or beyond, and where nobody asks whether x / x is 1. */
+/* Whether a division can multiply by a reciprocal instead, because a whole row shares its float divisor. Writes the
+   reciprocal at the first use. The kernel uses it only if neither it nor the divisor is denormal or infinite (safeN).
+   Values that must be exact are excluded: for them x / x has to be 1. */
 static bool knows_reciprocal(emitter *self, const chain_value *division, int number)
 {
     const chain_value *divisor = &self->chain->values[division->args[1]];
@@ -388,7 +390,7 @@ static bool knows_reciprocal(emitter *self, const chain_value *division, int num
     return true;
 }
 
-/* Whether it is x less a maximum over x, perhaps a larger number still: 0 at most, or NaN. */
+/* Whether the value is x minus the maximum over x, or minus something larger still: at most 0, or NaN. */
 static bool is_never_above_zero(const fused_chain *chain, const chain_value *value)
 {
     if (value->kind != VALUE_OP || value->op != OP_SUB || value->dtype != TUFF_F32)
@@ -400,7 +402,7 @@ static bool is_never_above_zero(const fused_chain *chain, const chain_value *val
            chain->reductions[most->index].op == OP_REDUCE_MAX && chain->reductions[most->index].input == value->args[0];
 }
 
-/* e^x where x is 0 at most takes less than where it may be anything. */
+/* Writes e^x for x <= 0, which costs less than the general case. */
 static snippet write_falling_exp(const char *x, bool vector)
 {
     const char w = vector ? 'v' : '1', *least = vector ? "SPLAT(-104.0f)" : "-104.0f";
@@ -429,7 +431,7 @@ static snippet write_op(emitter *self, const chain_value *value, bool vector)
     return substitute(whole ? info->integer_text : info->text, operands, vector, operand == TUFF_U32);
 }
 
-/* The elements at an address: the shortest form that the address allows. guard is an expression or NULL. */
+/* Writes a load of the elements at an address, in the cheapest form that the address allows. */
 static snippet write_load(emitter *self, const chain_value *value, int number, bool vector)
 {
     const chain_buffer *buffer = &self->chain->buffers[value->buffer];
@@ -438,7 +440,7 @@ static snippet write_load(emitter *self, const chain_value *value, int number, b
     const int64_t stride = vector_stride(self, &value->address);
     const bool each_lane =
         vector && (self->gathers || (guarded && tuff__is_vector(self, &self->chain->values[value->guard])));
-    /* Where the guard forbids the address, the buffer's beginning is read: its end where lanes lie backwards. */
+    /* If the guard is false, the beginning of the buffer is read; with a negative stride the last lane reads it. */
     const int64_t start = buffer->element_offset + (vector && !each_lane && stride < 0 ? -stride * (self->vec - 1) : 0);
     const snippet zero = guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(self, start)) : tuff__format("0");
     if (each_lane && !guarded)
@@ -466,7 +468,7 @@ static snippet write_load(emitter *self, const chain_value *value, int number, b
     return tuff__format("LOADS_%s(b%d, %s, s%d_%d)", type, value->buffer, where.text, number, self->vector_axis);
 }
 
-/* An element whose index along one axis is itself a value. */
+/* Writes a load of an element whose index along one axis is itself a value. */
 static snippet write_lookup(emitter *self, const chain_value *value, int number, bool vector)
 {
     const char *type = tuff_dtype_name(self->chain->buffers[value->buffer].dtype), w = vector ? 'v' : '1';
@@ -511,7 +513,7 @@ static snippet write_random(emitter *self, const chain_value *value, int number,
     const snippet step = tuff__emit_value(self, value->args[0], false);
     const snippet index = vector ? wide_address(self, number, &value->address, -1)
                                  : tuff__emit_address(self, number, &value->address, -1);
-    /* Parameters, so that all dropouts of a graph have one kernel. */
+    /* Parameters rather than literals, so that all dropouts of a graph share one kernel. */
     const int seed = tuff__emit_parameter(self, (int32_t)value->seed);
     const int ordinal = tuff__emit_parameter(self, (int32_t)value->ordinal);
     return tuff__format("RANDOM_%c(I_TO_U_%c(%s), I_TO_U_1(%s), I_TO_U_1(PARAM(%d)), I_TO_U_1(PARAM(%d)))",
@@ -540,7 +542,7 @@ static snippet write_kind(emitter *self, const chain_value *value, int number, b
     }
 }
 
-/* Keeps a value of a row for the vectors of columns that follow; passes share a scope. */
+/* Keeps a value of a row for the vectors of columns that follow. Names contain the pass, since passes share a scope. */
 static void fetch(emitter *self, const chain_value *value, int index)
 {
     if (self->named[index] & PLACE_FETCHED)
@@ -617,7 +619,7 @@ void tuff__emit_store(emitter *self, int index, text *out)
                        self->vector_axis, value.text);
 }
 
-/* The first row of an item stores, the others add. */
+/* The first row of an item stores, later rows add. */
 void tuff__emit_column_sum(emitter *self, int index, text *out)
 {
     const chain_output *output = &self->chain->outputs[index];

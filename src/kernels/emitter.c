@@ -1,5 +1,4 @@
-/* What all files that write a chain (emit*.c) ask of their emitter: parameters of the kernel, and the passes of the
-   chain. */
+/* What all files that write a chain (emit*.c) share: the kernel's parameters and the passes of the chain. */
 #include "base/alloc.h"
 #include "kernels/emit_value.h"
 

@@ -1,4 +1,4 @@
-/* Selects sections of math.k. The file is divided by lines `//@ NAME: NEEDED NEEDED`; needed sections stand earlier. */
+/* Selects sections of math.k. Lines `//@ NAME: NEEDED NEEDED` begin sections; a section follows those it needs. */
 #include "kernels/maths.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 #define MAX_SECTIONS 128
 
 typedef struct section {
-    const char *name, *needs, *text; /* into math.k */
+    const char *name, *needs, *text; /* point into math.k */
     size_t name_length, needs_length, text_length;
     bool wanted;
 } section;
@@ -41,7 +41,7 @@ static void want(section *sections, int count, const char *name, size_t length)
             sections[i].wanted = true;
 }
 
-/* Marks the sections of the identifiers that end in the suffix. */
+/* Marks the sections named by identifiers that end in the suffix, `_1` or `_v`. */
 static void want_used(section *sections, int count, const char *used, char suffix)
 {
     const char *c = used;

@@ -18,7 +18,7 @@ const char *tuff__family_names(void)
     return names + 1;
 }
 
-/* The column bits. */
+/* Values of the table's column `bits`. */
 enum { BITS_ANY = false, BITS_SAME = true };
 
 const tunable_info *tuff__tunable_info(tunable parameter)

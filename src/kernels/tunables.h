@@ -1,4 +1,4 @@
-/* kernels.def as data: families of kernels, tunables and their defaults. Read kernels.def first. */
+/* kernels.def as data: kernel families, tunables and their defaults. Read kernels.def first. */
 #ifndef TUFF_KERNELS_TUNABLES_H
 #define TUFF_KERNELS_TUNABLES_H
 
@@ -10,58 +10,59 @@ typedef enum tunable {
     TUNABLE_COUNT
 } tunable;
 
-/* The families that a program may ask for, numbered as tuff_family. */
+/* The families that a program may request, numbered as in tuff_family. */
 enum {
 #define FAMILY(code, name) FAMILY_##code,
 #include "kernels/kernels.def"
     FAMILY_COUNT
 };
-/* "device|register|...": the names that the tool takes. */
+/* Returns "device|register|...": the family names that the tool accepts. */
 const char *tuff__family_names(void);
 
-/* The columns of the table. */
+/* The columns of the table, one per kind of device. */
 typedef enum kernel_device { KERNELS_OPENCL_CPU, KERNELS_VULKAN_CPU, KERNELS_GPU } kernel_device;
 
 typedef struct tunable_info {
     const char *kernel, *name;
-    int values[3]; /* by kernel_device */
+    int values[3]; /* indexed by kernel_device */
     int min, max;
     bool keeps_bits;
 } tunable_info;
 
 const tunable_info *tuff__tunable_info(tunable parameter);
 
-/* What earlier versions called a kernel or a tunable. Texts with those names are still read (config.c), and hashes of
-   kernels go on using them (kernel_hash.c): another name makes no record stale. */
+/* The name that earlier versions gave a kernel or a tunable. Texts with former names are still read (config.c), and
+   hashes of kernels keep using them (kernel_hash.c), so that a renaming makes no record stale. */
 typedef struct former_name {
     tunable parameter;
     const char *kernel, *name;
 } former_name;
 
-/* The former name, or NULL. */
+/* Returns the former name, or NULL. */
 const former_name *tuff__tunable_former(tunable parameter);
-/* The former name of a kernel's text, or the name itself. */
+/* Returns the former name of a kernel's text, or the name itself if it was never renamed. */
 const char *tuff__kernel_former(const char *kernel);
-/* Whether a text has a former name in it. */
+/* Whether the text contains a former name. */
 bool tuff__has_former_name(const char *source);
-/* Of kinds of things rather than sizes. */
+/* Whether the values are alternatives (an enumeration) rather than sizes. */
 bool tuff__tunable_is_kind(tunable parameter);
-/* Of loops that are written out, which may be of any length: tiles. */
+/* Whether the values are sizes of unrolled loops (tiles), which need not be powers of two. */
 bool tuff__tunable_is_loop(tunable parameter);
-/* Whether kernels can be made with a value: of a loop, a kind of thing, or a power of two; or a value of the table. */
+/* Whether kernels can be built with the value. It must lie in the tunable's range and be a power of two or listed in
+   the table, unless the tunable is a loop or a choice among alternatives. */
 bool tuff__tunable_takes(tunable parameter, int value);
-/* Another value than the table's. */
+/* A value that differs from the table's for some devices of one kind. */
 typedef struct tunable_exception {
     kernel_device kind;
-    unsigned which; /* GPUs: the vendor; CPU devices: lanes of a vector */
+    unsigned which; /* GPUs: the vendor's PCI number; CPU devices: lanes of a vector */
     tunable parameter;
     int value;
 } tunable_exception;
 
 const tunable_exception *tuff__tunable_exceptions(int *count);
-/* The value for a kind of device, and those of it that an exception names. */
+/* Returns the default for a kind of device; an exception for `which` takes precedence. */
 int tuff__tunable_default(tunable parameter, kernel_device kind, unsigned which);
-/* Whether results are the same to the last bit whatever its value is: the order of sums does not depend on it. */
+/* Whether results are bitwise the same for every value, because the order of sums does not depend on it. */
 bool tuff__tunable_keeps_bits(tunable parameter);
 
 #endif

@@ -1,4 +1,4 @@
-/* Finds a run's weights by the memory that its commands are bound to, and rebinds them to places of the pool. */
+/* Finds a run's weights by the memory that its commands are bound to, and rebinds them to places in the pool. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE
 #endif
@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 
-/* Of addresses: as aligned in the pool as where they were. */
+/* Granularity of addresses: weights are as aligned in the pool as they were before. */
 enum { GRAIN = 256 };
 
 typedef struct cold_weight weight;
@@ -17,7 +17,7 @@ uint64_t tuff__cache_flush_pool_size(const tuff_device *device)
 {
     const tuff_device_info *info = tuff__device_info(device);
     const uint64_t most = (uint64_t)512 << 20;
-    uint64_t caches = (uint64_t)128 << 20; /* no GPU of today has more */
+    uint64_t caches = (uint64_t)128 << 20; /* no GPU has more today */
 #ifdef _SC_LEVEL3_CACHE_SIZE
     const long own = sysconf(_SC_LEVEL3_CACHE_SIZE);
     if (info->device_class == TUFF_DEVICE_CPU && own > 0)
@@ -68,7 +68,7 @@ static bool is_float(tuff_dtype dtype)
     return dtype == TUFF_F32 || dtype == TUFF_F16 || dtype == TUFF_BF16;
 }
 
-/* Indices are no weights: what kernels do depends on them. */
+/* Indices are not weights: what kernels do depends on their values. */
 static bool is_array(const executable *self, const driver_buffer *buffer)
 {
     const tuff_graph *graph = self->launches.fusion->graph;

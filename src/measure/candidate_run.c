@@ -7,19 +7,19 @@
 #include "base/log.h"
 #include "measure/cache_flush.h"
 
-/* Timers are trusted for runs of this length; shorter ones are repeated. */
+/* Timers are trusted for runs of this length; shorter runs are repeated. */
 enum { MIN_NANOSECONDS = 200000, MAX_REPEATS = 64 };
 
 struct candidate_run {
     tuff_device *device;
     const struct fusion *fusion; /* borrowed */
     executable executable;
-    recording *timed[COLD_PLACES]; /* from each place on; made when it is needed */
+    recording *timed[COLD_PLACES]; /* starting at each place; made on first use */
     uint64_t *stamps;
     int command_count, repeats; /* of a timed recording */
     cache_flush_pool *pool;     /* borrowed */
     flushed_weights weights;
-    int places;        /* in the pool */
+    int places;        /* places in the pool */
     uint64_t expected; /* nanoseconds of one run; 0: not known */
 };
 
@@ -41,7 +41,7 @@ void tuff__candidate_run_destroy(candidate_run *self)
     tuff__free(self);
 }
 
-/* The steps of a run as often as they are repeated, the weights of each at a place further on. */
+/* Records the commands of a run as often as they are repeated, each with its weights at the following place. */
 static tuff_status record_from(candidate_run *self, int place)
 {
     const int count = self->executable.command_count - self->executable.setup_count;
@@ -60,7 +60,7 @@ static tuff_status record_from(candidate_run *self, int place)
     return status;
 }
 
-/* Lets a submission have so many runs. */
+/* Sets the number of runs per submission. */
 static tuff_status repeat(candidate_run *self, int repeats)
 {
     const int count = (self->executable.command_count - self->executable.setup_count) * repeats;
@@ -75,7 +75,7 @@ static tuff_status repeat(candidate_run *self, int repeats)
     return TUFF_OK;
 }
 
-/* The recording for the next place in the pool; made on first use. */
+/* Returns the recording for the next place in the pool; made on first use. */
 static tuff_status next_timed(candidate_run *self, recording **out)
 {
     const int place =
@@ -87,7 +87,7 @@ static tuff_status next_timed(candidate_run *self, recording **out)
 }
 
 /* Memory of the pool may hold old results. With a pattern in it, a kernel that reads what it never wrote gives wrong
-   results. */
+   results instead. */
 static tuff_status poison_scratch(const launch_list *list)
 {
     enum { AT_ONCE = 1 << 16 };
@@ -147,8 +147,8 @@ tuff_status tuff__candidate_run_create(launch_list *launches, test_buffers *buff
     return TUFF_OK;
 }
 
-/* Sets the timeout for runs that should take `expected` nanoseconds; 0: unknown. Longer on CPUs, which do not hang but
-   may be busy with other processes. */
+/* Sets the timeout for runs that should take `expected` nanoseconds; 0: unknown. It is longer on CPUs, which do not
+   hang but may be busy with other processes. */
 static void set_timeout(const candidate_run *self, uint64_t expected)
 {
     const uint64_t least =
@@ -157,7 +157,7 @@ static void set_timeout(const candidate_run *self, uint64_t expected)
     tuff__device_set_timeout(self->device, expected == 0 ? 0 : wanted > least ? wanted : least);
 }
 
-/* The time of one of the repeats. A device without a clock leaves it to the host's. */
+/* Measures one submission and returns the time of one repeat. Uses the host's clock if the device has none. */
 static tuff_status time_once(candidate_run *self, uint64_t *nanoseconds)
 {
     recording *timed;
@@ -178,7 +178,7 @@ static tuff_status time_once(candidate_run *self, uint64_t *nanoseconds)
     return TUFF_OK;
 }
 
-/* The kernels of a scatter use counts of the kernels before, which must be complete. */
+/* The kernels of a scatter use counts of preceding kernels, which must be complete. */
 static bool can_run_in_part(const candidate_run *self)
 {
     for (int i = 0; i < self->executable.launches.launch_count; ++i) {
@@ -198,7 +198,7 @@ static bool has_product(const candidate_run *self)
     return false;
 }
 
-/* A sixteenth of a kernel's groups, but enough for every unit to have some. */
+/* Returns a sixteenth of a kernel's groups, but enough for every compute unit to have some. */
 static uint64_t part_of(const candidate_run *self, uint64_t groups)
 {
     enum { SHARE = 16, A_UNIT = 2 };
@@ -282,7 +282,7 @@ bool tuff__candidate_run_is_cold(const candidate_run *self)
 bool tuff__candidate_run_is_too_fast(const candidate_run *self, uint64_t nanoseconds)
 {
     const tuff_device_info *info = tuff__device_info(self->device);
-    /* Operations of a unit in a nanosecond: several times what any has today. */
+    /* Operations per unit and nanosecond: several times what any unit has today. */
     const double unit = info->device_class == TUFF_DEVICE_CPU ? 2048 : 32768;
     double operations = 0;
     for (int i = 0; i < self->executable.launches.launch_count; ++i)

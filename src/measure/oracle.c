@@ -1,6 +1,6 @@
-/* Compares a task's results with the reference executor's. Large tasks are sampled: a subgraph of a few elements along
-   independent axes (compile/subgraph.h) is computed instead. For odd extents a task of the same structure is built,
-   compiled and run. */
+/* Compares a task's results with the reference executor's. Large tasks are sampled: instead of the task, a subgraph of
+   a few elements along independent axes (compile/subgraph.h) is computed. For odd extents a task of the same structure
+   is built, compiled and run. */
 #include "measure/oracle.h"
 
 #include <float.h>
@@ -13,14 +13,14 @@
 #include "exec/reference.h"
 #include "base/rng.h"
 
-/* Terms that the host computes for one look: some milliseconds, and some tens for a winner. */
+/* Terms that the host computes per check: some milliseconds, and some tens of milliseconds for a winner. */
 static const double max_terms = 3e6, max_winner_terms = 2e7;
-/* What results may be off, in bounds: these are of first order. */
+/* The factor on error bounds that results may reach: the bounds are of first order. */
 enum { SLACK = 8 };
-/* Elements that rounding decided otherwise though bounds do not say so, where results jump: one in so many at most. */
+/* If results are discontinuous, rounding may flip elements although the bounds do not show it: at most one in JUMPS. */
 enum { JUMPS = 256 };
 
-/* What the host says of one root. */
+/* The host's results for one root. */
 typedef struct expectation {
     double *values, *bounds;
     int64_t count;
@@ -42,7 +42,7 @@ static void end(comparison *self)
     tuff__subgraph_destroy(self->part);
 }
 
-/* What results are rounded to where one of them has 16 bits. */
+/* Returns the 16-bit dtype that a result is rounded to, if there is one, else f32. */
 static tuff_dtype narrowest(const subgraph *part)
 {
     tuff_dtype found = TUFF_F32;
@@ -91,14 +91,14 @@ static double rounding_of(tuff_dtype dtype)
     return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0x1p-24;
 }
 
-/* Half of the least number above 0. */
+/* Returns the absolute error allowed near 0: half of the least f16 number, or the least normal f32 number. */
 static double least_of(tuff_dtype dtype)
 {
     return dtype == TUFF_F16 ? 0x1p-25 : (double)FLT_MIN;
 }
 
-/* dtype: what was rounded to. What is no number on the host is not judged: at the edges of a function's domain a
-   rounding decides. */
+/* dtype: the type that the result was rounded to. If the host's value is not finite, anything passes: at the edges of a
+   function's domain rounding decides. */
 static bool is_right(tuff_dtype dtype, double got, double value, double bound)
 {
     if (!isfinite(value) || !isfinite(bound))
@@ -111,12 +111,12 @@ static bool is_right(tuff_dtype dtype, double got, double value, double bound)
     return fabs(got - value) <= SLACK * bound + rounding_of(dtype) * fabs(value) + least_of(dtype);
 }
 
-/* Of one root; got has its elements in order. */
+/* Compares one root; got has its elements in order. */
 static void compare_root(const comparison *self, int index, const double *got, char *wrong, size_t size)
 {
     const expectation *root = &self->roots[index];
     const tuff_dtype dtype = tuff__subgraph_rounding(self->part, tuff__subgraph_root(self->part, index));
-    const double share = tuff__subgraph_is_exact(self->part) ? 0 : 1; /* of the bound, which exact sums do not need */
+    const double share = tuff__subgraph_is_exact(self->part) ? 0 : 1; /* factor on the bound; exact sums need none */
     int64_t failures = 0, first = -1;
     for (int64_t i = 0; i < root->count; ++i)
         if (!is_right(dtype, got[i], root->values[i], share * root->bounds[i]) && failures++ == 0)
@@ -127,7 +127,8 @@ static void compare_root(const comparison *self, int index, const double *got, c
              (long long)root->count, got[first], root->values[first], share * SLACK * root->bounds[first]);
 }
 
-/* Calls for every element of a node in the excerpt, in order, with its place in the memory of the task. */
+/* Gets an element by its address in the memory of the task. gather() calls it for all elements of a node of the
+   subgraph, in order. */
 typedef bool (*element_getter)(const test_buffers *from, int buffer, int64_t at, double *out);
 
 static tuff_status gather(const subgraph *part, const struct fusion *fusion, const node *at, const test_buffers *from,
@@ -154,7 +155,7 @@ static tuff_status gather(const subgraph *part, const struct fusion *fusion, con
     return TUFF_OK;
 }
 
-/* What a sample does not look at may have been left out: it takes some of what looks so. */
+/* A sample may miss elements that were never written, so some that look like it are added. */
 static void want_suspects(subgraph *part, const test_buffers *on)
 {
     for (int i = 0; i < tuff__subgraph_root_count(part); ++i) {
@@ -206,7 +207,7 @@ static tuff_status compare_kept(const comparison *self, const struct fusion *fus
     return TUFF_OK;
 }
 
-/* As much as the host computes in reasonable time. */
+/* Samples as much as the host can compute in reasonable time. */
 static tuff_status sample(subgraph *part, const test_buffers *on)
 {
     static const int counts[] = {16, 8, 4, 3, 2};
@@ -243,7 +244,7 @@ tuff_status tuff__oracle_check(tuff_device *device, const test_buffers *buffers,
     return status;
 }
 
-/* Eighths, as on test buffers. */
+/* Makes up multiples of 1/8, as in test buffers. */
 static void make_up(const comparison *self, task_kind kind, const node *at, int64_t count, double *out)
 {
     const int64_t bound = tuff__subgraph_index_bound(self->part);
@@ -277,7 +278,7 @@ static tuff_status write_both(const comparison *self, tuff_plan *plan, task_kind
             tuff__from_double(dtype, values, count, data);
             status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
         }
-        if (status == TUFF_OK) /* one that the simplified graph has no use for is no input of the plan */
+        if (status == TUFF_OK) /* a read that the simplified graph does not need is no input of the plan */
             status = tuff_plan_write(plan, name, data, bytes) == TUFF_E_OOM_HOST ? TUFF_E_OOM_HOST : TUFF_OK;
         tuff__free(values);
         tuff__free(data);
@@ -286,7 +287,7 @@ static tuff_status write_both(const comparison *self, tuff_plan *plan, task_kind
     return TUFF_OK;
 }
 
-/* Lets all tasks of a kind have one choice. */
+/* Lowers all tasks of a kind in the same configuration. */
 static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
                             const tune_config *config)
 {
@@ -334,7 +335,7 @@ static tuff_status run_both(comparison *self, tuff_plan *plan, const tuff_compil
     return compare_plan(self, plan, wrong, size);
 }
 
-/* Extents beyond a few tiles, if the host is done with them in time. */
+/* Shrinks extents to odd ones beyond a few tiles that the host can compute in time. */
 static tuff_status shrink(subgraph *part)
 {
     static const int64_t sizes[] = {259, 131, 67, 35, 19};
@@ -370,7 +371,7 @@ static tuff_status check_ragged(comparison *self, tuff_device *device, const str
     return status;
 }
 
-/* Products and averages of what is not 0 are not all 0, whatever their number. */
+/* Products and averages of numbers other than 0 are not all 0, however many there are. */
 static void check_zeros(const comparison *self, const test_buffers *kept, char *wrong, size_t size)
 {
     for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {

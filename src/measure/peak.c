@@ -7,7 +7,7 @@
 
 #define COPY_SIZE (64u << 20)
 #define FMA_CHAINS 12
-#define FMA_STEPS 4096u /* of a GPU's many items; sixteen times as many of the few of a CPU */
+#define FMA_STEPS 4096u /* for the many items of a GPU; sixteen times as many for the few of a CPU */
 
 /* One kernel, recorded once. */
 struct peak {
@@ -18,8 +18,8 @@ struct peak {
     double work;
 };
 
-/* Twelve chains hide the latency of the units, and with two operands more fit sixteen registers. REAL is as wide as the
-   device's vectors where an item has the unit for itself (CPU devices in OpenCL), else a float. */
+/* Twelve chains hide the latency of the units, and together with two more operands fit in sixteen registers. REAL is as
+   wide as the device's vectors if an item has the unit to itself (CPU devices in OpenCL), else a float. */
 static const char fma_chains[] =
     "    REAL a0 = x, a1 = x * y, a2 = x + y, a3 = x - y, a4 = y, a5 = y * y, a6 = y - x, a7 = x * x,\n"
     "         a8 = -x, a9 = -y, a10 = x + 1.0f, a11 = y + 1.0f;\n"
@@ -62,7 +62,7 @@ static void write_fma(text *out, bool glsl, int lanes, uint32_t local)
                    glsl ? glsl_head : opencl_head, glsl ? "float" : "(REAL)", glsl ? "float" : "(REAL)", fma_chains);
 }
 
-/* steps: vectors of 4 that an item moves, neighbouring ones; in GLSL one. */
+/* steps: adjacent vectors of 4 that an item moves; GLSL moves one. */
 static void write_copy(text *out, bool glsl, uint32_t local)
 {
     if (glsl)
@@ -112,7 +112,7 @@ static tuff_status make_fma(peak *self, const tuff_device_info *info)
     return status;
 }
 
-/* On CPU devices an item copies pages of its own, elsewhere neighbouring items neighbouring vectors. */
+/* On CPU devices an item copies whole pages of its own; elsewhere neighbouring items copy neighbouring vectors. */
 static tuff_status make_copy(peak *self, const tuff_device_info *info)
 {
     const bool alone = info->device_class == TUFF_DEVICE_CPU && !is_glsl(self);

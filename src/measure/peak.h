@@ -9,14 +9,14 @@
 typedef enum peak_kind { PEAK_OPERATIONS, PEAK_BYTES } peak_kind;
 typedef struct peak peak;
 
-/* Not of the reference device. */
+/* The reference device is not supported. */
 tuff_status tuff__peak_create(tuff_device *device, peak_kind kind, peak **out);
 void tuff__peak_destroy(peak *self); /* NULL is allowed */
-/* Operations on f32, or bytes read and written, of one run. */
+/* Returns the f32 operations, or the bytes read and written, of one run. */
 double tuff__peak_work(const peak *self);
-/* Runs it so many times, and waits. */
+/* Runs the kernel the given number of times, and waits for the end. */
 tuff_status tuff__peak_run(peak *self, int count);
-/* One run by the device's clock; by the host's, where the device has none. */
+/* Times one run by the device's clock, or by the host's if the device has none. */
 tuff_status tuff__peak_time(peak *self, uint64_t *nanoseconds);
 
 #endif

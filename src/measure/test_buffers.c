@@ -1,6 +1,5 @@
 /* The memory that candidates of a task run on: a region per buffer of the task, with guards before and behind it,
-   made-up inputs, and the results that are kept as right. The comparison allows what rounding of sums in another order
-   may do. */
+   made-up inputs, and the results that are kept as correct. The comparison allows for sums in another order. */
 #include "measure/test_buffers.h"
 
 #include <math.h>
@@ -9,28 +8,28 @@
 
 #include "compile/subgraph.h"
 
-/* Before and behind what kernels may write; a multiple of every alignment, so that addresses are as aligned as those of
-   the real memory. */
+/* Bytes before and behind the memory that kernels may write; a multiple of every alignment, so that addresses are as
+   aligned as those of the real memory. */
 enum { GUARD = 256 };
 #define GUARD_WORD 0xA5C3F00Du
-/* As floats NaNs that no arithmetic makes. Runs take turns with them, and no byte is the same in both: what holds one
-   after a run, and the other after the next, was written by neither, whatever its dtype. */
+/* As floats, NaNs that no arithmetic produces. Runs alternate between them, and they differ in every byte: an element
+   that holds one after a run, and the other after the next, was written by neither, whatever its dtype. */
 static const uint32_t poison_words[] = {0x7FE1DEADu, 0xFFD2BEEFu};
-/* Data repeats after so many elements: a prime, so that no two rows are alike. */
+/* Data repeats after this many elements: a prime, so that no two rows are alike. */
 enum { PERIOD = 4093 };
 
 typedef struct buffer_region {
-    int id;        /* of the buffer, no part of another */
+    int id;        /* of the buffer, which is not part of another */
     uint64_t lead; /* bytes from the guard to the first element */
     uint64_t size; /* of the elements */
     tuff_dtype dtype;
     storage *storage;
     bool read, written;
-    int in_place;       /* the buffer of what is written over what it holds; -1: none */
-    double *made;       /* what it holds, PERIOD elements over and over; NULL: a constant */
-    void *right, *last; /* of what is written: as it should be, and as it was seen last */
+    int in_place;       /* the buffer of results that are written over its data; -1: none */
+    double *made;       /* its data, PERIOD elements over and over; NULL: a constant */
+    void *right, *last; /* of results: the correct ones, and those seen last */
     bool knows_own;
-    uint8_t *own; /* by element, whether the task stores it, and no other one; NULL: it stores all of them */
+    uint8_t *own; /* by element, whether this task stores it, and no other; NULL: it stores all of them */
 } buffer_region;
 
 struct test_buffers {
@@ -39,16 +38,16 @@ struct test_buffers {
     int task;
     uint64_t most, size;
     bool is_exact;  /* results do not depend on the order of sums */
-    bool is_signed; /* so is what its task reads, which of products it always is */
+    bool is_signed; /* inputs have both signs; those of matmuls and attention always do */
     buffer_region *all;
     int count, capacity;
     bool is_rough;
-    double scale;        /* of what is signed */
-    int turn, kept_turn; /* the poison of the last run, and of what is kept as right */
+    double scale;        /* factor on inputs of matmuls */
+    int turn, kept_turn; /* poison of the last run, and of the run whose results are kept */
 };
 
-/* A power of two that makes sums of products about as large as their terms were, as they are in models: what follows a
-   matmul takes twice the time where its exponentials leave the range of normal numbers. */
+/* Returns a power of two that makes sums of products about as large as their terms, as they are in models: operations
+   after a matmul take twice the time if their exponentials leave the range of normal numbers. */
 static double scale_of(const struct task *task)
 {
     if (task->kind != TASK_MATMUL || task->core == NULL)
@@ -58,7 +57,7 @@ static double scale_of(const struct task *task)
     return terms < 2 ? 1 : exp2(-ceil(log2(mean_square * sqrt(terms)) / 2));
 }
 
-/* What nothing can be said of is given what is positive. */
+/* If nothing is known about a task, it gets positive inputs. */
 static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
 {
     subgraph *part;
@@ -120,7 +119,7 @@ static uint64_t whole_size(const buffer_region *region)
     return GUARD + region->lead + (region->size + 3) / 4 * 4 + GUARD;
 }
 
-/* One past the largest index that lookups of the task's kernels find something at; 64 where there are none. */
+/* Returns one past the largest index at which all lookups of the task's kernels find an element; 64: no lookups. */
 static int64_t index_bound(const test_buffers *self, const launch_list *launches)
 {
     const struct task *task = &self->fusion->tasks[self->task];
@@ -136,7 +135,7 @@ static int64_t index_bound(const test_buffers *self, const launch_list *launches
     return bound > 0 ? bound : 64;
 }
 
-/* Eighths, so that sums of products are exact in any order; where others are made of them, none is 0. */
+/* Makes multiples of 1/8, so that sums of products are exact in any order; for other results, none is 0. */
 static double make_float(const test_buffers *self, uint32_t roll)
 {
     const task_kind kind = self->fusion->tasks[self->task].kind;
@@ -163,7 +162,7 @@ static void make_elements(const test_buffers *self, const buffer_region *region,
     }
 }
 
-/* Repeats a pattern over a stretch of device memory. */
+/* Repeats a pattern over a range of device memory. */
 static tuff_status fill(const test_buffers *self, const buffer_region *region, uint64_t start, uint64_t size,
                         const void *pattern, size_t period)
 {
@@ -280,7 +279,7 @@ tuff_status tuff__test_buffers_place(test_buffers *self, launch_list *launches)
     return TUFF_OK;
 }
 
-/* Where a root's elements are: the buffer that is no part of another, and the first of them in it. */
+/* Returns the buffer, not part of another, that holds a root's elements; *start: index of the first element in it. */
 static int buffer_of(const struct fusion *fusion, const node *root, int64_t *start)
 {
     int buffer = root->id;
@@ -308,7 +307,7 @@ static void mark_own(const buffer_region *region, const view *layout, int axis, 
         mark_own(region, layout, axis + 1, at + i * layout->stride[axis]);
 }
 
-/* Which elements of a stretch are the task's. */
+/* Finds which elements of a region the task stores. */
 static tuff_status find_own(const test_buffers *self, buffer_region *region)
 {
     const struct task *task = &self->fusion->tasks[self->task];
@@ -330,7 +329,7 @@ static tuff_status find_own(const test_buffers *self, buffer_region *region)
     return TUFF_OK;
 }
 
-/* Whether what the task writes over is what it computes that from. */
+/* Whether the task reads the data that it writes over. */
 static bool is_updated(const test_buffers *self, const buffer_region *region)
 {
     const struct task *task = &self->fusion->tasks[self->task];
@@ -345,7 +344,8 @@ static bool is_poisoned(const test_buffers *self, const buffer_region *region)
     return region->written && region->made != NULL && !is_updated(self, region);
 }
 
-/* What a stretch that is not the task's as a whole holds before a run: where others store, the same in every run. */
+/* Makes the initial contents, before a run, of a region that the task stores only in part. Elements that others store
+   are the same in every run. */
 static tuff_status make_image(const buffer_region *region, int turn, char **out)
 {
     const size_t step = tuff_dtype_size(region->dtype);
@@ -393,7 +393,7 @@ tuff_status tuff__test_buffers_poison(test_buffers *self)
     return TUFF_OK;
 }
 
-/* Reads a stretch with its guards. */
+/* Reads a region with its guards. */
 static tuff_status read_back(const test_buffers *self, const buffer_region *region, void **out)
 {
     const size_t size = (size_t)whole_size(region);
@@ -447,7 +447,7 @@ static bool guards_hold(const buffer_region *region, const char *seen)
     return true;
 }
 
-/* Terms that one element is the sum of, at most. */
+/* Returns the number of terms, at most, that one element is the sum of. */
 static double terms_of(const test_buffers *self)
 {
     const struct task *task = &self->fusion->tasks[self->task];
@@ -463,7 +463,7 @@ static double rounding_of(tuff_dtype dtype)
     return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0x1p-24;
 }
 
-/* The root of the mean square of what is finite. */
+/* Returns the root mean square of the finite elements. */
 static double size_of_elements(tuff_dtype dtype, const char *data, int64_t count)
 {
     double sum = 0;
@@ -479,7 +479,7 @@ static double size_of_elements(tuff_dtype dtype, const char *data, int64_t count
     return finite == 0 ? 0 : sqrt(sum / (double)finite);
 }
 
-/* Whether an element, so many bytes from the first, holds the poison of a turn. */
+/* Whether an element, `at` bytes from the first, holds the poison of a turn. */
 static bool is_poison(const char *element, uint64_t at, size_t step, int turn)
 {
     const char *word = (const char *)&poison_words[turn];
@@ -551,7 +551,7 @@ tuff_status tuff__test_buffers_compare(test_buffers *self, bool exactly, char *w
     return TUFF_OK;
 }
 
-/* What neither of two runs wrote of the task's own, and what the first wrote of others'. */
+/* Finds elements of the task that neither of two runs wrote, and elements of other tasks that the first run wrote. */
 static tuff_status look_through(const test_buffers *self, const buffer_region *region, char *wrong, size_t size)
 {
     const size_t step = tuff_dtype_size(region->dtype);
@@ -601,7 +601,7 @@ static void read_constant(const node *source, int64_t at, double *out)
         tuff__to_double(dtype, (const char *)given->data + (size_t)at * tuff_dtype_size(dtype), 1, out);
 }
 
-/* Small constants are part of kernels' texts, and have no memory. */
+/* Small constants are part of the kernels' texts, and have no memory. */
 bool tuff__test_buffers_input(const test_buffers *self, int buffer, int64_t at, double *out)
 {
     const tuff_graph *graph = self->fusion->graph;
@@ -627,11 +627,11 @@ bool tuff__test_buffers_right(const test_buffers *self, int buffer, int64_t at, 
     return true;
 }
 
-/* A walk over the elements of a root, which notes every so many of what may have been left out: when it has noted too
-   many, every other one is dropped, so that one in the middle is always among them. */
+/* A walk over the elements of a root, which notes every n-th of those that may never have been written. When it has
+   noted too many, it drops every other one, so that one in the middle is always among them. */
 typedef struct suspects {
     const buffer_region *region;
-    bool is_updated; /* the stretch is: what it held says something */
+    bool is_updated; /* the region is changed in place, so its initial values count */
     int64_t index, found, every, last;
     int64_t noted[64];
     int count;
@@ -681,7 +681,7 @@ static void look_for_suspects(suspects *self, const view *layout, int axis, int6
         look_for_suspects(self, layout, axis + 1, at + i * layout->stride[axis]);
 }
 
-/* False where nothing is kept of the root. */
+/* Returns false if no results are kept for the root. */
 static bool begin_suspects(const test_buffers *self, const node *root, bool changes_too, suspects *out)
 {
     int64_t start;

@@ -6,25 +6,25 @@
 #include "base/alloc.h"
 
 static const double minor_share = 0.005, recent_share = 0.2;
-/* How much longer races take than their runs alone would, until some were seen: where clocks drift, they run twice. */
+/* How much longer races take than their runs alone, until some were measured: if clocks drift, they run twice. */
 static const double default_error = 2.5;
-/* Of a race: runs of the winner, its rivals and the default, in all; where there is one rival at most; the least that a
-   measured run takes, since short ones are repeated; what comes on top. */
+/* Of a race: runs in all (of the winner, its rivals and the default); the same with one rival at most; nanoseconds of
+   the shortest measured run, as shorter ones are repeated; nanoseconds of overhead. */
 enum { RACE_RUNS = 180, MINOR_RACE_RUNS = 60, MIN_RUN = 200000, RACE_OVERHEAD = 20000000 };
 
 typedef struct budget_key {
     double weight;   /* calls x the default's time */
-    double expected; /* of that, in units of the caller's; 0: nothing was said */
+    double expected; /* the caller's estimate of weight, in its own units; 0: none */
     uint64_t default_nanoseconds, best_nanoseconds;
     int candidates;
-    double gain; /* of the latest slice, a candidate, as a part of the default's time */
+    double gain; /* of the latest slice, per candidate, as a fraction of the default's time */
     bool weighed, ended, raced;
 } budget_key;
 
 struct tune_budget {
     uint64_t whole, elapsed;
     int count;
-    double raced, estimated; /* what races took, and were believed to take */
+    double raced, estimated; /* nanoseconds that races took, and were estimated to take */
     budget_key *keys;
 };
 
@@ -71,7 +71,7 @@ void tuff__budget_weigh(tune_budget *self, int key, uint64_t calls, uint64_t def
     one->weighed = true;
 }
 
-/* What a unit of expectation is worth, by the keys of which both are known. */
+/* Returns the weight of one unit of expectation, from the keys for which both are known. */
 static double unit_of(const tune_budget *self)
 {
     double measured = 0, expected = 0;
@@ -83,7 +83,7 @@ static double unit_of(const tune_budget *self)
     return expected > 0 && measured > 0 ? measured / expected : 1;
 }
 
-/* A key that ended without a weight is one whose default does not run. */
+/* A key that ended without a weight has a default that does not run. */
 static double weight_of(const budget_key *key, double unit)
 {
     return key->weighed ? key->weight : key->ended ? 0 : unit * key->expected;
@@ -118,8 +118,8 @@ void tuff__budget_spend(tune_budget *self, int key, uint64_t elapsed, int candid
     self->elapsed = elapsed;
 }
 
-/* What the next candidate of a key may gain the graph. The first one is the default: it gains nothing, but there is no
-   other without it. */
+/* What the next candidate of a key may gain for the graph. The first one is the default, which gains nothing, but no
+   other can be tried without it. */
 static double promise(const budget_key *key, double unit)
 {
     if (!key->weighed)

@@ -1,7 +1,8 @@
-/* How a graph's tuning time is shared among its keys: slice by slice, to the key that promises the largest gain (Zheng
-   and others 2020, Ansor, section 6). The promise is in proportion to the key's share of the graph's time: the measured
-   share once its default was timed, before that the caller's estimate. If time is short, the heavy keys therefore get
-   their candidates, and light ones perhaps none. Reads no clock: the caller reports what was spent, in nanoseconds. */
+/* How the tuning time of a graph is shared among its keys: each slice goes to the key that promises the largest gain
+   (Zheng et al. 2020, Ansor, section 6). The promise is proportional to the key's share of the graph's time: the
+   measured share once its default was timed, the caller's estimate before that. If time is short, the heavy keys
+   therefore get their candidates, and light ones may get none. Reads no clock: the caller reports the nanoseconds
+   spent. */
 #ifndef TUFF_SEARCH_BUDGET_H
 #define TUFF_SEARCH_BUDGET_H
 
@@ -9,36 +10,36 @@
 
 typedef struct tune_budget tune_budget;
 
-/* whole: wall clock for everything. */
+/* whole: wall-clock time for everything. */
 tuff_status tuff__budget_create(uint64_t whole, int keys, tune_budget **out);
 void tuff__budget_destroy(tune_budget *self); /* NULL is allowed */
 
-/* The share of the graph's time that a key is expected to take, in any unit that is the same for all keys, such as
-   bytes moved; keys that were measured convert it to time. A key without an expectation gets no slice before it is
-   weighed. */
+/* Sets the share of the graph's time that a key is expected to take, in any unit that is the same for all keys, such as
+   bytes moved; measured keys convert it to time. A key without an expectation gets no slice before it is weighed. */
 void tuff__budget_expect(tune_budget *self, int key, double weight);
-/* After the default of a key was timed; calls: how often the graph runs it. */
+/* Call this after the default of a key was timed. calls: how often the graph runs it. */
 void tuff__budget_weigh(tune_budget *self, int key, uint64_t calls, uint64_t default_nanoseconds);
-/* Whether a key takes less than 0.5 % of the graph's time, so that it gets one candidate of the portfolio and no climb.
+/* Whether a key takes less than 0.5 % of the graph's time; such a key gets one candidate of the portfolio and no climb.
    Counts keys that are weighed or expected: without expectations, weigh all keys first. */
 bool tuff__budget_is_minor(const tune_budget *self, int key);
 
-/* A slice was spent on a key. candidates: compiled for it until now; best_nanoseconds: its time now; ended: its search
-   is over; elapsed: since the start of everything. */
+/* Call this after a slice was spent on a key. candidates: those compiled for it so far; best_nanoseconds: its current
+   time; ended: its search is over; elapsed: time since the start of everything. */
 void tuff__budget_spend(tune_budget *self, int key, uint64_t elapsed, int candidates, uint64_t best_nanoseconds,
                         bool ended);
-/* The key for the next slice: of the weighed keys that are neither minor nor ended, the one with the largest weight x
-   (0.2 recent gain + 0.8 best / candidates). A key that is only expected counts as 0.8 x its expected weight; if it is
-   returned, time its default, and if that fails, end it with tuff__budget_spend. -1: there is none, or only the time
-   for the races is left. */
+/* Returns the key for the next slice: of the weighed keys that are neither minor nor ended, the one with the largest
+   weight x (0.2 recent gain + 0.8 best / candidates). A key that is only expected counts as 0.8 x its expected weight;
+   if it is returned, time its default, and if that fails, end it with tuff__budget_spend. -1: there is no key, or only
+   the time for the races is left. */
 int tuff__budget_next(const tune_budget *self);
 
-/* When the races should begin, counted from the start: early enough for all weighed keys that were not raced yet, but
-   not before half of the time is spent. */
+/* Returns when the races should begin, counted from the start: early enough for all weighed keys that have not been
+   raced, but not before half of the time is spent. */
 uint64_t tuff__budget_search_end(const tune_budget *self);
-/* A key's race took so much time, which updates the estimate for the other races. The key gets no more slices. */
+/* Call this after a key's race, with the time it took, which updates the estimate for others. The key gets no more
+   slices. */
 void tuff__budget_raced(tune_budget *self, int key, uint64_t elapsed, uint64_t nanoseconds);
-/* The heaviest weighed key that was not raced yet; -1: none. */
+/* Returns the heaviest weighed key that has not been raced; -1: none. */
 int tuff__budget_next_race(const tune_budget *self);
 
 #endif

@@ -1,4 +1,4 @@
-/* The portfolio tables as arrays, and finding the rows of a class and family, which are adjacent in the tables. */
+/* The portfolio tables as arrays, and a lookup of the rows of a class and family, which are adjacent in the tables. */
 #include "search/portfolio.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* The steps of a search: compile a candidate, time it in stages, verify it if it would become the best, and stop when
-   nothing is left, patience or the budget is over, or the device allows no more. Slow candidates get few samples; only
-   verified ones become the best. Candidates that spill registers are deferred. */
+/* The steps of a search: compiles a candidate, times it in stages, verifies it if it would become the best, and stops
+   when nothing is left, patience or the budget is exhausted, or the device allows no more. Slow candidates get few
+   samples; only verified ones become the best. Candidates that spill registers are deferred. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -9,20 +9,19 @@
 #include "search/times.h"
 
 enum { DEFAULT_PATIENCE = 16 };
-/* When patience is over, deferred candidates still get so many turns without a gain; those that spill least go
-   first. */
+/* Turns without a gain that deferred candidates get when patience is exhausted; those that spill least go first. */
 enum { LATE_TURNS = 8 };
-/* Bytes of a work-item, 64 registers: a quarter of the 255 or 256 that a GPU gives it at most. So little beside none is
-   a matter of a few instructions, which caches serve, and no reason to leave a candidate out. */
+/* Bytes that a work-item may spill: 64 registers, a quarter of the 255 or 256 that a GPU gives it at most. Even if no
+   other candidate spills, that costs only a few instructions, which caches serve. */
 #define HARMLESS UINT64_C(256)
-/* A candidate that spills more than so many times what others do is left out. */
+/* A candidate that spills more than this many times what others do is left out. */
 enum { TIMES_OTHERS = 2 };
-/* Candidates between two looks at the clocks. */
+/* Candidates between two checks of the clocks. */
 enum { PACE_INTERVAL = 8 };
-/* The best must be this often within 10 % of the roofline before the search ends. */
+/* How often the best must be timed within 10 % of the roofline before the search ends. */
 enum { ROOFLINE_LOOKS = 2 };
 
-/* Samples are taken in stages; behind each, what is beyond so many times the best is left. */
+/* Samples are taken in stages; after each, a candidate that is slower than `cut` times the best is dropped. */
 static const struct stage {
     int count;
     double cut;
@@ -51,7 +50,7 @@ bool tuff__search_is_over(search *self)
     return self->end != SEARCH_GOES_ON;
 }
 
-/* Evaluations that do not reject a candidate for good. In a later search the others may spill more. */
+/* Evaluations that do not reject a candidate for good: in a later search, for example, the others may spill more. */
 static bool is_passing(tune_evaluation found)
 {
     return found == EVALUATION_INVALID || found == EVALUATION_BARRED || found == EVALUATION_SPILLS ||
@@ -85,7 +84,7 @@ static void release(search *self, candidate *one)
     one->compiled = false;
 }
 
-/* A slot: a free one, or that of the slowest of those that were tried, but the default and the best. */
+/* Returns a free slot, or takes that of the slowest candidate tried, except the default and the best. */
 static int take_slot(search *self)
 {
     candidate *slowest = NULL;
@@ -157,7 +156,7 @@ static void doubt_roofline(search *self, const candidate *one, const uint64_t *t
         self->settings.roofline = 0;
 }
 
-/* False for times of 0, and for times that the device's peak does not allow. */
+/* Returns false for times of 0, and for times that the device's peak does not allow. */
 static bool are_believable(const search *self, const uint64_t *times, int count)
 {
     for (int i = 0; i < count; i++)
@@ -197,18 +196,17 @@ int tuff__search_fastest(const search *self, int without)
     return least;
 }
 
-/* Candidates that spill: the driver found no registers for all that a work-item has, and keeps the rest in memory. As a
-   rule that is slow, but not always: such a candidate is put aside, and has its turn when nothing better is left to
-   try. It keeps nothing meanwhile but its place among the candidates: the driver's cache and ours make its second
-   compilation a cheap one. */
+/* Candidates that spill: the driver found too few registers for a work-item, and keeps the rest in memory. That is
+   usually, but not always, slow, so such a candidate is deferred until nothing better is left to try. Meanwhile it
+   keeps nothing but its place among the candidates: the driver's cache and ours make the second compilation cheap. */
 
-/* What was remembered won already. The default needs no word: when it is tried, there are no others. */
+/* A remembered winner has proved itself. The default needs no exemption: when it is tried, there are no others. */
 static bool is_exempt(const candidate *one)
 {
     return one->rank == RANK_CACHED;
 }
 
-/* The most that any spills of those whose times were worth taking to the end; *any: whether there is one beside the
+/* Returns the largest spill among candidates that were timed to the end; *any: whether there is one besides the
    default, which alone says little about what others need. */
 static uint64_t most_of_others(const search *self, bool *any)
 {
@@ -224,7 +222,7 @@ static uint64_t most_of_others(const search *self, bool *any)
     return most;
 }
 
-/* False where a candidate spills so far more than others that it is dropped. Nothing is known before it is compiled. */
+/* Returns false, and drops the candidate, if it spills far more than others. Nothing is known before it is compiled. */
 static bool bears_spills(search *self, candidate *one)
 {
     bool any;
@@ -242,8 +240,8 @@ static bool bears_spills(search *self, candidate *one)
     return false;
 }
 
-/* Puts a compiled candidate aside, and releases it, where it spills more than the best and had no turn yet; whether it
-   did. */
+/* Defers and releases a compiled candidate that spills more than the best and has not had its turn. Returns true if
+   so. */
 static bool put_aside(search *self, candidate *one)
 {
     if (self->best < 0 || one->had_turn || is_exempt(one) || one->spilled <= self->candidates[self->best].spilled)
@@ -254,7 +252,7 @@ static bool put_aside(search *self, candidate *one)
     return true;
 }
 
-/* Of those put aside the one that spills least; -1 where there is none. */
+/* Returns the deferred candidate that spills least; -1: none. */
 static int next_aside(const search *self)
 {
     int least = -1;
@@ -272,7 +270,7 @@ static void take_turn(search *self, int index)
     self->candidates[index].had_turn = true;
 }
 
-/* Samples in stages; false where it was rejected, or cut as too slow. */
+/* Takes samples in stages; returns false if the candidate was rejected, or cut as too slow. */
 static bool time_candidate(search *self, candidate *one)
 {
     const uint64_t best = self->best < 0 ? 0 : self->candidates[self->best].nanoseconds;
@@ -293,7 +291,7 @@ static bool time_candidate(search *self, candidate *one)
     return true;
 }
 
-/* The best becomes another, or stays: how long ago it became 1 % better is what patience counts. */
+/* Updates the best and, for patience, the number of candidates since it last improved by 1 %. */
 static void note_best(search *self, int index)
 {
     const uint64_t time = self->candidates[index].nanoseconds;
@@ -315,7 +313,7 @@ static bool is_least(const search *self, const candidate *one)
     return self->best < 0 || one->nanoseconds < self->candidates[self->best].nanoseconds;
 }
 
-/* What ended for another reason than the candidate was not tried. */
+/* A candidate whose evaluation was ended by something else was not tried. */
 static void report_candidate(search *self, const candidate *one, bool good)
 {
     const search_settings *to = &self->settings;
@@ -324,7 +322,7 @@ static void report_candidate(search *self, const candidate *one, bool good)
                   one->samples ? one->nanoseconds : 0, one->samples);
 }
 
-/* Compiles it; false where it is not to be run, or not now. */
+/* Compiles a candidate; returns false if it is not to be run, or not now. */
 static bool prepare(search *self, candidate *one)
 {
     if (!bears_spills(self, one))
@@ -340,7 +338,7 @@ static void try_one(search *self, int index)
     self->paced++;
     self->evaluation = EVALUATION_GOOD;
     bool good = prepare(self, one) && time_candidate(self, one);
-    /* Of the default, too: all others are compared with it. */
+    /* The default is verified too, since all others are compared with it. */
     if (good && is_least(self, one))
         good = tuff__search_verify(self, one, false);
     report_candidate(self, one, good);
@@ -354,7 +352,7 @@ static void try_one(search *self, int index)
         self->end = SEARCH_UNUSABLE;
 }
 
-/* What was best failed when it ran again. */
+/* Called if the best failed when it ran again. */
 static void lose_best(search *self)
 {
     if (self->best == 0 && !self->end)
@@ -363,8 +361,9 @@ static void lose_best(search *self)
     self->gained = self->candidates[0].nanoseconds;
 }
 
-/* Times the default again: beyond 5 % the clocks have changed, and all later times are seen against that. The default's
-   first time stays the measure: one that moves with what was found would make each lucky time the next one's excuse. */
+/* Times the default again. A change of more than 5 % means that the clocks have changed, and later times are scaled by
+   it. The reference stays the default's first time: if it moved with the results, each lucky time would excuse the
+   next. */
 static void update_pace(search *self)
 {
     if (self->best < 0 || self->paced == 0)
@@ -382,7 +381,7 @@ static void update_pace(search *self)
         self->pace = now;
 }
 
-/* At a look the best is timed again: a lucky sample is no roof. */
+/* Times the best again at each look, since a single sample may be lucky. */
 static void look_at_roofline(search *self)
 {
     const double roof = 1.1 * (double)self->settings.roofline;
@@ -403,7 +402,7 @@ static void look_at_roofline(search *self)
     }
 }
 
-/* Whether the next candidate is one of the list; where none waits, whether it may be. */
+/* Whether the next candidate is a listed one; if none is waiting, whether it may be one. */
 static bool is_priming(const search *self)
 {
     if (self->tried < self->candidate_count)
@@ -416,7 +415,7 @@ static int compiles_of(const search *self)
     return self->tried + self->compiled_again;
 }
 
-/* Whether the climb is over, but for so many turns of what was put aside. Patience is the climb's. */
+/* Whether the climb is over and deferred candidates had the given number of turns. Listed candidates do not count. */
 static bool is_patience_over(const search *self, int turns)
 {
     const int patience = self->settings.patience ? self->settings.patience : DEFAULT_PATIENCE;
@@ -445,7 +444,7 @@ static void stop_if_due(search *self)
     (void)tuff__search_goes_on(self);
 }
 
-/* Picks one more. */
+/* Picks one more candidate. */
 static bool queue_pick(search *self)
 {
     candidate next;
@@ -461,7 +460,7 @@ static bool queue_pick(search *self)
     return true;
 }
 
-/* The next to try, and those expected behind it. Nothing is behind a default that was not tried. */
+/* Queues the next candidate and announces those behind it. Nothing is queued behind a default that was not tried. */
 static void fill_queue(search *self)
 {
     const int wanted = self->settings.prefetch < SEARCH_PREFETCH ? self->settings.prefetch : SEARCH_PREFETCH;
@@ -478,7 +477,7 @@ static void fill_queue(search *self)
     }
 }
 
-/* The next candidate; what was put aside where nothing else is left, or nothing else gained for long. -1: none. */
+/* Returns the next candidate, or a deferred one if nothing else is left or patience is exhausted. -1: none. */
 static int take_next(search *self)
 {
     const bool is_late = is_patience_over(self, 0);
@@ -504,7 +503,7 @@ static void advance(search *self)
     if (self->end)
         return;
     try_one(self, index);
-    /* Patience is the climb's. */
+    /* Listed candidates do not use up patience. */
     if (is_priming(self))
         self->since_gain = 0;
     stop_if_due(self);
@@ -526,7 +525,7 @@ tuff_status tuff__search_step(search *self, int compiles)
 
 tuff_status tuff__search_prime(search *self)
 {
-    /* What is left of the list may be nothing that can be lowered. */
+    /* None of the remaining listed candidates may be lowerable, so fill the queue before each check. */
     for (fill_queue(self); !self->end && is_priming(self); fill_queue(self))
         advance(self);
     return status_of(self);
@@ -538,7 +537,7 @@ void tuff__search_narrow(search *self, int max_compiles)
     self->settings.max_compiles = max_compiles;
 }
 
-/* Of what was tried last. */
+/* Returns the stage of the candidate tried last. */
 static search_stage stage_of(const search *self)
 {
     const int listed = self->tried ? self->candidates[self->tried - 1].listed : 0;
@@ -573,7 +572,7 @@ static void list(search *self, const tune_config *config, int count, int rank)
     }
 }
 
-/* Everything that is tried before the climb, the default first. */
+/* Makes the list of everything that is tried before the climb, the default first. */
 static bool make_list(search *self, const search_settings *settings)
 {
     const tune_config defaults = {0};

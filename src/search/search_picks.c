@@ -1,19 +1,19 @@
 /* Picks the next candidate of a search: first the list (default, cached, seeds, portfolio), then random points and
-   neighbours of the best two. A strategy is a function that lowers configurations until one makes a new program; of
-   several such offers the one with the least estimated cost is taken. */
+   neighbours of the best two. A strategy is a function that lowers configurations until one results in a new program;
+   of several such offers the one with the least estimated cost is taken. */
 #include "search/search_state.h"
 
-/* Percentage of the climb's picks that are random points: neighbours alone get stuck in local minima. */
+/* Percentage of the climb's picks that are random points, since neighbours alone get stuck in local minima. */
 enum { RANDOM_PERCENT = 30 };
-/* Random points that are drawn for one that lowering takes and that is new. */
+/* Random points drawn to find one that is new and can be lowered. */
 enum { RANDOM_DRAWS = 64 };
-/* New candidates that are lowered for each one that is tried, which is the cheapest by the cost model; the others may
-   come again. tests/search/tune_recordings.c shows that this pays. */
+/* New candidates that are lowered for each one that is tried: the cheapest by the cost model. The others may be offered
+   again. tests/search/tune_recordings.c shows that this pays. */
 enum { RANDOM_OFFERS = 8, STEP_OFFERS = 4 };
-/* Spaces of at most so many points are enumerated when nothing else is left. */
+/* Spaces of at most this many points are enumerated when nothing else is left. */
 enum { SMALL_SPACE = 1 << 16 };
 
-/* What a configuration was lowered to. */
+/* The result of lowering a configuration. */
 typedef enum novelty { NEW_PROGRAM, KNOWN_PROGRAM, NO_PROGRAM, NO_ANSWER } novelty;
 
 static const seen_config *find_seen(const search *self, uint64_t hash)
@@ -42,7 +42,7 @@ static bool remember(search *self, uint64_t hash, uint64_t program)
     return true;
 }
 
-/* The evaluator need not keep what it lowered. */
+/* Tells the evaluator that it need not keep the result of lowering. */
 static void forget(search *self, const tune_config *config)
 {
     if (self->by.forget)
@@ -80,7 +80,7 @@ static novelty lower(search *self, const tune_config *config, candidate *out, ui
     return known ? KNOWN_PROGRAM : NEW_PROGRAM;
 }
 
-/* The next of the list; what cannot be lowered as it is may fit the space. */
+/* Picks the next listed candidate. A configuration that cannot be lowered as it is, is fitted to the space. */
 static bool pick_listed(search *self, candidate *out)
 {
     while (self->next_listed < self->listed_count && !self->end) {
@@ -96,15 +96,15 @@ static bool pick_listed(search *self, candidate *out)
         out->listed = index;
         if (found == NEW_PROGRAM)
             return true;
-        /* Without its default a search has nothing to begin with. */
+        /* Without its default a search has nothing to start from. */
         if (index == 0 && !self->end)
             self->end = SEARCH_UNUSABLE;
     }
     return false;
 }
 
-/* Makes *out the cheaper one of it and the program that was just lowered, which is forgotten, so that it may come
-   again. Whether it became *out. */
+/* Keeps the cheaper of *out and the program just lowered. That program is removed from those seen, so that it may be
+   offered again. Returns whether it became *out. */
 static bool keep_cheaper(search *self, const candidate *one, int offers, candidate *out)
 {
     self->seen_count--;
@@ -114,7 +114,7 @@ static bool keep_cheaper(search *self, const candidate *one, int offers, candida
     return true;
 }
 
-/* Makes what was kept known again. */
+/* Adds the offer that was kept to the programs seen. */
 static bool take_kept(search *self, int offers, const candidate *kept)
 {
     return offers > 0 && !self->end && remember(self, kept->hash, kept->handle.program);
@@ -163,7 +163,7 @@ static void shuffle(rng *from, step *steps, int count)
     }
 }
 
-/* The move that made the centre good goes first: it may do so again. */
+/* Puts the move that led to the centre first, since it may help again. */
 static void put_first(frontier *self, int move)
 {
     for (int i = 0; i < self->singles; i++)
@@ -193,7 +193,7 @@ static bool make_frontier(search *self, frontier *frontier_used, int centre, int
     return true;
 }
 
-/* A single move goes on past what makes no kernel or the same one; a double one does not. */
+/* A single move goes on past values that give no kernel or the same one; a double move does not. */
 static novelty take_step(search *self, const candidate *centre, step by, candidate *out)
 {
     tune_config config = centre->handle.config;
@@ -216,7 +216,7 @@ static void swap_steps(frontier *self, int first, int second)
     self->steps[second] = moved;
 }
 
-/* What is not taken waits right behind what was: it is offered again. */
+/* Offers that are not taken stay right behind the one taken, and are offered again. */
 static bool pick_step(search *self, frontier *moves, int end, candidate *out)
 {
     const candidate centre = self->candidates[moves->centre];
@@ -240,7 +240,8 @@ static bool pick_step(search *self, frontier *moves, int end, candidate *out)
     return take_kept(self, offers, out);
 }
 
-/* Centres are the best two; another one has its moves shuffled anew, what was tried does not come again. */
+/* Makes the best two candidates the centres. The moves of a new centre are shuffled anew; known programs are
+   skipped. */
 static bool update_frontiers(search *self)
 {
     const int centres[FRONTIERS] = {self->best, tuff__search_fastest(self, self->best)};
@@ -255,7 +256,7 @@ static bool update_frontiers(search *self)
     return true;
 }
 
-/* Single moves of both centres before double ones, every third from the second best. */
+/* Tries single moves of both centres before double ones; every third pick starts from the second best. */
 static bool pick_near(search *self, candidate *out)
 {
     if (!update_frontiers(self))

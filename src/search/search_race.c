@@ -1,7 +1,7 @@
-/* The race at the end of a search: the best candidates and the default run in turns, so that changes of the clocks hit
-   all of them alike. A candidate replaces the default only if it is faster beyond doubt: in the race by the medians'
-   confidence intervals, then once more alone against the default, with fresh samples and a sign test over the
-   rounds. */
+/* The race at the end of a search: the best candidates and the default run in turns, so that changes of the clocks
+   affect all of them alike. A candidate replaces the default only if it is significantly faster: in the race by the
+   confidence intervals of the medians, then once more alone against the default, with fresh samples and a sign test
+   over the rounds. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,14 +9,14 @@
 #include "search/times.h"
 
 enum { RACERS = 8, MIN_ROUNDS = 10, MAX_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
-/* Candidates that take more than so many times as long as the best do not enter; those that do drop out of the race. */
+/* Candidates slower than `admitted` times the best do not enter; those slower than `dropped` times leave the race. */
 static const double admitted = 1.25, dropped = 1.5;
-/* By how much the winner's time after the race may differ from that in the race. */
+/* By what fraction the winner's time after the race may differ from its time in the race. */
 static const double steady = 0.05;
-/* What a winner must gain on the default; the second is for guesses without a whole race. */
+/* The fraction by which a winner must beat the default; provisional_gain is for guesses without a complete race. */
 static const double min_gain = 0.01, provisional_gain = 0.05;
 
-/* Standard deviations of a fair coin by which a winner must lead the default in rounds. */
+/* Standard deviations of a fair coin by which a winner must lead the default in rounds won. */
 static const double sure = 2;
 
 typedef struct racer {
@@ -41,7 +41,7 @@ static void add_racer(race *contest, candidate *one)
         contest->racers[contest->count++] = (racer){.candidate = one, .is_in = true};
 }
 
-/* The fully sampled candidate with the least time that is not in the race yet; NULL where there is none near enough. */
+/* Returns the fastest fully sampled candidate that is not in the race yet; NULL if none is near enough. */
 static candidate *next_best(search *self, const race *contest)
 {
     candidate *best = NULL;
@@ -71,7 +71,7 @@ static void add_cached(search *self, race *contest)
     }
 }
 
-/* Compiled and verified racers; others make way for them. */
+/* Chooses racers that are compiled and verified. Others give up their slots for them. */
 static bool line_up(search *self, race *contest)
 {
     *contest = (race){0};
@@ -100,7 +100,7 @@ static bool run_once(search *self, racer *one, bool counts)
     return true;
 }
 
-/* Of those that have a time. */
+/* Returns the fastest racer that has a time. */
 static racer *fastest(race *contest)
 {
     racer *best = NULL;
@@ -112,7 +112,7 @@ static racer *fastest(race *contest)
     return best;
 }
 
-/* The difference of two medians that is within their confidence intervals. */
+/* Returns the largest difference between two medians that their confidence intervals explain. */
 static double band_of(const racer *a, const racer *b)
 {
     return sqrt(a->spread * a->spread + b->spread * b->spread);
@@ -125,7 +125,7 @@ static bool are_within(const racer *a, const racer *b, double bands)
     return fabs(first - second) <= bands * (band > min_gain * least ? band : min_gain * least);
 }
 
-/* Whether two medians may be the same one. */
+/* Whether two medians may be equal. */
 static bool are_tied(const racer *a, const racer *b)
 {
     return are_within(a, b, 1);
@@ -145,8 +145,8 @@ static bool thin_out(race *contest, int rounds)
     return is_open;
 }
 
-/* One sample of each in turn, the first another one every time; a round that does not count wakes the clocks. False
-   where the search ended, or the default failed. */
+/* Takes one sample of each racer per round, starting with a different one each time. A first round that does not count
+   raises the clocks. Returns false if the search ended or the default failed. */
 static bool run_rounds(search *self, race *contest)
 {
     for (int round = -1; round < MAX_ROUNDS; round++) {
@@ -165,7 +165,7 @@ static bool run_rounds(search *self, race *contest)
     return true;
 }
 
-/* Between equals: where it comes from, then fewer work-items, then time. */
+/* The order among equals: origin, then fewer work-items, then time. */
 static bool is_preferred(const racer *a, const racer *b)
 {
     const candidate *first = a->candidate, *second = b->candidate;
@@ -176,7 +176,7 @@ static bool is_preferred(const racer *a, const racer *b)
     return a->quartiles[1] < b->quartiles[1];
 }
 
-/* The winner: at least the default, if that has a time. */
+/* Returns the winner: the default, unless another racer with a time is faster by `gain`. */
 static racer *choose(race *contest, double gain)
 {
     racer *best = fastest(contest), *defaults = &contest->racers[0], *winner = best;
@@ -189,8 +189,8 @@ static racer *choose(race *contest, double gain)
     return gains && !are_tied(winner, defaults) ? winner : defaults;
 }
 
-/* Whether the first was faster in surely more of the rounds that both ran than chance makes of equals. Where a core has
-   two speeds, because others use it too, medians of equals may differ by far: each is one of these. */
+/* Whether a was faster in significantly more of the rounds that both ran than chance gives to equals. If a core has two
+   speeds, because others use it too, the medians of equals may be far apart, since each is one of the two. */
 static bool leads(const racer *a, const racer *b)
 {
     int lead = 0;
@@ -199,8 +199,7 @@ static bool leads(const racer *a, const racer *b)
     return lead >= sure * sqrt((double)a->count);
 }
 
-/* The winner alone against the default once more, with fresh times: the least of several medians is less than the
-   truth. */
+/* Times the winner once more, alone against the default: the least of several medians underestimates the truth. */
 typedef enum outcome { CONFIRMED, DRIFTED, NOT_FASTER, ENDED } outcome;
 
 static outcome confirm(search *self, race *contest, const racer *winner)
@@ -216,7 +215,7 @@ static outcome confirm(search *self, race *contest, const racer *winner)
                 return self->end || defaults.candidate->rejected ? ENDED : NOT_FASTER;
         if (!tuff__search_goes_on(self))
             return ENDED;
-        /* To end at the first look that says so would be to choose the look. */
+        /* Ending at the first look that is good enough would favour luck, so an early end takes twice the margin. */
         is_open =
             round < RETIMED_ROUNDS || (!is_default && (are_within(&again, &defaults, 2) || !leads(&again, &defaults)));
     }
@@ -236,7 +235,7 @@ static void copy_racer(const racer *from, search_result *out)
         out->nanoseconds[i] = from->quartiles[i];
 }
 
-/* The next best behind the winner; the default needs no remembering. */
+/* Lists the next best after the winner. The default need not be remembered. */
 static void list_runners_up(race *contest, const racer *winner, search_result *out)
 {
     out->runner_up_count = 0;
@@ -260,7 +259,7 @@ static void list_runners_up(race *contest, const racer *winner, search_result *o
     }
 }
 
-/* Decides a race that was run to its end. A winner that fails its last checks leaves the field to the next. */
+/* Decides a completed race. A winner that fails its last checks gives way to the next. */
 static outcome decide(search *self, race *contest, search_result *out)
 {
     for (;;) {
@@ -284,7 +283,7 @@ static outcome decide(search *self, race *contest, search_result *out)
     }
 }
 
-/* What a candidate showed while it was searched, not in a race. */
+/* Copies the times of the search instead of a race's. */
 static void copy_candidate(const candidate *from, const candidate *defaults, search_result *out)
 {
     out->winner = from->handle.config;
@@ -293,7 +292,7 @@ static void copy_candidate(const candidate *from, const candidate *defaults, sea
     out->default_nanoseconds = defaults->nanoseconds;
 }
 
-/* Without a whole race: the best by what is known, with a margin, if it was verified. */
+/* Without a complete race: takes the best by known times if it was verified and leads by a margin, else the default. */
 static void guess(const search *self, search_result *out)
 {
     if (self->best < 0)
@@ -322,7 +321,7 @@ static int compare_times(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* How the times of all candidates lie; of very many, the first. */
+/* Fills in the distribution of all candidates' times; if there are very many, of the first ones. */
 static void spread_out(const search *self, search_result *out)
 {
     enum { MAX_STEP_TIMES = 1024 };
@@ -338,7 +337,7 @@ static void spread_out(const search *self, search_result *out)
         out->spread[i] = times[(count - 1) * i / 4];
 }
 
-/* The next best behind the default, of those that were verified. */
+/* Lists the fastest verified candidates other than the default. */
 static void list_tried(const search *self, search_result *out)
 {
     uint64_t least = 0;
@@ -386,7 +385,7 @@ tuff_status tuff__search_finish(search *self, search_result *out)
     *out = (search_result){0};
     guess(self, out);
     if (is_worth_racing(self) && self->best == 0 && fabs(self->pace - 1) <= steady) {
-        /* Nothing seemed faster, by steady clocks: a race could only find luck. */
+        /* Nothing seemed faster while the clocks were steady, so a race could only find luck. */
         out->is_final = true;
         list_tried(self, out);
     } else if (is_worth_racing(self)) {

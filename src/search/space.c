@@ -11,12 +11,12 @@ static bool is_candidate(tunable parameter, int value)
         return false;
     if (tuff__tunable_is_kind(parameter))
         return true;
-    /* Of tiles 3, 6, 12, 24 too: three quarters of a power of two. */
+    /* Tiles may also be 3, 6, 12, 24, ...: three quarters of a power of two. */
     return (value & (value - 1)) == 0 ||
            (tuff__tunable_is_loop(parameter) && value % 3 == 0 && (value / 3 & (value / 3 - 1)) == 0);
 }
 
-/* The range ends at 65536: no step of the table skips a power of two above 64. */
+/* Doubling from 64 on skips no power of two up to 65536, where ranges end. */
 static int next_value(int value)
 {
     return value < 64 ? value + 1 : value * 2;

@@ -12,7 +12,7 @@ static int compare_times(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* The value at quarter/4 of the way through sorted times. */
+/* Returns the value at quarter / 4 of the way through sorted times. */
 static uint64_t quantile(const uint64_t *sorted, int count, int quarter)
 {
     const int place = (count - 1) * quarter, below = place / 4, part = place % 4;

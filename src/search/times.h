@@ -6,11 +6,11 @@
 
 enum { MAX_TIMES = 64 };
 
-/* q25, median and q75 of 1 to MAX_TIMES times, interpolated between neighbours. */
+/* Computes the quartiles and median of 1 to MAX_TIMES times, interpolated between neighbours. */
 void tuff__times_quartiles(const uint64_t *times, int count, uint64_t quartiles[3]);
 uint64_t tuff__times_median(const uint64_t *times, int count);
-/* Half the width of the 95 % confidence interval of the median: 1.57 (q75 - q25) / sqrt(count) (McGill, Tukey and
-   Larsen 1978, Variations of Box Plots). */
+/* Returns half the width of the 95 % confidence interval of the median: 1.57 (q75 - q25) / sqrt(count) (McGill, Tukey
+   and Larsen 1978, Variations of Box Plots). */
 double tuff__times_spread(const uint64_t quartiles[3], int count);
 
 #endif
