@@ -4,7 +4,7 @@
 
 #include "example.h"
 
-/* What a graph is built from. Functions copy what they need of it. */
+/* Everything that a graph is built from. */
 typedef struct example_source {
     const example *model;
     const void *config;

@@ -56,7 +56,7 @@ int64_t example_pick(example_random *self, const int64_t *choices, int count); /
    `most`. */
 int64_t example_extent(example_random *self, int64_t most);
 
-/* How a parameter is initialized. */
+/* How a parameter is initialised. */
 typedef enum example_init_kind {
     EXAMPLE_CONSTANT, /* all elements are scale */
     EXAMPLE_NORMAL,   /* normal, mean 0, standard deviation scale */
@@ -87,7 +87,7 @@ typedef enum example_purpose {
     EXAMPLE_TRAIN,    /* with dropout and sampling */
     EXAMPLE_VALIDATE, /* without either */
     EXAMPLE_CHECK     /* for comparison with a golden file or the reference device: dropout as configured; anything else
-                     that is sampled is an input, so that rounding cannot select another sample */
+                         that is sampled is an input, so that rounding cannot select another sample */
 } example_purpose;
 
 /* An input of the model. */

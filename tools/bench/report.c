@@ -61,7 +61,7 @@ static double bytes_of(const bench_work *work, const bench_implementation *item)
     return rate_of(item, item->bytes, work->bytes, BENCH_FLOPS);
 }
 
-/* Cells of an implementation's row. Peaks have no fractions, and only rows after the first have a ratio. */
+/* Cells of an implementation's row. Peaks have neither fractions nor a ratio; the first row has no ratio. */
 typedef struct cells {
     const char *ratio, *of_flops, *of_bytes;
     char ratio_text[32], flops_text[32], bytes_text[32];

@@ -120,8 +120,8 @@ typedef struct program_recipe {
 } program_recipe;
 
 /* Draws the program of a seed: forms, ops and extents by weight, none so large that the host takes long. PROGRAM_FAMILY
-   consecutive seeds form a family with the same extents. Its programs differ in what must be planned anew for each,
-   while most kernels stay the same, because compiling kernels takes most of the time. */
+   consecutive seeds form a family with the same extents. Its programs differ in what must be planned for each, but
+   share most kernels, because compiling kernels takes most of the time. */
 enum { PROGRAM_FAMILY = 32 };
 program_recipe program_draw(uint64_t seed);
 uint64_t program_family(uint64_t seed);
