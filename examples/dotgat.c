@@ -1,7 +1,7 @@
-/* DynamicDotGAT: agents that see a part of a multivariate series each. An agent attends to its own past (memory), then
+/* DynamicDotGAT: agents that each see a part of a multivariate series. An agent attends to its own past (memory), then
    to its neighbours on a ring (social), several times with the same weights, and predicts the next state.
 
-   Shapes: B batch, T time, A agents, M columns, H width, n heads, S message steps, Y outputs. Weights W[A,in,out] are
+   Shapes: B batch, T time, A agents, M columns, H width, n heads, S message steps, Y outputs. Weights W[A,in,out] hold
    one matrix per agent. */
 #include <math.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 typedef struct dotgat_config {
     example_settings settings;
     int64_t time, agents, columns, width, heads, messages, ties, seen, latent;
-    int64_t own_values; /* V of attentions: one matrix per agent, else one for all */
-    int64_t argmax; /* the older task: the largest column, by cross-entropy, Y = M; else the mean square error, Y = 1 */
+    int64_t own_values; /* V projection of attention: one matrix per agent; else one shared by all */
+    int64_t argmax; /* older task: predict the largest column by cross-entropy, Y = M; else mean squared error, Y = 1 */
 } dotgat_config;
 
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(dotgat_config, member, name, meaning)
@@ -77,7 +77,7 @@ static int64_t outputs_of(const dotgat_config *c)
     return c->argmax ? c->columns : 1;
 }
 
-/* Neighbours on one side: none but the agent itself where k is 1. */
+/* Neighbours on each side of the ring; 0 if k is 1, so that an agent sees only itself. */
 static int64_t reach_of(const dotgat_config *c)
 {
     const int64_t most = c->agents > 2 ? c->agents - 1 : 1;
@@ -152,7 +152,7 @@ static tuff_tensor *rms_norm(example_build *b, tuff_tensor *x, const char *name)
     return tuff_rms_norm(x, example_parameter(b, "%s.gain", name), 1, rms_epsilon);
 }
 
-/* x[B,T,A,K] · w[A,K,N] -> [B,T,A,N], a product per agent. */
+/* x[B,T,A,K] · w[A,K,N] -> [B,T,A,N], one product per agent. */
 static tuff_tensor *per_agent(example_build *b, tuff_tensor *x, tuff_tensor *w)
 {
     static const int outwards[] = {2, 0, 1, 3}, back[] = {1, 2, 0, 3};
@@ -162,7 +162,7 @@ static tuff_tensor *per_agent(example_build *b, tuff_tensor *x, tuff_tensor *w)
     return tuff_permute(tuff_reshape(tuff_matmul(rows, w), TUFF_SHAPE(A, B, T, N)), back);
 }
 
-/* bias[A,A]: -inf but for neighbours, which have the learned numbers in row-major order, and 1 on the diagonal. */
+/* bias[A,A]: 1 on the diagonal, learned values for neighbours in row-major order, else -inf. */
 static tuff_tensor *social_bias(example_build *b)
 {
     const dotgat_config *c = b->config;
@@ -181,7 +181,7 @@ static tuff_tensor *social_bias(example_build *b)
     return tuff_where(tuff_equal(row, column), one, bias);
 }
 
-/* The published attention: heads are copied to the front, and scores and probabilities lie in memory. */
+/* Attention as published: heads are copied to the front, and scores and probabilities are stored in memory. */
 static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[3], bool causal, tuff_tensor *bias)
 {
     static const int heads_first[] = {0, 2, 1, 3}, transposed[] = {0, 1, 3, 2};
@@ -203,7 +203,7 @@ static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[
     return example_copy(b, tuff_permute(tuff_matmul(probabilities, v), heads_first));
 }
 
-/* Attention of heads over the second axis: q, k, v [rows, length, H] -> the same. */
+/* Multi-head attention over the second axis; q, k, v and the result are [rows, length, H]. */
 static tuff_tensor *attend(example_build *b, tuff_tensor *const qkv[3], bool causal, tuff_tensor *bias)
 {
     const dotgat_config *c = b->config;
@@ -217,7 +217,8 @@ static tuff_tensor *attend(example_build *b, tuff_tensor *const qkv[3], bool cau
                         shape);
 }
 
-/* u times Wq, Wk and Wv. The published form has a product for each, the other one for those that are per agent. */
+/* Multiplies u by Wq, Wk and Wv. The published form uses one product each; the optimized form uses one for all that are
+   per agent. */
 static void project(example_build *b, tuff_tensor *u, const char *name, tuff_tensor *qkv[3])
 {
     static const int turned[] = {1, 0};
@@ -233,7 +234,7 @@ static void project(example_build *b, tuff_tensor *u, const char *name, tuff_ten
         qkv[i] = whole ? example_slice(whole, 3, i * c->width, c->width) : per_agent(b, u, weights[i]);
 }
 
-/* h += attention over time, of each agent by itself. */
+/* h += attention over time, for each agent separately. */
 static tuff_tensor *attend_to_past(example_build *b, tuff_tensor *h)
 {
     static const int agents_first[] = {0, 2, 1, 3};
@@ -247,7 +248,7 @@ static tuff_tensor *attend_to_past(example_build *b, tuff_tensor *h)
     return tuff_add(h, example_dropout(b, tuff_permute(out, agents_first)));
 }
 
-/* h += attention over agents, at each time by itself. */
+/* h += attention over agents, for each time step separately. */
 static tuff_tensor *attend_to_neighbours(example_build *b, tuff_tensor *h, tuff_tensor *bias)
 {
     const dotgat_config *c = b->config;
@@ -270,7 +271,7 @@ static tuff_tensor *mlp(example_build *b, tuff_tensor *h)
     return tuff_add(h, example_dropout(b, outer));
 }
 
-/* The mean square error, and how often the agents' mean has the sign of the state. */
+/* Mean squared error; the metric is how often the mean prediction of the agents has the sign of the state. */
 static tuff_tensor *state_loss(example_build *b, tuff_tensor *y)
 {
     static const int agents[] = {2}, both[] = {0, 1};
@@ -283,7 +284,7 @@ static tuff_tensor *state_loss(example_build *b, tuff_tensor *y)
     return tuff_mse(predicted, tuff_expand(tuff_reshape(truth, TUFF_SHAPE(B, T, 1)), TUFF_SHAPE(B, T, A)));
 }
 
-/* Cross-entropy, and how often the majority of the agents has the class. */
+/* Cross-entropy; the metric is how often the majority vote of the agents is the right class. */
 static tuff_tensor *class_loss(example_build *b, tuff_tensor *y)
 {
     static const int agents[] = {2}, both[] = {0, 1};
@@ -302,7 +303,7 @@ static tuff_tensor *build(example_build *b)
 {
     const dotgat_config *c = b->config;
     const int64_t B = b->batch, T = c->time, A = c->agents, M = c->columns;
-    /* The published form builds the bias in every message step. */
+    /* The published form rebuilds the bias in every message step. */
     tuff_tensor *bias = b->optimized && A > 1 ? social_bias(b) : NULL;
     tuff_tensor *sensed = tuff_mul(tuff_reshape(example_input(b, "X"), TUFF_SHAPE(B, T, 1, M)),
                                    tuff_cast(example_input(b, "C"), TUFF_F32));
@@ -326,15 +327,15 @@ static tuff_tensor *build(example_build *b)
     return c->argmax ? class_loss(b, y) : state_loss(b, y);
 }
 
-/* The training data. A matrix is U·Vᵀ[T,M]: r Gaussian processes, mixed. The state follows a weighted sum of some
-   columns with a delay of one. */
+/* The training data. Each sample is a matrix U·Vᵀ[T,M], a mixture of r Gaussian processes. The state follows a weighted
+   sum of some of its columns with a delay of one step. */
 typedef struct series {
     int64_t time, columns;
     float *x, *y; /* [SERIES, T, M], [SERIES, T] */
 } series;
 enum { TRAINING_SERIES = 800, VALIDATION_SERIES = 400, SERIES = TRAINING_SERIES + VALIDATION_SERIES, ALIKE = 10 };
 
-/* The lower factor of the covariance (1 + |d / 4|^alpha)^(-beta / alpha), into factor[T,T]. */
+/* Writes the lower Cholesky factor of the covariance (1 + |d / 4|^alpha)^(-beta / alpha) to factor[T,T]. */
 static void factorize(int64_t T, double alpha, double beta, double *factor)
 {
     for (int64_t i = 0; i < T; i++)
@@ -346,7 +347,7 @@ static void factorize(int64_t T, double alpha, double beta, double *factor)
         }
 }
 
-/* Slow, medium and fast processes, by thirds. */
+/* One third each of slow, medium and fast processes. */
 static double draw_beta(example_random *random, int64_t process, int64_t r)
 {
     static const double low[] = {1e-3, 0.5, 1}, high[] = {0.5, 0.9, 1.5};
@@ -354,7 +355,7 @@ static double draw_beta(example_random *random, int64_t process, int64_t r)
     return example_uniform(random, low[third], high[third]);
 }
 
-/* V[r,M], whose columns sum to 1. */
+/* Draws V[r,M], whose columns sum to 1. */
 static void draw_mixing(example_random *random, int64_t r, int64_t M, double *v)
 {
     for (int64_t c = 0; c < M; c++) {
@@ -366,7 +367,7 @@ static void draw_mixing(example_random *random, int64_t r, int64_t M, double *v)
     }
 }
 
-/* Divides values[count], stride apart, by their unbiased standard deviation. */
+/* Divides `count` values, `stride` apart, by their unbiased standard deviation. */
 static void standardize(float *values, int64_t count, int64_t stride)
 {
     double sum = 0, squares = 0;
@@ -379,7 +380,7 @@ static void standardize(float *values, int64_t count, int64_t stride)
         values[t * stride] = (float)((double)values[t * stride] / (deviation > 0 ? deviation : 1));
 }
 
-/* ALIKE matrices from the same processes. factors: room for [r,T,T], mixing: for [r,M]. */
+/* Draws ALIKE matrices from the same processes. factors has room for [r,T,T], mixing for [r,M] and [T]. */
 static void draw_alike(const dotgat_config *c, example_random *random, double *factors, double *mixing, float *x)
 {
     const int64_t T = c->time, M = c->columns, r = c->latent;
@@ -408,7 +409,7 @@ static void draw_alike(const dotgat_config *c, example_random *random, double *f
     }
 }
 
-/* The gain with which tanh(gain · z) has variance 0.9, by bisection. */
+/* Finds, by bisection, the gain for which tanh(gain · z) has variance 0.9. */
 static double find_gain(const double *z, int64_t count)
 {
     double low = 0.1, high = 10;
@@ -425,7 +426,7 @@ static double find_gain(const double *z, int64_t count)
     return (low + high) / 2;
 }
 
-/* y[T] of x[T,M]: weight is 0 for columns that do not count; z: room for [T]. */
+/* Computes y[T] from x[T,M]. weight is 0 for columns that do not count; z has room for [T]. */
 static void label(const dotgat_config *c, const double *weight, const float *x, double *z, float *y)
 {
     const int64_t T = c->time, M = c->columns, counting = (2 * M + 2) / 5;
@@ -447,7 +448,7 @@ static void label(const dotgat_config *c, const double *weight, const float *x, 
         y[t + 1] = (float)tanh(gain * z[t] / 2 / sqrt(2.0 * (double)(counting > 0 ? counting : 1)));
 }
 
-/* The first `chosen` of count places are 1, the others 0, in random order. */
+/* Sets `chosen` of the count places to 1 and the others to 0, at random. */
 static void choose(example_random *random, int64_t chosen, int64_t count, uint8_t *places)
 {
     for (int64_t i = 0; i < count; i++)
@@ -515,7 +516,7 @@ static int32_t largest(const float *row, int64_t count)
     return (int32_t)best;
 }
 
-/* The series of sample `index` of a batch: each epoch of training in an order of its own. */
+/* Index of the series for sample `index` of a batch. Each training epoch has its own order. */
 static int64_t series_at(const example_batch *batch, int64_t index)
 {
     const int64_t per_epoch = TRAINING_SERIES / batch->count > 0 ? TRAINING_SERIES / batch->count : 1;
@@ -570,7 +571,7 @@ static void draw(void *config, example_random *random)
     c->columns = example_extent(random, 17);
     c->heads = example_pick(random, head_counts, 4);
     c->width = c->heads * example_extent(random, 17);
-    c->width = c->width < 3 ? 4 : c->width; /* of two numbers LN keeps little more than their order */
+    c->width = c->width < 3 ? 4 : c->width; /* layer norm of two numbers keeps little more than their order */
     c->messages = 1 + example_integer(random, 2);
     c->ties = example_pick(random, ties, 4);
     c->seen = 1 + example_integer(random, c->columns);

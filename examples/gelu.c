@@ -1,4 +1,5 @@
-/* A fused gelu(x·w + b) on any device, printed beside a plain C loop: gelu [DEVICE], such as "opencl:0" or "vulkan". */
+/* Computes gelu(x·w + b) in one fused kernel on any device, and prints it beside the result of a plain C loop.
+   Usage: gelu [DEVICE], for example "opencl:0" or "vulkan". */
 #include <math.h>
 #include <stdio.h>
 #include <tuff.h>

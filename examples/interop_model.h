@@ -1,5 +1,5 @@
-/* What vulkan_interop.c and opencl_interop.c compute: the application's step writes x, tuff gelu(x w + b) into y, and
-   the step makes 2 y + i % 17 of it, which the host checks. */
+/* The computation of vulkan_interop.c and opencl_interop.c: the application's step writes x, tuff computes y = gelu(x w
+   + b), and the step turns it into 2 y + i % 17, which the host checks. */
 #ifndef TUFF_EXAMPLES_INTEROP_MODEL_H
 #define TUFF_EXAMPLES_INTEROP_MODEL_H
 
@@ -42,7 +42,7 @@ static tuff_plan *compile(tuff_graph *graph, tuff_array *x, tuff_array *y)
     return plan;
 }
 
-/* The largest difference from the same in double on the host. */
+/* Returns the largest difference from the same computation in double on the host. */
 static double check(const float *result)
 {
     double worst = 0;
@@ -57,7 +57,7 @@ static double check(const float *result)
     return worst;
 }
 
-/* The program's exit code. */
+/* Prints the result and returns the exit code. */
 static int report(double worst)
 {
     printf("%d numbers, the largest difference is %.1e\n", ROWS * COLUMNS, worst);

@@ -1,9 +1,9 @@
-/* A dense language model, and one whose blocks are the nodes of a tree: a node's output goes to its children, and what
-   the leaves give is averaged. A step updates the few nodes with the largest gradients. Texts are learned one after
-   another, and after each the ones before are evaluated again.
+/* A dense language model, and one whose blocks are the nodes of a tree: the output of a node goes to its children, and
+   the outputs of the leaves are averaged. A step updates only the few nodes with the largest gradients. Texts are
+   learned one after another; after each, the earlier ones are evaluated again.
 
-   Shapes: B batch, S words of a window, P positions, V vocabulary, D width, n heads, F inner width, N blocks or nodes.
-   Matrices are [out,in]. Children of node p are branching·p + 1 and on. */
+   Shapes: B batch, S words per window, P positions, V vocabulary, D width, n heads, F inner width, N blocks or nodes.
+   Matrices are [out,in]. The children of node p are branching·p + 1 and following. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 typedef struct k1_config {
     example_settings settings;
     int64_t window, positions, vocabulary, width, heads, inner, layers;
-    int64_t tree; /* the model of nodes, else the dense one */
+    int64_t tree; /* the tree model, else the dense one */
     int64_t depth, branching, kept;
-    int64_t squares, subtree; /* how nodes are scored */
-    int64_t next;             /* targets: the next word, as is default; the published loss shifts them twice */
+    int64_t squares, subtree; /* how nodes are scored: see `fields` */
+    int64_t next;             /* 1: predict the next word, as is usual; 0: as published, targets are shifted twice */
 } k1_config;
 
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(k1_config, member, name, meaning)
@@ -50,7 +50,7 @@ static const k1_config original = {
 enum { MAX_DEPTH = 4, MAX_NODES = 40, KINDS = 12 };
 static const double norm_epsilon = 1e-5;
 
-/* Nodes of a level, and the first of it. */
+/* Number of nodes on a level, and index of its first node. */
 static int64_t level_count(const k1_config *c, int level)
 {
     return level == 0 ? 1 : c->branching * level_count(c, level - 1);
@@ -86,7 +86,8 @@ static const char *wrong(const void *given)
     return NULL;
 }
 
-/* A tensor of every block. Those of the dense model are copies of one layer, of which only matrices are drawn anew. */
+/* Adds a tensor to every block. In the dense model all layers start as copies of one, except that matrices are drawn
+   anew. */
 static void add_each(const k1_config *c, example_parameters *list, tuff_shape shape, example_init_kind kind,
                      double scale, const char *name)
 {
@@ -98,7 +99,7 @@ static void add_each(const k1_config *c, example_parameters *list, tuff_shape sh
             first = example_add(list, shape, kind, scale, "%s.%d.%s", c->tree ? "nodes" : "layers", v, name);
 }
 
-/* The twelve tensors of a block lie kind by kind, so that those of all blocks lie beside each other. */
+/* The twelve tensors of a block are ordered by kind, so that tensors of the same kind are adjacent across blocks. */
 static void list_parameters(const void *given, example_parameters *list)
 {
     const k1_config *c = given;
@@ -135,16 +136,16 @@ static void list_inputs(const void *given, example_purpose purpose, example_inpu
             example_add_input(list, i == 0 ? "x" : "y", TUFF_I32, TUFF_SHAPE(c->window));
 }
 
-/* Nodes that are computed side by side: children of each of some parents. The published form has one at a time. */
+/* Nodes computed side by side: all children of one or more parents. The published form computes one node at a time. */
 enum { ON_PROBABILITIES, ON_ATTENTION, ON_INNER, ON_OUTER, DROPOUTS };
 typedef struct block {
     example_build *b;
     int64_t first, parents, each;
-    tuff_tensor *const *noise; /* of a whole level, [nodes of the level, ...]; NULL: drawn here */
-    int64_t within;            /* the node in its level */
+    tuff_tensor *const *noise; /* dropout factors for the whole level, [nodes of the level, ...]; NULL: drawn here */
+    int64_t within;            /* index of the node within its level */
 } block;
 
-/* A tensor of these nodes: [parents, each, ...]; a bias, gain or the like: [parents, each, 1, ...]. */
+/* A tensor of these nodes as [parents, each, ...]; biases, gains and the like as [parents, each, 1, ...]. */
 static tuff_tensor *stacked(const block *at, const char *name)
 {
     const k1_config *c = at->b->config;
@@ -174,7 +175,7 @@ static tuff_tensor *layer_norm(const block *at, tuff_tensor *x, const char *gain
     return tuff_add(tuff_mul(tuff_layer_norm(x, NULL, NULL, 1, norm_epsilon), stacked(at, gain)), stacked(at, bias));
 }
 
-/* Dropout of x, whose part of what was drawn for the level is the node's. */
+/* Applies dropout to x. If factors were drawn for the whole level, uses the part that belongs to the node. */
 static tuff_tensor *drop(const block *at, tuff_tensor *x, int which)
 {
     if (!at->noise || example_dropout_of(at->b) == 0)
@@ -185,8 +186,9 @@ static tuff_tensor *drop(const block *at, tuff_tensor *x, int which)
     return tuff_mul(x, tuff_reshape(tuff_slice(rows, start, stop, NULL), tuff_tensor_shape(x)));
 }
 
-/* The published attention: a mask is made in every call, heads are copied to the front, scores and probabilities lie
-   in memory. The mean of the probabilities over the heads is computed, and nobody asks for it. */
+/* Attention as published: the mask is rebuilt in every call, heads are copied to the front, and scores and
+   probabilities are stored in memory. The mean of the probabilities over the heads is computed although nothing uses
+   it. */
 static tuff_tensor *attention_in_steps(const block *at, tuff_tensor *const qkv[3])
 {
     static const int heads_first[] = {0, 2, 1, 3}, transposed[] = {0, 1, 3, 2}, heads[] = {1};
@@ -208,7 +210,8 @@ static tuff_tensor *attention_in_steps(const block *at, tuff_tensor *const qkv[3
     return example_copy(b, tuff_permute(tuff_matmul(probabilities, v), heads_first));
 }
 
-/* h = LN1(z + drop(attention)); LN2(h + drop(W2·drop(gelu(W1·h)))): [parents, 1, B·S, D] -> [parents, each, B·S, D]. */
+/* h = LN1(z + drop(attention)), then LN2(h + drop(W2·drop(gelu(W1·h)))).
+   [parents, 1, B·S, D] -> [parents, each, B·S, D]. */
 static tuff_tensor *run_block(const block *at, tuff_tensor *z)
 {
     const k1_config *c = at->b->config;
@@ -247,7 +250,7 @@ static tuff_tensor *layers(example_build *b, tuff_tensor *h)
     return h;
 }
 
-/* The optimized tree, level by level: the weights of a level are one operand. */
+/* The tree in the optimized form, level by level: the weights of a level are joined into one operand. */
 static tuff_tensor *tree_by_levels(example_build *b, tuff_tensor *h)
 {
     const k1_config *c = b->config;
@@ -267,7 +270,8 @@ static tuff_tensor *tree_by_levels(example_build *b, tuff_tensor *h)
     return tuff_mean(h, both, 2, false);
 }
 
-/* What dropout multiplies a level's nodes by, drawn as by the level-wise form: both drop the same elements. */
+/* Draws the dropout factors of a level in the order of the level-wise form, so that both forms drop the same
+   elements. */
 static void draw_noise(example_build *b, int level, tuff_tensor **noise)
 {
     const k1_config *c = b->config;
@@ -279,7 +283,7 @@ static void draw_noise(example_build *b, int level, tuff_tensor **noise)
     noise[ON_OUTER] = example_dropout(b, tuff_expand(one, TUFF_SHAPE(nodes, B * S, c->width)));
 }
 
-/* The published tree: g(v, z) is z' = node v of z where v is a leaf, else the mean of g(child, z'). */
+/* The tree as published: g(v, z) is z' = node v applied to z if v is a leaf, else the mean of g(child, z'). */
 static tuff_tensor *tree_by_nodes(example_build *b, int64_t v, int level, tuff_tensor *z,
                                   tuff_tensor *noise[][DROPOUTS])
 {
@@ -308,14 +312,14 @@ static tuff_tensor *tree(example_build *b, tuff_tensor *h)
     return tree_by_nodes(b, 0, 0, h, noise);
 }
 
-/* What is learned, and which nodes did it. */
+/* The texts to learn, and how often each node was updated. */
 typedef struct lessons {
     example_texts *texts;
-    tuff_array *kept; /* f32 [N]: how many steps updated a node */
+    tuff_array *kept; /* f32 [N]: number of steps that updated a node */
 } lessons;
 
-/* Cross-entropy of logits [B, S, V]. Position t predicts y[t + 1], which is word t + 2; y[t] with next_word. The
-   published form copies the logits that count, the other one ignores the last position. */
+/* Cross-entropy of logits [B, S, V]. Position t predicts y[t + 1], which is word t + 2; with next_word, y[t]. The
+   published form copies the logits that count; the optimized form ignores the last position instead. */
 static tuff_tensor *loss_of(example_build *b, tuff_tensor *logits, tuff_tensor *y)
 {
     const k1_config *c = b->config;
@@ -361,7 +365,7 @@ static tuff_tensor *build(example_build *b)
     return loss_of(b, example_show(b, tuff_reshape(logits, TUFF_SHAPE(B, S, V)), "logits"), y);
 }
 
-/* Whether node v is node top or below it. */
+/* Whether v is the node `top` or a descendant of it. */
 static bool is_below(const k1_config *c, int64_t v, int64_t top)
 {
     while (v > top)
@@ -369,7 +373,7 @@ static bool is_below(const k1_config *c, int64_t v, int64_t top)
     return v == top;
 }
 
-/* Nodes in the order in which the published program lists them, by which it breaks ties. */
+/* Lists nodes depth-first, the order in which the published program breaks ties. */
 static int list_nodes(const k1_config *c, int32_t v, int32_t *order, int count)
 {
     order[count++] = v;
@@ -378,7 +382,7 @@ static int list_nodes(const k1_config *c, int32_t v, int32_t *order, int count)
     return count;
 }
 
-/* [N]: of each node what its own tensors count for. The host reads the norms of the published form, one by one. */
+/* Scores [N] of the nodes by their own tensors. In the published form each norm is an output, which the host reads. */
 static tuff_tensor *own_scores(example_build *b, const tuff_update_choice *choice)
 {
     static const int axes[] = {0, 1};
@@ -404,7 +408,7 @@ static tuff_tensor *own_scores(example_build *b, const tuff_update_choice *choic
     return together == 1 ? tuff_concat(own, N, 0) : own[0];
 }
 
-/* Which nodes a step updates: [N], 1 or 0. */
+/* Flags of the nodes that a step updates, [N]: 1 or 0. */
 static tuff_tensor *choose_nodes(example_build *b, tuff_tensor *own)
 {
     static const int first[] = {0};
@@ -450,7 +454,8 @@ static tuff_status choose(example_build *b, const tuff_update_choice *choice)
     return TUFF_OK;
 }
 
-/* Left-out nodes have a gradient of zero: their moments decay, and these and weight decay still move them. */
+/* Nodes that are not updated get a gradient of zero: their moments decay, and moments and weight decay still move
+   them. */
 static void optimizer(const void *config, tuff_optimizer_options *options)
 {
     options->zero_masked = ((const k1_config *)config)->tree;
@@ -501,8 +506,8 @@ static void fill(const example_batch *batch)
             ((int32_t *)batch->inputs[i])[k] = (int32_t)example_integer(&random, c->vocabulary);
 }
 
-/* The published form reads the norm of every tensor to choose on the host. Here the device chooses in both forms, so
-   that they make the same step. */
+/* The published program reads the norm of every tensor and chooses on the host. Here the norms are only read: the
+   device chooses in both forms, so that both make the same step. */
 static tuff_status read_norms(const example_run *run)
 {
     tuff_plan *plan = run->update ? run->update : run->plan;

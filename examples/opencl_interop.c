@@ -1,10 +1,10 @@
-/* tuff on an application's own OpenCL device: a kernel of the application writes a matrix, tuff computes gelu(x w + b)
-   of it in the application's buffers, and the kernel reads the result. The application works on one queue and tuff on
-   another; events order them on the device, and the host waits once, at the end, to check the numbers.
+/* tuff on an application's own OpenCL device. A kernel of the application writes a matrix x, tuff computes gelu(x w +
+   b) in the application's buffers, and the kernel reads the result. The application works on one queue and tuff on
+   another; events order the work on the device, and the host waits only once, at the end, to check the numbers.
 
-       build/examples/opencl_interop [PART OF A PLATFORM'S NAME]
+   Usage: build/examples/opencl_interop [PART OF A PLATFORM'S NAME]
 
-   On one queue no events are needed: it runs in order. */
+   With a single in-order queue, no events would be needed. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct application {
     cl_platform_id platform;
     cl_device_id id;
     cl_context context;
-    cl_command_queue own, shared; /* shared: tuff's work goes there as well */
+    cl_command_queue own, shared; /* shared: the queue that tuff works on */
     cl_program program;
     cl_kernel kernel;
     cl_mem x, y, result;
@@ -94,8 +94,8 @@ static void close_application(application *self)
     (void)clReleaseContext(self->context);
 }
 
-/* to = scale * from + step * (i % 17), behind the event where there is one; the event of its end, flushed, so that
-   other queues may wait for it. */
+/* Enqueues to = scale * from + step * (i % 17), to run after the event `behind` unless it is NULL. Returns an event for
+   its completion. The queue is flushed, so that other queues may wait for the event. */
 static cl_event enqueue_step(application *self, cl_mem from, cl_mem to, int count, const cl_float factors[2],
                              cl_event behind)
 {

@@ -1,27 +1,27 @@
-/* Algorithm distillation (Laskin et al. 2022) by regions: from transitions of an agent that learns, a transformer
-   predicts what the agent does next. A sample is the region before, if there is one, the present region so far, and the
-   state that is asked about. Lengths differ, so a batch is ragged.
+/* Algorithm distillation (Laskin et al. 2022) by regions: from transitions of a learning agent, a transformer predicts
+   what the agent does next. A sample consists of the previous region, if there is one, the current region so far, and
+   the queried state. Lengths differ, so a batch is ragged.
 
-   Shapes: B batch, K transitions of a region, N = 2K - 1 the most transitions of a sample, S = 2K + 3 the most tokens,
-   D width, n heads, F inner width, L layers. Matrices are [out,in]: y = x·Wᵀ + b.
+   Shapes: B batch, K transitions of a region, N = 2K - 1 most transitions of a sample, S = 2K + 3 most tokens, D width,
+   n heads, F inner width, L layers. Matrices are [out,in]: y = x·Wᵀ + b.
 
-   S is the plan's, whatever the longest sequence of a batch is: attention is causal, so that nothing up to the position
-   read depends on what lies behind it. The published rate rises a step later: from 0 in the first step. */
+   The plan always uses S tokens, whatever the longest sequence of a batch: attention is causal, so the position that is
+   read does not depend on the padding after it. The published warmup lags by one step: its first step has rate 0. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/example.h"
 
-enum { ACTIONS = 5, TYPES = 3, ROW = 2 + ACTIONS + 1 + 2 }; /* of a transition: state, action, reward, next state */
+enum { ACTIONS = 5, TYPES = 3, ROW = 2 + ACTIONS + 1 + 2 }; /* ROW: state, action, reward, next state */
 enum { STAY = 4, EPISODE = 20 };
-enum { TYPE_STEP = 0, TYPE_START = 1, TYPE_END = 2 }; /* of a token; as a target: an action, or the region's end */
+enum { TYPE_STEP = 0, TYPE_START = 1, TYPE_END = 2 }; /* of a token; as a target: action or end of region */
 
 typedef struct ragged_config {
     example_settings settings;
     int64_t region, width, heads, inner, layers, positions, grid, history, histories;
-    int64_t read_query; /* 0: every sample is read at the longest one's last position, as published; 1: at its query */
-    double type_weight; /* of the loss of types */
+    int64_t read_query; /* 1: read each sample at its query; 0: at the last position of the longest one, as published */
+    double type_weight; /* weight of the loss of types */
 } ragged_config;
 
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(ragged_config, member, name, meaning)
@@ -100,7 +100,7 @@ static void list_parameters(const void *given, example_parameters *list)
     example_add(list, TUFF_SHAPE(c->positions, D), EXAMPLE_NORMAL, 0.02, "pos");
     example_add(list, TUFF_SHAPE(TYPES, D), EXAMPLE_NORMAL, 1, "Ty");
     for (int i = 0; i < (int)c->layers; i++)
-        for (int k = 0; k < OF_LAYER; k++) /* all layers begin as copies of the first */
+        for (int k = 0; k < OF_LAYER; k++) /* all layers start as copies of the first */
             if (i == 0)
                 first[k] = example_add(list, of_layer[k].shape, of_layer[k].kind, of_layer[k].scale, "layers.0.%s",
                                        of_layer[k].name);
@@ -117,8 +117,8 @@ static void list_parameters(const void *given, example_parameters *list)
     example_add(list, TUFF_SHAPE(TYPES), EXAMPLE_UNIFORM, of_width, "bt");
 }
 
-/* In the order of `fill`. Token s of a sample is row gather_index[s] of the table ctx [B·N] | qemb [B] | m_start |
-   m_end | zeros, plus Ty[type_index[s]], or nothing where that is -1. */
+/* In the order of list_inputs. Token s of a sample is row gather_index[s] of the table ctx [B·N] | qemb [B] | m_start |
+   m_end | zeros, plus Ty[type_index[s]] unless that index is -1. */
 enum {
     STATES,
     ACTED,
@@ -165,7 +165,7 @@ static tuff_tensor *linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bia
     return tuff_linear(x, transposed(weight), bias);
 }
 
-/* The transitions as rows of 10 numbers: [B,N,10]. */
+/* The transitions as rows of 10 numbers, [B,N,10]. */
 static tuff_tensor *context_rows(example_build *b)
 {
     const tuff_shape column = TUFF_SHAPE(b->batch, most_transitions(b->config), 1);
@@ -175,7 +175,7 @@ static tuff_tensor *context_rows(example_build *b)
     return tuff_concat(parts, 4, 2);
 }
 
-/* grid · row + column of the state that is asked about: [B]. */
+/* Cell of the queried state, grid · row + column, [B]. */
 static tuff_tensor *query_cells(example_build *b)
 {
     const ragged_config *c = b->config;
@@ -185,8 +185,8 @@ static tuff_tensor *query_cells(example_build *b)
     return tuff_reshape(cell, TUFF_SHAPE(b->batch));
 }
 
-/* The published assembly: vectors from the table, then for each token of each sample an index of one element, a lookup
-   in Ty and an addition; tokens are joined to sequences, and these to the batch. */
+/* Assembles the tokens as published: looks up vectors in the table, then for each token of each sample slices out one
+   index, looks it up in Ty and adds the result. Tokens are concatenated to sequences, and sequences to the batch. */
 static tuff_tensor *tokens_one_by_one(example_build *b, tuff_tensor *context, tuff_tensor *queries)
 {
     const ragged_config *c = b->config;
@@ -214,15 +214,15 @@ static tuff_tensor *tokens_one_by_one(example_build *b, tuff_tensor *context, tu
     return joined;
 }
 
-/* All tokens by one product. A token is linear in what it is made of: its features are the transition and a 1 for bc,
-   the cell that is asked about, which marker it is, and its type. The gradients of Wc, bc, Eq, the markers and Ty are
-   the one product of features and the tokens' gradient. */
+/* Computes all tokens with one product. A token is linear in its features: the transition and a 1 for bc, the queried
+   cell, the kind of marker, and the type. So the gradients of Wc, bc, Eq, the markers and Ty are one product too, of
+   the features and the gradient of the tokens. */
 static tuff_tensor *tokens_at_once(example_build *b)
 {
     const ragged_config *c = b->config;
     const int64_t B = b->batch, N = most_transitions(c), S = most_tokens(c), D = c->width, cells = c->grid * c->grid;
     tuff_tensor *index = example_input(b, "gather_index"), *zero = tuff_constant(b->graph, TUFF_F32, 0);
-    tuff_tensor *behind = tuff_sub(index, whole(b, B * N)); /* queries from 0, then markers from B */
+    tuff_tensor *behind = tuff_sub(index, whole(b, B * N)); /* queries from 0 on, markers from B on */
     tuff_tensor *is_context = tuff_less(behind, whole(b, 0));
     tuff_tensor *is_query = tuff_and(tuff_less(whole(b, -1), behind), tuff_less(behind, whole(b, B)));
     tuff_tensor *rows = tuff_embedding(tuff_reshape(context_rows(b), TUFF_SHAPE(B * N, ROW)), index);
@@ -240,7 +240,7 @@ static tuff_tensor *tokens_at_once(example_build *b)
     return tuff_matmul(tuff_concat(features, 5, 2), tuff_concat(table, 6, 0));
 }
 
-/* Element at[b] of an axis of x [B,...], which stays with extent 1. */
+/* Takes element at[b] along an axis of x [B,...], which keeps that axis with extent 1. */
 static tuff_tensor *element_at(tuff_tensor *x, tuff_tensor *at, int axis)
 {
     tuff_shape shape = tuff_tensor_shape(x);
@@ -249,8 +249,9 @@ static tuff_tensor *element_at(tuff_tensor *x, tuff_tensor *at, int axis)
     return tuff_gather(x, tuff_reshape(at, shape), axis);
 }
 
-/* Dropout of x, whose positions lie along axis. Of the last layer one position is read, whose elements alone are drawn;
-   in the published form, which computes all positions, the others lose the same. */
+/* Applies dropout to x, whose positions are on `axis`. Only one position of the last layer is read, so the optimized
+   form draws a mask for that one. The published form computes all positions; to match, it uses the same mask for
+   each. */
 static tuff_tensor *drop(example_build *b, tuff_tensor *x, int axis, int layer)
 {
     const ragged_config *c = b->config;
@@ -261,8 +262,8 @@ static tuff_tensor *drop(example_build *b, tuff_tensor *x, int axis, int layer)
     return tuff_mul(x, example_dropout(b, tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), one)));
 }
 
-/* Attention whose scores and probabilities lie in memory: the published one, and that of single positions. q [B,Q,n,Dh]
-   are all positions, or at[b] alone; k, v [B,S,n,Dh]. */
+/* Attention with scores and probabilities in memory: for the published form, and for single positions. q [B,Q,n,Dh]
+   holds all positions, or only position at[b]; k, v are [B,S,n,Dh]. */
 static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[3], tuff_tensor *at, int layer)
 {
     static const int heads_first[] = {0, 2, 1, 3}, keys[] = {0, 2, 3, 1};
@@ -279,7 +280,7 @@ static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[
     return tuff_permute(tuff_matmul(probabilities, tuff_permute(qkv[2], heads_first)), heads_first);
 }
 
-/* MHA(x) at all positions, or at position at[b] alone, of which rows is x. */
+/* MHA(x) at all positions (at is NULL, rows is x), or only at position at[b], whose rows are `rows`. */
 static tuff_tensor *attend(example_build *b, tuff_tensor *x, tuff_tensor *rows, tuff_tensor *at, int layer)
 {
     const ragged_config *c = b->config;
@@ -313,8 +314,8 @@ static tuff_tensor *norm(example_build *b, tuff_tensor *x, int layer, int which)
                            example_parameter(b, "layers.%d.ln%d.bias", layer, which), 1, 1e-5);
 }
 
-/* x = LN1(x + drop(MHA(x))); x = LN2(x + drop(W2·drop(gelu(W1·x + b1)) + b2)): of all positions [B,S,D], or, where at
-   is given, of position at[b] alone [B,1,D]. */
+/* One layer: x = LN1(x + drop(MHA(x))), then LN2(x + drop(W2·drop(gelu(W1·x + b1)) + b2)). Returns all positions
+   [B,S,D], or only position at[b] if at is given, [B,1,D]. */
 static tuff_tensor *encode(example_build *b, tuff_tensor *x, tuff_tensor *at, int layer)
 {
     tuff_tensor *rows = at ? element_at(x, at, 1) : x;
@@ -327,7 +328,7 @@ static tuff_tensor *encode(example_build *b, tuff_tensor *x, tuff_tensor *at, in
     return norm(b, tuff_add(rows, drop(b, outer, 1, layer)), layer, 2);
 }
 
-/* Where each sample is read: [B]. */
+/* Position at which each sample is read, [B]. */
 static tuff_tensor *read_positions(example_build *b)
 {
     static const int samples[] = {0};
@@ -338,8 +339,8 @@ static tuff_tensor *read_positions(example_build *b)
     return tuff_sub(length, whole(b, 1));
 }
 
-/* The mean cross-entropy of the samples that have a target, and how often the largest logit is it; 0 where there are
-   none. A target of -1 is none. */
+/* Mean cross-entropy of the samples that have a target, and as a metric their accuracy; 0 if no sample has one. A
+   target of -1 means none. */
 static tuff_tensor *cross_entropy(example_build *b, tuff_tensor *logits, const char *target, const char *name)
 {
     static const int samples[] = {0}, both[] = {0, 1};
@@ -372,8 +373,8 @@ static tuff_tensor *build(example_build *b)
     tuff_tensor *x = example_show(b, tuff_add(assemble(b), pos), "x0");
     for (int i = 0; i < last; i++)
         x = example_show(b, encode(b, x, NULL, i), "layer%d", i);
-    /* Of the last layer one position is read: the optimized form computes no other, but needs keys and values of all.
-       Without dropout a check looks at the others as well. */
+    /* Only one position of the last layer is read. The optimized form computes only that one, but needs the keys and
+       values of all. A check without dropout compares the other positions too. */
     const bool whole_last = !b->optimized || (b->purpose == EXAMPLE_CHECK && example_dropout_of(b) <= 0);
     tuff_tensor *y = whole_last ? example_show(b, encode(b, x, NULL, last), "layer%d", last) : NULL;
     tuff_tensor *z = b->optimized ? encode(b, x, at, last) : element_at(y, at, 1);
@@ -385,7 +386,7 @@ static tuff_tensor *build(example_build *b)
     return tuff_add(action_loss, tuff_mul(weight, cross_entropy(b, types, "target_type", "type")));
 }
 
-/* Histories of agents that learn, with a goal each: the share of moves towards it grows along a history. */
+/* Histories of learning agents, each with one goal. The fraction of moves towards the goal grows along a history. */
 typedef struct transition {
     uint8_t row, column, action, reward, next_row, next_column;
 } transition;
@@ -401,7 +402,7 @@ static uint8_t move_towards(const transition *at, int64_t goal_row, int64_t goal
     return at->column < goal_column ? 2 : at->column > goal_column ? 3 : STAY;
 }
 
-/* A coordinate after an action that adds 1 or takes 1 away, within the room. */
+/* Returns a coordinate after an action that adds or subtracts 1, kept within the room. */
 static uint8_t moved(uint8_t from, bool up, bool down, int64_t grid)
 {
     return (uint8_t)(up && from + 1 < grid ? from + 1 : down && from > 0 ? from - 1 : from);
@@ -434,7 +435,7 @@ static void close_histories(void *data)
     free(self);
 }
 
-/* Nine of ten goals are those of training; the others belong to the histories behind. */
+/* Training histories use nine tenths of the goals; the held-out histories after them use the others. */
 static void *open_histories(tuff_device *device, const void *config, uint64_t seed)
 {
     const ragged_config *c = config;
@@ -456,13 +457,13 @@ static void *open_histories(tuff_device *device, const void *config, uint64_t se
     return NULL;
 }
 
-/* A sample: `before` transitions of the region before, then `now` of the present one, then the state asked about. */
+/* A sample: `before` transitions of the previous region, then `now` of the current one, then the queried state. */
 typedef struct ragged_sample {
     const transition *steps;
     int64_t before, now;
 } ragged_sample;
 
-/* All samples of all histories, each epoch in an order of its own. */
+/* Picks from all samples of all histories. Each training epoch has its own order. */
 static ragged_sample sample_at(const example_batch *batch, int64_t index)
 {
     const ragged_config *c = batch->config;
@@ -477,7 +478,7 @@ static ragged_sample sample_at(const example_batch *batch, int64_t index)
     return (ragged_sample){data->steps + history * data->length + region * K - before, before, chosen % K};
 }
 
-/* For checks: any lengths, of steps that follow each other or not; a batch may have no transition at all. */
+/* For checks: a sample of random length, from steps that may not be consecutive. With `empty` it has no transitions. */
 static ragged_sample any_sample(const example_batch *batch, bool empty, example_random *random)
 {
     const ragged_config *c = batch->config;
@@ -487,7 +488,7 @@ static ragged_sample any_sample(const example_batch *batch, bool empty, example_
     return (ragged_sample){data->steps + from, empty ? 0 : before, empty ? 0 : now};
 }
 
-/* Index and type of each token of sample i: see `list_inputs`. */
+/* Sets index and type of each token of sample i (see list_inputs) and returns the number of tokens. */
 static int32_t place_tokens(const ragged_config *c, const example_batch *batch, ragged_sample sample, int64_t i)
 {
     const int64_t S = most_tokens(c), context = i * most_transitions(c), queries = batch->count * most_transitions(c);
@@ -545,7 +546,7 @@ static void fill(const example_batch *batch)
         fill_sample(batch, is_check ? any_sample(batch, empty, &random) : sample_at(batch, i), i);
 }
 
-/* What cannot be read: tokens that are not there, or that are no row of the table. */
+/* Rejects batches whose lengths or token indices are out of range. */
 static const char *wrong_batch(const example_batch *batch)
 {
     const ragged_config *c = batch->config;

@@ -1,6 +1,6 @@
-/* Vehicle routing by REINFORCE: a graph transformer chooses one customer after the other, and its log-probabilities are
-   weighted by how much shorter the tour is than that of a frozen copy which decodes greedily. Encoder, every step of
-   decoding, sampling, cost, baseline and loss are one recorded step: the host reads nothing.
+/* Vehicle routing by REINFORCE: a graph transformer chooses one customer after another. Its log-probabilities are
+   weighted by how much shorter the tour is than that of a frozen copy that decodes greedily. Encoder, all decoding
+   steps, sampling, cost, baseline and loss are one recorded step: the host reads nothing.
 
    Shapes: B batch, N customers, n = N + 1 nodes of which 0 is the depot, H width, h heads, L layers, T decoding steps.
    Weights W are [out,in]. */
@@ -17,7 +17,7 @@ typedef struct route_config {
     example_settings settings;
     int64_t customers, capacity, width, heads, layers, factor;
     int64_t decode_steps, greedy_decode_steps; /* 0: 2N, which always suffices */
-    int64_t rollout;                           /* the baseline is a greedy rollout; else there is none */
+    int64_t rollout;                           /* the baseline is a greedy rollout; else there is no baseline */
 } route_config;
 
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(route_config, member, name, meaning)
@@ -36,7 +36,7 @@ static const example_field fields[] = {
 #define OPTIMIZER                                                                                      \
     .rate = 1e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 1e-4, .clip_norm = 1, \
     .final_rate = 0.01, .epoch_steps = 25, .dropout = 0.1
-/* Settings, then N, Q, H, h, L, f, decoding steps and the baseline. */
+/* Settings, then N, Q, H, h, L, f, decode_steps, greedy_decode_steps, rollout. */
 static const route_config small = {{.batch = 16, .steps = 500, OPTIMIZER}, 10, 30, 64, 4, 2, 2, 0, 0, 1};
 static const route_config original = {{.batch = 128, .steps = 275, OPTIMIZER}, 10, 20, 128, 4, 3, 2, 0, 0, 1};
 
@@ -103,7 +103,7 @@ static void list_parameters(const void *given, example_parameters *list)
     example_add(list, TUFF_SHAPE(c->heads), EXAMPLE_CONSTANT, 1, "pointer.tau");
 }
 
-enum { TEMPERATURE = 3 }; /* the index of an input */
+enum { TEMPERATURE = 3 }; /* index in list_inputs */
 
 static void list_inputs(const void *given, example_purpose purpose, example_inputs *list)
 {
@@ -121,17 +121,17 @@ static void list_inputs(const void *given, example_purpose purpose, example_inpu
         example_add_input(list, "greedy_actions", TUFF_I32, TUFF_SHAPE(steps_of(c, true)));
 }
 
-/* A policy: a set of weights and what all of its decoding steps share. */
+/* A policy: the values that all of its decoding steps share. */
 typedef struct policy {
     example_build *b;
     const route_config *c;
     int64_t B, n, H;
-    bool is_greedy;           /* the baseline: the largest logit, no dropout */
-    const char *shown_as;     /* before the names of values for golden files */
-    routes_state start;       /* of all vehicles */
+    bool is_greedy;           /* for the baseline: takes the largest logit, no dropout */
+    const char *shown_as;     /* prefix of the names given to example_show; NULL: nothing is shown */
+    routes_state start;       /* initial state of all vehicles */
     tuff_tensor *dist, *bins; /* f32 and i32 [B,n,n] */
-    tuff_tensor *uniforms;    /* [B,T]; NULL where nothing is sampled */
-    /* Of the optimized form, see `fold`. */
+    tuff_tensor *uniforms;    /* [B,T]; NULL if nothing is sampled */
+    /* Only in the optimized form, see `fold`. */
     tuff_tensor *bias[MAX_LAYERS], *qkv[MAX_LAYERS], *qkv_bias[MAX_LAYERS]; /* [B,h,n,n], [3H,H], [3H] */
     tuff_tensor *state, *state_bias;                                        /* [H,H+H/4+1], [H] */
     tuff_tensor *query, *query_bias;                                        /* [3H+1,H], [3H+1] */
@@ -148,7 +148,7 @@ static tuff_tensor *whole(policy *p, int64_t value)
     return tuff_constant(p->b->graph, TUFF_I32, (double)value);
 }
 
-/* The sum over an axis, which vanishes. */
+/* The sum over an axis, which is removed. */
 static tuff_tensor *total(tuff_tensor *x, int axis)
 {
     return tuff_sum(x, &axis, 1, false);
@@ -174,7 +174,7 @@ static tuff_tensor *bias(policy *p, const char *name)
     return example_parameter(p->b, "%s.bias", name);
 }
 
-/* T_l[bin(i,j), head] + c_l[head], [B,h,n,n]. */
+/* Attention bias T_l[bin(i,j), head] + c_l[head], [B,h,n,n]. */
 static tuff_tensor *distance_bias(policy *p, int layer)
 {
     static const int heads_first[] = {0, 3, 1, 2};
@@ -182,7 +182,7 @@ static tuff_tensor *distance_bias(policy *p, int layer)
     return tuff_permute(tuff_add(found, example_parameter(p->b, "layers.%d.head_bias", layer)), heads_first);
 }
 
-/* The published form has three projections, scores in memory, and looks the bias up each time. */
+/* The published form uses three projections, stores scores in memory, and looks the bias up every time. */
 static tuff_tensor *attention(policy *p, int layer, tuff_tensor *u)
 {
     const int64_t B = p->B, n = p->n, h = p->c->heads, H = p->H;
@@ -214,7 +214,7 @@ static tuff_tensor *show(policy *p, tuff_tensor *value, const char *name)
     return p->shown_as ? example_show(p->b, value, "%s%s", p->shown_as, name) : value;
 }
 
-/* The nodes after the encoder, [B,n,H]. */
+/* Encodes the nodes, [B,n,H]. */
 static tuff_tensor *encode(policy *p)
 {
     const int64_t B = p->B, n = p->n, H = p->H;
@@ -235,15 +235,15 @@ static tuff_tensor *encode(policy *p)
     return show(p, x, "encoded");
 }
 
-/* V of visited, which is 0 or 1: [H/2]. */
+/* V for a value of visited, 0 or 1: [H/2]. */
 static tuff_tensor *visit(policy *p, double visited)
 {
     tuff_tensor *x = tuff_expand(number(p, visited), TUFF_SHAPE(1));
     return example_linear(p->b, tuff_relu(example_linear(p->b, x, "state.visited1")), "state.visited2");
 }
 
-/* The optimized form multiplies the matrices of linear maps that follow each other once for all steps of decoding:
-   what is left of a step's state, query and keys are products by `state`, `query`, `nodes` and `advice`. */
+/* In the optimized form, multiplies the matrices of consecutive linear maps once for all decoding steps: in a step,
+   state, query and keys remain as products by `state`, `query`, `nodes` and `advice`. */
 static void fold(policy *p)
 {
     const int64_t H = p->H;
@@ -257,7 +257,8 @@ static void fold(policy *p)
         p->qkv_bias[layer] = tuff_concat(biases, 3, 0);
         p->bias[layer] = distance_bias(p, layer);
     }
-    /* state.lin1 of [Lin(X[c]), mean V, Cp] = state · [X[c], ReLU(Lin(r/Q)), visited part of the nodes]. */
+    /* state.lin1 applied to [Lin(X[c]), mean V, Cp] is state · [X[c], ReLU(Lin(r/Q)), fraction of visited nodes] +
+       state_bias. */
     tuff_tensor *lin1 = weight(p, "state.lin1"), *none = visit(p, 0);
     tuff_tensor *of_current = example_slice(lin1, 1, 0, H), *of_visited = example_slice(lin1, 1, H, H / 2),
                 *of_capacity = example_slice(lin1, 1, 3 * H / 2, H / 2);
@@ -268,8 +269,9 @@ static void fold(policy *p)
     p->state_bias = tuff_add(tuff_add(tuff_matmul(of_current, bias(p, "state.current")),
                                       tuff_matmul(of_capacity, bias(p, "state.capacity2"))),
                              tuff_add(tuff_matmul(of_visited, none), bias(p, "state.lin1")));
-    /* The mean over heads of q·kᵀ / (sqrt(Dh) τ) is q · (K·X + its bias), a row of q scaled as its head is; query is a
-       map of ReLU∘LN of state.lin1 to what update.gate1 and update.delta1 have of s, to Kᵀ·q, and to q · bias. */
+    /* The mean over heads of q·kᵀ / (sqrt(Dh) τ) is q' · (K·X + bias), where q' is q with each row scaled by the factor
+       of its head. `query` maps ReLU(LN(state.lin1)) to the contributions of s to update.gate1 and update.delta1, to
+       Kᵀ·q', and to q' · bias. */
     tuff_tensor *per_head = tuff_div(number(p, 1 / (sqrt((double)(H / p->c->heads)) * (double)p->c->heads)),
                                      tuff_reshape(example_parameter(p->b, "pointer.tau"), TUFF_SHAPE(p->c->heads, 1)));
     tuff_tensor *scale =
@@ -292,20 +294,20 @@ static void fold(policy *p)
     p->advice_mean = tuff_mean(weight(p, "pointer.p2"), (int[]){0}, 1, false);
 }
 
-/* Where all instances of a batch stand. */
+/* State of all instances of a batch during decoding. */
 typedef struct state {
     routes_state at;
     tuff_tensor *nodes; /* X [B,n,H] */
 } state;
 
-/* ReLU∘LN of state.lin1, [B,H], of which s is a linear map. */
+/* ReLU(LN(state.lin1)), [B,H]; s is a linear map of it. */
 static tuff_tensor *sense(policy *p, const state *now)
 {
     const int64_t B = p->B, n = p->n, H = p->H;
     tuff_tensor *load = tuff_reshape(tuff_div(now->at.left, now->at.capacity), TUFF_SHAPE(B, 1));
     tuff_tensor *cp = tuff_relu(example_linear(p->b, load, "state.capacity1"));
     if (p->b->optimized) {
-        /* X[c] as a sum, whose gradient is no scatter. */
+        /* X[c] as a masked sum, because the gradient of a gather would be a scatter. */
         tuff_tensor *here = tuff_reshape(now->at.here, TUFF_SHAPE(B, n, 1));
         tuff_tensor *at = total(tuff_where(here, now->nodes, number(p, 0)), 1);
         tuff_tensor *share = tuff_mul(tuff_reshape(now->at.count, TUFF_SHAPE(B, 1)), number(p, 1 / (double)n));
@@ -321,7 +323,8 @@ static tuff_tensor *sense(policy *p, const state *now)
     return tuff_relu(example_norm(p->b, example_linear(p->b, tuff_concat(seen, 3, 1), "state.lin1"), "state.ln"));
 }
 
-/* X_i += g·d·(1 - visited_i / 2), gate and delta being update.gate1 and update.delta1 of [X_i, s]; then the layers. */
+/* X_i += g·d·(1 - visited_i / 2), where gate and delta are update.gate1 and update.delta1 of [X_i, s]; then up to two
+   layers. */
 static tuff_tensor *update(policy *p, const state *now, tuff_tensor *gate, tuff_tensor *delta)
 {
     tuff_tensor *g = tuff_sigmoid(example_linear(p->b, tuff_relu(gate), "update.gate2"));
@@ -334,7 +337,7 @@ static tuff_tensor *update(policy *p, const state *now, tuff_tensor *gate, tuff_
     return x;
 }
 
-/* Logits [B,n] without the mask, and X of step t, from what `sense` gives. */
+/* Returns the logits [B,n] before masking, and updates X, from the result of `sense`. */
 static tuff_tensor *point_folded(policy *p, state *now, tuff_tensor *z, bool updates)
 {
     const int64_t B = p->B, H = p->H;
@@ -349,7 +352,7 @@ static tuff_tensor *point_folded(policy *p, state *now, tuff_tensor *z, bool upd
     return tuff_add(tuff_add(match, advised), tuff_reshape(example_slice(w, 2, 3 * H, 1), TUFF_SHAPE(B, 1)));
 }
 
-/* As published: mean over heads of q·kᵀ / (sqrt(Dh) τ) + p. */
+/* The same as published: mean over heads of q·kᵀ / (sqrt(Dh) τ) + p. */
 static tuff_tensor *point_in_steps(policy *p, state *now, tuff_tensor *s, bool updates)
 {
     const int64_t B = p->B, n = p->n, H = p->H, h = p->c->heads;
@@ -367,8 +370,7 @@ static tuff_tensor *point_in_steps(policy *p, state *now, tuff_tensor *s, bool u
     return tuff_mean(tuff_add(a, advice), (int[]){2}, 1, false);
 }
 
-/* The action of step t, i32 [B]: given, the largest logit, or the first node whose cumulative probability exceeds the
-   uniform. */
+/* Returns the action of step t, i32 [B]: the given one in checks, the largest logit if greedy, else a sample. */
 static tuff_tensor *choose(policy *p, int t, tuff_tensor *logits, tuff_tensor *mask, tuff_tensor *probabilities)
 {
     const int64_t B = p->B;
@@ -381,13 +383,13 @@ static tuff_tensor *choose(policy *p, int t, tuff_tensor *logits, tuff_tensor *m
     return reinforce_sample(probabilities, mask, example_slice(p->uniforms, 1, t, 1));
 }
 
-/* What decoding gives: sums over its steps [B], and the route i32 [B,T+1]. */
+/* Result of decoding: sums over the steps [B], the route i32 [B,T+1], and its cost [B]. */
 typedef struct rollout {
     tuff_tensor *logp, *entropy, *route, *cost;
-    tuff_tensor *unfinished; /* rank 0: the part of the instances that needed more steps */
+    tuff_tensor *unfinished; /* rank 0: fraction of the instances that need more steps */
 } rollout;
 
-/* What is shown of each step, and the actions. */
+/* Values of each step that are passed to example_show, and the actions. */
 static const char *const step_names[] = {"state",   "mask", "logits",    "probs",        "capacity",
                                          "current", "done", "step_logp", "step_entropy", "actions"};
 enum { SHOWN = sizeof step_names / sizeof *step_names };
@@ -395,11 +397,10 @@ typedef struct steps {
     tuff_tensor *shown[SHOWN][MAX_STEPS], *actions[MAX_STEPS + 1];
 } steps;
 
-/* Decoding step t. */
 static void decode_step(policy *p, int t, state *now, rollout *sums, steps *all)
 {
     tuff_tensor *zero = number(p, 0), *mask = routes_mask(&now->at), *z = sense(p, now);
-    tuff_tensor *s = example_linear(p->b, z, "state.lin2"); /* the optimized form shows it only */
+    tuff_tensor *s = example_linear(p->b, z, "state.lin2"); /* in the optimized form only shown */
     tuff_tensor *raw = p->b->optimized ? point_folded(p, now, z, t > 0) : point_in_steps(p, now, s, t > 0);
     tuff_tensor *logits = tuff_where(mask, number(p, -1e9), raw);
     tuff_tensor *scaled = p->is_greedy ? logits : tuff_div(logits, example_input(p->b, "temperature"));
@@ -432,7 +433,7 @@ static tuff_tensor *cost_of(policy *p, tuff_tensor *route)
         tuff_tensor *index = tuff_add(tuff_mul(from, whole(p, n)), to);
         return total(tuff_gather(tuff_reshape(p->dist, TUFF_SHAPE(B, n * n)), index, 1), 1);
     }
-    /* As published, in line: rows by the first index, elements by the second, a mask of padding, a sum. */
+    /* As in the published code: rows by the first index, elements by the second, a mask for padding, a sum. */
     tuff_tensor *rows = tuff_gather(p->dist, tuff_reshape(from, TUFF_SHAPE(B, T, 1)), 1);
     tuff_tensor *legs = tuff_reshape(tuff_gather(rows, tuff_reshape(to, TUFF_SHAPE(B, T, 1)), 2), TUFF_SHAPE(B, T));
     tuff_tensor *is_leg = tuff_cast(tuff_less(whole(p, -1), to), TUFF_F32);
@@ -459,7 +460,7 @@ static rollout decode(policy *p)
     return made;
 }
 
-/* Distances f32 [B,n,n]. The published form computes them on the host and uploads one instance after the other. */
+/* Distances f32 [B,n,n]. The published form computes them on the host and uploads them one instance at a time. */
 static tuff_tensor *distances(policy *p)
 {
     const int64_t B = p->B, n = p->n;
@@ -471,7 +472,7 @@ static tuff_tensor *distances(policy *p)
     return tuff_sqrt(total(tuff_mul(apart, apart), 3));
 }
 
-/* cost / N: mean, and exp of the mean logarithm. The published form has the code of the cost in line each time. */
+/* Mean and geometric mean of cost / N. The published code repeats the computation of the cost for each. */
 static void show_costs(policy *p, const rollout *made)
 {
     tuff_tensor *N = number(p, (double)p->c->customers);
@@ -540,7 +541,7 @@ static void fill_fixed(const void *config, uint64_t seed, int index, void *value
     *(float *)values = (float)(index == TEMPERATURE ? REINFORCE_FIRST_TEMPERATURE : REINFORCE_FIRST_ENTROPY);
 }
 
-/* The published form computes distances on the host and uploads them before the step. */
+/* Uploads the distances before each step in the published form, which computes them on the host. */
 static tuff_status before_step(example_run *run)
 {
     const route_config *c = run->config;

@@ -1,8 +1,8 @@
-/* Vision-BDH: an image classifier that applies one block several times with the same weights: sparse codes by ReLU,
-   linear attention without softmax between them, and a gate of two codes.
+/* Vision-BDH: an image classifier that applies one block several times with the same weights: two sparse codes by ReLU,
+   with linear attention (without softmax) between them, and the product of the codes as a gate.
 
-   Shapes: B batch, C channels, s image size, p patch size, T = (s / p)² + 1 tokens (the class token, then patches),
-   D width, n heads, N = mult · D / n elements of a code, L recurrences. LN normalises over D, without gain and bias. */
+   Shapes: B batch, C channels, s image size, p patch size, T = (s / p)² + 1 tokens (the class token, then patches), D
+   width, n heads, N = mult · D / n elements of a code, L recurrences. LN normalises over D, without gain and bias. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ enum { CLASSES = 10, MAX_CHANNELS = 16 };
 typedef struct vision_config {
     example_settings settings;
     int64_t channels, size, patch, width, heads, multiple, recurrences;
-    int64_t softmax; /* of the scores, over sqrt(N); training uses them as they are */
+    int64_t softmax; /* of the scores / sqrt(N); the published training uses raw scores */
 } vision_config;
 
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(vision_config, member, name, meaning)
@@ -31,7 +31,7 @@ static const example_field fields[] = {
     WHOLE(softmax, "use_softmax", "1: attention with softmax"),
 };
 
-/* The published rate rises a step later: from 0 in the first step. */
+/* The published warmup lags by one step: its first step has rate 0. */
 #define OPTIMIZER \
     .rate = 2e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.05, .clip_norm = 1, .final_rate = 0
 static const vision_config small = {.settings = {.batch = 16, .steps = 500, .warmup = 10, .dropout = 0.1, OPTIMIZER},
@@ -42,7 +42,7 @@ static const vision_config small = {.settings = {.batch = 16, .steps = 500, .war
                                     .heads = 4,
                                     .multiple = 8,
                                     .recurrences = 3};
-/* Of the published baseline. Its optimized script has B=128, accumulate=2, steps=7825. */
+/* The published baseline script. The published optimized script has B=128, accumulate=2, steps=7825. */
 static const vision_config original = {
     .settings = {.batch = 64, .steps = 31250, .warmup = 1000, .dropout = 0.1, OPTIMIZER},
     .channels = 3,
@@ -107,7 +107,7 @@ static tuff_tensor *norm(tuff_tensor *x)
     return tuff_layer_norm(x, NULL, NULL, 1, norm_epsilon);
 }
 
-/* Elements first, first + step, .. of an axis, up to stop. */
+/* Elements first, first + step, ... along an axis, up to but not including stop. */
 static tuff_tensor *part(tuff_tensor *x, int axis, int64_t first, int64_t stop, int64_t step)
 {
     tuff_shape shape = tuff_tensor_shape(x);
@@ -122,7 +122,8 @@ static tuff_tensor *part(tuff_tensor *x, int axis, int64_t first, int64_t stop, 
     return tuff_slice(x, from, to, by);
 }
 
-/* [B,s/p · s/p,D]: the published form is a convolution whose result is turned, the other one a product of patches. */
+/* Patches as [B,(s/p)²,D]. The published form transposes the result of a convolution; the optimized form is one
+   product. */
 static tuff_tensor *embed_patches(example_build *b)
 {
     static const int width_last[] = {0, 2, 1};
@@ -145,7 +146,7 @@ static tuff_tensor *embed(example_build *b)
     return example_show(b, x, "tokens");
 }
 
-/* The part of a turn by which an element of a code turns at each token, in f32 as published; both of a pair alike. */
+/* Fraction of a full turn by which an element of a code rotates per token, in f32 as published; equal within a pair. */
 static float frequency_of(const vision_config *c, int64_t element)
 {
     return (float)(pow(65536, -(double)(element / 2 * 2) / (double)code_of(c)) / full_turn);
@@ -155,7 +156,8 @@ typedef struct tables {
     tuff_tensor *cosines, *sines;
 } tables;
 
-/* [T,N]: in each recurrence, on the device, as published. (The compiler computes equal values once, even unfused.) */
+/* Tables [T,N], computed on the device in every recurrence, as published. (The compiler computes equal values only
+   once, even without fusion.) */
 static tables compute_tables(example_build *b)
 {
     const vision_config *c = b->config;
@@ -170,7 +172,7 @@ static tables compute_tables(example_build *b)
     return (tables){tuff_cos(phase), tuff_sin(phase)};
 }
 
-/* [T,N/2], a number for both of a pair: made once, on the host. */
+/* Tables [T,N/2], one value per pair, computed once on the host. */
 static tables constant_tables(example_build *b)
 {
     const vision_config *c = b->config;
@@ -189,7 +191,7 @@ static tables constant_tables(example_build *b)
     return made;
 }
 
-/* u[B,n,T,N] with each pair (2i, 2i+1) turned: the published form stacks slices into a turned copy. */
+/* Rotates each pair (2i, 2i+1) of u[B,n,T,N]. The published form stacks slices into a rotated copy. */
 static tuff_tensor *rope_in_steps(tuff_tensor *u, tables angles)
 {
     const tuff_shape shape = tuff_tensor_shape(u);
@@ -202,7 +204,7 @@ static tuff_tensor *rope_in_steps(tuff_tensor *u, tables angles)
     return tuff_add(tuff_mul(u, angles.cosines), tuff_mul(tuff_reshape(tuff_concat(pair, 2, 4), shape), angles.sines));
 }
 
-/* The same of u[B,T,n,2,N/2], in which the members of all pairs are apart: they change places by a view of rows. */
+/* The same for u[B,T,n,2,N/2], in which the two elements of each pair are N/2 apart: a view swaps them. */
 static tuff_tensor *rope(example_build *b, tuff_tensor *u, tables angles)
 {
     static const float signs[] = {-1, 1};
@@ -213,7 +215,7 @@ static tuff_tensor *rope(example_build *b, tuff_tensor *u, tables angles)
     return tuff_add(tuff_mul(u, tuff_reshape(angles.cosines, table)), tuff_mul(part(u, 3, 1, -1, -1), sines));
 }
 
-/* Q·Rᵀ[B,n,count,T] of q[B,n,count,N] and r[B,n,T,N]. */
+/* Scores Q·Rᵀ[B,n,count,T] from q[B,n,count,N] and r[B,n,T,N]. */
 static tuff_tensor *scores_of(example_build *b, tuff_tensor *q, tuff_tensor *r)
 {
     static const int transposed[] = {0, 1, 3, 2};
@@ -225,7 +227,7 @@ static tuff_tensor *scores_of(example_build *b, tuff_tensor *q, tuff_tensor *r)
     return tuff_softmax(tuff_mul(scores, scale), 3);
 }
 
-/* x[B,T,D] after a recurrence, as published: every head reads x by broadcasting, and the scores lie in memory. */
+/* One recurrence of x[B,T,D] as published: every head reads x by broadcasting, and the scores are stored in memory. */
 static tuff_tensor *recur_in_steps(example_build *b, tuff_tensor *x, int step)
 {
     static const int heads_last[] = {0, 2, 1, 3};
@@ -252,8 +254,8 @@ static tuff_tensor *recur_in_steps(example_build *b, tuff_tensor *x, int step)
     return example_show(b, x, "x_after_rec_%d", step);
 }
 
-/* The parameters of the optimized form, made once for all recurrences: heads side by side, and the elements of codes in
-   an order in which the members of pairs are apart, first all even ones. */
+/* Parameters of the optimized form, prepared once for all recurrences: heads side by side, and the elements of a code
+   reordered so that all even ones come first. */
 typedef struct weights {
     tuff_tensor *e, *f, *dc; /* [D,n·N], [n,D,N], [n·N,D] */
     tables angles;
@@ -272,7 +274,7 @@ static weights prepare(example_build *b)
                      tuff_reshape(dc, TUFF_SHAPE(n * N, D)), constant_tables(b)};
 }
 
-/* [B,count,n,2,N/2] as [B,n,count,N], the order of the published form. */
+/* Converts [B,count,n,2,N/2] to [B,n,count,N], the order of the published form. */
 static tuff_tensor *published_order(example_build *b, tuff_tensor *x)
 {
     static const int order[] = {0, 2, 1, 4, 3};
@@ -281,7 +283,7 @@ static tuff_tensor *published_order(example_build *b, tuff_tensor *x)
                         TUFF_SHAPE(b->batch, shape.extent[2], shape.extent[1], 2 * shape.extent[4]));
 }
 
-/* A table of pairs [T,N/2] as one of elements [T,N]. */
+/* Expands a table of pairs [T,N/2] to one of elements [T,N]. */
 static tuff_tensor *of_elements(tuff_tensor *x)
 {
     const int64_t T = tuff_tensor_shape(x).extent[0], half = tuff_tensor_shape(x).extent[1];
@@ -289,9 +291,9 @@ static tuff_tensor *of_elements(tuff_tensor *x)
                         TUFF_SHAPE(T, 2 * half));
 }
 
-/* x after a recurrence, of the first `count` tokens: all T, or the class token alone where nothing reads the others.
-   One product makes the codes of all heads, one the values of all heads out of the scores, and a product per head
-   follows. Where a sequence is as short as here, products are faster than attention that computes scores again. */
+/* One recurrence, computed for the first `count` tokens: all T, or only the class token if nothing reads the others.
+   The codes of all heads are one product, as are the values of all heads from the scores; then follows one product per
+   head. For sequences as short as here, products are faster than attention that recomputes scores. */
 static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, int64_t count, int step)
 {
     static const int outwards[] = {1, 0, 2, 3}, back[] = {1, 2, 0, 3}, exchanged[] = {0, 2, 1, 3},
@@ -308,7 +310,7 @@ static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, in
     tuff_tensor *rows = tuff_reshape(tuff_permute(y, outwards), TUFF_SHAPE(n, B * count, D));
     tuff_tensor *z = tuff_reshape(tuff_relu(tuff_matmul(rows, w->f)), TUFF_SHAPE(n, B, count, N));
     z = tuff_reshape(tuff_permute(z, back), codes);
-    /* The same elements as in the published form are dropped. */
+    /* Drops the same elements as the published form. */
     tuff_tensor *kept = tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), TUFF_SHAPE(B, n, T, N));
     kept = part(example_dropout(b, kept), 2, 0, count, 1);
     kept = tuff_permute(tuff_reshape(kept, TUFF_SHAPE(B, n, count, N / 2, 2)), in_pairs);
@@ -326,7 +328,7 @@ static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, in
     return norm(tuff_add(part(x, 1, 0, count, 1), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
 }
 
-/* x after all recurrences, at least of the class token. */
+/* Returns x after all recurrences; only the class token is required. */
 static tuff_tensor *recur_all(example_build *b, tuff_tensor *x)
 {
     const vision_config *c = b->config;
@@ -358,7 +360,8 @@ static tuff_tensor *build(example_build *b)
     return tuff_cross_entropy(logits, labels, -100, 0);
 }
 
-/* Images as bytes, with their labels. The seed draws four fifths of them to train with; the others validate. */
+/* Images as bytes, with their labels. Four fifths, selected by the seed, are for training, the others for
+   validation. */
 typedef struct image_set {
     int64_t count, channels;
     unsigned char *pixels; /* [count, channels, SIDE, SIDE] */
@@ -390,7 +393,8 @@ static image_set *make_images(int64_t count, int64_t channels)
     return NULL;
 }
 
-/* Waves in noise: the class is one of five slopes (of either sign, as images are mirrored) and of two lengths. */
+/* Draws waves with noise: the class is one of five slopes (of either sign, as images are mirrored) and two
+   wavelengths. */
 static void draw_image(example_random *random, int64_t channels, int label, unsigned char *pixels)
 {
     const double slope = label % 5 * 0.392699 * (example_integer(random, 2) ? 1 : -1);
@@ -426,7 +430,7 @@ static image_set *refuse(const char *path, const char *why, image_set *made)
     return NULL;
 }
 
-/* Takes count records: a label, then the pixels of red, green and blue. */
+/* Reads `count` records: a label, then the red, green and blue pixels. */
 static image_set *read_records(FILE *file, const char *path, int64_t count)
 {
     image_set *made = make_images(count, 3);
@@ -446,7 +450,7 @@ static image_set *read_records(FILE *file, const char *path, int64_t count)
     return made;
 }
 
-/* A binary file of CIFAR-10, or several behind each other. */
+/* Opens a binary CIFAR-10 file, or several concatenated ones. */
 static void *open_cifar(tuff_device *device, const void *config, uint64_t seed, const char *path)
 {
     const vision_config *c = config;
@@ -474,7 +478,7 @@ static void *open_cifar(tuff_device *device, const void *config, uint64_t seed, 
     return made;
 }
 
-/* The image of sample `index` of a batch: each epoch of training in an order of its own. */
+/* Index of the image for sample `index` of a batch. Each training epoch has its own order. */
 static int64_t image_at(const image_set *set, const example_batch *batch, int64_t index)
 {
     const int64_t training = set->count * 4 / 5, held_out = set->count - training;
@@ -487,7 +491,7 @@ static int64_t image_at(const image_set *set, const example_batch *batch, int64_
     return tuff_shuffled_index(batch->seed, -1, drawn, set->count);
 }
 
-/* A random part of the image: 0.8 to 1 of its area, with sides 3/4 to 4/3 of each other, mirrored half of the time. */
+/* A random crop of an image: 0.8 to 1 of its area, aspect ratio 3/4 to 4/3, mirrored half of the time. */
 typedef struct crop {
     double left, top, width, height;
     bool mirrored;
@@ -511,7 +515,7 @@ static crop draw_crop(example_random *random)
     return made;
 }
 
-/* The two elements around a place, and the weight of the second: bilinear, the border repeated. */
+/* Bilinear interpolation: sets the two nearest elements and returns the weight of the second. Repeats the border. */
 static double between(double first, double extent, int64_t index, int64_t count, int64_t *low, int64_t *high)
 {
     const double at = fmax(((double)index + 0.5) * extent / (double)count - 0.5, 0),
@@ -521,7 +525,7 @@ static double between(double first, double extent, int64_t index, int64_t count,
     return at - whole;
 }
 
-/* The part of pixels[SIDE,SIDE] as out[size,size], from -1 to 1. */
+/* Resizes a crop of pixels[SIDE,SIDE] to out[size,size], scaled to -1 to 1. */
 static void resize(const unsigned char *pixels, crop from, int64_t size, float *out)
 {
     for (int64_t row = 0; row < size; row++) {
@@ -571,7 +575,7 @@ static void draw(void *config, example_random *random)
     c->patch = example_pick(random, patches, 4);
     c->size = c->patch * (1 + example_integer(random, 6));
     c->heads = example_pick(random, heads, 4);
-    c->width = 3 + example_extent(random, 30); /* of two numbers LN keeps little more than their order */
+    c->width = 3 + example_extent(random, 30); /* layer norm of two numbers keeps little more than their order */
     c->multiple = 1 + example_integer(random, 8);
     c->recurrences = 1 + example_integer(random, 2);
     c->softmax = example_integer(random, 3) == 0;

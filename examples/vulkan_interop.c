@@ -1,11 +1,11 @@
-/* tuff on an application's own Vulkan device: a shader of the application writes a matrix, tuff computes gelu(x w + b)
-   of it in the application's buffers, and the shader reads the result, one after the other on the device: the host
-   waits once, at the end, to check the numbers.
+/* tuff on an application's own Vulkan device. A shader of the application writes a matrix x, tuff computes gelu(x w +
+   b) in the application's buffers, and the shader reads the result. The device orders this work itself; the host waits
+   only once, at the end, to check the numbers.
 
-       build/examples/vulkan_interop [PART OF A DEVICE'S NAME]
+   Usage: build/examples/vulkan_interop [PART OF A DEVICE'S NAME]
 
-   What an application does that has more to do: its instance and device (open_device), what tuff is told of them
-   (wrap_device), buffers shared as arrays (import), and the order of work by one timeline semaphore (run). */
+   The steps that any application needs: create an instance and a device (open_device), describe them to tuff
+   (wrap_device), share buffers as arrays (import), and order the work with one timeline semaphore (run). */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdio.h>
@@ -67,13 +67,13 @@ typedef struct application {
     VkDevice device;
     VkQueue queue;
     uint32_t family;
-    pthread_mutex_t lock; /* of the queue */
+    pthread_mutex_t lock; /* guards the queue */
     VkCommandPool commands;
     VkDescriptorPool descriptors;
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipeline pipeline;
-    VkSemaphore line; /* 1: x is written; 2: tuff is done; 3: the result is */
+    VkSemaphore line; /* 1: x is written; 2: tuff is done; 3: the result is written */
     const void *features;
 } application;
 
@@ -111,8 +111,8 @@ static void choose_device(application *self, const char *part)
         need(++self->family < family_count, "no queue computes");
 }
 
-/* What the application needs is the timeline semaphore. Of the rest tuff uses what is there: tuff_vulkan_requirements
-   lists it, and an application enables as much of that as it likes. */
+/* The application itself needs only the timeline semaphore. tuff uses further features if they are enabled:
+   tuff_vulkan_requirements lists them, and an application may enable as many as it likes. */
 static void open_device(application *self)
 {
     static VkPhysicalDeviceVulkan12Features of12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
@@ -279,7 +279,7 @@ static VkCommandBuffer record_step(const application *self, VkBuffer from, VkBuf
     return commands;
 }
 
-/* Behind one value of the timeline (0: at once) and before another. */
+/* Submits a step that waits until the timeline reaches `behind` (0: at once) and then sets it to `before`. */
 static void submit_step(application *self, VkCommandBuffer commands, uint64_t behind, uint64_t before)
 {
     const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
@@ -342,7 +342,7 @@ int main(int count, char **arguments)
     choose_device(&self, count > 1 ? arguments[1] : NULL);
     open_device(&self);
     create_objects(&self);
-    for (int i = 0; i < 3; i++) /* x, y, and what the shader makes of y */
+    for (int i = 0; i < 3; i++) /* x, y and the shader's result */
         buffers[i] = create_buffer(&self, ROWS * (i == 0 ? INNER : COLUMNS));
     tuff_device *device = wrap_device(&self);
     const double worst = run(&self, device, buffers);

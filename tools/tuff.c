@@ -1,4 +1,4 @@
-/* tuff: the command-line tool. Finds the verb and hands it the rest of the line. */
+/* tuff: the command-line tool. Finds the verb and passes it the rest of the command line. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static const cli_group tuff = {
 };
 
 #if TUFF_WITH_AUTOTUNE
-/* The tool tunes in the background for programs, and so it does for itself. */
+/* Makes this executable the worker that tunes in the background, as it is for other programs. */
 static void name_worker(void)
 {
     static char own[4096];
@@ -47,7 +47,7 @@ int main(int count, char **arguments)
     }
     const cli_verb *verb = cli_find_verb(&tuff, name);
     if (verb && !verb->repeats)
-        (void)unsetenv("TUFF_TUNE_BACKGROUND"); /* who asks for tuning there waits for it */
+        (void)unsetenv("TUFF_TUNE_BACKGROUND"); /* these verbs wait for tuning that the user requests */
     const int code = cli_run_verb(&tuff, count - 1, arguments + 1);
     if (fflush(stdout) == 0)
         return code;

@@ -1,4 +1,4 @@
-/* The verbs of the tool, one file each; what tools/tuff.c lists. */
+/* The verbs of the tool, one file each, listed in tools/tuff.c. */
 #ifndef TUFF_TOOLS_VERBS_H
 #define TUFF_TOOLS_VERBS_H
 

@@ -1,4 +1,4 @@
-/* The batches of a run as a file. */
+/* Saves the batches of a run to a file. */
 #include "batches.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ typedef struct batch_file {
     int count;
 } batch_file;
 
-/* Adds a tensor of zeros. NULL: out of memory. */
+/* Adds a tensor filled with zeros and returns its values. NULL if out of memory. */
 static void *add(batch_file *self, const char *kind, const char *name, tuff_dtype dtype, tuff_shape shape)
 {
     const size_t size = (size_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
@@ -42,7 +42,7 @@ static tuff_status add_parameters(batch_file *self)
     return status;
 }
 
-/* Why batch `number` makes no sense; NULL where it does. first: the first tensor of the batches. */
+/* Fills batch `number`. Returns why the batch is invalid, or NULL. first: index of the first per-batch tensor. */
 static const char *fill(batch_file *self, int first, int64_t number, int64_t batches)
 {
     void *inputs[EXAMPLE_MAX_INPUTS] = {0};
@@ -53,7 +53,7 @@ static const char *fill(batch_file *self, int first, int64_t number, int64_t bat
     return example_fill_batch(&self->source, number, inputs);
 }
 
-/* Fixed inputs, then those of all batches. */
+/* Adds the fixed inputs, then the inputs of all batches. */
 static tuff_status add_inputs(batch_file *self, int64_t batches, const char **why)
 {
     const example *model = self->source.model;

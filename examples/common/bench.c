@@ -1,13 +1,13 @@
-/* Steps at the commands of another program, bench/workloads, which lets several programs work in turns. A line on
-   standard input is a command, and its answer a line of JSON on standard output:
+/* Runs steps at the request of another program, bench/workloads, so that several programs can take turns. Each line on
+   standard input is a command; the answer is a line of JSON on standard output:
 
-     steps N   N steps: {"seconds", "processor", "host", "reads", "launches"}: wall clock until the device has done
+     steps N   runs N steps: {"seconds", "processor", "host", "reads", "launches"}: wall clock until the device has done
                them, processor time of the program and of its calling thread, host reads of device memory, launches
-     loss      {"loss", "gradient_norm"}: the mean since the last `loss`, the last step's norm before clipping
-     profile   a step with timestamps, in seconds: {"forward", "backward", "optimizer", "wall"}
-     memory    bytes, and what a step consists of: {"peak", "intermediates", "launches", "copies", "tasks"}
+     loss      {"loss", "gradient_norm"}: the mean since the last `loss`, and the last step's norm before clipping
+     profile   runs a step with timestamps, in seconds: {"forward", "backward", "optimizer", "wall"}
+     memory    bytes, and counts of a step: {"peak", "intermediates", "launches", "copies", "tasks"}
 
-   The first line tells that the plan is compiled: {"ready": seconds}. A failure is {"error": text}. */
+   The first line reports that the plan is compiled: {"ready": seconds}. A failure is {"error": text}. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <math.h>
@@ -57,7 +57,7 @@ static tuff_status answer_loss(training *self)
     if (status == TUFF_OK)
         status = tuff_plan_read(plan, "gradient_norm", &norm, sizeof norm);
     self->summed = 0;
-    /* What is not finite is no number of JSON. */
+    /* JSON has no infinity and no NaN. */
     if (status == TUFF_OK && (!isfinite(loss) || !isfinite(norm)))
         printf("{\"error\": \"the loss is %g, the norm of the gradients %g\"}\n", loss, (double)norm);
     else if (status == TUFF_OK)
@@ -65,7 +65,7 @@ static tuff_status answer_loss(training *self)
     return status;
 }
 
-/* Adds the tasks' times by phase. */
+/* Adds the times of the plan's tasks to the totals by phase. */
 static tuff_status add_profile(tuff_plan *plan, double *phases, double *wall)
 {
     tuff_plan_info info;

@@ -1,4 +1,4 @@
-/* Graphs of an example, and the values of their inputs. */
+/* Builds the graphs of an example and writes their inputs. */
 #include "build.h"
 
 #include <stdarg.h>
@@ -32,13 +32,14 @@ void example_add_fixed(example_inputs *self, const char *name, tuff_dtype dtype,
     add_input(self, (example_input_spec){.name = name, .dtype = dtype, .shape = shape, .is_fixed = true});
 }
 
-/* A tensor that no operation fits, so that the graph says which name was wrong. */
+/* Reports an unknown name as an error of the graph: two inputs of the same name are an error, whose message quotes
+   it. */
 static tuff_tensor *unknown(example_build *self, const char *kind, const char *name)
 {
     char text[128];
     snprintf(text, sizeof text, "unknown %s %s", kind, name);
     (void)tuff_input(self->graph, text, TUFF_F32, TUFF_SCALAR);
-    return tuff_input(self->graph, text, TUFF_F32, TUFF_SCALAR); /* a name given twice is an error */
+    return tuff_input(self->graph, text, TUFF_F32, TUFF_SCALAR);
 }
 
 tuff_tensor *example_parameter(example_build *self, const char *name, ...)
@@ -227,7 +228,7 @@ tuff_status example_write_fixed(const example_source *source, tuff_plan *plan)
     return status;
 }
 
-static _Thread_local const char *refused; /* why the last batch was */
+static _Thread_local const char *refused; /* why the thread's last batch was rejected */
 
 const char *example_error(void)
 {

@@ -1,5 +1,5 @@
-/* The check against the reference device. Deviations are in units of the largest element of a tensor; what cancels out
-   is measured by all gradients together. */
+/* Compares a step with the reference device. Deviations are relative to the largest element of a tensor. Gradients may
+   cancel to nearly zero, so a share of the norm of all gradients is tolerated as well. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -11,10 +11,10 @@
 #include "parameters.h"
 #include "trial.h"
 
-static const double bar = 2e-5;          /* of a tensor's largest element */
-static const double noise_bar = 2e-6;    /* of the norm of all gradients */
-static const double scalar_noise = 4e-6; /* of losses and other numbers of rank 0, whose terms may cancel */
-static const double weight_noise = 0.2;  /* of constant parameters, so that nothing hides behind zeros and ones */
+static const double bar = 2e-5;          /* relative to a tensor's largest element */
+static const double noise_bar = 2e-6;    /* relative to the norm of all gradients */
+static const double scalar_noise = 4e-6; /* absolute, for losses and other rank-0 values, whose terms may cancel */
+static const double weight_noise = 0.2;  /* noise on constant parameters, so that zeros and ones hide no errors */
 
 typedef struct side {
     tuff_device *device;
@@ -66,7 +66,7 @@ static void close_side(side *self, const example *model)
     *self = (side){.device = self->device};
 }
 
-/* The worst of a comparison so far, as a part of what is allowed, and where it was. */
+/* Worst deviation of a comparison so far, as a fraction of the tolerance, and the tensor it occurred in. */
 typedef struct verdict {
     double worst;
     char name[96];
@@ -154,7 +154,7 @@ static void print_config(const example *model, const void *config, uint64_t seed
     fflush(stdout);
 }
 
-/* Both forms against one run of the reference. Returns how many are beyond their bars. */
+/* Compares both forms with one run of the reference. Returns how many exceed their tolerances. */
 static int check_config(const example *model, const void *config, uint64_t seed, side *tested, side *reference)
 {
     int failures = 0;

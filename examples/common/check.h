@@ -1,12 +1,13 @@
-/* Random small configurations of an example against the reference device. */
+/* Compares random small configurations of an example with the reference device. */
 #ifndef TUFF_EXAMPLES_CHECK_H
 #define TUFF_EXAMPLES_CHECK_H
 
 #include "options.h"
 
-/* Draws options->checks configurations by options->seed and compares a step of both forms on options->device with the
-   same step in float64 on the reference device: loss, what the model shows, every gradient, every parameter after the
-   step. Prints a line each. Returns the exit code: 1 where one is beyond its bar. */
+/* Draws options->checks configurations from options->seed. For each, runs a step of both forms on options->device and
+   compares it with the same step in float64 on the reference device: the loss, the values passed to example_show, every
+   gradient, and every parameter after the step. Prints one line per form. Returns the exit code: 1 if a tolerance is
+   exceeded. */
 int example_check(const example *model, const example_options *options);
 
 #endif

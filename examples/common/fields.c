@@ -1,4 +1,4 @@
-/* Configurations by the names of their numbers. */
+/* Access to the numbers of a configuration by name. */
 #include <math.h>
 #include <string.h>
 

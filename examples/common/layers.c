@@ -1,4 +1,3 @@
-/* Layers with weights [out,in]. */
 #include "layers.h"
 
 #include <math.h>
@@ -82,7 +81,7 @@ tuff_tensor *example_stacked(tuff_tensor *const *values, int64_t count)
         rows[i] = tuff_reshape(values[i], from.rank == 1 ? TUFF_SHAPE(from.extent[0], 1)
                                                          : TUFF_SHAPE(from.extent[0], 1, from.extent[1]));
     }
-    tuff_tensor *made = tuff_concat(rows, rows ? (int)count : 0, 1); /* without memory, an error of the graph */
+    tuff_tensor *made = tuff_concat(rows, rows ? (int)count : 0, 1); /* without memory, the graph gets an error */
     free(rows);
     return made;
 }
@@ -91,7 +90,7 @@ tuff_tensor *example_positions(tuff_graph *graph, int64_t count, int64_t width)
 {
     float *values = malloc((size_t)(count * width) * sizeof *values);
     if (!values)
-        return NULL; /* an error of the operation that reads it */
+        return NULL; /* the op that reads it reports an error */
     for (int64_t i = 0; i < count * width; i++) {
         const double angle = (double)(i / width) * pow(10000, -(double)(i % width / 2 * 2) / (double)width);
         values[i] = (float)(i % width % 2 ? cos(angle) : sin(angle));

@@ -1,4 +1,4 @@
-/* Lines of output: measured, printed, written to the log, and kept for the page. */
+/* Lines of output: measures them, prints them, writes them to the log, and keeps them for the report. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { MAX_NAMES = 2 * EXAMPLE_MAX_METRICS + 7 };
 
-/* The numbers of a line by name, of which NaN is left out. */
+/* Lists the named values of a line. NaN values are omitted unless `all` is set. */
 static int list_scalars(const training *self, const example_line *line, bool all, char (*names)[80],
                         tuff_scalar *scalars)
 {
@@ -58,7 +58,7 @@ tuff_status training_monitor_open(training *self)
     return self->monitor ? TUFF_OK : tuff_last_status();
 }
 
-/* The mean loss and metrics of held-out batches -1 - first, -2 - first and so on. */
+/* Computes the mean loss and metrics of held-out batches -1 - first, -2 - first and so on. */
 static tuff_status run_held_out(training *self, int64_t first, int64_t count, double *loss, double *metrics)
 {
     tuff_status status = TUFF_OK;
@@ -73,7 +73,7 @@ static tuff_status run_held_out(training *self, int64_t first, int64_t count, do
 
 tuff_status example_validate(example_run *run, int64_t first, int64_t count, double *loss, double *metrics)
 {
-    training *self = (training *)run; /* whose first member it is */
+    training *self = (training *)run; /* run is its first member */
     double unread[EXAMPLE_MAX_METRICS];
     if (!run->validation)
         return TUFF_E_USAGE;
@@ -179,6 +179,6 @@ tuff_status training_line(training *self)
     if (status == TUFF_OK)
         print_line(self, &line);
     self->line_time = example_now();
-    self->first_step_done += self->line_time - paused; /* speeds are of training alone */
+    self->first_step_done += self->line_time - paused; /* speeds count training time only */
     return status;
 }

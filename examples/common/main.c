@@ -1,4 +1,4 @@
-/* The program of an example: the build defines TUFF_EXAMPLE as the name of its description. */
+/* main() of a training program. The build defines TUFF_EXAMPLE as the name of its `example`. */
 #include "example.h"
 
 extern const example TUFF_EXAMPLE;

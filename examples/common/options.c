@@ -1,4 +1,4 @@
-/* Reading the command line. */
+/* Parses the command line. */
 #include "options.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static bool read_whole(const example *model, const char *option, const char *wor
     return true;
 }
 
-/* The place of word in a list of names, separated by |. */
+/* Finds word in a list of names separated by |. */
 static bool read_choice(const example *model, const char *option, const char *word, const char *names, int *out)
 {
     const size_t length = word ? strlen(word) : 0;
@@ -76,7 +76,7 @@ static const option options[] = {
     {"--batch", "N", "samples of a batch", SETTING, 1, 0},
     {"--device", "D", "such as opencl:0, vulkan, reference ($TUFF_DEVICE, else the best)", TEXT, 0, AT(device)},
     {"--seed", "N", "of weights, data and dropout (0)", WHOLE, 0, AT(seed)},
-    {"--data", "F", NULL, TEXT, 0, AT(data)}, /* of examples that read a file, which say what it holds */
+    {"--data", "F", NULL, TEXT, 0, AT(data)}, /* only if the example has open_file; its `file` is the help text */
     {"--precision", "f32|f16|bf16", "of intermediates; f16 scales the loss (f32)", CHOICE, 0, AT(precision)},
     {"--matmul-precision", "f32|f16|bf16", "of f32 factors on matrix units (f32)", CHOICE, 0, AT(matmul_precision)},
     {"--tune", "cached|off|quick|normal|max", "whether kernels are measured; the baseline never is (cached)", CHOICE, 0,
@@ -100,7 +100,7 @@ static const option options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
-/* --steps and --batch are numbers of the configuration. */
+/* Reads --set, or --steps or --batch, which are short for --set of the number. */
 static bool read_named(const example *model, const option *given, const char *word, void *config)
 {
     int64_t value = 0;
@@ -128,7 +128,7 @@ static bool read_option(const example *model, const option *given, const char *w
         *(const char **)(void *)at = word;
         return true;
     case CONFIG:
-        return true; /* read before */
+        return true; /* already read by read_config */
     default:
         if (!read_choice(model, given->name, word, given->value, &choice))
             return false;
@@ -144,7 +144,7 @@ static bool read_option(const example *model, const option *given, const char *w
     return true;
 }
 
-/* The configuration, which other options change, wherever it is named. */
+/* Reads --config before all other options, wherever it stands, because the others change the configuration. */
 static bool read_config(const example *model, int count, char **words, example_options *out)
 {
     int choice = 0;

@@ -1,4 +1,4 @@
-/* The parameters of a model: their list, their set on a device, and their initial values. */
+/* The parameters of a model: listed, created on a device, and initialised. */
 #include "parameters.h"
 
 #include <stdarg.h>
@@ -80,7 +80,7 @@ static tuff_status initialize(tuff_parameters *parameters, const example_paramet
     for (int i = 0; i < list->count && status == TUFF_OK; i++) {
         const example_parameter_spec *spec = &list->specs[i];
         const size_t size = (size_t)tuff_shape_count(spec->shape) * sizeof(float);
-        /* Streams of parameters lie apart from those of batches. With noise, copies differ as well. */
+        /* Parameters and batches use different random streams. With noise, copies get values of their own. */
         const bool is_copy = spec->repeat_of >= 0 && noise <= 0;
         const uint64_t stream = ((uint64_t)1 << 62) + (uint64_t)(is_copy ? spec->repeat_of : i);
         float *values = malloc(size + 1);

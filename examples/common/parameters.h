@@ -1,11 +1,12 @@
-/* The set of a model's parameters on a device, with initial values. */
+/* Creates a model's parameters on a device, with initial values. */
 #ifndef TUFF_EXAMPLES_PARAMETERS_H
 #define TUFF_EXAMPLES_PARAMETERS_H
 
 #include "example.h"
 
-/* noise > 0: constants get normal noise of that size, and copies numbers of their own, so that a check does not depend
-   on zeros, ones or equal layers. The caller destroys the set; NULL on failure. */
+/* Creates and initialises the parameters of a model. If noise > 0, constants get normal noise of that size and copies
+   get values of their own, so that a check does not depend on zeros, ones or equal layers. The caller destroys the set.
+   NULL on failure. */
 tuff_parameters *example_parameters_make(const example *model, const void *config, tuff_device *device, uint64_t seed,
                                          double noise);
 

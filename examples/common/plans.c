@@ -1,4 +1,4 @@
-/* The plans of a training: a step, or the two parts of an accumulated one, and a validation. */
+/* The plans of a training run: one step, or the two parts of a step that accumulates, and a validation. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "train.h"
 
-/* Adds the loss and the metrics to sums, so that the host reads them at lines of output only. */
+/* Adds the loss and the metrics to sums on the device, so that the host reads them only at lines of output. */
 static void add_up(example_build *build, tuff_tensor *loss, tuff_array *sums)
 {
     tuff_tensor *parts[1 + EXAMPLE_MAX_METRICS];
@@ -25,7 +25,7 @@ static tuff_status make_sums(training *self, const example_build *build, tuff_ar
     return *sums ? TUFF_OK : tuff_last_status();
 }
 
-/* For the command-line tool: `tuff tune warm F` fills a cache for this program. */
+/* Saves a graph for the command-line tool: `tuff tune warm F` fills a cache for this program. */
 static tuff_status save_graph(const training *self, const tuff_graph *graph, const tuff_compile_options *compile,
                               const char *name, const char *ending)
 {
@@ -50,7 +50,7 @@ static tuff_status save_graph(const training *self, const tuff_graph *graph, con
     return status;
 }
 
-/* ending: of the file of --save-graph; NULL: the graph is not for it. */
+/* Compiles a graph. ending: suffix of its file for --save-graph; NULL: the graph is not saved. */
 static tuff_status compile(const training *self, tuff_graph *graph, const char *name, const char *ending,
                            tuff_plan **out)
 {

@@ -1,4 +1,4 @@
-/* Random numbers on the host: data, initial weights, and drawn configurations. */
+/* Random numbers on the host: for data, initial weights and drawn configurations. */
 #include <math.h>
 
 #include "example.h"
@@ -26,7 +26,7 @@ double example_uniform(example_random *self, double low, double high)
     return low + (high - low) * (double)(example_random_bits(self) >> 11) * 0x1p-53;
 }
 
-/* Box and Muller 1958; the second number is not kept, so that the state is one word. */
+/* Box-Muller transform (1958). The second number is discarded, so that one word is the whole state. */
 double example_normal(example_random *self)
 {
     const double radius = sqrt(-2 * log(1 - example_uniform(self, 0, 1)));

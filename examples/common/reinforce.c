@@ -1,4 +1,4 @@
-/* Schedules and the baseline of REINFORCE. */
+/* Schedules and baseline for REINFORCE. */
 #include "reinforce.h"
 
 #include <math.h>
@@ -6,12 +6,12 @@
 
 enum { GAIN, SQUARED_GAIN, PATIENCE = 10 };
 
-/* Samples of the test: so many that the normal distribution stands for Student's. */
+/* Samples of the t-test: enough that the normal distribution can replace Student's. */
 static const int64_t tested_samples = 640, first_tested_batch = 1000;
 
 typedef struct schedules {
     int64_t epoch;
-    double temperature, costs[5]; /* of the last validations, latest first */
+    double temperature, costs[5]; /* costs: of the last validations, latest first */
     int64_t validations, since_best;
 } schedules;
 
@@ -47,10 +47,10 @@ tuff_status reinforce_before_step(example_run *run)
     if (epoch == self->epoch)
         return TUFF_OK;
     tuff_status status = TUFF_OK;
-    if (self->epoch < 0 && run->step > 0) /* resumed: the frozen policy begins as the one that was loaded */
+    if (self->epoch < 0 && run->step > 0) /* resumed: the frozen policy starts as the loaded one */
         status = tuff_parameters_copy(run->frozen, run->parameters);
     self->epoch = epoch;
-    /* Of the epochs 0 to E, 1 has the first coefficient and E the last. */
+    /* Epoch 1 has the first coefficient, the last epoch the last one. */
     const double pi = 3.14159265358979323846, last = fmax(1, (double)(settings->steps / length - 2));
     const double coefficient = 0.002 + 0.028 * 0.5 * (1 + cos(pi * ((double)epoch - 1) / last));
     return status == TUFF_OK ? write_scalar(run->plan, "entropy_coef", coefficient) : status;
@@ -107,7 +107,7 @@ tuff_tensor *reinforce_sample(tuff_tensor *probabilities, tuff_tensor *mask, tuf
 {
     tuff_graph *graph = tuff_tensor_graph(probabilities);
     tuff_tensor *sums = tuff_cumsum(probabilities, 1);
-    /* The last sum may differ from 1 by rounding. */
+    /* Rounding may make the last sum differ from 1. */
     tuff_tensor *total = example_slice(sums, 1, tuff_tensor_shape(sums).extent[1] - 1, 1);
     tuff_tensor *exceeds = tuff_cast(tuff_less(tuff_mul(uniforms, total), sums), TUFF_F32);
     return tuff_argmax(tuff_where(mask, tuff_constant(graph, TUFF_F32, -1), exceeds), 1, false);

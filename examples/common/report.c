@@ -1,4 +1,4 @@
-/* The page of a run: its settings, the curve of the loss, its lines, and the time of each kernel. */
+/* The HTML report of a run: its settings, the loss curve, its lines, and the time of each kernel. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void write_settings(const training *self, FILE *page)
     fprintf(page, "</p>\n");
 }
 
-/* The losses by step, as a polyline; values that are not finite leave no point. */
+/* Draws the loss by step as a polyline. Values that are not finite are skipped. */
 static void write_curve(const training *self, FILE *page)
 {
     double low = INFINITY, high = -INFINITY;
@@ -117,7 +117,7 @@ static tuff_status write_tasks(tuff_plan *plan, FILE *page)
     return status;
 }
 
-/* Profiling runs the plan again, which changes weights: everything has been saved before. */
+/* Profiling runs the plan again and so changes the weights; by then everything has been saved. */
 tuff_status training_report(training *self)
 {
     FILE *page = fopen(self->options->report, "w");

@@ -1,4 +1,4 @@
-/* Instances of vehicle routing. */
+/* Instances and tours of vehicle routing. */
 #include "routes.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ static float distance_of(const float *coords, int64_t i, int64_t j)
     return sqrtf(x * x + y * y);
 }
 
-/* Whether rounding may put the distance of node i and one before it to either side of a multiple of a tenth. */
+/* Whether rounding may move the distance between node i and an earlier node across a multiple of 0.1. */
 static bool is_near_edge(const float *coords, int64_t i)
 {
     for (int64_t j = 0; j < i; j++) {
@@ -81,7 +81,6 @@ tuff_status routes_upload_distances(tuff_plan *plan, const char *input, int64_t 
     return status;
 }
 
-/* Sets count and done. */
 static void count_served(routes_state *self)
 {
     static const int nodes[] = {1};

@@ -1,4 +1,5 @@
-/* Checkpoints of a training: with the configuration in their metadata, so that another one is not resumed. */
+/* Checkpoints of a training run. Their metadata holds the configuration, so that a run does not resume another one's
+   checkpoint. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 enum { CONFIG_SIZE = 2048 };
 
-/* All numbers but the steps of the run. */
+/* Formats the seed and all numbers of the configuration except the number of steps. */
 static void describe_config(const training *self, char *text)
 {
     const example *model = self->run.model;
@@ -23,7 +24,7 @@ static void describe_config(const training *self, char *text)
     }
 }
 
-/* What the file holds, before anything is changed. */
+/* Whether the checkpoint belongs to this example and configuration. Checked before anything is changed. */
 static bool is_resumable(const training *self, const char *path, double *best)
 {
     char config[CONFIG_SIZE];

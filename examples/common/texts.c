@@ -1,4 +1,4 @@
-/* Texts on the device, and how they get there. */
+/* Reads or generates texts, and stores them on the device. */
 #include "texts.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ void example_texts_destroy(example_texts *self)
     free(self);
 }
 
-/* Adds a text, whose words are copied. NULL, or why it cannot be used. */
+/* Adds a text, whose words are copied. Returns NULL, or why the text cannot be used. */
 static const char *add(example_texts *self, const int32_t *words, int64_t count)
 {
     const int64_t at = (self->word_count + self->stride - 1) / self->stride * self->stride;
@@ -98,7 +98,7 @@ example_texts *example_texts_make(tuff_device *device, uint64_t seed, int64_t wi
             const double u = example_uniform(&random, 0, 1);
             const uint64_t which = u < 0.5 ? 0 : u < 0.75 ? 1 : u < 0.9 ? 2 : 3;
             example_random next = example_random_stream(seed, ((uint64_t)language + 1) << 48 | which << 40 |
-                                                                  (uint64_t)word); /* the same for the same word */
+                                                                  (uint64_t)word); /* same word: same successors */
             word = EXAMPLE_MARKS + example_integer(&next, vocabulary - EXAMPLE_MARKS);
             words[i] = (int32_t)word;
         }
@@ -130,7 +130,7 @@ static tuff_array *store(tuff_device *device, tuff_shape shape, const int32_t *v
     return NULL;
 }
 
-/* All windows, `further` words on. */
+/* Stores all windows as rows, shifted by `further` words. */
 static tuff_array *store_windows(const example_texts *self, int64_t further)
 {
     const int64_t S = self->window, rows = (self->word_count - S - 1) / self->stride + 1;
@@ -167,7 +167,7 @@ static tuff_tensor *element(tuff_tensor *list, int64_t index)
     return tuff_reshape(tuff_slice(list, &index, &stop, NULL), TUFF_SCALAR);
 }
 
-/* [B] windows. */
+/* Numbers of the windows of a batch, [B]. */
 static tuff_tensor *draw_rows(example_build *b)
 {
     if (b->purpose != EXAMPLE_TRAIN)
@@ -193,7 +193,8 @@ void example_texts_read_windows(example_texts *self, example_build *b, tuff_tens
     *y = gather_words(self, begins, 1);
 }
 
-/* Held-out batches are numbered text by text, behind those of the present text. */
+/* Held-out batches of a given text have numbers from (text + 1) * NUMBERS_OF_TEXT on; lower ones mean the current
+   text. */
 enum { NUMBERS_OF_TEXT = 1 << 20 };
 
 void example_texts_fill(const example_texts *self, const example_batch *batch)

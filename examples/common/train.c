@@ -1,6 +1,6 @@
-/* The training loop. Between lines of output the host reads nothing from the device: the loss and the metrics are added
-   up there. The published form of a program that reads its loss in every step does so here as well, and fills its
-   batches when it needs them instead of ahead. */
+/* The training loop. The loss and the metrics are added up on the device, so that the host reads nothing between lines
+   of output. The baseline form instead reads the loss in every step if the published program does, and fills each batch
+   when it is needed instead of ahead. */
 #include "train.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static tuff_status fill_batch(void *user, tuff_batch_room *room)
     return why ? TUFF_E_USAGE : TUFF_OK;
 }
 
-/* Batches ahead of the device, in the optimized form. */
+/* Opens a loader that fills batches ahead of the device, in the optimized form. */
 static tuff_status open_loader(training *self)
 {
     example_inputs list = {0};
@@ -79,7 +79,7 @@ tuff_status training_step(training *self)
     if (status == TUFF_OK && self->run.model->after_step)
         status = self->run.model->after_step(&self->run);
     if (status == TUFF_OK && self->run.step == self->first_step + 1) {
-        /* The first step pays for kernels that drivers finish late. */
+        /* Drivers may finish building kernels in the first step, so it is not part of the speed. */
         status = tuff_device_wait(self->run.device);
         self->first_step_done = self->line_time = example_now();
         self->first_seconds = self->first_step_done - self->started;
@@ -87,7 +87,7 @@ tuff_status training_step(training *self)
     return status;
 }
 
-/* What follows from a line with a validation: the best checkpoint, an early end. */
+/* Acts on a validation of the last line: saves the best checkpoint, may end the training. */
 static tuff_status take_validation(training *self, bool *stop)
 {
     example_run *run = &self->run;

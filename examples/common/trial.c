@@ -1,4 +1,4 @@
-/* Steps that are looked at. */
+/* Steps whose values can be inspected. */
 #include "trial.h"
 
 #include <math.h>
@@ -76,7 +76,7 @@ tuff_status example_trial_run(example_trial *self)
     return status;
 }
 
-/* Elements of four bytes or one, in place: values has room for count floats. */
+/* Converts elements of four bytes or one to float in place; values has room for count floats. */
 static bool to_floats(tuff_dtype dtype, float *values, int64_t count)
 {
     if (dtype == TUFF_F32)
@@ -129,7 +129,7 @@ double example_largest(const float *values, int64_t count)
 {
     double most = 0;
     for (int64_t i = 0; i < count; i++)
-        if (fabs((double)values[i]) < 1e8) /* false for NaN */
+        if (fabs((double)values[i]) < 1e8) /* also false for NaN */
             most = fmax(most, fabs((double)values[i]));
     return most;
 }

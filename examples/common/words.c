@@ -1,4 +1,4 @@
-/* Texts as words. */
+/* Splits texts into words and numbers them. */
 #include "words.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes of a file, closed by a 0; the caller frees them. NULL: errno, or 0 where memory ran out. */
+/* Reads a file and appends a 0; the caller frees the bytes. NULL on failure, with errno set, or 0 if out of memory. */
 static char *read_bytes(const char *path)
 {
     size_t size = 0, room = 1 << 16;
@@ -35,7 +35,7 @@ static char *read_bytes(const char *path)
     return good ? bytes : NULL;
 }
 
-/* The beginnings of the words, which are cut apart in place. */
+/* Splits the bytes into words in place and returns pointers to them. */
 static char **split(char *bytes, int64_t *count)
 {
     size_t room = 1024;

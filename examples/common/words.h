@@ -1,4 +1,4 @@
-/* Texts as words: lower case, split at white space, numbered by a vocabulary. */
+/* Texts as sequences of words: lower case, split at white space, numbered by a vocabulary. */
 #ifndef TUFF_EXAMPLES_WORDS_H
 #define TUFF_EXAMPLES_WORDS_H
 
@@ -16,10 +16,10 @@ typedef struct example_vocabulary {
     int64_t count;
 } example_vocabulary;
 
-/* Reads the text at path. Where the vocabulary is empty, it is filled with the size most frequent words of this text:
-   of equally frequent ones the first in the alphabet. They are numbered from first on by falling frequency. Returns the
-   words' numbers, `unknown` where the vocabulary has none, which the caller frees, and sets *count. NULL on failure: a
-   line on the error stream, which begins with name, says why. */
+/* Reads the text at path. If the vocabulary is empty, it is first filled with the `size` most frequent words of this
+   text, ties in alphabetical order, numbered from `first` by decreasing frequency. Returns the numbers of the text's
+   words, `unknown` for words that the vocabulary lacks, and sets *count; the caller frees them. Returns NULL on
+   failure, after a line on standard error that begins with name and says why. */
 int32_t *example_words_read(example_vocabulary *self, const char *name, const char *path, int64_t size, int32_t first,
                             int32_t unknown, int64_t *count);
 void example_vocabulary_free(example_vocabulary *self);

@@ -1,5 +1,5 @@
-/* The golden files of the training examples, and what of each model is compared with them. A new example is a row of the
-   table, and a function if its configuration has other names than the file. */
+/* The golden files of the training examples, and what of each model is compared with them. A new example is a row of
+   the table, and a function if its configuration has other names than the file. */
 #include "workload_table.h"
 
 #include <math.h>

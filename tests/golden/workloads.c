@@ -21,8 +21,8 @@ enum { MAX_ROWS = 32 };
 static int current;
 static const tuff_file *current_file;
 
-/* In the tests' data, in the folder that TUFF_WORKLOADS names, or in shared/golden/workloads beside the repository. NULL
-   if it is in none of them. */
+/* Opens a row's file in the tests' data, in the folder that TUFF_WORKLOADS names, or in shared/golden/workloads beside
+   the repository. NULL if none of them has it. */
 static tuff_file *open_file(const workload *row)
 {
     const char *source = getenv("TUFF_SOURCE"), *named = getenv("TUFF_WORKLOADS"), *data = getenv("TUFF_TEST_DATA");

@@ -1,5 +1,5 @@
-/* AdamW over as many parameters as GPT-2 small has, from gradients that lie where the update reads them, without
-   clipping: what must move is four slabs read and three written, in one dispatch a slab. */
+/* AdamW over as many parameters as GPT-2 small has, with gradients already in memory and without clipping. The minimum
+   memory traffic is four slabs read and three written, in one dispatch per slab. */
 #include "tools/bench/training.h"
 
 #include "base/alloc.h"
@@ -46,7 +46,7 @@ static tuff_status make_parameters(adamw *self, tuff_device *device, int64_t row
     return self->parameters ? TUFF_OK : tuff_last_status();
 }
 
-/* Numbers of no meaning, part by part. */
+/* Fills an array with arbitrary values, part by part. */
 static tuff_status fill(tuff_array *array, const float *values)
 {
     const int64_t count = tuff_shape_count(tuff_array_shape(array));
@@ -77,7 +77,7 @@ static tuff_status fill_all(const adamw *self)
     return status;
 }
 
-/* The update of an accumulated step reads gradients that are there already. */
+/* The update of an accumulated step reads gradients that are already in memory. */
 static tuff_status make_plan(adamw *self, tuff_device *device)
 {
     const tuff_optimizer_options options = {.learning_rate = 1e-3, .weight_decay = 0.1, .accumulate = 2};

@@ -1,5 +1,5 @@
-/* Causal attention, forward, and forward with backward: tuff_attention against the same written out in matmuls, a
-   mask and a softmax, fused and not. Half of the square of scores counts. */
+/* Causal attention, forward, and forward with backward: tuff_attention against the same composed of matmuls, a mask and
+   a softmax, fused and unfused. Only half of the square of scores is counted. */
 #include <math.h>
 
 #include "tools/bench/plan.h"
@@ -17,7 +17,7 @@ static tuff_tensor *swap_axes(tuff_tensor *x, int a, int b)
     return tuff_permute(x, order);
 }
 
-/* q, k, v [B,T,H,D]. */
+/* q, k and v are [B,T,H,D]. */
 static tuff_tensor *write_out(bench_plan *self, tuff_tensor *const *qkv, int64_t length, int64_t width)
 {
     const tuff_shape square = TUFF_SHAPE(length, length);
@@ -43,7 +43,7 @@ static void build_attention(bench_plan *self, const void *problem)
     self->result = work->backward ? bench_backward(self, y, qkv, 3) : y;
 }
 
-/* What goes in and comes out: the least memory there is. */
+/* Bytes of the inputs and outputs: the least memory traffic possible. */
 static double edges(const attention_work *work)
 {
     const double one = 4.0 * (double)(work->batch * work->length * work->heads * work->width);
@@ -82,8 +82,8 @@ static tuff_status one_length(bench *self, int64_t batch, int64_t heads, int64_t
     return TUFF_OK;
 }
 
-/* Written out, a length of 8192 needs gigabytes for what the attention of a model then leaves unread: there only the
-   memory of tuff_attention is of interest. */
+/* Composed of single ops, a length of 8192 needs gigabytes for scores that a model does not read afterwards. There only
+   tuff_attention is measured. */
 tuff_status bench_attention(bench *self)
 {
     if (self->quick)

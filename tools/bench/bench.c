@@ -1,4 +1,5 @@
-/* tuff bench: how fast the device and the library are, beside their limits and beside others, in one run. */
+/* tuff bench: measures how fast the device and the library are, against the device's limits and other software, in one
+   run. */
 #include <string.h>
 
 #include "tools/bench/bench.h"
@@ -17,7 +18,7 @@ static const suite suites[] = {{"matmul", bench_matmul},       {"attention", ben
                                {"launch", bench_launch},       {"graph", bench_graph}};
 enum { SUITE_COUNT = (int)(sizeof suites / sizeof *suites) };
 
-/* A graph file alone is measured alone. */
+/* If only a graph file is given, only the suite graph runs. */
 static bool is_wanted(const bench *self, const char *name)
 {
     if (strcmp(name, "graph") == 0)
@@ -28,7 +29,7 @@ static bool is_wanted(const bench *self, const char *name)
     return self->suites.count == 0 && !self->graph;
 }
 
-/* Takes the graph file out of the operands. */
+/* Moves the graph file from the operands to self->graph. */
 static int find_graph(bench *self)
 {
     int kept = 0;

@@ -1,12 +1,12 @@
-/* OpenBLAS, or whatever BLAS is installed, as an implementation: opened at run time, its absence is said and no
-   error. */
+/* OpenBLAS, or whichever BLAS is installed, as an implementation. It is loaded at run time; if there is none, the
+   report says so, which is not an error. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/library.h"
 #include "tools/bench/bench.h"
 
-/* cblas.h: the values of its enumerations are fixed. */
+/* From cblas.h, where the values of the enumerations are fixed. */
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
 typedef void sgemm_function(int layout, int a_form, int b_form, int m, int n, int k, float alpha, const float *a,
                             int a_stride, const float *b, int b_stride, float beta, float *c, int c_stride);
@@ -24,14 +24,14 @@ typedef struct blas_product {
     float *a, *b, *c;
 } blas_product;
 
-/* Object pointers to function pointers: C has no cast for what dlsym returns. */
+/* Assigns a symbol to a function pointer: ISO C has no cast from the object pointer that dlsym returns. */
 #define FUNCTION_OF(library, name, into)                        \
     do {                                                        \
         void *found_ = tuff__library_symbol((library), (name)); \
         *(void **)&(into) = found_;                             \
     } while (0)
 
-/* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": name and version are enough. */
+/* Keeps name and version of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
 static void name_blas(const char *configuration, char *name, size_t size)
 {
     snprintf(name, size, "%s", configuration ? configuration : "BLAS (libblas.so.3)");
@@ -63,7 +63,7 @@ const char *bench_blas_absence(void)
     return find_blas() ? NULL : "OpenBLAS: neither libopenblas.so.0 nor libblas.so.3 opens (Debian: libopenblas0)";
 }
 
-/* A matrix with one row is a vector, for which BLAS has a call of its own. */
+/* A single row is a matrix-vector product, for which BLAS has its own function. */
 static tuff_status blas_run(void *self, int count, bench_sample *sample)
 {
     const blas_product *p = self;

@@ -1,5 +1,5 @@
-/* CLBlast with the parameters that its own tuners found: --clblast-tuned names the folder in which they were run
-   (bench/tune-clblast). Of the files about one kernel the one with the least time counts. */
+/* CLBlast with the parameters that its own tuners found. --clblast-tuned names the folder in which they were run
+   (bench/tune-clblast). Of several files for one kernel, the one with the shortest time is used. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { MAX_KERNELS = 16, MAX_PARAMETERS = 32 };
 
-/* What a file says; texts belong to the file. */
+/* Contents of a file. The strings belong to `file`. */
 typedef struct tuned {
     json_t *file;
     const char *kernel, *parameters; /* "GEMMK=0 KREG=1 ..." */
@@ -41,7 +41,7 @@ static tuff_status read_file(const char *path, tuned *out)
     return FAIL(TUFF_E_FORMAT, "%s: no result of a CLBlast tuner for f32", path);
 }
 
-/* Keeps one file a kernel. */
+/* Keeps the fastest file of each kernel. */
 static tuff_status keep(tuned *all, int *count, const tuned *one)
 {
     for (int i = 0; i < *count; i++)
@@ -80,7 +80,7 @@ static tuff_status read_all(const char *folder, DIR *entries, tuned *all, int *c
     return *count > 0 ? TUFF_OK : FAIL(TUFF_E_IO, "%s: no results of CLBlast's tuners", folder);
 }
 
-/* What CLBlast calls the parameters of a kernel that its tuners call otherwise. */
+/* Maps a kernel name of CLBlast's tuners to the name under which CLBlast overrides its parameters. */
 static const char *name_of_parameters(const char *kernel)
 {
     static const struct {
@@ -107,7 +107,7 @@ static tuff_status apply(const bench *self, const tuned *plan_pair)
         if (!sign)
             return FAIL(TUFF_E_FORMAT, "CLBlast: %s: unexpected word \"%s\"", plan_pair->kernel, word);
         *sign = 0;
-        if (strcmp(word, "PRECISION") == 0) /* no parameter of the kernel's */
+        if (strcmp(word, "PRECISION") == 0) /* not a parameter of the kernel */
             continue;
         names[count] = word;
         values[count++] = strtoul(sign + 1, NULL, 10);

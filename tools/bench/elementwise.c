@@ -1,10 +1,11 @@
-/* Chains of elementwise ops over arrays that no cache holds, against the copy kernel: input and output counted once. */
+/* Chains of elementwise ops over arrays larger than any cache, against the copy kernel. Inputs and outputs are counted
+   once. */
 #include "tools/bench/plan.h"
 
 typedef struct chain chain;
 struct chain {
     const char *name;
-    int operands; /* that are read */
+    int operands; /* number of inputs */
     tuff_tensor *(*build)(bench_plan *self, tuff_tensor *const *x);
     int64_t count; /* elements */
 };

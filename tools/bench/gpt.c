@@ -1,6 +1,5 @@
-/* A training step of the GPT, 6 layers of width 384 over 4 windows of 256 bytes: fused, unfused, and in plain C with
-   OpenMP. Beside the times: what the plan is made of, how much of the step lies inside kernels, and what the host
-   does. */
+/* A training step of the GPT models of bench_job_at: fused, unfused, and in plain C with OpenMP. Also reports counts of
+   the plan, the share of the step spent inside kernels, and the host's time. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <string.h>
@@ -15,8 +14,8 @@
 #include "bench/plain_gpt.h"
 #endif
 
-/* Multiply-adds of the matrices, forward and twice backward, and of the causal half of attention, forward and two and a
-   half times backward. */
+/* Counts the multiply-adds of the matrices (forward and twice that for backward) and of the causal half of attention
+   (forward and two and a half times that for backward). */
 static double step_operations(const bench_job *job)
 {
     const model_config *config = &job->config;
@@ -60,7 +59,7 @@ static void plain_destroy(void *object)
     tuff__free(self);
 }
 
-/* The same weights as the model's at its start. */
+/* Copies the model's initial weights. */
 static tuff_status copy_parameters(tuff_device *device, plain_gpt *to, const model_config *config)
 {
     language_model model;
@@ -121,7 +120,7 @@ static tuff_status add_plain(bench *self, bench_work *work, const bench_job *job
 }
 #endif
 
-/* Processor time of this thread: what the host does for a step besides waiting. */
+/* Processor time of this thread: the host's work for a step, without waiting. */
 static double thread_seconds(void)
 {
     struct timespec now = {0};
@@ -143,7 +142,7 @@ static tuff_status add_host_time(const bench *self, bench_work *work, bench_trai
     return TUFF_OK;
 }
 
-/* Timestamps of the kernels over the time of the run they belong to, the median of a few. */
+/* Share of a run's time spent inside kernels, by timestamps: the median of three runs. */
 static tuff_status add_kernel_share(bench_work *work, bench_training *training)
 {
     double shares[3];

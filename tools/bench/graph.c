@@ -1,6 +1,6 @@
-/* The graph of a file as a work: compiled as the file says, tuned, and unfused, on inputs and arrays of the same
-   random values. What implementations must agree about is the first float output of the first run: later runs go on
-   from what the earlier ones left in arrays. */
+/* A graph file as a work: compiled as the file says, tuned, and unfused, with the same random values in inputs and
+   arrays. Implementations must agree on the first float output of the first run; later runs continue from what earlier
+   ones left in arrays. */
 #include <math.h>
 #include <string.h>
 
@@ -10,11 +10,9 @@
 #include "tools/bench/plan.h"
 #include "tools/model/known_plans.h"
 
-/* Sums of 16-bit values differ by their order. */
-
 typedef struct bench_file {
     known_plans plans;
-    float *first; /* the output after the first run */
+    float *first; /* output after the first run */
     int64_t count;
     double compile_seconds;
 } bench_file;
@@ -46,7 +44,7 @@ static void file_destroy(void *object)
     tuff__free(self);
 }
 
-/* The output as f32; every value finite, or there is nothing to compare. */
+/* Keeps the output as f32. If any value is not finite, count is 0 and nothing is compared. */
 static tuff_status take_output(bench_file *self, int index, const tuff_plan_value *output)
 {
     const int64_t count = tuff_shape_count(output->shape);
@@ -148,7 +146,6 @@ static tuff_status add_forms(bench *self, bench_work *work)
     return add_facts(work, fused, unfused);
 }
 
-/* The part of a path behind its last slash. */
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -1,5 +1,5 @@
-/* What a dispatch costs that does nothing worth mentioning: alone and in a chain of 100, with one wait after many
-   runs, with a wait after each, and what of it the host spends in handing over what was recorded before. */
+/* The cost of a dispatch that does almost no work: alone and in a chain of 100, with one wait after many runs, with a
+   wait after each, and the part that the host spends in submitting the recorded commands. */
 #include "tools/bench/plan.h"
 
 static void build_links(bench_plan *self, const void *problem)

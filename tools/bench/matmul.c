@@ -1,5 +1,5 @@
-/* Products of matrices: B as an input, whose packing counts, and as an array, which the compiler may pack once; A or B
-   transposed; one row against many columns, in f32 and f16. */
+/* Matrix products: B as an input, whose packing is part of the time, or as an array, which the compiler may pack once;
+   A or B transposed; one row times many columns, in f32 and f16. */
 #include "tools/bench/plan.h"
 
 typedef struct product_work {
@@ -60,7 +60,7 @@ static tuff_status one_product(bench *self, product_work *product)
     return bench_do(self, &work, add_all(self, &work, product));
 }
 
-/* As it lies, with A and with B transposed. */
+/* Measures the product as is, with A transposed, and with B transposed. */
 static tuff_status each_form(bench *self, int64_t m, int64_t n, int64_t k)
 {
     for (int form = 0; form < 3; form++) {

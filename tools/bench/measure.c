@@ -1,5 +1,5 @@
-/* The clock of tuff bench. Contestants warm up, agree about the result, and are then sampled in turns; a ratio is the
-   median over the rounds of the ratios within a round, so that slow stretches of the machine cancel. */
+/* The timing of tuff bench. Implementations warm up, have their results compared, and are then sampled in turns. A
+   ratio is the median over the rounds of the ratios within a round, so that slow phases of the machine cancel out. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/thread.h"
 #include "tools/bench/bench.h"
 
-/* A implementation whose run takes longer has fewer rounds. */
+/* An implementation with longer runs gets fewer rounds. */
 #define SLOW_SECONDS 10.0
 #define SLOW_ROUNDS 3
 #define MAX_REPEATS 2000
@@ -100,8 +100,8 @@ static tuff_status take(bench_implementation *item, int count, bench_sample *out
     return TUFF_OK;
 }
 
-/* The first run finds cold pages and compiles what a driver left for later; the next ones tell how many make a
-   sample. */
+/* The first run meets cold pages and may include late compilation by the driver; the next one determines how many runs
+   make a sample. */
 static tuff_status warm_up(const bench *self, bench_implementation *item)
 {
     bench_sample one;
@@ -150,7 +150,7 @@ static tuff_status compare_all(const bench_work *work, float *wanted, float *got
     return TUFF_OK;
 }
 
-/* The time of a wrong result is no figure. */
+/* Compares the results: the time of a wrong result is meaningless. */
 static tuff_status agree(const bench_work *work)
 {
     if (work->result_count == 0)
@@ -163,8 +163,9 @@ static tuff_status agree(const bench_work *work)
     return status;
 }
 
-/* To and fro, so that nobody always comes behind the same one. An untimed run before each sample of a short work:
-   threads of the one before may still spin, and its data lie in the caches. */
+/* Takes the samples. The order alternates between rounds, so that no implementation always follows the same one. For
+   short works an untimed run precedes each sample, because threads of the previous implementation may still spin and
+   its data is in the caches. */
 static tuff_status run_rounds(bench *self, bench_work *work)
 {
     for (int round = 0; round < self->round_count; round++)
@@ -188,7 +189,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* At part (0 to 1) of the sorted values, between neighbours where it falls between them. */
+/* Returns the quantile `part` (0 to 1) of sorted values, interpolated linearly. */
 static double quantile(const double *sorted, int count, double part)
 {
     const double at = part * (count - 1);
@@ -212,7 +213,7 @@ static void summarize(bench_implementation *item, double *values)
         (quantile(values, item->rounds, 0.75) - quantile(values, item->rounds, 0.25)) / item->figures.median;
 }
 
-/* The median over common rounds of item's seconds over other's. */
+/* Median over the common rounds of the ratio of item's time to other's. */
 static double ratio_of(const bench_implementation *item, const bench_implementation *other, double *values)
 {
     const int count = item->rounds < other->rounds ? item->rounds : other->rounds;
@@ -265,7 +266,7 @@ static bool is_skipped(const bench *self, const bench_implementation *item)
     return false;
 }
 
-/* The first stays: it is what the others are measured by. */
+/* Removes skipped implementations, except the first, which the others are compared with. */
 static void leave_out(const bench *self, bench_work *work)
 {
     int kept = 1;

@@ -1,5 +1,6 @@
-/* Ops over the rows of a matrix, forward and backward, against the copy kernel: what must be read and written counted
-   once. Backward takes the input and the gradient of the output, and gives that of the input (and of gain and bias). */
+/* Ops over the rows of a matrix, forward and backward, against the copy kernel. Data that must be read or written is
+   counted once. Backward takes the input and the gradient of the output, and computes the gradients of the input, gain
+   and bias. */
 #include "tools/bench/plan.h"
 
 #define EPSILON 1e-5
@@ -7,9 +8,9 @@
 typedef struct row_op {
     const char *name;
     tuff_tensor *(*build)(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, tuff_tensor *targets);
-    int parameters; /* 1: a gain; 2: a bias too */
+    int parameters; /* 1: gain; 2: gain and bias */
     bool has_targets;
-    double forward, backward; /* matrices that pass through memory */
+    double forward, backward; /* number of matrices moved through memory */
 } row_op;
 
 typedef struct row_work {

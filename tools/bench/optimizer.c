@@ -1,6 +1,6 @@
-/* The optimizer alone: clipping and AdamW over all parameters of the GPT, with gradients that lie in memory. Counted
-   are the parameters and both moments, read and written, and the gradients, read once. Then AdamW as a single pass over
-   124 million. */
+/* The optimizer alone: clipping and AdamW over all parameters of the GPT, with gradients in memory. Bytes counted: the
+   parameters and both moments, read and written, and the gradients, read once. Then AdamW in a single pass over 124
+   million parameters. */
 #include "tools/bench/training.h"
 
 static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job)

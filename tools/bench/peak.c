@@ -1,5 +1,5 @@
-/* The device's limits as implementations of every work: they take part in every round, so that the fraction of the
-   peak is of the peak at that time. */
+/* The device's limits as implementations of every work. They take part in every round, so that a fraction of the peak
+   refers to the peak at that time. */
 #include "base/alloc.h"
 #include "device/device.h"
 #include "measure/peak.h"

@@ -1,8 +1,8 @@
-/* Another program as implementations of every work: --peer COMMAND starts it, and both sides talk in lines. "work SUITE
-   NAME" makes it prepare and warm up, and is answered by "names A|B", its ways to do the work, or by "names" where
-   it has none; "run INDEX COUNT" is answered by the seconds and the processor seconds of COUNT runs; "end" frees the
-   work. A line that starts with "error" ends the benchmark with the rest of it. The end of its input ends the
-   program. */
+/* Another program as implementations of every work: --peer COMMAND starts it, and both sides exchange lines. "work
+   SUITE NAME" makes it prepare and warm up; it replies "names A|B", its ways of doing the work, or just "names" if it
+   has none. "run INDEX COUNT" is answered by the seconds and the processor seconds of COUNT runs; "end" frees the work.
+   A reply that starts with "error" ends the benchmark with the rest of the line as the message. The program ends at the
+   end of its input. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ typedef struct bench_peer {
     FILE *to, *from;
     pid_t process;
     char line[1024];
-    int implementations; /* of the work in hand; the last to go ends it */
+    int implementations; /* of the current work; destroying the last one ends the work */
 } bench_peer;
 
 typedef struct peer_implementation {
@@ -50,7 +50,8 @@ static void run_command(const char *command, int input, int output)
     _exit(127);
 }
 
-/* Peers that start later must not hold the ends of this one's pipes, or it never sees its input end. */
+/* Closes an end of a pipe on exec: a peer started later must not inherit it, or this peer never sees the end of its
+   input. */
 static void keep_from_children(int end)
 {
     fcntl(end, F_SETFD, FD_CLOEXEC);
@@ -84,7 +85,7 @@ tuff_status bench_peers_start(bench *self)
     self->peers = tuff__calloc((size_t)count + 1, sizeof *self->peers);
     if (!self->peers)
         return TUFF_E_OOM_HOST;
-    signal(SIGPIPE, SIG_IGN); /* a peer that ended is a message, not our end */
+    signal(SIGPIPE, SIG_IGN); /* a write to a peer that ended fails instead of killing this process */
     while (self->peer_count < count) {
         const int index = self->peer_count++;
         TRY(start(&self->peers[index], self->peer_commands.items[index]));
@@ -126,7 +127,7 @@ static void peer_destroy(void *object)
 {
     peer_implementation *self = object;
     if (self && --self->peer->implementations == 0)
-        (void)ask(self->peer, "end\n"); /* a peer that fails here fails again when it is next asked */
+        (void)ask(self->peer, "end\n"); /* if this fails, the next request to the peer fails too */
     tuff__free(self);
 }
 

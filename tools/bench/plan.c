@@ -1,4 +1,4 @@
-/* Plans as implementations. Operands get their values once; a run is a replay, and the wait comes after the last. */
+/* Plans as implementations. Operands are written once; a run is a replay, and the wait comes after the last run. */
 #include "tools/bench/plan.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static bench_operand *new_operand(bench_plan *self, tuff_dtype dtype, tuff_shape
     return made;
 }
 
-/* Cut off, as half_of does. */
+/* Truncates, like half_of. */
 static uint16_t brain_half_of(float value)
 {
     uint32_t bits;
@@ -32,12 +32,12 @@ static uint16_t half_of(float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     const uint32_t sign = bits >> 16 & 0x8000, exponent = bits >> 23 & 0xff;
-    if (exponent < 113) /* what would be a denormal counts as zero here */
+    if (exponent < 113) /* values that would be denormal become zero here */
         return (uint16_t)sign;
     return (uint16_t)(sign | ((exponent - 112) << 10) | (bits >> 13 & 0x3ff));
 }
 
-/* The operand's values as they lie in memory; freed by the caller, NULL where memory ran out. */
+/* Returns the operand's values in their storage format; freed by the caller, NULL if out of memory. */
 static void *values_of(const bench_operand *operand, size_t *size)
 {
     const int64_t count = tuff_shape_count(operand->shape);
@@ -122,7 +122,8 @@ tuff_tensor *bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const
     return gradients[0];
 }
 
-/* With waits in between, beside the clock, so that no call waits for room in the queue. */
+/* Measures only the submissions. Waits in between, outside the measured time, so that no call waits for room in the
+   queue. */
 static tuff_status submit_runs(const bench_plan *self, int count, bench_sample *sample)
 {
     enum { AT_ONCE = 4 };

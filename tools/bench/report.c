@@ -1,11 +1,11 @@
-/* The results of tuff bench as a table for people, as JSON and as Markdown. */
+/* Reports the results of tuff bench as a table, as JSON and as Markdown. */
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
 #include "tools/bench/bench.h"
 
-/* "1.234 ms": four digits, in the unit that suits. */
+/* Formats a time as "1.234 ms", with four significant digits and a suitable unit. */
 static const char *seconds_text(double seconds, char *buffer, size_t size)
 {
     const double factors[] = {1, 1e3, 1e6};
@@ -17,7 +17,7 @@ static const char *seconds_text(double seconds, char *buffer, size_t size)
 }
 #define SECONDS_TEXT(seconds) seconds_text((seconds), (char[32]){0}, 32)
 
-/* A rate or a fraction, or a dash where it says nothing. */
+/* Formats a rate or a fraction, or a dash if it is unknown. */
 static const char *number_text(double value, int digits, char *buffer, size_t size)
 {
     if (value > 0)
@@ -44,7 +44,7 @@ static bool is_peak(const bench_implementation *item)
     return item->kind == BENCH_FLOPS || item->kind == BENCH_BYTES;
 }
 
-/* What it did a second, in units of 1e9; 0 where a peak does not concern it. */
+/* Rate in 1e9 per second; 0 for a peak that measures the other quantity. */
 static double rate_of(const bench_implementation *item, double of_item, double of_work, bench_kind other)
 {
     const double amount = of_item > 0 ? of_item : of_work;
@@ -61,8 +61,7 @@ static double bytes_of(const bench_work *work, const bench_implementation *item)
     return rate_of(item, item->bytes, work->bytes, BENCH_FLOPS);
 }
 
-/* The cells of an implementation's row: the fraction that limits the work, the ratio only where there is one to
-   compare. */
+/* Cells of an implementation's row. Peaks have neither fractions nor a ratio; the first row has no ratio. */
 typedef struct cells {
     const char *ratio, *of_flops, *of_bytes;
     char ratio_text[32], flops_text[32], bytes_text[32];
@@ -166,8 +165,8 @@ void bench_report_work(bench *self, const bench_work *work)
     self->printed++;
 }
 
-/* Threads that wanted a processor in the last minute, which tells whether figures can be trusted; -1 where the system
-   does not say. */
+/* Load average of the last minute, which shows whether the figures can be trusted; -1 if the system does not report
+   it. */
 static double load_before(void)
 {
     double load = -1;
@@ -179,7 +178,7 @@ static double load_before(void)
     return load;
 }
 
-/* Libraries that are not there are a part of the result. */
+/* Lists the libraries that are missing, which is part of the result. */
 static int absences(const bench *self, const char **out)
 {
     const char *const all[] = {bench_blas_absence(), bench_clblast_absence(self)};

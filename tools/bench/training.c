@@ -1,13 +1,13 @@
-/* Training steps as implementations: the tool's own model, optimizer and graph, so that the figure is that of tuff
-   train. */
+/* Training steps as implementations. They use the tool's own model, optimizer and graph, so that the times are those of
+   tuff train. */
 #include "tools/bench/training.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "tools/model/graphs.h"
 
-/* The job of the figures, that of tuff train without options, and, where it does not take minutes, a GPT-2 of the least
-   size, of bytes. */
+/* The job of the published figures, that of tuff train without options, and, on discrete GPUs only as it would take
+   minutes elsewhere, a GPT-2 small over bytes. */
 bool bench_job_at(const bench *self, int index, bench_job *out)
 {
     static const bench_job jobs[] = {
@@ -32,7 +32,7 @@ const char *bench_job_text(const bench_job *job, char *buffer, size_t size)
     return buffer;
 }
 
-/* Constant rate: every step is alike. */
+/* The rate is constant, so that all steps are alike. */
 tuff_optimizer_options bench_optimizer_options(void)
 {
     return (tuff_optimizer_options){
@@ -65,7 +65,7 @@ static void training_destroy(void *object)
     tuff__free(self);
 }
 
-/* The host's part of a step is in the time: the next windows, as tuff train writes them. */
+/* The time includes the host's part of a step: it writes the next windows as tuff train does. */
 static tuff_status training_run(void *object, int count, bench_sample *sample)
 {
     bench_training *self = object;
@@ -159,7 +159,8 @@ static tuff_status update_run(void *object, int count, bench_sample *sample)
     return tuff_plan_wait(self->plan);
 }
 
-/* Adds the sum of parameter · gradient, whose gradient by the parameter is the array of gradients. */
+/* Adds the sum of parameter · gradient to the loss; its gradient with respect to the parameter is the array of
+   gradients. */
 static tuff_status add_term(bench_training *self, int index, int64_t *offset, tuff_tensor **loss)
 {
     tuff_array *parameter = tuff_parameters_at(self->model.parameters, index, NULL);

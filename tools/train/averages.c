@@ -2,7 +2,7 @@
 
 #include "base/status.h"
 
-/* Frozen parameters have no average, and are the same in both sets. */
+/* Frozen parameters have no average and are the same in both sets. */
 static void add_copies(tuff_graph *graph, tuff_optimizer *optimizer, tuff_parameters *parameters, tuff_parameters *into)
 {
     tuff_tensor *steps = tuff_array_tensor(graph, tuff_optimizer_counter(optimizer));

@@ -1,6 +1,5 @@
-/* Batches for training. Which windows a step gets depends on seed and step alone, so that a run that is resumed sees
-   the same, with any number of threads. Windows that the device draws are others than those of a loader: it has no
-   integers of 64 bits. */
+/* Batches for training. The windows of a step depend only on seed and step, so that a resumed run sees the same ones,
+   with any number of threads. The device draws other windows than a loader does, because it has no 64-bit integers. */
 #include "tools/train/batches.h"
 
 #include "tools/model/graphs.h"
@@ -51,7 +50,8 @@ void batches_close(batches *self)
     self->resident = NULL;
 }
 
-/* i32 [batch, window] out of the text on the device: a place for each window, and the bytes from there on. */
+/* Draws i32 [batch, window] from the text on the device: a random offset for each window, and the bytes from there
+   on. */
 static tuff_tensor *draw_windows(const batches *self, tuff_graph *graph)
 {
     tuff_graph_seed(graph, (uint32_t)(self->seed ^ self->seed >> 32));
@@ -79,7 +79,7 @@ tuff_graph *batches_graph(const batches *self, tuff_device *device, language_mod
     return graph;
 }
 
-/* A position that fits is of the same settings; where they were changed, the step alone says where to go on. */
+/* A saved position that fits is used. If settings have changed, the step alone determines where to continue. */
 tuff_status batches_seek(batches *self, int64_t step, const char *saved)
 {
     if (!self->loader || (saved[0] && tuff_loader_restore(self->loader, saved) == TUFF_OK))

@@ -1,4 +1,4 @@
-/* The drawing has fixed coordinates and fills the width that it is given. */
+/* Draws charts. The drawing has fixed coordinates and scales to the available width. */
 #include "tools/train/chart.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ const char chart_style[] =
     "circle.three{fill:var(--third)}:root{--third:#6d3fc0}"
     "@media (prefers-color-scheme:dark){:root{--third:#b79bf5}}\n";
 
-/* Evenly spaced values of few digits that cover low to high. */
+/* An axis with evenly spaced round values that cover low to high. */
 typedef struct scale {
     double low, high, step;
 } scale;
@@ -58,12 +58,12 @@ static scale scale_of_values(const chart *self, const history *all, bool on_righ
     return make_scale(low, high, TICKS, self->is_whole ? 1 : 0);
 }
 
-/* What the functions below share of a drawing. */
+/* State of a drawing. */
 typedef struct drawing {
     const history *lines;
     text *out;
-    int right;           /* where the last step lies */
-    int64_t first, last; /* steps */
+    int right;           /* x coordinate of the last step */
+    int64_t first, last; /* range of steps */
 } drawing;
 
 static void find_steps(drawing *self, const chart *of)
@@ -91,7 +91,7 @@ static double place_y(const scale *of, double value)
     return BOTTOM - (value - of->low) / (of->high - of->low) * (BOTTOM - TOP);
 }
 
-/* "12k" of 12000; zero where rounding made something of it. */
+/* Formats 12000 as "12k"; a value that is 0 up to rounding as 0. */
 static void add_number(text *out, double value, double step)
 {
     value = fabs(value) < 1e-6 * step ? 0 : value;
@@ -132,7 +132,7 @@ static void add_steps(const drawing *self)
                        BOTTOM + 18, first);
 }
 
-/* The mean of the lines from first on; NAN where one is not finite, so that it is seen. */
+/* Mean of `count` lines from `first` on; NAN if it is not finite, which leaves a gap. */
 static double mean_of(const chart_series *series, const history *lines, int first, int count)
 {
     double sum = 0;
@@ -157,11 +157,11 @@ static void add_line(const drawing *self, const chart_series *series, const scal
                            place_y(of, value));
         is_open = is_shown;
     }
-    /* A line of one point would not be seen. */
+    /* A single point is drawn as a short line, to be visible. */
     tuff__text_add(out, "%s\"/>", lines->count == 1 && is_open ? "h1" : "");
 }
 
-/* Those of few lines are seen where they are. */
+/* Marks the points of a series that has only a few. */
 static void add_dots(const drawing *self, const chart_series *series, const scale *of)
 {
     enum { MAX_DOTS = 60 };

@@ -1,4 +1,4 @@
-/* Line charts over the steps of a training, as SVG inside of a page; colours are classes of the page's style. */
+/* Line charts over the steps of a training run, as SVG inside a page; colours are CSS classes of the page. */
 #ifndef TUFF_TOOLS_TRAIN_CHART_H
 #define TUFF_TOOLS_TRAIN_CHART_H
 
@@ -7,26 +7,26 @@
 
 typedef struct chart_series {
     const char *name;   /* for the legend */
-    const char *colour; /* class of its line */
+    const char *colour; /* CSS class of its line */
     double (*value)(const line_numbers *line);
-    bool on_right;     /* has the scale on the right */
-    const history *of; /* lines of its own, which are drawn with dots; NULL: those of the chart */
+    bool on_right;     /* uses the scale on the right */
+    const history *of; /* its own lines, which are drawn with dots; NULL: those of the chart */
 } chart_series;
 
 typedef struct chart {
     const char *title;
     const chart_series *series;
     int count;
-    bool from_zero; /* the scales begin at 0 */
-    bool is_whole;  /* they have whole numbers only */
-    int width;      /* of the drawing, in pixels where it is not scaled */
+    bool from_zero; /* the scales start at 0 */
+    bool is_whole;  /* the scales have only whole numbers */
+    int width;      /* of the drawing, in pixels if not scaled */
 } chart;
 
-/* What charts need in the page's style. */
+/* CSS rules that charts need. */
 extern const char chart_style[];
 
-/* A <figure> with the drawing and its legend. A long history is drawn by means of neighbouring lines; values that are
-   not finite leave a gap. */
+/* Appends a <figure> with the drawing and its legend. In a long history, neighbouring lines are averaged; values that
+   are not finite leave a gap. */
 void chart_draw(const chart *self, const history *lines, text *out);
 
 #endif

@@ -1,4 +1,3 @@
-/* Grows with the lines of a run, which come about once a second. */
 #include "tools/train/history.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* What a training told of itself so far, line by line: what its report and its plot show. */
+/* The lines printed so far in a training run, kept for its report and its plot. */
 #ifndef TUFF_TOOLS_TRAIN_HISTORY_H
 #define TUFF_TOOLS_TRAIN_HISTORY_H
 
@@ -9,7 +9,7 @@ typedef struct history {
     int count, capacity;
 } history;
 
-/* Memory that runs out costs the line, nothing else. */
+/* Appends a line. If memory runs out, only the line is lost. */
 void history_add(history *self, const line_numbers *numbers);
 void history_free(history *self);
 

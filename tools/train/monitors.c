@@ -1,12 +1,12 @@
-/* The numbers of a line as scalars of monitors (tuff/monitor.h). */
+/* Writes the numbers of a line as scalars of monitors (tuff/monitor.h). */
 #include "tools/train/monitors.h"
 
 #include "base/alloc.h"
 
 static const tuff_monitor_format formats[] = {TUFF_MONITOR_JSON_LINES, TUFF_MONITOR_CSV, TUFF_MONITOR_TENSORBOARD};
 static const char *const options[] = {"--log", "--csv", "--tensorboard"};
-/* Those of every line, of lines whose step was timed, of lines of scaled losses; behind the norms those of a
-   validation. A file has columns for all of them, so that a run may go on with other options. */
+/* Names of scalars: of every line, of lines whose step was timed, of lines with a scaled loss; the norms follow, then
+   those of a validation. A file has columns for all of them, so that a run may be resumed with other options. */
 static const char *const line_names[] = {
     "loss",          "tokens_per_second", "seconds",     "average_tokens_per_second", "loader_wait_seconds",
     "learning_rate", "gradient_norm",     "memory_peak",
@@ -24,7 +24,7 @@ static void add_names(monitors *self, const char *const *names, int count)
         self->names[self->count++] = names[i];
 }
 
-/* A list of patterns may be longer than a name. */
+/* A list of patterns may be longer than a name can be. */
 static void add_norm(monitors *self, const char *of, int i)
 {
     char *name = self->norm_names[i];
@@ -74,7 +74,7 @@ int monitors_open(monitors *self, const cli_verb *verb, const char *const paths[
     return EXIT_DONE;
 }
 
-/* Scalars of a record behind the first `at`; returns how many there are then. */
+/* Appends scalars to the record at index `at`. Returns the new count. */
 static int add_values(monitors *self, int at, const char *const *names, int count, const double *values)
 {
     for (int i = 0; i < count; i++)
@@ -82,7 +82,7 @@ static int add_values(monitors *self, int at, const char *const *names, int coun
     return at;
 }
 
-/* The first count scalars. */
+/* Writes the first `count` scalars to all files. */
 static void write_scalars(monitors *self, int64_t step, int count, void (*begin_message)(void *user), void *user)
 {
     for (int i = 0; i < MONITOR_COUNT; i++) {

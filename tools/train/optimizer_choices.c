@@ -1,4 +1,4 @@
-/* Read from the table of options, which is the only place that has them. */
+/* The words are read from the table of options, the only place that lists them. */
 #include "tools/train/optimizer_choices.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The optimizer of tuff train, from its options to what the library takes. */
+/* The optimizer of tuff train: from its options to those of the library. */
 #include "tools/train/optimizer_flags.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ optimizer_flags optimizer_flags_default(void)
                              .loss_scale = "off"};
 }
 
-/* "auto", "off" or a number above 0: 0, -1 or the number; NaN for anything else. */
+/* Parses a loss scale: returns 0 for "auto", -1 for "off", or the number; NaN if the text is none of these. */
 static double scale_of(const char *text)
 {
     char *end;
@@ -35,7 +35,7 @@ static double scale_of(const char *text)
     return *end == 0 && end != text && value >= 0x1p-100 && value <= 0x1p100 ? value : (double)NAN;
 }
 
-/* Takes one of the settings "rate=0.5", "frozen" of a group. */
+/* Parses one setting of a group, such as "rate=0.5" or "frozen". */
 static bool take_setting(const char *text, size_t length, tuff_parameter_group *out)
 {
     static const char *const names[] = {"rate=", "decay=", "clip=", "frozen", "elementwise"};
@@ -50,13 +50,13 @@ static bool take_setting(const char *text, size_t length, tuff_parameter_group *
             return length == name;
         }
         const double value = strtod(text + name, &end);
-        *numbers[i] = i == 1 && value == 0 ? -1 : value; /* 0 is the optimizer's decay */
+        *numbers[i] = i == 1 && value == 0 ? -1 : value; /* 0 would mean the optimizer's decay */
         return end == text + length && length > name && value >= 0 && value <= 1e9 && (value > 0 || i == 1);
     }
     return false;
 }
 
-/* Fills patterns and groups from the text, which is cut into pieces; false where it has another form. */
+/* Fills patterns and groups from the text, which is split in place. Returns false if it is malformed. */
 static bool read_groups(char *text, const char **patterns, tuff_parameter_group *groups, int *count)
 {
     *count = 0;
@@ -166,8 +166,8 @@ static void merge_text(const char *option, bool given, char *asked, const char *
         snprintf(asked, size, "%s", kept);
 }
 
-/* The file of rates and a schedule take the place of each other. Whether the file has other rates is known once it is
-   read. */
+/* A file of rates and a schedule replace each other. Whether the file's rates have changed is known only after reading
+   it. */
 static void merge_rates(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags)
 {
     const bool was_file = kept->rates[0] != 0;
@@ -277,7 +277,7 @@ void optimizer_given_free(optimizer_given *given)
     cli_texts_free(&given->groups);
 }
 
-/* What later versions brought. */
+/* Adds the keys that later versions introduced. */
 static void add_later(json_t *object, const optimizer_flags *f)
 {
     char hash[17];
@@ -316,7 +316,7 @@ static bool is_beta(double value)
     return value == 0 || (value > 0 && value < 1);
 }
 
-/* What earlier versions did not write has its default. */
+/* Parses those keys. Checkpoints of earlier versions lack them; they keep their defaults. */
 static bool parse_later(const json_t *object, optimizer_flags *out)
 {
     const char *rates = "", *hash = "0";
@@ -356,7 +356,7 @@ bool optimizer_flags_parse(const json_t *object, optimizer_flags *out)
            accumulate <= 1 << 16 && parse_later(object, out);
 }
 
-/* What a kind does where no momentum is given. */
+/* The momentum given, or the default of the kind. */
 static double momentum_of(const optimizer_flags *flags)
 {
     if (flags->momentum != BY_DEFAULT)
@@ -364,7 +364,7 @@ static double momentum_of(const optimizer_flags *flags)
     return flags->kind == TUFF_SGD ? 0.9 : 0;
 }
 
-/* In epochs, where the rate changes between these only. */
+/* The number of steps, or of epochs if the rate changes only between epochs. */
 static int64_t schedule_length(const optimizer_flags *flags, int64_t steps)
 {
     return flags->epoch_steps > 0 ? (steps + flags->epoch_steps - 1) / flags->epoch_steps : steps;
@@ -379,19 +379,19 @@ static void set_rate(const optimizer_flags *flags, tuff_optimizer_options *optio
     options->final_fraction = flags->final_fraction;
     if (flags->warmup != BY_DEFAULT)
         options->warmup_steps = flags->warmup;
-    else if (flags->epoch_steps > 0 && options->total_steps < 10) /* a single epoch would be no rise, only lost */
+    else if (flags->epoch_steps > 0 && options->total_steps < 10) /* a warm-up of a single epoch would just be lost */
         options->warmup_steps = 0;
 }
 
 static void set_rule(const optimizer_flags *flags, tuff_optimizer_options *options)
 {
-    options->inputs_first = true; /* as all models of the tool */
+    options->inputs_first = true; /* the convention of all models of the tool */
     options->kind = (tuff_optimizer_kind)flags->kind;
     options->weight_decay = flags->weight_decay;
     options->momentum = momentum_of(flags);
     options->nesterov = flags->nesterov == 1;
     if (flags->kind == TUFF_LION)
-        options->beta2 = 0; /* the rule's own */
+        options->beta2 = 0; /* selects the default of the rule */
     if (flags->beta1 > 0)
         options->beta1 = flags->beta1;
     if (flags->beta2 > 0)
@@ -418,7 +418,7 @@ void optimizer_setup_make(const optimizer_flags *flags, double learning_rate, in
     (void)read_groups(out->text, out->patterns, out->groups, &out->pattern_count);
     options->groups = out->groups;
     options->group_count = out->pattern_count + 1;
-    /* With groups always: what is logged changes no bit, and norms of groups are added in an order of their own. */
+    /* Always with groups: logging must not change results, and norms summed by group are added in a different order. */
     options->tensor_norms = flags->update_top > 0 || out->pattern_count > 0;
     options->choose = flags->update_top > 0 ? update_top_choose : NULL;
     options->choose_user = &out->update_top;

@@ -1,5 +1,5 @@
-/* The options of tuff train that are about the optimizer: read from the command line, kept in a checkpoint, and made to
-   what the library takes. */
+/* The options of tuff train about the optimizer: read from the command line, kept in a checkpoint, and converted to
+   those of the library. */
 #ifndef TUFF_TOOLS_TRAIN_OPTIMIZER_FLAGS_H
 #define TUFF_TOOLS_TRAIN_OPTIMIZER_FLAGS_H
 
@@ -8,21 +8,22 @@
 #include "tools/cli/cli.h"
 #include "tools/model/model.h"
 
-/* Of every number 0 is the default, which a kind of optimizer may have of its own. */
+/* Settings of the optimizer. A momentum or warmup of -1, and a beta1, beta2 or epsilon of 0, mean the default, which
+   may depend on the kind. */
 typedef struct optimizer_flags {
-    int kind, schedule; /* choices, in the order of tuff_optimizer_kind and of the schedules below */
+    int kind, schedule; /* indices of choices: kind as tuff_optimizer_kind, schedule as in RATE_OPTIONS */
     int nesterov;       /* a choice: 0 off, 1 on */
     double weight_decay, momentum, clip, clip_value, average, final_fraction, beta1, beta2, epsilon;
     int64_t warmup, accumulate;
-    int64_t epoch_steps; /* steps between changes of the rate, in which warmup and schedule then count; 0: each */
-    int64_t update_top;  /* parameters that a step updates; 0: all */
+    int64_t epoch_steps; /* steps per epoch, the unit of warmup and schedule; 0: the rate changes with each step */
+    int64_t update_top;  /* number of parameters that a step updates; 0: all */
     char loss_scale[32]; /* "off", "auto" or a number */
     char groups[512];    /* "PATTERN:rate=0.1,decay=0;..." */
-    char rates[512];     /* a file of learning rates in place of a schedule; "": none */
-    uint64_t rates_hash; /* of its rates */
+    char rates[512];     /* file of learning rates that replaces the schedule; "": none */
+    uint64_t rates_hash; /* hash of the rates in the file */
 } optimizer_flags;
 
-/* Which the command line gave; loss_scale, rates and groups are the texts. */
+/* Which settings the command line gave. loss_scale, rates and groups are the strings themselves. */
 typedef struct optimizer_given {
     bool kind, schedule, weight_decay, momentum, clip, clip_value, average, final_fraction, warmup, accumulate;
     bool nesterov, beta1, beta2, epsilon, epoch_steps, update_top;
@@ -30,7 +31,7 @@ typedef struct optimizer_given {
     cli_texts groups;
 } optimizer_given;
 
-/* What tuff train has always done: AdamW, decay 0.1, norms clipped at 1, a cosine to a tenth. */
+/* The default: AdamW, decay 0.1, gradient norm clipped to 1, a cosine schedule to a tenth. */
 optimizer_flags optimizer_flags_default(void);
 
 /* Rows of the verb's table of options. */
@@ -92,37 +93,39 @@ optimizer_flags optimizer_flags_default(void);
      0, 0, NULL}
 /* clang-format on */
 
-/* Takes over texts that were given, and checks all. EXIT_WRONG_USE with a message where a text means nothing. The file
-   of rates is read later (rates.h). */
+/* Copies the strings that were given to flags, and checks everything. EXIT_WRONG_USE with a message if a string is
+   invalid. The file of rates is read later (rates.h). */
 cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags);
-/* What was not given is as in `kept`; says on the error stream what differs from it. */
+/* Sets everything that was not given to its value in `kept`. Reports on standard error settings that differ from it. */
 void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags);
-/* Fails where a number that was given stands for the default with this kind of optimizer or this schedule, or means
-   nothing with it: to be called behind the merge. */
+/* Fails if an option was given that has no effect with this kind of optimizer or this schedule. To be called after the
+   merge. */
 cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags);
-/* Fails where a group that was given has a decay and nothing that decays. Groups of a checkpoint are as they are. */
+/* Fails if a group that was given sets a decay but has no parameter that decays. Groups of a checkpoint are
+   accepted. */
 cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags,
                                      const model_config *model);
 void optimizer_given_free(optimizer_given *given);
 /* Whether the loss is scaled. */
 bool optimizer_flags_scale(const optimizer_flags *flags);
 
-/* As a JSON object: a new reference; NULL where memory ran out. */
+/* Converts to a JSON object, a new reference; NULL if out of memory. */
 json_t *optimizer_flags_json(const optimizer_flags *flags);
-/* What is absent has its default: checkpoints of earlier versions lack it. False where something is malformed. */
+/* Parses such an object. Missing keys, as in checkpoints of earlier versions, get defaults. Returns false if a value is
+   malformed. */
 bool optimizer_flags_parse(const json_t *object, optimizer_flags *out);
 
-/* Options of the library, and what they point to. */
+/* Options of the library, and the objects they point to. */
 typedef struct optimizer_setup {
     tuff_optimizer_options options;
     tuff_loss_scaling scaling;
     tuff_parameter_group groups[TUFF_MAX_GROUPS];
     const char *patterns[TUFF_MAX_GROUPS];
     int pattern_count;
-    int64_t update_top; /* what options.choose_user points to */
+    int64_t update_top; /* options.choose_user points to it */
     char text[512];
 } optimizer_setup;
-/* Fills out, which must not be moved afterwards. */
+/* Fills *out, which must not be moved afterwards. */
 void optimizer_setup_make(const optimizer_flags *flags, double learning_rate, int64_t steps, optimizer_setup *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Options of tuff train. A checkpoint's settings hold unless the command line says otherwise; its model cannot
+/* Options of tuff train. Settings come from the checkpoint unless the command line overrides them; the model cannot
    change. */
 #include "tools/cli/options.h"
 #include "tools/train/options.h"
@@ -12,7 +12,7 @@
 
 #include "tools/verbs.h"
 
-/* The default job ends within three minutes on two cores. */
+/* The default training takes less than three minutes on two cores. */
 static const run_settings defaults = {
     .model = {.form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256},
     .steps = 1600,
@@ -21,7 +21,7 @@ static const run_settings defaults = {
     .learning_rate = 3e-3,
 };
 
-/* Which of the settings the command line gave. */
+/* Which settings the command line gave. */
 typedef struct given_settings {
     bool form, layers, heads, key_value_heads, width, hidden, context, steps, batch, seed, learning_rate, resident;
     bool validate_every, patience, precision, matmul_precision, workers, upload, log_norms;
@@ -29,7 +29,7 @@ typedef struct given_settings {
     optimizer_given optimizer;
 } given_settings;
 
-/* Rows of the table: what follows a run, and what it keeps. */
+/* Rows of the table: options about observing a run, and about what it keeps. */
 /* clang-format off */
 #define FOLLOWING_OPTIONS(self, settings, given) \
     {"--log", CLI_TEXT, &(self)->log, "FILE", "JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0, \
@@ -167,11 +167,11 @@ static void say_changed(const char *option, bool given, double asked, double kep
                 asked, kept);
 }
 
-/* resumed: the settings are a checkpoint's. */
+/* resumed: the settings come from a checkpoint. */
 static cli_end note_validation(const cli_verb *verb, const given_settings *given, bool resumed, run_settings *settings)
 {
     const size_t length = given->validate ? strlen(given->validate) : 0;
-    if (given->validate && length == 0) /* which the settings have where there is no validation */
+    if (given->validate && length == 0) /* an empty path means no validation in the settings */
         return end_with(
             cli_fail(verb, EXIT_WRONG_USE, "--validate is empty: it takes a file, or a fraction of the text"));
     if (length >= sizeof settings->validate)
@@ -197,7 +197,7 @@ static cli_end note_validation(const cli_verb *verb, const given_settings *given
     return (cli_end){0};
 }
 
-/* Two files that would be written over each other: devices and pipes may be the same. */
+/* Whether two outputs would overwrite each other in one regular file. Devices and pipes may be shared. */
 static bool is_one_file(const char *a, const char *b)
 {
     struct stat of_a, of_b;
@@ -221,7 +221,7 @@ static cli_end check_files(const cli_verb *verb, const train_options *self)
     return (cli_end){0};
 }
 
-/* Options that would be ignored, with what makes them so. */
+/* Rejects options that would be ignored, and says why. */
 static cli_end check_ignored(const cli_verb *verb, const given_settings *given, const train_options *self, int form)
 {
     const bool is_gpt = form == MODEL_GPT, resident = self->settings.resident;
@@ -247,7 +247,7 @@ static cli_end check_ignored(const cli_verb *verb, const given_settings *given, 
     return (cli_end){0};
 }
 
-/* What a change of the optimizer means beyond being said. */
+/* Handles changes of the optimizer that need more than a warning. */
 static cli_end check_changes(const cli_verb *verb, const given_settings *given, const run_settings *asked,
                              run_settings *kept)
 {
@@ -258,13 +258,13 @@ static cli_end check_changes(const cli_verb *verb, const given_settings *given, 
             asked->optimizer.loss_scale));
     if (given->precision && asked->precision == TUFF_PRECISION_F16 && kept->precision != TUFF_PRECISION_F16 && !scales)
         fputs("the checkpoint has no loss scale to go on with: small gradients are 0 with --precision f16\n", stderr);
-    /* Losses of weights and of their averages are no measure of each other. */
+    /* Losses of weights and of averaged weights are not comparable. */
     if (given->optimizer.average && (asked->optimizer.average > 0) != averages)
         run_state_forget_best(&kept->state);
     return (cli_end){0};
 }
 
-/* f16 has no room for small gradients. A checkpoint says whether its run scales the loss. */
+/* Turns loss scaling on with f16, in which small gradients become 0. In a resumed run the checkpoint decides. */
 static void scale_f16(const given_settings *given, train_options *self)
 {
     optimizer_flags *flags = &self->settings.optimizer;
@@ -272,7 +272,7 @@ static void scale_f16(const given_settings *given, train_options *self)
         snprintf(flags->loss_scale, sizeof flags->loss_scale, "auto");
 }
 
-/* Settings that the command line did not give are the checkpoint's. */
+/* Warns that a precision differs from the checkpoint's. */
 static void say_precision(const char *option, bool given, int asked, int kept)
 {
     if (given && asked != kept)
@@ -280,6 +280,7 @@ static void say_precision(const char *option, bool given, int asked, int kept)
                 run_precision_name(asked), run_precision_name(kept));
 }
 
+/* Reads the checkpoint. Settings that the command line did not give come from it. */
 static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *given, train_options *self)
 {
     run_settings kept, *asked = &self->settings;

@@ -1,4 +1,4 @@
-/* The options of tuff train, and how they meet the settings of a checkpoint that a run goes on from. */
+/* The options of tuff train, merged with the settings of the checkpoint that a run resumes from. */
 #ifndef TUFF_TOOLS_TRAIN_OPTIONS_H
 #define TUFF_TOOLS_TRAIN_OPTIONS_H
 
@@ -11,15 +11,15 @@ typedef struct train_options {
     run_settings settings;
     const char *device, *log, *csv, *tensorboard, *report, *save, *save_graph, *resume, *prompt;
     int64_t save_every, stop_after, log_every, sample, memory_budget, workers, keep;
-    int64_t kept_accumulate; /* of the checkpoint that a run goes on from */
+    int64_t kept_accumulate; /* of the checkpoint that the run resumes from */
     int upload;             /* a tuff_upload */
     int form, fuse, matmul; /* form: an index, as in model_options */
     bool recompute, profile, plot, force_plot;
     tuning tune;
 } train_options;
 
-/* Fills options from the command line and, with --resume, from the checkpoint. Free data with cli_texts_free
-   whatever is returned. */
+/* Fills *out from the command line and, with --resume, from the checkpoint. Free data with cli_texts_free in any
+   case. */
 cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out);
 
 #endif

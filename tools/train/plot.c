@@ -1,5 +1,5 @@
-/* Dots lie in a grid of bits that is finer than characters: 2 x 4 dots make a braille character (Unicode 2800 to 28FF),
-   one makes an asterisk. */
+/* Draws on a grid finer than characters: 2 x 4 dots form a braille character (Unicode 2800 to 28FF); in ASCII a dot is
+   an asterisk. */
 #define _DEFAULT_SOURCE 1
 #include "tools/train/plot.h"
 
@@ -13,14 +13,14 @@
 
 enum { LABEL = 9, MAX_COLUMNS = 200, MAX_DOTS = 2 * MAX_COLUMNS };
 
-/* The mean loss of each column of dots, with straight lines between; NAN before the first and behind the last. */
+/* Mean loss of each column of dots, interpolated linearly; NAN before the first value and after the last. */
 typedef struct curve {
     double means[MAX_DOTS];
     int count;
     double low, high;
 } curve;
 
-/* A straight line over the columns between two that have lines. */
+/* Interpolates the columns between two that have values. */
 static void connect(curve *self, int from, int to)
 {
     for (int i = from + 1; i < to && from >= 0; i++)
@@ -54,7 +54,7 @@ static curve make_curve(const history *lines, const plot_size *size, int dots)
     return out;
 }
 
-/* The row of dots, from above, that a loss lies in. */
+/* Row of dots of a loss, from the top. */
 static int row_of(const curve *line, double loss, int rows)
 {
     const double height = line->high - line->low;
@@ -62,7 +62,7 @@ static int row_of(const curve *line, double loss, int rows)
     return (int)(part * (double)(rows - 1) + 0.5);
 }
 
-/* Bits of the dots of a braille character: by row, left and right. */
+/* Bit of each dot of a braille character, by row and column. */
 static const unsigned char braille_dots[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
 
 static void add_braille(text *out, const curve *line, int column, int row, int rows)
@@ -126,7 +126,7 @@ plot_size plot_size_here(int64_t last_step)
         columns = window.ws_col;
         rows = window.ws_row;
     }
-    columns -= LABEL + 1; /* a line as wide as the terminal would become two */
+    columns -= LABEL + 1; /* a line as wide as the terminal would wrap */
     return (plot_size){.columns = columns < 8             ? 8
                                   : columns > MAX_COLUMNS ? MAX_COLUMNS
                                                           : columns,

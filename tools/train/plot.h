@@ -1,4 +1,4 @@
-/* The loss as a drawing of text, a dot a column, in braille where the terminal's locale is UTF-8, else in ASCII. */
+/* The loss as a text drawing, one dot per column: in braille if the terminal's locale is UTF-8, else in ASCII. */
 #ifndef TUFF_TOOLS_TRAIN_PLOT_H
 #define TUFF_TOOLS_TRAIN_PLOT_H
 
@@ -6,15 +6,15 @@
 #include "tools/train/history.h"
 
 typedef struct plot_size {
-    int columns, rows; /* characters, of the drawing without its labels */
-    int64_t last_step; /* where its right edge lies */
+    int columns, rows; /* in characters, without labels */
+    int64_t last_step; /* at the right edge */
     bool braille;
 } plot_size;
 
-/* Lines that end with a newline, rows + 1 of them; nothing where there are no finite losses yet. */
+/* Appends rows + 1 lines, each with a newline; nothing if there are no finite losses yet. */
 void plot_draw(const history *lines, const plot_size *size, text *out);
 
-/* As wide as the terminal of the error stream, or 80 columns where it is none. */
+/* A size that fits the terminal of standard error, or 80 columns if it is not a terminal. */
 plot_size plot_size_here(int64_t last_step);
 
 #endif

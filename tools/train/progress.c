@@ -1,5 +1,5 @@
-/* The progress line and the log. Reading a loss waits for the device, so lines are spaced: by a fixed number of
-   steps, or so that one appears about every second. */
+/* The progress line and the log. Reading a loss waits for the device, so lines are spaced: by a fixed number of steps,
+   or to appear about once a second. */
 #include "tools/train/progress.h"
 
 #include <errno.h>
@@ -28,7 +28,6 @@ void progress_begin(progress *self, int64_t first, int64_t last, int64_t total, 
     self->begin = self->line_time = tuff__nanoseconds();
 }
 
-/* The last step always has a line. */
 bool progress_is_due(const progress *self, int64_t step)
 {
     if (self->fixed_interval > 0)
@@ -50,7 +49,8 @@ const char *progress_time(double seconds, char *buffer, size_t size)
     return buffer;
 }
 
-/* Doubles at most, so that one slow line does not silence the next ones. */
+/* Adapts the interval to one line a second. It at most doubles, so that one fast line does not suppress the next
+   ones. */
 static void adapt(progress *self, int64_t steps, double seconds)
 {
     const double wanted = seconds > 0 ? (double)steps / seconds : 2.0 * (double)self->interval;
@@ -66,7 +66,7 @@ static uint64_t memory_peak(const progress *self)
     return self->device && tuff_device_counters_get(self->device, &counters) == TUFF_OK ? counters.bytes_peak : 0;
 }
 
-/* On a terminal over the last drawing; elsewhere, where it is wanted there, ten times in a run. */
+/* Redraws the plot: on a terminal over the last drawing; elsewhere, if requested, ten times per run. */
 static void draw_plot(progress *self, int64_t step)
 {
     enum { PLOTS = 10 };

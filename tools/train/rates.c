@@ -9,14 +9,14 @@
 #include "base/status.h"
 
 #define FILE_LIMIT ((uint64_t)1 << 30)
-#define RATE_MAX 100 /* as of --learning-rate */
+#define RATE_MAX 100 /* as for --learning-rate */
 
 static bool is_blank(const char *text)
 {
     return text[strspn(text, " \t\r")] == 0;
 }
 
-/* line ends with a 0. */
+/* Parses a line, which ends with a 0. */
 static tuff_status add_line(rate_list *self, const char *path, const char *line)
 {
     char *end;
@@ -28,7 +28,7 @@ static tuff_status add_line(rate_list *self, const char *path, const char *line)
     return TUFF_OK;
 }
 
-/* bytes end with a 0 behind size of them. */
+/* bytes[size] is 0. Splits the bytes in place. */
 static tuff_status read_lines(rate_list *self, const char *path, char *bytes, size_t size)
 {
     size_t lines = 1;

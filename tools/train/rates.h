@@ -1,4 +1,4 @@
-/* Learning rates out of a file, a line for each step or epoch: the program's own schedule, which plans read from a
+/* Learning rates from a file, one line per step or epoch: a schedule of the program's own, which plans read from a
    scalar on the device (tuff_optimizer_rate). */
 #ifndef TUFF_TOOLS_TRAIN_RATES_H
 #define TUFF_TOOLS_TRAIN_RATES_H
@@ -6,17 +6,17 @@
 #include "tuff/train.h"
 
 typedef struct rate_list {
-    float *items; /* NULL: the rate is a schedule's */
+    float *items; /* NULL if a schedule sets the rate */
     int64_t count;
-    int64_t steps_each; /* steps that a line is for */
+    int64_t steps_each; /* steps per line */
     uint64_t hash;      /* of the rates */
-    float given;        /* what the device has; below 0: nothing yet */
+    float given;        /* rate on the device; below 0: not set yet */
 } rate_list;
 
-/* Reads the file at path. epoch_steps: a line is for so many steps; 0: for one. Free it whatever is returned. */
+/* Reads the file at path. epoch_steps: steps per line; 0: one. Call rates_free even after a failure. */
 tuff_status rates_read(rate_list *self, const char *path, int64_t epoch_steps);
 void rates_free(rate_list *self);
-/* Gives the device the rate of the step behind `done` steps, if it does not have that already. */
+/* Writes the rate of the step after `done` steps to the device, unless it is there already. */
 tuff_status rates_give(rate_list *self, tuff_optimizer *optimizer, int64_t done);
 
 #endif

@@ -1,5 +1,5 @@
-/* The page holds all that it needs. Its numbers are those of the run's lines; a kernel's are of the few steps that were
-   run with timestamps. */
+/* Writes the report. The page needs no other files. Its numbers are those of the run's lines; the times of kernels come
+   from the few steps that ran with timestamps. */
 #include "tools/train/report.h"
 
 #include <inttypes.h>
@@ -56,7 +56,7 @@ static double memory(const line_numbers *line)
     return (double)line->memory_peak / (1 << 20);
 }
 
-/* A scale is a power of two in most runs, and may move over many of them. */
+/* Charted as an exponent, because scales may span many powers of two. */
 static double scale_exponent(const line_numbers *line)
 {
     return line->loss_scale > 0 ? log2(line->loss_scale) : (double)NAN;
@@ -67,7 +67,7 @@ static double skipped_steps(const line_numbers *line)
     return line->loss_scale > 0 ? line->skipped : (double)NAN;
 }
 
-/* The validation has steps of its own. */
+/* The validation has its own steps. */
 static void add_losses(text *out, const progress *self)
 {
     const chart_series losses[] = {{"loss", "one", loss, false, NULL},
@@ -152,7 +152,7 @@ static void add_phases(text *out, const plan_profile *kernels)
     tuff__text_add(out, "</p>\n");
 }
 
-/* A rate, or a dash where there is none. */
+/* Appends a rate, or a dash if it is unknown. */
 static void add_rate(text *out, double amount, double seconds)
 {
     tuff__text_add(out, amount > 0 ? "<td>%.1f</td>" : "<td>\xe2\x80\x93</td>", amount / seconds * 1e-9);

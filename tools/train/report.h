@@ -1,4 +1,4 @@
-/* The page that tuff train --report writes: curves, the time of each kernel, memory, settings. */
+/* The HTML report of tuff train --report: curves, the time of each kernel, memory, settings. */
 #ifndef TUFF_TOOLS_TRAIN_REPORT_H
 #define TUFF_TOOLS_TRAIN_REPORT_H
 
@@ -12,10 +12,10 @@ typedef struct run_report {
     const train_options *options;
     const progress *progress;
     const step_profile *profile;
-    int64_t first, done; /* steps done before this run, and by now */
+    int64_t first, done; /* steps done before this run, and in all */
 } run_report;
 
-/* Writes the page, atomically. Measures the device's peaks where there is a profile. */
+/* Writes the report, atomically. Measures the device's peaks if there is a profile. */
 tuff_status report_write(const run_report *self, const char *path);
 
 #endif

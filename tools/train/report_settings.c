@@ -1,4 +1,4 @@
-/* What the run used, defaults too, in words where a number alone would not say what it does. */
+/* Lists the settings of a run, including defaults, in words if a number alone would be unclear. */
 #include "tools/train/report_settings.h"
 
 #include <inttypes.h>

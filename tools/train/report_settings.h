@@ -1,4 +1,4 @@
-/* The part of a training's page that says how it was trained. */
+/* The part of the report that lists the settings. */
 #ifndef TUFF_TOOLS_TRAIN_REPORT_SETTINGS_H
 #define TUFF_TOOLS_TRAIN_REPORT_SETTINGS_H
 

@@ -1,4 +1,4 @@
-/* The settings and the state of a training run as JSON in a checkpoint's metadata. */
+/* Stores the settings and the state of a training run as JSON in a checkpoint's metadata. */
 #include "tools/train/run_settings.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static bool read_whole(const json_t *object, const char *name, int64_t low, int6
     return *out >= low && *out <= high;
 }
 
-/* Numbers that older checkpoints lack are 0. */
+/* Reads a number, or 0 if an older checkpoint lacks it. */
 static bool read_whole_or_0(const json_t *object, const char *name, int64_t high, int64_t *out)
 {
     *out = 0;
@@ -42,7 +42,7 @@ const char *run_precision_name(int precision)
     return precisions[precision];
 }
 
-/* Older checkpoints lack it: they are f32. */
+/* Reads a precision. Older checkpoints lack it: they are f32. */
 static bool read_precision(const json_t *object, const char *key, int *out)
 {
     const json_t *value = json_object_get(object, key);
@@ -136,7 +136,7 @@ tuff_status run_settings_read(const char *path, run_settings *out)
     return status;
 }
 
-/* Releases the object. NULL where memory ran out. */
+/* Prints the object and releases it. NULL if out of memory. */
 static char *print(json_t *object)
 {
     char *printed = object ? json_dumps(object, JSON_REAL_PRECISION(17)) : NULL;
@@ -189,7 +189,7 @@ static char *state_text(const run_state *state)
 
 tuff_status run_settings_metadata(const run_settings *settings, run_metadata *out)
 {
-    tuff__json_begin(); /* its memory is tuff's */
+    tuff__json_begin(); /* makes jansson allocate with tuff's functions */
     *out = (run_metadata){
         .keys = {KEY_MODEL, KEY_TRAINING, KEY_STATE},
         .texts = {model_config_text(&settings->model), training_text(settings), state_text(&settings->state)}};

@@ -1,5 +1,5 @@
-/* Sampling: the window of tokens and the position are inputs of a plan whose recording never changes; the host draws
-   from the logits that come back. */
+/* Sampling: the window of tokens and the position are inputs of a plan that is recorded once; the host draws from the
+   logits it returns. */
 #include "tools/train/sampler.h"
 
 #include <math.h>
@@ -65,7 +65,8 @@ static int64_t likeliest(const float *logits, int64_t count)
     return best;
 }
 
-/* By the inverse of the cumulative distribution; the last token with any weight catches rounding. */
+/* Draws by the inverse of the cumulative distribution. Rounding may leave a rest: then the last token with any weight
+   is returned. */
 static int64_t draw(const float *logits, int64_t count, double temperature, double uniform)
 {
     const double top = logits[likeliest(logits, count)];

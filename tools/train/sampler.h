@@ -1,5 +1,5 @@
-/* Text out of a model, byte by byte: one plan, recorded once and run for every byte. It reads the model's own
-   arrays, so it follows a training that goes on beside it. */
+/* Generates text from a model, byte by byte, with one plan that is recorded once and run for every byte. It reads the
+   model's own arrays, so it follows a training in progress. */
 #ifndef TUFF_TOOLS_TRAIN_SAMPLER_H
 #define TUFF_TOOLS_TRAIN_SAMPLER_H
 
@@ -7,7 +7,7 @@
 
 typedef struct sampler_options {
     const char *prompt; /* not empty */
-    double temperature; /* 0: always the likeliest byte */
+    double temperature; /* 0: always the most likely byte */
     int64_t seed;
     tuff_compile_options compile;
 } sampler_options;
@@ -17,7 +17,7 @@ typedef struct text_sampler {
     int64_t context, vocabulary;
     tuff_graph *graph;
     tuff_plan *plan;
-    int32_t *window; /* the last bytes, at most context of them; zeros behind */
+    int32_t *window; /* the last bytes, at most context of them, followed by zeros */
     int64_t length;
     float *logits;
     uint64_t key, made;
@@ -26,7 +26,7 @@ typedef struct text_sampler {
 tuff_status sampler_create(tuff_device *device, language_model *model, const sampler_options *options,
                            text_sampler *out);
 void sampler_destroy(text_sampler *self);
-/* The next byte, which also joins the window. */
+/* Generates the next byte and appends it to the window. */
 tuff_status sampler_next(text_sampler *self, int *byte);
 
 #endif

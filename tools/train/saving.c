@@ -1,5 +1,5 @@
-/* Saving a run. The copy that the device makes needs as much memory as the state; where that is not to be had, steps
-   wait until a checkpoint is written, as they would without a copy. */
+/* Saving a run. The copy that the device makes needs as much memory as the state. If that is not available, steps wait
+   until a checkpoint is written. */
 #include "tools/train/saving.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static tuff_status make_name(char *out, size_t size, const char *format, ...)
     return length >= 0 && (size_t)length < size ? TUFF_OK : FAIL(TUFF_E_USAGE, "%.200s...: the path is too long", out);
 }
 
-/* A link to a folder is one. */
+/* Checks that the folder of path exists. A link to a folder counts. */
 static tuff_status check_folder(const char *option, const char *path)
 {
     struct stat entry;
@@ -34,7 +34,7 @@ static tuff_status check_folder(const char *option, const char *path)
     return FAIL(TUFF_E_IO, "%s %s: there is no folder %.*s", option, path, (int)(slash - path), path);
 }
 
-/* The probe has a name that no file has. */
+/* Writes and removes a probe file under an unused name. */
 tuff_status saving_check_path(const char *option, const char *path)
 {
     struct stat entry;
@@ -50,8 +50,8 @@ tuff_status saving_check_path(const char *option, const char *path)
     return tuff__file_remove(probe);
 }
 
-/* Whether the file at path has the best weights of a run of this state. .best has them, others where they are of the
-   best step. */
+/* Whether the file at path has the best weights of a run in this state. PATH.best always does if the best step matches;
+   other checkpoints only if they are of that step. */
 static bool has_best_weights(const char *path, const run_state *state, bool is_named_best)
 {
     run_settings found;
@@ -60,7 +60,7 @@ static bool has_best_weights(const char *path, const run_state *state, bool is_n
            (is_named_best || found.state.step == state->best_step);
 }
 
-/* The length of FILE in FILE.prev and FILE.step-<n>; 0 of other names. */
+/* Length of FILE in FILE.prev and FILE.step-<n>; 0 for other names. */
 static size_t length_of_original(const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -89,8 +89,8 @@ tuff_status saving_find_best(const char *path, const run_state *state, char *out
                 state->best_step);
 }
 
-/* A run that was killed between writing a checkpoint and naming it the best has none of that name, and neither has one
-   that goes on under another name. */
+/* A run that was killed after writing its best checkpoint and before naming it FILE.best lacks that name, and so does a
+   run that resumes under another name. Creates the name if possible, else sets lacks_best. */
 static tuff_status find_lacking_best(saving *self, const run_state *state)
 {
     char best[1024];
@@ -153,8 +153,8 @@ tuff_status saving_wait(saving *self)
     return TUFF_OK;
 }
 
-/* The weights of an earlier step, which were not written then. The checkpoint itself comes first: it is not lost where
-   these cannot be written again. */
+/* Saves the weights of an earlier step, whose own save failed. The current checkpoint is finished first, so that it is
+   not lost if this fails again. */
 static tuff_status save_lacking_best(saving *self, const run_metadata *metadata, tuff_parameters *best)
 {
     char path[1024];

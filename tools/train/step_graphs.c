@@ -24,7 +24,7 @@ static void add_reports(tuff_graph *graph, const tuff_optimizer_tensors *made, l
         tuff_output(graph, "norms", norms == LOG_GROUP_NORMS ? made->group_norms : made->tensor_norms);
 }
 
-/* Not all errors of a step are the graph's: a chooser's is not. */
+/* Returns the graph, or NULL on failure: an error of the update chooser, for instance, is not kept in the graph. */
 static tuff_graph *finished(tuff_graph *graph, tuff_status status, const tuff_optimizer_tensors *made,
                             logged_norms norms)
 {
@@ -51,7 +51,7 @@ tuff_graph *accumulate_graph(tuff_device *device, const batches *source, languag
                              tuff_optimizer *optimizer)
 {
     tuff_graph *graph = tuff_graph_create(device);
-    if (graph) /* its errors stay in the graph */
+    if (graph) /* errors are kept in the graph */
         (void)tuff_optimizer_accumulate(optimizer, loss_of(graph, source, model, optimizer));
     return graph;
 }

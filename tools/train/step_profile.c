@@ -1,5 +1,5 @@
-/* A device without timestamps takes the step all the same. Of the batches of a step only the first few are timed, and
-   count for all. */
+/* A step runs even if the device has no timestamps. Only the first few batches of a step are timed, and stand for
+   all. */
 #include "tools/train/step_profile.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ void step_profile_begin(step_profile *self, int64_t step, bool has_line)
     self->count++;
 }
 
-/* Takes in the run that the plan did last. */
+/* Adds the plan's last run. */
 static tuff_status add_run(step_profile *self, const tuff_plan *plan, int which)
 {
     tuff_plan_info info;
@@ -64,7 +64,7 @@ tuff_status step_profile_run(step_profile *self, tuff_plan *plan, int which)
     return was_run(plan) ? TUFF_OK : tuff_plan_run(plan);
 }
 
-/* How often a plan runs in a step. */
+/* Number of runs of a plan in a step. */
 static int64_t runs_of_step(const step_profile *self, int which)
 {
     return which == STEP_BATCH ? self->batches : 1;

@@ -1,4 +1,4 @@
-/* The text a model learns, as bytes, and the windows of it that make a batch. */
+/* The text that a model learns, as bytes, and the windows of it that make up a batch. */
 #ifndef TUFF_TOOLS_TRAIN_TEXT_H
 #define TUFF_TOOLS_TRAIN_TEXT_H
 
@@ -10,11 +10,11 @@ typedef struct corpus {
     uint64_t hash;
 } corpus;
 
-/* Reads files one behind the other. At least window bytes are needed. */
+/* Reads and concatenates files. Fails if there are fewer than `window` bytes. */
 tuff_status corpus_read(const cli_texts *paths, int64_t window, corpus *out);
 void corpus_free(corpus *self);
 
-/* batch windows of window bytes each, from places that depend on seed and step alone. */
+/* Fills `batch` windows of `window` bytes each, from positions that depend only on seed and step. */
 void corpus_batch(const corpus *self, uint64_t seed, int64_t step, int64_t batch, int64_t window, int32_t *tokens);
 
 #endif

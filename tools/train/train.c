@@ -1,6 +1,5 @@
 /* tuff train: trains a byte-level GPT or Llama on text files. A step is one run of one plan; the host writes the next
-   windows and reads nothing back but the report of a step that gets a line. Ctrl-C ends the loop between two steps and
-   saves. */
+   windows and reads back only the report of steps that get a line. Ctrl-C ends the loop between two steps and saves. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,14 +30,14 @@ typedef struct training {
     tuff_graph *graph;
     tuff_plan *plan;
     tuff_graph *update_graph;
-    tuff_plan *update; /* ends a step whose parts are runs of plan; NULL: a run of plan is a step */
+    tuff_plan *update; /* ends a step of several batches; NULL: a run of plan is a step */
     batches batches;
     rate_list rates;
     logged_norms norms;
     line_norms line_norms;
-    const char **norm_names; /* of what lines have norms of; NULL: of nothing */
+    const char **norm_names; /* names of the logged norms; NULL: none */
     float *norm_values;
-    int64_t done, last; /* steps: done, and where this run ends */
+    int64_t done, last; /* steps: done, and at the end of this run */
     saving saving;
     validation validation;
     progress progress;
@@ -68,7 +67,7 @@ static int open_device(training *self)
     return code;
 }
 
-/* What the files that follow the run have norms of. */
+/* Selects the norms that the log files get. */
 static void choose_norms(training *self)
 {
     const train_options *options = &self->options;
@@ -78,7 +77,7 @@ static void choose_norms(training *self)
     self->setup.options.tensor_norms = true;
 }
 
-/* More columns than this are of no use to anybody. */
+/* More columns than this would be useless. */
 enum { NAMED_NORMS_MAX = 512 };
 
 static int name_norms(training *self)
@@ -132,7 +131,8 @@ static int make_model(training *self)
     return name_norms(self);
 }
 
-/* The steps behind a checkpoint. The number of batches says it only where every step so far had as many. */
+/* Determines the number of steps done in a checkpoint. Older ones have only the number of batches, from which it
+   follows if all steps had equally many. */
 static tuff_status count_steps(training *self)
 {
     int32_t counter = 0;
@@ -169,7 +169,7 @@ static int make_batches(training *self)
     return EXIT_DONE;
 }
 
-/* Plain steps have the plan that other verbs know. */
+/* Plain steps use the graph that other verbs know too. */
 static tuff_graph *make_graph(training *self)
 {
     if (self->setup.options.accumulate > 1)
@@ -189,7 +189,8 @@ static int make_update(training *self, const tuff_compile_options *options)
     return self->update ? EXIT_DONE : cli_fail_library(&verb_train, "compiling the update");
 }
 
-/* A step of several batches is two graphs: that of a batch, and in FILE.update what ends the step. */
+/* Saves the graph of a step. A step of several batches is two graphs: that of a batch, and in FILE.update the one that
+   ends the step. */
 static int save_graphs(training *self, const tuff_compile_options *options)
 {
     char path[4096];
@@ -217,7 +218,7 @@ static int make_plan(training *self)
     }
     if (save_graphs(self, &options) != EXIT_DONE)
         return EXIT_FAILED;
-    if (self->options.tune.background) /* there is nothing to tell yet */
+    if (self->options.tune.background) /* nothing to report yet */
         return EXIT_DONE;
     return tuning_end(&self->options.tune, self->plan) ? EXIT_DONE : EXIT_FAILED;
 }
@@ -239,7 +240,7 @@ static int read_text(training *self)
     const bool validates_other = before != 0 && before != settings->held_out_hash;
     if (validates_other)
         fprintf(stderr, "%s is not the text that the checkpoint was validated with\n", settings->validate);
-    /* What is held out of the text is a part of it. */
+    /* If the held-out text is part of the training text, it has changed too. */
     if (validates_other || (is_other && !self->validation.text.bytes))
         run_state_forget_best(&settings->state);
     return EXIT_DONE;
@@ -259,7 +260,7 @@ static int read_rates(training *self)
     return EXIT_DONE;
 }
 
-/* Behind the weights, of which it keeps a copy. */
+/* To be called after make_weights: the validation keeps a copy of the weights. */
 static int make_validation(training *self)
 {
     run_settings *settings = &self->options.settings;
@@ -290,7 +291,7 @@ static tuff_plan *reporting_plan(const training *self)
     return self->update ? self->update : self->plan;
 }
 
-/* One read of the device for each that is asked for. */
+/* Reads the outputs needed, with one read of the device for each. */
 static tuff_status read_report(training *self, step_report *numbers, scaling_report *scaling)
 {
     tuff_plan *plan = reporting_plan(self);
@@ -326,7 +327,7 @@ static int report(training *self)
     return EXIT_DONE;
 }
 
-/* A save that fails says so and lets the training go on: what it would save next is worth more. */
+/* Reports a failed save. The training continues, because what it can save next is worth more. */
 static int say_not_saved(training *self)
 {
     char why[1024];
@@ -340,7 +341,7 @@ static int say_not_saved(training *self)
                     self->saving.failed, why, self->options.save);
 }
 
-/* To be called before a save: a checkpoint whose numbers are not finite is worth nothing. */
+/* To be called before a save, because a checkpoint with numbers that are not finite is worthless. */
 static int report_once(training *self)
 {
     return self->progress.line_step == self->done ? EXIT_DONE : report(self);
@@ -362,7 +363,7 @@ static int save(training *self, bool is_best)
     return code;
 }
 
-/* Fails where this step is not saved; an earlier one that could not be is told. */
+/* Saves the last step. Fails only if this step is not saved; the failure of an earlier save is just reported. */
 static int save_last(training *self)
 {
     const int code = report_once(self);
@@ -478,12 +479,12 @@ static void say_end(const training *self, int64_t first)
         tuff_plan_read(reporting_plan(self), "scaling", &scaling, sizeof scaling) == TUFF_OK)
         fprintf(stderr, "%.0f steps skipped, the loss scale is %g\n", (double)scaling.skipped,
                 (double)scaling.loss_scale);
-    /* PoCL makes the binary of a kernel in a compilation of its own. */
+    /* Caching programs at exit can take a while: PoCL compiles a kernel separately to get its binary. */
     if (cli_is_interrupted())
         fputs("what was compiled is kept for later starts; Ctrl-C again leaves without it\n", stderr);
 }
 
-/* The kernels of the steps that were profiled, by phase. */
+/* Prints the kernel times of the profiled steps, by phase. */
 static void say_profile(const training *self)
 {
     const step_profile *profile = &self->profile;
@@ -515,7 +516,7 @@ static int write_report(training *self, int64_t first)
     return cli_fail_library(&verb_train, "--report");
 }
 
-/* What the sample is of: to be called behind the last save. */
+/* Restores the weights to sample from. To be called after the last save. */
 static int restore_best(training *self)
 {
     averages into_model;
@@ -587,14 +588,14 @@ static int run(training *self)
         return code;
     say_end(self, first);
     code = print_sample(self);
-    /* Behind everything that needs the weights: it may run further steps. */
+    /* After everything that needs the weights, because it may run further steps. */
     step_profile_finish(&self->profile, (tuff_plan *const[]){self->plan, self->update});
     say_profile(self);
     const int written = write_report(self, first);
     return code == EXIT_DONE ? written : code;
 }
 
-/* Everything that can be wrong with what the user gave comes before the work. */
+/* All user errors are detected before the training starts. */
 static int prepare(training *self)
 {
     int (*const stages[])(training *) = {read_text,    read_rates, open_device,     make_model, make_weights,

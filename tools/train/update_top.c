@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 
-/* Element i of a list, of rank 1 or, as `scalar`, 0. */
+/* Element i of a list, of rank 1, or of rank 0 if scalar. */
 static tuff_tensor *element(tuff_tensor *list, int64_t i, bool scalar)
 {
     const int64_t end = i + 1;
@@ -11,7 +11,7 @@ static tuff_tensor *element(tuff_tensor *list, int64_t i, bool scalar)
     return scalar ? tuff_reshape(one, TUFF_SCALAR) : one;
 }
 
-/* Frozen parameters have norms of 0, which a parameter without a gradient has, too: they are left out. */
+/* Norms of the trained parameters. Frozen ones are left out, because a trained parameter's norm may be 0 as well. */
 static tuff_tensor *trained_norms(const tuff_update_choice *choice, tuff_tensor **parts, int64_t trained)
 {
     int64_t count = 0;

@@ -1,5 +1,5 @@
-/* Validation. The held-out text is cut into windows that do not overlap, the last one shorter; padding has targets that
-   the loss ignores. Losses and tokens are summed on the device, and read once. */
+/* Validation. The held-out text is cut into windows that do not overlap; the last one is shorter and padded with
+   targets that the loss ignores. Losses and token counts are summed on the device and read once. */
 #include "tools/train/validation.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static tuff_status fill(void *user, tuff_sample *sample)
     return TUFF_OK;
 }
 
-/* "0.1" and the like, "10%" as well, so that it is not taken for a file; one of such a name is "./0.1". */
+/* Whether the text is a number such as "0.1", or "10%", which is rejected rather than taken for a file name. A file of
+   such a name can be given as "./0.1". */
 static bool is_number(const char *from, double *number)
 {
     char *end;
@@ -57,7 +58,7 @@ tuff_status validation_split(validation *self, const char *from, corpus *trainin
     return TUFF_OK;
 }
 
-/* sums += [loss · tokens, tokens] of windows i32 [batch, context + 1], padded with -1. */
+/* Adds [loss · tokens, tokens] of windows i32 [batch, context + 1], padded with -1, to sums. */
 static void add_sums(tuff_graph *graph, language_model *model, tuff_array *sums, tuff_tensor *windows)
 {
     const tuff_shape shape = tuff_tensor_shape(windows);
@@ -97,7 +98,7 @@ static tuff_status make_loader(validation *self, tuff_device *device)
                                 .shape = {.rank = 1, .extent = {self->context + 1}},
                                 .collate = TUFF_COLLATE_PAD,
                                 .fill = -1};
-    /* A window ends with the byte that the next one begins with: it is a target here and known there. */
+    /* Windows overlap by one byte, which is the last target of one and the first token of the next. */
     const int64_t targets = (int64_t)self->held_out->size - 1;
     self->loader =
         tuff_loader_create(device, &(tuff_loader_options){.fields = &windows,
@@ -110,7 +111,7 @@ static tuff_status make_loader(validation *self, tuff_device *device)
     return self->loader ? TUFF_OK : tuff_last_status();
 }
 
-/* A set of its own has the averages, so that the training goes on with its weights. */
+/* The averages go to a set of their own, so that the training continues with its weights. */
 static tuff_status open_averages(validation *self, tuff_device *device, const language_model *model,
                                  tuff_optimizer *optimizer)
 {
@@ -129,7 +130,7 @@ static bool keeps_averages(tuff_optimizer *optimizer, tuff_parameters *parameter
     return false;
 }
 
-/* The weights that are measured, brought up to date. */
+/* Returns the weights to validate, after updating them if they are averages. */
 static tuff_status measured(validation *self, tuff_parameters **out)
 {
     *out = self->averages.plan ? self->averaged.parameters : self->parameters;
@@ -173,7 +174,7 @@ static tuff_status keep_best(validation *self)
     return tuff_parameters_copy(self->best, weights);
 }
 
-/* A file without averages was written out of the best weights. */
+/* Loads the best weights from a checkpoint. One without averages was written from the best weights themselves. */
 static tuff_status load_best(validation *self, const char *path)
 {
     if (self->averages.plan && tuff_checkpoint_load_average(path, self->best) == TUFF_OK)
@@ -181,7 +182,7 @@ static tuff_status load_best(validation *self, const char *path)
     return tuff_checkpoint_load(path, self->best, NULL);
 }
 
-/* A checkpoint of the best step has the best weights itself, whatever lies beside it. */
+/* A checkpoint of the best step holds the best weights itself, whatever files lie next to it. */
 tuff_status validation_resume(validation *self, run_state *state, const char *path, int64_t step)
 {
     char best[1024];
@@ -197,7 +198,7 @@ tuff_status validation_resume(validation *self, run_state *state, const char *pa
     return TUFF_OK;
 }
 
-/* Not where a run is stopped: it would differ from one that goes on. */
+/* There is no validation when a run is stopped early, or it would differ from an uninterrupted one. */
 bool validation_is_due(const validation *self, int64_t step)
 {
     const run_settings *settings = self->settings;

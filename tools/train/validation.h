@@ -1,5 +1,5 @@
-/* Validation during a training run: the mean loss over text that is never trained on, the best weights so far, and the
-   end of a training that no longer gains. */
+/* Validation during a training run: the mean loss over text that is never trained on, the best weights so far, and
+   early stopping. */
 #ifndef TUFF_TOOLS_TRAIN_VALIDATION_H
 #define TUFF_TOOLS_TRAIN_VALIDATION_H
 
@@ -10,40 +10,40 @@
 #include "tuff/data.h"
 
 typedef struct validation {
-    corpus text; /* where it is a file of its own */
+    corpus text; /* if read from a separate file */
     const corpus *held_out;
     const run_settings *settings;
     tuff_loader *loader;
-    tuff_plan *plan;                    /* forward only */
-    tuff_array *sums;                   /* f32 [2]: losses, tokens */
-    tuff_parameters *parameters, *best; /* the model's; best: a copy on the device */
-    language_model averaged;            /* of the averages of weights; no parameters: the model itself is measured */
+    tuff_plan *plan;                    /* forward pass only */
+    tuff_array *sums;                   /* f32 [2]: sum of losses, number of tokens */
+    tuff_parameters *parameters, *best; /* of the model; best: a copy on the device */
+    language_model averaged;            /* model with averaged weights; parameters NULL: validates the model itself */
     averages averages;
     int64_t context;
 } validation;
 
-/* Opens the text of a validation: "0.1", the last tenth of the training text, which becomes shorter by that, or a file.
-   window: bytes that both need at least. */
+/* Opens the text for validation: a file, or a fraction such as "0.1" of the end of the training text, which is
+   shortened by it. window: minimum number of bytes that remain for training. */
 tuff_status validation_split(validation *self, const char *from, corpus *training, corpus *held_out, int64_t window);
-/* Compiles the forward pass. settings, whose best loss and patience are the run's, model and optimizer must outlive it.
-   optimizer: where it keeps averages of the weights, these are measured, and the best ones are of them; may be NULL. */
+/* Compiles the forward pass. settings (which holds the run's best loss and patience), model and optimizer must outlive
+   self. If the optimizer keeps averages of the weights, these are validated, and the best weights are averages too. */
 tuff_status validation_open(validation *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer,
                             const corpus *held_out, const run_settings *settings, const tuff_compile_options *options);
 void validation_close(validation *self);
 
-/* Reads the best weights so far of a run that goes on from the checkpoint at path, after `step` steps. Where they are
-   not found it says so on the error stream, and state has no best loss any more. */
+/* Gets the best weights so far for a run that resumes from the checkpoint at path, after `step` steps. If they are not
+   found, prints a message on standard error and clears the best loss in state. */
 tuff_status validation_resume(validation *self, run_state *state, const char *path, int64_t step);
-/* Whether it is due after so many steps. */
+/* Whether a validation is due after `step` steps. */
 bool validation_is_due(const validation *self, int64_t step);
-/* The mean loss over the held-out text, in nats a byte. */
+/* Computes the mean loss over the held-out text, in nats per byte. */
 tuff_status validation_loss(validation *self, double *loss);
-/* Notes the loss after `step` steps in state; the weights become the best ones where it is the lowest so far, which it
-   returns in *best. */
+/* Records the loss after `step` steps in state. If it is the lowest so far, sets *best and keeps the weights as the
+   best. */
 tuff_status validation_record(validation *self, run_state *state, int64_t step, double loss, bool *best);
-/* Whether the losses have not fallen for `patience` validations. */
+/* Whether the loss has not improved in `patience` validations. */
 bool validation_is_over(const validation *self);
-/* The model gets its best weights. */
+/* Copies the best weights to the model, if there are any. */
 tuff_status validation_restore(validation *self);
 
 #endif

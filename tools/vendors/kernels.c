@@ -1,8 +1,11 @@
-/* Writes the kernels of benchmark-sized graphs as the GPUs of a vendor get them; no GPU is needed. Built and run by
-   tools/check-loops. Called: kernels FOLDER DEVICE VENDOR FAMILY, with a device whose language is wanted, a vendor
-   (intel, amd, nvidia) and a family of kernels (device, subgroup, cooperative, ...). Prints a line for each, with tabs
-   between: its file, its name (the case, the body, and a number where the case has several of a body), its work-groups,
-   and the items of each. */
+/* Writes the kernels of benchmark-sized graphs as a vendor's GPUs get them; no GPU is needed. Built and run by
+   tools/check-loops.
+
+   Usage: kernels FOLDER DEVICE VENDOR FAMILY
+
+   DEVICE is any device with the wanted language, VENDOR is intel, amd or nvidia, FAMILY a family of kernels (device,
+   subgroup, cooperative, ...). Prints a tab-separated line for each kernel: its file, its name (the case, the body, and
+   a number if the case has several with this body), the number of work-groups, and the items of each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,16 +23,16 @@ typedef struct writer {
     tuff_device *device;
     const char *folder;
     tuff_family family;
-    char units[16]; /* in names of files: of which matrix units, as they have so many lanes */
+    char units[16]; /* suffix of file names, by the kind of matrix units: their number of lanes */
 } writer;
 
-/* One graph: what it computes, on what sizes. */
+/* A graph: its computation and its sizes. */
 typedef struct kernel_case {
     const char *name;
     void (*build)(const struct kernel_case *self, tuff_graph *graph);
     tuff_dtype dtype;
-    int64_t rows, columns, inner; /* attention: heads, width of a head, length */
-    bool turned[2];               /* operands of a matmul that are transposed in memory */
+    int64_t rows, columns, inner; /* for attention: heads, head width, length */
+    bool turned[2];               /* which operands of a matmul are transposed in memory */
 } kernel_case;
 
 static tuff_tensor *matrix(tuff_graph *graph, const char *name, tuff_dtype dtype, int64_t rows, int64_t columns,
@@ -117,7 +120,7 @@ static const kernel_case cases[] = {
     {"gelu_f16", build_gelu, TUFF_F16, SIDE, SIDE, 0, {false, false}},
 };
 
-/* On matrix units. */
+/* Cases on matrix units. */
 static const kernel_case unit_cases[] = {
     {"units_f16_nn", build_matmul, TUFF_F16, SIDE, SIDE, SIDE, {false, false}},
     {"units_f16_nt", build_matmul, TUFF_F16, SIDE, SIDE, SIDE, {false, true}},
@@ -129,7 +132,7 @@ static const kernel_case unit_cases[] = {
     {"units_attention_128", build_attention, TUFF_F16, 8, 128, 2048, {false, false}},
 };
 
-/* Kernels of the same body before this one in its plan. */
+/* Counts the earlier kernels with the same body in the plan. */
 static int count_before(const launch_list *list, int index)
 {
     int count = 0;
@@ -170,7 +173,7 @@ static bool write_launch(const writer *self, const launch_list *list, int index,
     return written;
 }
 
-/* The plan is lowered, but not recorded: the device at hand need not compile what others run. */
+/* Lowers the plan but does not record it, so that the device need not compile kernels meant for other GPUs. */
 static bool write_plan(const writer *self, tuff_graph *graph, const char *name)
 {
     const tuff_compile_options options = {.family = self->family};
@@ -195,7 +198,7 @@ static bool write_case(const writer *self, const kernel_case *one)
     return written;
 }
 
-/* A step of AdamW for one matrix of parameters. */
+/* Writes a step of AdamW for one parameter matrix. */
 static bool write_adamw(const writer *self)
 {
     static const int axes[] = {0, 1};
@@ -219,11 +222,11 @@ static bool write_adamw(const writer *self)
     return written;
 }
 
-/* GPUs as the vendors' large ones are. */
+/* GPUs like the large ones of each vendor. */
 static const struct {
     const char *name;
     uint32_t units, local_memory;
-    int choices[2]; /* of AS_OPTION: the second one has other matrix units; 0: none */
+    int choices[2]; /* of AS_OPTION; the second has other matrix units; 0: none */
 } vendors[] = {{"intel", 512, 65536, {1, 4}}, {"amd", 96, 65536, {2, 5}}, {"nvidia", 132, 49152, {3, 6}}};
 enum { VENDORS = sizeof vendors / sizeof *vendors };
 
@@ -241,7 +244,7 @@ static void override_vendor(tuff_device *device, int vendor, int choice, bool wi
     tuff__device_override_info(device, &as);
 }
 
-/* The number of a vendor; VENDORS where it is not known. */
+/* Index of a vendor; VENDORS if it is unknown. */
 static int find_vendor(const char *name)
 {
     int found = 0;
@@ -250,7 +253,8 @@ static int find_vendor(const char *name)
     return found;
 }
 
-/* Those without matrix units, and then those of each kind. In GLSL there is nothing here that compiles the latter. */
+/* Writes the kernels without matrix units, then those of each kind of unit. The latter only in OpenCL C, because no
+   compiler here takes them in GLSL. */
 static bool write_all(writer *self, int vendor)
 {
     bool written = true;
@@ -263,7 +267,7 @@ static bool write_all(writer *self, int vendor)
         const tuff_device_info *info = tuff__device_info(self->device);
         snprintf(self->units, sizeof self->units, ".%u", info->matrix_warpgroup ? 128u : (unsigned)info->matrix_lanes);
         for (size_t i = 0; written && i < sizeof unit_cases / sizeof *unit_cases; i++)
-            if (!info->matrix_warpgroup || unit_cases[i].build == build_matmul) /* of which warpgroups have no other */
+            if (!info->matrix_warpgroup || unit_cases[i].build == build_matmul) /* warpgroups have no others */
                 written = write_case(self, &unit_cases[i]);
     }
     return written;

@@ -1,19 +1,19 @@
-"""The loops of a kernel's machine code, and what their instructions are.
+"""Finds the loops of a kernel's machine code and classifies their instructions.
 
-Reads what nvdisasm prints (.sass), LLVM's assembly for AMD (.s; that of Mesa's ACO, .aco, is alike) and what ocloc takes a
-binary apart into (.asm). Loops are the natural loops of the flow graph. Where one branches, the way through it is counted
-that loads, stores and multiplies most, with the fewest instructions: whole vectors rather than the elements of an edge.
-A loop inside it counts once.
+Reads the output of nvdisasm (.sass), LLVM's assembly for AMD (.s; that of Mesa's ACO, .aco, is similar) and ocloc's
+disassembly (.asm). Loops are the natural loops of the control flow graph. If a loop branches, the path that is counted
+is the one with the most loads, stores and multiplications, and of these the one with the fewest instructions: whole
+vectors rather than the elements at an edge. A loop inside it counts once.
 """
 import collections
 import re
 
 Instruction = collections.namedtuple("Instruction", "op kind width slots")
-# slots: of the unit that multiplies, which a pair of instructions shares.
+# slots: issue slots of the unit that multiplies; the two instructions of a pair share one.
 
 MULTIPLIES = ("multiply", "matrix")
 
-# By the first part of a name; what is not here is integer arithmetic.
+# Keyed by the first part of a name; other names are integer arithmetic.
 NVIDIA_KINDS = {
     "multiply": "FFMA HFMA2", "matrix": "HMMA IMMA HGMMA", "local_load": "LDS LDSM", "local_store": "STS",
     "global_load": "LDG LD", "global_store": "STG ST", "copy": "LDGSTS UBLKCP", "special": "MUFU", "barrier": "BAR",
@@ -86,7 +86,7 @@ def intel(op, line):
     if base in ("send", "sends", "sendc", "load", "store", "lsc"):
         return intel_message(op, line)
     if base in ("sync", "nop", "wait"):
-        return "wait", 1  # "sync.bar" waits for what a message signalled
+        return "wait", 1  # "sync.bar" waits for the signal of a message
     kinds = {"mad": "multiply" if floats else "integer", "mac": "multiply" if floats else "integer", "math": "special",
              "mov": "move", "movi": "move", "sel": "move"}
     if base.startswith("dpas"):
@@ -97,7 +97,7 @@ def intel(op, line):
 
 
 class Code:
-    """Instructions, the places of labels, and branches: place -> (label, whether the next instruction may follow)."""
+    """Instructions, positions of labels, and branches: position -> (label, whether execution may fall through)."""
 
     def __init__(self, path):
         self.form = path.rsplit(".", 1)[-1]
@@ -159,7 +159,7 @@ class Code:
 
 
 class Flow:
-    """Basic blocks and the natural loops of them: header -> blocks."""
+    """Basic blocks and their natural loops: header -> blocks."""
 
     def __init__(self, code):
         self.items = code.items
@@ -216,7 +216,7 @@ class Flow:
         return (1 if useful else 0), -len(part)
 
     def way_through(self, header):
-        """The blocks of the best way from the header back to it, inner loops whole."""
+        """The blocks of the best path from the header back to it, with inner loops as a whole."""
         body, best = self.loops[header], {}
 
         def visit(block, path):
@@ -248,14 +248,14 @@ class Flow:
         return [one for block in sorted(self.way_through(header)) for one in self.part(block)]
 
     def multiplying_inside(self, header):
-        """The loops inside of one that multiply."""
+        """The multiplying loops inside a loop."""
         return [other for other, inside in self.loops.items() if inside < self.loops[header] and
                 multiplies(self.instructions(other)) > 0]
 
     def repeated(self, header, products):
-        """The instructions of one time round as they are met, inner loops as often as they run. products: of each product
-        that inner loops compute, in order, its multiply-adds and the number of pieces that an outer one of them takes it in.
-        Those that have no loop are written out."""
+        """The instructions of one iteration in order, with inner loops repeated as often as they run. products: for
+        each product that inner loops compute, in order, its multiply-adds and the number of pieces into which the
+        outermost of its loops divides it. Products without a loop are unrolled."""
         inner = self.multiplying_inside(header)
         way = self.way_through(header).union(*(self.way_through(other) for other in inner))
         outer = sorted(one for one in inner if not any(self.loops[one] < self.loops[other] for other in inner))
@@ -283,30 +283,31 @@ def multiplies(part):
 
 
 def weight(part):
-    """What makes a loop the main one."""
+    """The weight by which the main loop is chosen."""
     of = {"matrix": 16, "float": 0.01, "special": 0.01, "global_load": 0.01, "copy": 0.01}
     return sum(one.width if one.kind == "multiply" else of.get(one.kind, 0) for one in part)
 
 
 def main_loop(path, products=()):
-    """The instructions of the loop that multiplies most, the smallest of those that do, on matrix units with what it
-    loads; of the whole kernel where there is none. And those of the whole kernel. products: those of loops inside it
-    (Flow.repeated), for loops inside it to count as often as they run."""
+    """Returns the instructions of the loop that multiplies most (the smallest of several; on matrix units loads count
+    too), or of the whole kernel if it has no loop, and those of the whole kernel. products: the products of loops
+    inside it, so that these count as often as they run (Flow.repeated)."""
     code = Code(path)
     flow = Flow(code)
     parts = [flow.instructions(header) for header in flow.loops] or [code.items]
     most = max(weight(part) for part in parts)
     if products:
-        header = max(flow.loops, key=lambda one: (len(flow.multiplying_inside(one)), multiplies(flow.instructions(one))))
+        header = max(flow.loops,
+                     key=lambda one: (len(flow.multiplying_inside(one)), multiplies(flow.instructions(one))))
         return flow.repeated(header, products), code.items
     least = 1 if any(one.kind == "matrix" for one in code.items) else 0.999
     return min((part for part in parts if weight(part) >= least * most), key=len), code.items
 
 
 def loop_of_phases(path, totals):
-    """What a lane executes in one turn of a loop whose body is loops one after another, each of which multiplies as often
-    as totals says: the loops' instructions as many times as that takes. And those of the whole kernel. None for the first
-    where the loops are not as many."""
+    """Returns the instructions that a lane executes in one iteration of a loop whose body is a sequence of loops, and
+    those of the whole kernel. The inner loops are repeated until each has the number of multiplications in totals. The
+    first result is None if the number of inner loops differs."""
     code = Code(path)
     flow = Flow(code)
     outer = [header for header, body in flow.loops.items()
@@ -329,10 +330,11 @@ def loop_of_phases(path, totals):
 
 
 def issue_share(part, target):
-    """The share of the vector unit's peak that issue alone allows. NVIDIA: an instruction takes the scheduler's one slot of
-    a cycle; sm_80 multiplies in two cycles, so that half of its slots are free. AMD: only vector arithmetic takes the vector
-    unit's slot; the peak of gfx11 needs pairs (v_dual_*), that of gfx90a and gfx942 v_pk_fma_f32. Intel: float, matrix and
-    move instructions take one pipe, integer ones another. Matrix instructions count as one multiply-add."""
+    """The share of the vector unit's peak that the issue rate allows. NVIDIA: every instruction takes the scheduler's
+    only slot of a cycle; sm_80 multiplies in two cycles, so that half of its slots are free. AMD: only vector
+    arithmetic takes a slot of the vector unit; the peak of gfx11 needs pairs (v_dual_*), that of gfx90a and gfx942
+    v_pk_fma_f32. Intel: float, matrix and move instructions use one pipe, integer ones another. A matrix instruction
+    counts as one multiply-add."""
     count = multiplies(part)
     if count == 0:
         return 0.0
@@ -346,6 +348,6 @@ def issue_share(part, target):
 
 
 def widths(part, kind):
-    """{bytes: accesses} of a kind, widest first."""
+    """Number of accesses of a kind by width in bytes, widest first."""
     found = collections.Counter(one.width for one in part if one.kind == kind)
     return dict(sorted(found.items(), reverse=True))

@@ -1,13 +1,17 @@
-/* Compiles GLSL kernels to compute pipelines on the first Vulkan device and prints what its driver tells of them. Built
-   and run by tools/check-vendors: Mesa's RADV opens a device for hardware that is not there (RADV_FORCE_FAMILY) and
-   compiles for it. Called: pipelines FILE.comp...; prints FILE, then NAME=VALUE for each statistic, separated by tabs,
-   or FILE and "failed: WHY". Exits with 1 where no device could be opened. */
+/* Compiles GLSL kernels to compute pipelines on the first Vulkan device and prints the statistics of its driver. Built
+   and run by tools/check-vendors: Mesa's RADV opens a device for absent hardware (RADV_FORCE_FAMILY) and compiles for
+   it.
+
+   Usage: pipelines FILE.comp...
+
+   Prints for each file its name and, separated by tabs, NAME=VALUE for each statistic, or "failed: WHY". Exits with 1
+   if no device can be opened. */
 #include <shaderc/shaderc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <vulkan/vulkan.h>
 
-/* tuff binds storage buffers only, and hands over two words (src/exec/record.c). */
+/* tuff binds only storage buffers and passes two words as push constants (src/exec/record.c). */
 enum { BINDINGS = 32, WORD_BYTES = 8, MAX_STATISTICS = 64, MAX_TEXT = 1 << 20 };
 
 typedef struct compiler {
@@ -82,7 +86,7 @@ static void close_all(compiler *self)
         vkDestroyInstance(self->instance, NULL);
 }
 
-/* Returns NULL, or what could not be had. */
+/* Returns NULL, or the name of what is missing. */
 static const char *open_all(compiler *self)
 {
     const VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
@@ -152,7 +156,7 @@ static void print_pipeline(const compiler *self, const uint32_t *code, size_t si
     vkDestroyShaderModule(self->device, module, NULL);
 }
 
-/* The same options as the library's (src/device/vulkan/shaderc.c). */
+/* Uses the same options as the library (src/device/vulkan/shaderc.c). */
 static void compile_text(const compiler *self, shaderc_compiler_t glsl, const char *text, size_t size)
 {
     shaderc_compile_options_t options = shaderc_compile_options_initialize();

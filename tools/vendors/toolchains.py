@@ -1,6 +1,6 @@
-"""The compilers of GPU vendors, for tools/check-vendors and tools/check-loops. What is not there is unpacked beside the
-results, from packages of the system or of Python, and never installed: some of these packages would add a driver to every
-program of the machine."""
+"""The compilers of GPU vendors, for tools/check-vendors and tools/check-loops. Missing ones are unpacked next to the
+results, from packages of the system or of Python. They are never installed, because some of these packages would add a
+driver to every program on the machine."""
 import glob
 import os
 import re
@@ -9,7 +9,7 @@ import subprocess
 import zipfile
 
 MAX_SECONDS = 600
-NARROWEST_SUBGROUP = {"dg2": 8, "pvc": 16}  # as the driver tells it to the library
+NARROWEST_SUBGROUP = {"dg2": 8, "pvc": 16}  # as the driver reports it to the library
 CLANG_PACKAGES = ("clang-19", "libclang-cpp19", "libllvm19", "libclang-common-19-dev", "libclc-19")
 OCLOC_PACKAGES = ("intel-opencl-icd", "libigc1", "libigdfcl1", "libopencl-clang14")
 CLANG_OPTIONS = ["-x", "cl", "-cl-std=CL1.2", "-D__OPENCL_VERSION__=120", "-cl-no-stdinc", "-Xclang",
@@ -19,11 +19,11 @@ NVIDIA_MACROS = ["-DFP_FAST_FMAF", "-D__NV_CL_C_VERSION=120"]  # as NVIDIA's own
 
 
 class Missing(Exception):
-    """A compiler is not there."""
+    """A compiler is missing."""
 
 
 def run(command, **options):
-    """Answers exit code and everything that was printed; a program that does not end is one that fails."""
+    """Returns the exit code and all output. A program that does not end in MAX_SECONDS fails."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                               timeout=MAX_SECONDS, **options)
@@ -38,13 +38,13 @@ def number(pattern, text, default=0):
 
 
 def complaint_of(text):
-    """The line that says what went wrong: the first error, or else the first of all. Never empty."""
+    """The line that says what went wrong: the first error, else the first line. Never empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return ([line for line in lines if "error" in line] + lines + ["no output"])[0][:200]
 
 
 def unpack_debian(packages, into):
-    """What of the packages the system can download, unpacked in a folder."""
+    """Unpacks in a folder those packages that the system can download."""
     if os.path.isdir(os.path.join(into, "usr")):
         return
     os.makedirs(into, exist_ok=True)
@@ -72,13 +72,13 @@ def find_ocloc(folder):
         raise Missing("there is no ocloc, and its package (intel-opencl-icd) cannot be downloaded")
     for library in glob.glob(os.path.join(unpacked, "usr/lib/*/libiga64.so.*")):
         plain = library.split(".so")[0] + ".so"
-        if not os.path.exists(plain):  # under this name ocloc looks for its disassembler
+        if not os.path.exists(plain):  # ocloc looks for its disassembler under this name
             os.symlink(os.path.basename(library), plain)
     return with_libraries(unpacked, program)
 
 
 class Clang:
-    """A clang and the libclc of its version."""
+    """Clang and the libclc of the same version."""
 
     def __init__(self, folder):
         self.unpacked = os.path.abspath(os.path.join(folder, "clang"))
@@ -101,7 +101,7 @@ class Clang:
         raise Missing("libclc has no %s.bc here (libclc-19)" % triple)
 
     def compile(self, text, triple, target, into):
-        """To assembly. Answers exit code and what was printed."""
+        """Compiles to assembly. Returns the exit code and the output."""
         of_target = ["-mcpu=" + target]
         if triple.startswith("nvptx"):
             of_target = ["-Xclang", "-target-cpu", "-Xclang", target] + NVIDIA_MACROS
@@ -110,8 +110,8 @@ class Clang:
 
 
 def show_hidden(ptx):
-    """As the driver does (src/device/opencl/program.c): makes instructions of those that a kernel's text hides in comments.
-    PTX that had any is for sm_90a."""
+    """Uncomments the instructions that a kernel's text hides in comments, as src/device/opencl/program.c does. PTX that
+    has such instructions is for sm_90a."""
     with open(ptx, encoding="utf-8") as file:
         text = file.read()
     if "//@" in text:

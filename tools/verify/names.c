@@ -6,7 +6,8 @@
 
 enum { NAME_SIZE = 40 };
 
-/* Primitives of which the suite has a case, then composites; NULL behind the last. */
+/* Names of the primitives that have a case in the suite ("" for others), then of the composites; NULL after the
+   last. */
 static const char *name_at(int index)
 {
     suite_case test;
@@ -15,7 +16,7 @@ static const char *name_at(int index)
     for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++)
         if (suite_case_at((op_code)index, dtype, 0, &test))
             return test.name;
-    return ""; /* which nobody asks for */
+    return ""; /* never requested */
 }
 
 bool suite_is_selected(const suite_selection *self, const char *name)
@@ -43,7 +44,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Letters that are put in, left out or replaced, at the least (Levenshtein 1966), row by row. */
+/* Levenshtein distance (1966), computed row by row. */
 static int distance(const char *a, const char *b)
 {
     int row[NAME_SIZE + 1];
@@ -64,7 +65,8 @@ static int distance(const char *a, const char *b)
     return row[columns];
 }
 
-/* -1 where two names are not near. One that holds the other is as near as one with two letters wrong. */
+/* Returns how different two names are, or -1 if they are not similar. A name that contains the other counts like two
+   wrong letters. */
 static int nearness(const char *wrong, const char *name)
 {
     const int length = (int)strlen(wrong), apart = distance(wrong, name);

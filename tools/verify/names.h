@@ -4,19 +4,19 @@
 
 #include <stdbool.h>
 
-/* Which names somebody means who asks for one: the name itself, as softmax; where there is none, all that begin with
-   it, as rope (rope_half, rope_interleaved). NULL asks for all. */
+/* The names that a request selects: the name itself, such as softmax, or if there is none, all that begin with it, such
+   as rope (rope_half, rope_interleaved). NULL selects all. */
 typedef struct suite_selection {
     const char *asked;
     bool is_prefix;
 } suite_selection;
 
-/* False where no name is meant. */
+/* Returns false if no name matches. */
 bool suite_select(const char *asked, suite_selection *out);
 bool suite_is_selected(const suite_selection *self, const char *name);
 
 enum { SUITE_NEAR = 5 };
-/* The names that somebody may have meant by a wrong one, the nearest first. Returns how many. */
+/* Finds the names most similar to a wrong one, nearest first. Returns their number. */
 int suite_near_names(const char *wrong, const char *near[SUITE_NEAR]);
 
 #endif

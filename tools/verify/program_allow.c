@@ -1,35 +1,33 @@
-/* What elements may be off by. The unit is the largest element of the own tensor, in which one that is never written
-   cannot hide. Tensors that are zero but for rounding, as the gradient of a key's bias is, are no larger than a
-   millionth of the largest element of all. What roundings to 16 bits do is no formula: the reference tried it
-   (program_expect.c), and what it found is allowed several times.
+/* Tolerances for each element. The unit is the largest element of its own tensor, so that an element that is never
+   written cannot hide. Tensors that are zero up to rounding, such as the gradient of a key's bias, are measured by a
+   millionth of the largest element of all tensors. There is no formula for rounding to 16 bits: the reference tries it
+   (program_expect.c), and a multiple of the deviations it finds is allowed.
 
-   Rules that are not continuous have a formula of their own, which says of each element how far an error of its
-   gradient, of which the moments tell, moves it: a sign may turn where the gradient is smaller than its error, and
-   nowhere else. */
+   Rules that are not continuous have their own formula, which says for each element how far an error of its gradient,
+   known from the moments, moves it. A sign may flip only where the gradient is smaller than its error. */
 #include "tools/verify/program_allow.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* Of the largest element: f32 sums of these sizes are good to some 1e-6 each, and a step has many, one after
-   another. */
+/* Relative to the largest element: f32 sums of these sizes are accurate to about 1e-6 each, and a step chains many. */
 #define BAR 1e-4
-/* Of the largest element of all tensors. */
+/* Relative to the largest element of all tensors. */
 #define FLOOR 1e-6
-/* So many times what was found on the grids. */
+/* Multiple of the deviations found on the grids. */
 #define NOISE 5
 
 double program_bar(const program_expectation *expected, int step)
 {
-    /* It is log(1 + x) for a small x, and its gradient 1 / (1 + x) - 1: f32 rounds 1 + x, so neither is known to more
-       than the epsilon's part of the loss. */
+    /* The loss is log(1 + x) for a small x, and its gradient 1 / (1 + x) - 1. f32 rounds 1 + x, so both have an error
+       of epsilon relative to the loss. */
     return BAR + (double)FLT_EPSILON / fmax(fabs(expected->steps[step].scalars[SCALAR_LOSS]), FLT_MIN);
 }
 
 bool program_begins_anew(const program_recipe *recipe)
 {
-    /* Adam's step is a sign where a gradient is small. */
+    /* Adam's step is a sign if a gradient is small. */
     static const bool turns[] = {
         [OPTIMIZER_ADAMW] = true, [OPTIMIZER_LION] = true, [OPTIMIZER_ADAFACTOR] = true, [OPTIMIZER_MUON] = true};
     return program_precision(recipe) != TUFF_PRECISION_F32 || turns[program_choice(recipe, FIELD_OPTIMIZER)];
@@ -65,8 +63,8 @@ static double largest_of_all(const comparison *self, state_kind kind)
     return largest;
 }
 
-/* Where the values of gradients are clipped, the largest of all are smaller than what small ones were computed from: by
-   how much, the norm before clipping bounds. */
+/* If gradient values are clipped, the largest of all are smaller than the values that small ones were computed from.
+   The norm before clipping bounds by how much. */
 static double floor_of(const comparison *self)
 {
     const double clip = self->expected->options.clip_value, most = 10;
@@ -74,7 +72,7 @@ static double floor_of(const comparison *self)
     return FLOOR * fmin(fmax(above, 1), most);
 }
 
-/* Of what depends on gradients as a sum does. */
+/* Error of tensors that depend on gradients linearly. */
 static double linear_error(const comparison *self, const tensor_location *place)
 {
     const int index = (int)(place - self->expected->state.tensors);
@@ -96,7 +94,7 @@ static double largest_gradient(const comparison *self, int owner)
     return largest;
 }
 
-/* The error that a gradient may have: by what is allowed of the first moment, or by the gradient itself. */
+/* Error of a gradient: from the tolerance of the first moment, or from the gradient itself. */
 static double gradient_error(const comparison *self, int owner)
 {
     const tuff_optimizer_options *rule = &self->expected->options;
@@ -111,7 +109,7 @@ static double gradient_error(const comparison *self, int owner)
            NOISE * values_of(self)->gradient_noise[owner];
 }
 
-/* Adam divides by the root of the second moment: how far the error of a gradient moves an element of the parameters. */
+/* How far the error of a gradient moves a parameter: Adam divides by the root of the second moment. */
 static double adam_error(const comparison *self, double second, double rate, double gradient)
 {
     const tuff_optimizer_options *rule = &self->expected->options;
@@ -120,7 +118,7 @@ static double adam_error(const comparison *self, double second, double rate, dou
     return 2 * rate * fmin(share * gradient / root, 1 / (1 - rule->beta1));
 }
 
-/* Lion takes the sign of a blend: where the error of a gradient may turn it, an element goes the other way. */
+/* Lion takes the sign of a blend. If the error of a gradient may flip it, the element moves the other way. */
 static double lion_error(const comparison *self, int64_t at, double rate, double gradient)
 {
     const tuff_optimizer_options *rule = &self->expected->options;
@@ -131,7 +129,7 @@ static double lion_error(const comparison *self, int64_t at, double rate, double
     return fabs(blend) <= gradient + rounding ? 2 * rate : 0;
 }
 
-/* Adafactor's state after a step t: what was kept of it, and how much a fresh square counts. */
+/* Adafactor's decay after step t: the weights of a new square and of the old state. */
 typedef struct forgetting {
     double fresh, kept, epsilon;
 } forgetting;
@@ -142,7 +140,7 @@ static forgetting forgetting_of(const comparison *self)
     return (forgetting){.fresh = fresh, .kept = 1 - fresh, .epsilon = self->expected->options.epsilon};
 }
 
-/* What is between a mean of squares, with an error of each root, and the least and the largest that it may be. */
+/* A mean of squares, with an error in each root, is between these bounds. */
 typedef struct interval {
     double low, high;
 } interval;
@@ -157,7 +155,7 @@ static interval state_interval(const comparison *self, int64_t at, double gradie
     return (interval){.low = fmax(value - off, least), .high = value + off};
 }
 
-/* What Adafactor multiplies a parameter's directions by, but for the clipping of these. */
+/* Adafactor's scale for the directions of a parameter, without their clipping. */
 static double adafactor_size(const comparison *self, const tensor_location *weights, double rate)
 {
     const double *begin = values_of(self)->begin + weights->offset;
@@ -168,8 +166,8 @@ static double adafactor_size(const comparison *self, const tensor_location *weig
            fmax(1e-3, sqrt(squares / (double)weights->count));
 }
 
-/* How far a direction may be from what the gradient says, which is *direction: of vectors g / sqrt(v), which grows with
-   g. */
+/* How far a direction g / sqrt(v) of a vector may be off, given the error of g; it increases with g. Sets
+   *direction. */
 static double vector_error(const comparison *self, const tensor_location *state, int64_t i, double gradient,
                            double error, double *direction)
 {
@@ -181,14 +179,14 @@ static double vector_error(const comparison *self, const tensor_location *state,
                 *direction - low / sqrt(others + by.fresh * low * low));
 }
 
-/* Of matrices g / sqrt(row / mean of rows * column). Whatever g is, its square is a part of its row's mean and of its
-   column's. */
+/* Location of an element of a matrix, whose direction is g / sqrt(row / mean of rows * column). The square of g is
+   always part of the means of its row and its column, which bounds the direction. */
 typedef struct matrix_location {
     const tensor_location *rows, *columns;
-    int64_t row_count, column_count; /* of one matrix */
+    int64_t row_count, column_count; /* per matrix */
     int64_t row, column;             /* among those of all matrices */
     double mean;
-    interval mean_interval; /* of the rows of the matrix */
+    interval mean_interval; /* of the matrix's rows */
 } matrix_location;
 
 static double matrix_error(const comparison *self, const matrix_location *at, double gradient, double error,
@@ -220,7 +218,7 @@ static void mean_of_rows(const comparison *self, matrix_location *at, int64_t ma
     }
 }
 
-/* Rows of a table that nothing looked up have no gradient at all, whatever is rounded. */
+/* Whether a row of a table was never looked up: its gradient is exactly zero, without rounding. */
 static bool is_untouched(const tensor_location *weights, const double *row, int64_t count)
 {
     bool zero = strstr(weights->name, ".table") != NULL;
@@ -229,8 +227,8 @@ static bool is_untouched(const tensor_location *weights, const double *row, int6
     return zero;
 }
 
-/* Fills most with the errors of the directions, and answers how far their root mean square may make them all shorter or
-   longer, as a part; *squares: their mean square. */
+/* Fills most with the errors of the directions. Returns by which fraction an error of their root mean square may
+   lengthen or shorten them all. *clipped: the factor by which clipping divides them. */
 static double direction_errors(const comparison *self, const tensor_location *weights, double *most, double *clipped)
 {
     const int rank = weights->shape.rank;
@@ -297,7 +295,7 @@ static void weights_errors(const comparison *self, const tensor_location *weight
     }
 }
 
-/* Of second moments, which are of squares: (g + e)^2 - g^2 = 2 g e + e^2. */
+/* Error of second moments, which are of squares: (g + e)^2 - g^2 = 2 g e + e^2. */
 static double squares_error(const comparison *self, const tensor_location *place)
 {
     const double share = 1 - self->expected->options.beta2, gradient = gradient_error(self, place->parameter);

@@ -1,5 +1,5 @@
-/* The graphs of random programs. A graph is built twice: first with inputs in the place of parameters, which says which
-   parameters there are, then with the parameters. */
+/* The graphs of random programs. A graph is built twice: first with inputs in place of parameters, to find out which
+   parameters it has, then with the parameters. */
 #include "tools/verify/program_build.h"
 
 #include <stdio.h>
@@ -22,12 +22,12 @@ typedef struct program_names {
 typedef struct builder {
     const program_recipe *recipe;
     tuff_graph *graph;
-    program_names *names;        /* what is asked for is noted here, or */
-    tuff_parameters *parameters; /* found there */
+    program_names *names;        /* if parameters is NULL, requested ones are recorded here */
+    tuff_parameters *parameters; /* looked up here */
     tuff_tensor *noted[PROGRAM_PARAMETERS];
     tuff_tensor *inputs[PROGRAM_INPUTS];
-    program_data data; /* shapes of the inputs; their data is not needed */
-    int64_t from, to;  /* the samples of this part */
+    program_data data; /* shapes of the inputs, without data */
+    int64_t from, to;  /* samples of this part */
     tuff_tensor *bias; /* of attention's scores, or NULL */
     int layer;
 } builder;
@@ -46,7 +46,7 @@ static tuff_tensor *weight(builder *b, const char *name, tuff_shape shape)
     return b->noted[at] = tuff_input(b->graph, name, TUFF_F32, shape);
 }
 
-/* Of the layer that is built; layers that are tied have one. */
+/* A weight of the current layer. Tied layers share one. */
 static tuff_tensor *layer_weight(builder *b, const char *part, tuff_shape shape)
 {
     char name[NAME_SIZE];
@@ -56,7 +56,7 @@ static tuff_tensor *layer_weight(builder *b, const char *part, tuff_shape shape)
     return weight(b, name, shape);
 }
 
-/* The samples of this part. */
+/* The samples of this part of an input. */
 static tuff_tensor *input(builder *b, const char *name)
 {
     int at = 0;
@@ -90,7 +90,7 @@ static tuff_tensor *linear(builder *b, tuff_tensor *x, const char *part, int64_t
     return tuff_linear(x, matrix, bias);
 }
 
-/* Over the last axis. */
+/* Norm over the last axis. */
 static tuff_tensor *norm(builder *b, tuff_tensor *x, const char *part)
 {
     char gain[NAME_SIZE], bias[NAME_SIZE];
@@ -111,7 +111,7 @@ static tuff_tensor *norm(builder *b, tuff_tensor *x, const char *part)
     }
 }
 
-/* x [B, H, W, C]. */
+/* x is [B, H, W, C]. */
 static tuff_tensor *image_norm(builder *b, tuff_tensor *x)
 {
     const int to_channels[] = {0, 3, 1, 2}, back[] = {0, 2, 3, 1};
@@ -149,7 +149,7 @@ static tuff_tensor *dropout(const builder *b, tuff_tensor *x)
     return probability > 0 ? tuff_dropout(x, probability) : x;
 }
 
-/* A linear layer and what goes around it: before it or behind. */
+/* A linear layer with activation, dropout, residual, and norm before or after it. */
 static tuff_tensor *dense_layer(builder *b, tuff_tensor *x)
 {
     const bool behind = program_choice(b->recipe, FIELD_NORM_PLACE) != 0;
@@ -160,7 +160,7 @@ static tuff_tensor *dense_layer(builder *b, tuff_tensor *x)
     return behind ? norm(b, y, "norm") : y;
 }
 
-/* [B, H, W, C] -> [B, H, W, C k k]: what lies around every point. */
+/* [B, H, W, C] -> [B, H, W, C k k]: the neighbourhood of every point. */
 static tuff_tensor *patches(const builder *b, tuff_tensor *x)
 {
     enum { MAX_PARTS = 3 };
@@ -187,7 +187,7 @@ static tuff_tensor *convolution_layer(builder *b, tuff_tensor *x)
     return adds ? tuff_add(x, y) : y;
 }
 
-/* x [B, C, H, W]: windows of two, where there is room for one, or of three around every point. */
+/* x is [B, C, H, W]: windows of two if there is room, or overlapping windows of three. */
 static tuff_tensor *pool(const builder *b, tuff_tensor *x)
 {
     const tuff_shape shape = tuff_tensor_shape(x);
@@ -201,7 +201,7 @@ static tuff_tensor *pool(const builder *b, tuff_tensor *x)
     return kind == POOL_MAX ? tuff_max_pool2d(x, &options) : tuff_avg_pool2d(x, &options);
 }
 
-/* x [B, C, H, W]. As many groups as there would be heads, where channels can be dealt out. */
+/* x is [B, C, H, W]. As many groups as heads, if they divide the channels. */
 static tuff_tensor *image_layer(builder *b, tuff_tensor *x)
 {
     const int to_last[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
@@ -218,7 +218,7 @@ static tuff_tensor *image_layer(builder *b, tuff_tensor *x)
     return pool(b, dropout(b, activation(b, y)));
 }
 
-/* [B, T, columns], columns from first on, as [B, T, heads, columns / heads]. */
+/* Columns of [B, T, columns] from `first` on, as [B, T, heads, columns / heads]. */
 static tuff_tensor *heads_of(tuff_tensor *x, int64_t first, int64_t columns, int64_t heads)
 {
     const tuff_shape shape = tuff_tensor_shape(x);
@@ -293,13 +293,13 @@ static tuff_tensor *layers(builder *b, tuff_tensor *x, tuff_tensor *(*layer)(bui
     return x;
 }
 
-/* 0 where a query may see a key, and so far below every score elsewhere that nothing is left of it. */
+/* 0 where a query may see a key, else so far below every score that its probability becomes 0. */
 static tuff_tensor *hidden_where_not(const builder *b, tuff_tensor *sees)
 {
     return tuff_where(sees, tuff_constant(b->graph, TUFF_F32, 0), tuff_constant(b->graph, TUFF_F32, -1e9));
 }
 
-/* bool [B, T]: the tokens that count. */
+/* bool [B, T]: tokens within the length of their sequence. */
 static tuff_tensor *within_lengths(builder *b)
 {
     return tuff_less(tuff_iota(b->graph, TUFF_SHAPE(program_length(b->recipe)), 0), input(b, "lengths"));
@@ -337,7 +337,7 @@ static tuff_tensor *embed(builder *b)
     return dropout(b, x);
 }
 
-/* The mean of the tokens that count. */
+/* Mean over the tokens within the length of their sequence. */
 static tuff_tensor *mean_token(builder *b, tuff_tensor *x)
 {
     const int axis = 1;
@@ -390,7 +390,7 @@ static tuff_tensor *convolution(builder *b)
     return linear(b, x, "classes", program_classes(b->recipe));
 }
 
-/* One class for each image: of the means of its channels, or of all that is left of it. */
+/* One class per image: from the means of its channels, or from all points. */
 static tuff_tensor *images(builder *b)
 {
     const int points[] = {2, 3};
@@ -426,7 +426,7 @@ static tuff_tensor *loss_of_part(builder *b)
     return tuff_cross_entropy(y, tuff_reshape(targets, TUFF_SHAPE(count)), -1, loss == LOSS_SMOOTHED ? 0.1 : 0);
 }
 
-/* The mean over the batch, part by part. */
+/* The mean loss over the batch, part by part. */
 static tuff_tensor *whole_loss(builder *b)
 {
     const int64_t batch = program_size(b->recipe, FIELD_BATCH), wanted = program_size(b->recipe, FIELD_PARTS);
@@ -471,7 +471,8 @@ static tuff_status note_parameters(const program_recipe *recipe, tuff_device *de
     return status;
 }
 
-/* All weights differ from 0 and from each other: biases and gains too. Large enough that every layer matters. */
+/* Fills all parameters, including biases and gains, with distinct values other than 0, large enough that every layer
+   matters. */
 static tuff_status fill_parameters(const program_recipe *recipe, tuff_parameters *parameters)
 {
     for (int i = 0; i < parameters->count; i++) {
@@ -490,7 +491,7 @@ static tuff_status fill_parameters(const program_recipe *recipe, tuff_parameters
     return TUFF_OK;
 }
 
-/* Whether a pattern, one of those that are used here, matches some names but not all. */
+/* Whether a pattern, one of those used here, matches some names but not all. */
 static bool is_found(const program_names *names, const char *pattern)
 {
     int found = 0;

@@ -1,5 +1,5 @@
-/* Comparison of random programs with the reference, tensor by tensor. Steps whose rounding the next one would enlarge
-   without end begin at the reference's state. */
+/* Compares random programs with the reference, tensor by tensor. Steps whose rounding errors the next step would
+   magnify without bound start from the reference's state. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include "base/status.h"
 #include "tools/verify/program_allow.h"
 
-/* What is allowed says little where it is so much of the largest element. */
+/* A tolerance above this fraction of the largest element says little. */
 #define WIDE 0.1
 
-/* tuning: what the options will point at. */
+/* tuning: storage that the options point to. */
 static tuff_compile_options compile_options(const program_recipe *recipe, tuff_tune_options *tuning)
 {
     enum { TUNE_MILLISECONDS = 400 };
@@ -35,8 +35,8 @@ static double scale_of(const program_recipe *recipe)
     return recipe->variant.scale == 0 ? 1 : recipe->variant.scale;
 }
 
-/* Whether an element is as it should be. Storing rounds, parameters to their own last bit however small a step is; what
-   is frozen or counted is exact. */
+/* Whether an element is correct. Stored values are rounded, parameters to their last bit however small a step is.
+   Frozen parameters and counters must be exact. */
 static bool is_right(const comparison *self, const tensor_location *place, int64_t at, double got, double most)
 {
     const double value = self->expected->steps[self->step].value[at];
@@ -117,7 +117,7 @@ static tuff_status write_to_plan(void *plan, const program_input *input)
     return tuff_plan_write(plan, input->name, input->data, input->size);
 }
 
-/* A program that ran, as long as its family runs: kernels are shared while somebody holds them. */
+/* A program that has run, kept while its family runs, because kernels are shared only while a plan holds them. */
 typedef struct kept_program {
     program_state state;
     tuff_graph *graphs[PROGRAM_GRAPHS];
@@ -200,8 +200,9 @@ static tuff_status try_on(tuff_device *device, kept_program *kept, const program
     return try_steps(kept, recipe, expected, report);
 }
 
-/* Some drivers end loops early. There compilation refuses a kernel that would loop for longer: where the program names
-   the family of kernels, or nothing is fused, it has no other to take. */
+/* Whether a device with a loop limit refused to compile. Some drivers end loops early, so compilation rejects kernels
+   with longer loops; if the program names the family of kernels, or nothing is fused, there is no other kernel to
+   use. */
 static bool is_refused_for_loops(const tuff_device *device, const program_recipe *recipe, tuff_status status)
 {
     const bool is_forced = program_choice(recipe, FIELD_FUSE) != 0 || program_choice(recipe, FIELD_FAMILY) != 0;

@@ -1,11 +1,11 @@
-/* Random programs on a device, held against the float64 reference: every parameter and every moment of the optimizer
+/* Compares random programs on a device with the float64 reference: every parameter and every moment of the optimizer
    after every step. */
 #ifndef TUFF_TOOLS_VERIFY_PROGRAM_CHECK_H
 #define TUFF_TOOLS_VERIFY_PROGRAM_CHECK_H
 
 #include "tools/verify/program_build.h"
 
-/* The devices, and the last programs that ran: what is compiled for one serves those of its family. */
+/* The devices, and the programs that ran last, whose compiled kernels serve the others of their family. */
 typedef struct program_bench {
     tuff_device *device, *reference;
     struct kept_program *kept;
@@ -13,38 +13,38 @@ typedef struct program_bench {
 } program_bench;
 void program_bench_clear(program_bench *bench);
 
-/* What the reference makes of a program. */
+/* The reference's results for a program. */
 typedef struct program_expectation program_expectation;
-/* reference: the reference device. The recipe's variant has no part in it. */
+/* Computes them on the reference device. The recipe's variant is ignored. */
 tuff_status program_expect(const program_recipe *recipe, tuff_device *reference, program_expectation **out);
 void program_expectation_free(program_expectation *expectation); /* NULL is allowed */
 
-/* What comparisons found. */
+/* Result of comparisons. */
 typedef struct program_report {
     int64_t elements;
-    int64_t wide;      /* of them, those where rounding may be a large part of the tensor's largest element, though the
-                          program stores no 16 bits */
-    int failures;      /* tensors with an element that is off, and programs that could not be run */
-    char failure[400]; /* the first, in words; empty where there is none */
+    int64_t wide;      /* elements whose rounding may be a large part of the tensor's largest element, in programs that
+                          do not store 16 bits */
+    int failures;      /* tensors with wrong elements, and programs that could not run */
+    char failure[400]; /* the first failure as text, or empty */
 } program_report;
 
-/* Runs a program on the device, whose results are to be those expected of the same program without its variant, but for
-   the scale. What cannot be compiled or run is a failure too. */
+/* Runs a program on the device and compares its results with those expected of the same program without its variant,
+   apart from the variant's scale. Failing to compile or run is a failure too. */
 void program_try(program_bench *bench, const program_recipe *recipe, const program_expectation *expected,
                  program_report *report);
 
-/* What can be checked of a program. */
+/* A check of a program. */
 typedef struct program_kind_of_check {
     const char *name;
     void (*check)(program_bench *bench, const program_recipe *recipe, program_report *report);
 } program_kind_of_check;
-/* The first compares with the reference. The others need none, because a change of the program leaves its results as
-   they are, or says how they change: these compare with the program as it was; one that does not hold for a program
-   passes it. The last, slopes, has no part of the device. */
+/* The first compares with the reference. The others compare a changed program with the original, because the change
+   keeps its results or changes them in a known way; a check that does not apply to a program passes. The last one,
+   slopes, does not involve the device. */
 extern const program_kind_of_check program_checks[];
 extern const int program_check_count;
 
-/* A check that failed, and the smallest program found for which it still fails. */
+/* A failed check, and the smallest program found that still fails it. */
 typedef struct program_failure {
     const char *check;
     program_recipe recipe, smallest;
@@ -52,20 +52,20 @@ typedef struct program_failure {
 } program_failure;
 
 typedef struct program_totals {
-    int64_t programs, others, failed; /* programs, checks besides, and how many of both failed */
+    int64_t programs, others, failed; /* programs checked, other checks, failures of both */
     int64_t elements, wide;
 } program_totals;
 
-/* Checks a program against the reference and, of every sixteenth seed, one of the other checks, by turns. Failures are
-   made smaller and told. */
+/* Checks a program against the reference and, for every sixteenth seed, also runs one of the other checks in turn.
+   Failing programs are simplified and passed to `failed`. */
 void program_check_seed(program_bench *bench, uint64_t seed, program_totals *totals,
                         void (*failed)(void *user, const program_failure *failure), void *user);
-/* The same for a recipe and a check, by its position. */
+/* The same for a given recipe and the check with this index. */
 void program_check_one(program_bench *bench, const program_recipe *recipe, int check, program_totals *totals,
                        void (*failed)(void *user, const program_failure *failure), void *user);
 
-/* Slopes of the loss by every parameter (program_slopes.c): differences of the reference's loss, so that a rule of
-   autodiff that is wrong does not stay hidden where every device is given it. */
+/* Checks the gradients by slopes of the loss along every parameter (program_slopes.c), computed from differences of the
+   reference's loss: a wrong rule of autodiff would be the same on every device and so go unnoticed otherwise. */
 void program_check_slopes(program_bench *bench, const program_recipe *recipe, program_report *report);
 
 #endif

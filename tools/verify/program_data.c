@@ -1,5 +1,5 @@
-/* The numbers that random programs run on. Every sample draws from a key of its own, token by token, so that another
-   order of the samples, or tokens behind the others, leaves everything else as it was. */
+/* The data of random programs. Every sample draws with its own key, token by token, so that another order of the
+   samples or further tokens leave everything else the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ bool program_ignores(const program_recipe *recipe)
                                            program_choice(recipe, FIELD_MASK) == MASK_LENGTHS);
 }
 
-/* What is drawn of a sample: keyed by the place that it has where nothing is reversed. */
+/* The random state of a sample. Its key derives from its position without reversal. */
 typedef struct sample {
     uint64_t key;
     int64_t length; /* tokens that count */
@@ -64,7 +64,7 @@ static void fill_tokens(const program_recipe *recipe, const sample *from, int32_
         out[i] = below(key, i, program_size(recipe, FIELD_INPUTS));
 }
 
-/* Numbers of segments, which begin anywhere; padding is one of its own. */
+/* Fills segment numbers. Segments begin anywhere; padding is a segment of its own. */
 static void fill_segments(const sample *from, int32_t *out, int64_t count)
 {
     const uint64_t key = random_key(from->key, "segments");
@@ -115,7 +115,7 @@ static tuff_status add_input(const program_recipe *recipe, int step, program_dat
     return TUFF_OK;
 }
 
-/* What of a sample has a target: tokens or points of an image one by one, or all of it. */
+/* The units of a sample that have a target: tokens, points of an image, or the whole sample. */
 static tuff_status add_targets(const program_recipe *recipe, int step, program_data *to)
 {
     const int64_t batch = program_size(recipe, FIELD_BATCH), length = program_length(recipe);

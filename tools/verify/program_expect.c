@@ -1,7 +1,8 @@
-/* What the reference makes of random programs: every tensor of the state after every step, and how far rounding moves
-   it where no formula says so. The step is then repeated with roundings where kernels have theirs, on several grids:
-   what an element moves by is the depth of the program, its cancellations and its kinks all in one. That is done for
-   plans that store 16 bits, and for Muon, whose Newton-Schulz steps enlarge what is small in a matrix 485 times. */
+/* What the reference computes for random programs: every tensor of the state after every step, and how far rounding
+   moves it if no formula bounds that. In this case the step is repeated with rounding at the points where kernels
+   round, on several grids: the movement of an element covers the depth of the program, its cancellations and its kinks.
+   This is done for plans that store 16 bits, and for Muon, whose Newton-Schulz steps magnify small parts of a matrix
+   485 times. */
 #include "tools/verify/program_expect.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "base/status.h"
 #include "train/rules.h"
 
-/* A training on the reference. */
+/* A training run on the reference. */
 typedef struct runner {
     program_state state;
     program_reference plans;
@@ -52,7 +53,7 @@ static void end_runner(runner *self)
     free(self->moved);
 }
 
-/* A tensor of the state by its name: "NAME", or "optimizer.KIND.NAME". */
+/* Determines what a tensor of the state is by its name: "NAME", or "optimizer.KIND.NAME". */
 static void note_tensor(const tuff_parameters *parameters, const char *name, tensor_location *place)
 {
     static const struct {
@@ -96,7 +97,7 @@ static tuff_status list_tensors(const program_state *state, tensor_list *out)
     return status;
 }
 
-/* Freed with end_runner, also on failure. */
+/* Call end_runner even after a failure. */
 static tuff_status begin_runner(runner *self, const program_recipe *recipe, tuff_device *reference)
 {
     *self = (runner){.begin = NULL};
@@ -114,7 +115,7 @@ static tuff_status begin_runner(runner *self, const program_recipe *recipe, tuff
                : TUFF_OK;
 }
 
-/* A step with roundings from where the last one began. */
+/* Repeats the last step with rounding, from the same state. */
 static tuff_status run_on_grid(runner *self, int step, int grid, double scalars[STEP_SCALARS])
 {
     reference_rounding roundings[PROGRAM_GRAPHS];
@@ -133,14 +134,14 @@ static tuff_status run_on_grid(runner *self, int step, int grid, double scalars[
     return status == TUFF_OK ? program_reference_read(&self->plans, scalars) : status;
 }
 
-/* What is a number may be none with roundings: then it may be anything. */
+/* A number may become NaN with rounding; then any value is allowed. */
 static double distance(double moved, double value)
 {
     const double apart = fabs(moved - value);
     return isnan(apart) && !isnan(value) ? INFINITY : apart;
 }
 
-/* How far roundings move tensors and scalars; the state then is what it was without them. */
+/* Measures how far rounding moves tensors and scalars, then restores the state without rounding. */
 static tuff_status try_roundings(runner *self, int step, const double *scalars, double *noise, double *scalar_noise)
 {
     for (int grid = 0; grid < PROGRAM_GRIDS; grid++) {
@@ -176,7 +177,7 @@ static bool needs_gradients(const program_recipe *recipe)
     return optimizer == OPTIMIZER_ADAFACTOR || optimizer == OPTIMIZER_SMOOTH_ADAFACTOR;
 }
 
-/* The same training by Lion, whose moment is a part of the gradient where it begins as 0, and nothing else. */
+/* The same training with Lion: its moment starts at 0, so after a step it is a fixed fraction of the gradient. */
 static program_recipe with_lion(const program_recipe *recipe)
 {
     program_recipe made = *recipe;
@@ -197,7 +198,7 @@ static void copy_common(const runner *from, runner *to)
     }
 }
 
-/* What the optimizer of `from` was given in its last step. */
+/* Gets the gradients that the optimizer of `from` used in its last step. */
 static tuff_status take_gradients(program_expectation *self, const runner *from, runner *lion, bool rounds, int step)
 {
     step_values *values = &self->steps[step];

@@ -1,4 +1,5 @@
-/* Between the files that check random programs: what is expected of one, and how it is run on the reference. */
+/* Shared by the files that check random programs: the expected values of a program, and how to run it on the
+   reference. */
 #ifndef TUFF_TOOLS_VERIFY_PROGRAM_EXPECT_H
 #define TUFF_TOOLS_VERIFY_PROGRAM_EXPECT_H
 
@@ -10,7 +11,7 @@
 
 enum { PROGRAM_STEPS = 3 };
 
-/* What a tensor of the state is. */
+/* The role of a tensor of the state. */
 typedef enum state_kind {
     STATE_WEIGHTS,
     STATE_FIRST, /* moments */
@@ -22,9 +23,9 @@ typedef enum state_kind {
 } state_kind;
 
 typedef struct tensor_location {
-    char name[64]; /* of the parameter, or of what is exact */
+    char name[64]; /* of the parameter or the exact tensor */
     state_kind kind;
-    int parameter; /* of the set; -1: of none */
+    int parameter; /* index in the set; -1: none */
     tuff_shape shape;
     int64_t offset, count; /* among the elements of all tensors */
 } tensor_location;
@@ -32,19 +33,19 @@ typedef struct tensor_location {
 typedef struct tensor_list {
     tensor_location *tensors;
     int count;
-    int64_t total; /* elements of all of them */
+    int64_t total; /* number of elements of all tensors */
 } tensor_list;
 
 /* Outputs of a step. */
 typedef enum step_scalar { SCALAR_LOSS, SCALAR_NORM, SCALAR_RATE, STEP_SCALARS } step_scalar;
 extern const char *const program_scalars[STEP_SCALARS];
 
-/* All tensors of the state one after the other, before a step and as they should be after it. Noise says how far
-   rounding moves an element or a number, at most; it is 0 where that was not tried. */
+/* All tensors of the state, concatenated: before a step, and as expected after it. Noise is the most that rounding
+   moves an element or a scalar; 0 if that was not tried. */
 typedef struct step_values {
     double *begin, *value;
-    double *noise; /* by tensor */
-    /* Of rules whose moments do not say it: what they were given, clipped, by parameter one after the other. */
+    double *noise; /* per tensor */
+    /* For rules whose moments do not contain them: the gradients after clipping, concatenated by parameter. */
     double *gradient, *gradient_noise;
     double scalars[STEP_SCALARS], scalar_noise[STEP_SCALARS];
 } step_values;
@@ -54,17 +55,17 @@ struct program_expectation {
     tensor_list state;
     int64_t gradient_offsets[PROGRAM_PARAMETERS];
     step_values steps[PROGRAM_STEPS];
-    tuff_optimizer_options options; /* with the defaults filled in; groups are not */
-    /* By parameter: the tuff_optimizer_kind that updates it, -1 where it is frozen, and its rate against scalars. */
+    tuff_optimizer_options options; /* with defaults filled in, without groups */
+    /* By parameter: the tuff_optimizer_kind that updates it, or -1 if frozen; and its rate relative to SCALAR_RATE. */
     int rules[PROGRAM_PARAMETERS];
     double rate_factors[PROGRAM_PARAMETERS];
 };
 
-/* The tensor of a parameter; NULL where there is none. */
+/* The tensor of a parameter, or NULL. */
 const tensor_location *program_find_tensor(const tensor_list *list, int owner, state_kind kind);
 
-/* The elements of all tensors of a state on any device, as doubles; into: their total. *gaps, where gaps is not NULL:
-   whether elements between the tensors are other than 0. */
+/* Reads the elements of all tensors of a state on any device as doubles into `into`, which has room for their total.
+   *gaps, unless NULL: whether elements between the tensors are not 0. */
 tuff_status program_read_state(const program_state *state, double *into, bool *gaps);
 tuff_status program_write_state(const program_state *state, const double *values);
 
@@ -72,24 +73,24 @@ tuff_status program_write_state(const program_state *state, const double *values
 typedef struct program_reference {
     program_recipe recipe;
     reference_plan *plans[PROGRAM_GRAPHS];
-    const tuff_graph *graphs[PROGRAM_GRAPHS]; /* the plans' */
+    const tuff_graph *graphs[PROGRAM_GRAPHS]; /* owned by the plans */
 } program_reference;
 tuff_status program_reference_make(const program_recipe *recipe, tuff_device *reference, const program_state *state,
                                    program_reference *out);
 void program_reference_free(program_reference *self);
-/* All runs of a step; those of parts of it have batches of their own. */
+/* Runs a step. If it accumulates, each of its runs has another batch. */
 tuff_status program_reference_step(program_reference *self, int step);
-/* The outputs of the last step. */
+/* Reads the outputs of the last step. */
 tuff_status program_reference_read(const program_reference *self, double scalars[STEP_SCALARS]);
 
-/* Hands the inputs of a batch that the graph has to write. */
+/* Passes each input of a batch that the graph has to write. */
 tuff_status program_write_inputs(const program_recipe *recipe, const tuff_graph *graph, int batch,
                                  tuff_status (*write)(void *to, const program_input *input), void *to);
 
-/* The same program for one step of plain gradients, which are the optimizer's first moment. */
+/* The same program for one step of plain gradients, which then are the optimizer's first moment. */
 program_recipe program_plain(const program_recipe *recipe);
 
-/* Counts a failure; format has one %s for detail. */
+/* Counts a failure. format has one %s, for detail. */
 void program_fail(program_report *report, const char *format, const char *detail);
 
 #endif

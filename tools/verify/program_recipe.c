@@ -1,4 +1,4 @@
-/* Recipes of random programs: the table of their fields, drawing, text, and shrinking. */
+/* Recipes of random programs: the table of their fields, drawing, conversion to and from text, and shrinking. */
 #include "tools/verify/program.h"
 
 #include <inttypes.h>
@@ -11,13 +11,13 @@
 
 enum { MAX_VALUES = 16 };
 
-/* The values of a field, the simplest first, and how often each is drawn. Extents are 1, primes, and what lies one
-   above and below the tiles of kernels. */
+/* The values of a field, the simplest first, and the weight with which each is drawn. Extents are 1, primes, and one
+   above and below the tile sizes of kernels. */
 typedef struct field_row {
     const char *name;
     const char *values[MAX_VALUES];
     unsigned char weights[MAX_VALUES];
-    bool varies; /* within a family */
+    bool varies; /* differs within a family */
 } field_row;
 
 static const field_row rows[FIELD_COUNT] = {
@@ -123,7 +123,7 @@ static unsigned char draw_value(uint64_t seed, program_field field)
     return (unsigned char)at;
 }
 
-/* Multiplications of a step, about. */
+/* Approximate number of multiplications of a step. */
 static double cost(const program_recipe *recipe)
 {
     const double layers = program_number(recipe, FIELD_LAYERS), batch = program_number(recipe, FIELD_BATCH),
@@ -144,7 +144,7 @@ static double cost(const program_recipe *recipe)
     }
 }
 
-/* The fields that make a program large, of which the largest value gives way. */
+/* Limits the cost by reducing the fields that make a program large, the relatively largest value first. */
 static void limit_cost(program_recipe *recipe, double most)
 {
     static const program_field fields[] = {FIELD_BATCH, FIELD_LENGTH, FIELD_WIDTH, FIELD_HIDDEN, FIELD_INPUTS};
@@ -160,7 +160,8 @@ static void limit_cost(program_recipe *recipe, double most)
     }
 }
 
-/* What a norm leaves of one or two elements does not depend on them: its gradients are nothing but rounding. */
+/* Whether a norm would have too few elements. A norm of one or two elements hardly depends on them: its gradients are
+   only rounding errors. */
 static bool norm_says_nothing(const program_recipe *recipe)
 {
     enum { LEAST = 6 };
@@ -189,7 +190,7 @@ void program_describe(const program_recipe *recipe, char *line, size_t size)
                 (size_t)snprintf(line + length, size - length, " %s=%s", rows[i].name, rows[i].values[recipe->at[i]]);
 }
 
-/* Whether a word is NAME=VALUE of a field. */
+/* Parses a word, which must be NAME=VALUE of a field, into the recipe. */
 static bool take_word(const char *word, size_t length, program_recipe *out)
 {
     char *end;
@@ -221,7 +222,7 @@ tuff_status program_parse(const char *line, program_recipe *out)
     return TUFF_OK;
 }
 
-/* Simpler values of a field, the simplest first, while tries are left. */
+/* Tries simpler values of a field, the simplest first, while tries are left. */
 static bool shrink_field(program_recipe *recipe, int field, bool (*fails)(void *, const program_recipe *), void *state,
                          int *tries)
 {

@@ -1,4 +1,4 @@
-/* The steps of random programs on the reference, and the state of a training as one list of doubles. */
+/* Runs the steps of random programs on the reference, and converts the state of a training to one list of doubles. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 const char *const program_scalars[STEP_SCALARS] = {"loss", "norm", "rate"};
 
-/* Inputs that nothing reads are not in the graph. */
+/* Unused inputs are not in the graph. */
 static bool has_input(const tuff_graph *graph, const char *name)
 {
     for (int i = 0; i < graph->node_count; i++)
@@ -96,17 +96,17 @@ const tensor_location *program_find_tensor(const tensor_list *list, int owner, s
     return NULL;
 }
 
-/* All elements have four bytes. */
+/* Counts elements other than 0. All elements have four bytes. */
 static int64_t count_set(const void *data, int64_t count)
 {
     const uint32_t *words = data;
     int64_t set = 0;
     for (int64_t i = 0; i < count; i++)
-        set += words[i] << 1 != 0; /* -0 is a 0 */
+        set += words[i] << 1 != 0; /* -0 counts as 0 */
     return set;
 }
 
-/* What lies between parameters in a slab stays 0. */
+/* Whether elements between the parameters of a slab are other than 0. */
 static bool has_gaps_set(const state_list *list)
 {
     int64_t others = 0;

@@ -1,5 +1,5 @@
-/* The list of what is checked of random programs: beside the reference, and changes that leave results as they are, or
-   scale them, which says something of autodiff and of the compiler whatever the reference says. */
+/* The checks of random programs: comparison with the reference, and changes that keep or scale the results. The latter
+   test autodiff and the compiler independently of the reference's results. */
 #include "tools/verify/program_expect.h"
 
 program_recipe program_plain(const program_recipe *recipe)
@@ -16,7 +16,7 @@ static bool is_random(const program_recipe *recipe)
     return program_number(recipe, FIELD_DROPOUT) > 0;
 }
 
-/* Parts of a batch count as much as they have samples, which is not what the loss says where targets are ignored. */
+/* Whether parts of a batch may be weighted by their number of samples: not if targets are ignored. */
 static bool parts_are_equal(const program_recipe *recipe)
 {
     return !program_ignores(recipe) || program_choice(recipe, FIELD_PARTS) == 0;
@@ -33,7 +33,7 @@ static bool permute_batch(const program_recipe *recipe, program_recipe *base, pr
 static bool split_batch(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
 {
     *base = program_plain(recipe);
-    base->at[FIELD_PARTS] = base->at[FIELD_PRECISION] = 0; /* parts of a loss have other roundings */
+    base->at[FIELD_PARTS] = base->at[FIELD_PRECISION] = 0; /* parts of a loss are rounded differently */
     *changed = *base;
     changed->at[FIELD_PARTS] = 1 + (recipe->seed % 2 != 0);
     return !is_random(recipe) && !program_ignores(recipe) && program_size(recipe, FIELD_BATCH) > 1;
@@ -42,7 +42,7 @@ static bool split_batch(const program_recipe *recipe, program_recipe *base, prog
 static bool scale_loss(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
 {
     *base = program_plain(recipe);
-    base->at[FIELD_PRECISION] = 0; /* as the range of f16 is another for larger numbers */
+    base->at[FIELD_PRECISION] = 0; /* larger numbers may exceed the range of f16 */
     *changed = *base;
     changed->variant.scale = 8;
     return true;
@@ -95,7 +95,7 @@ static bool tune_first(const program_recipe *recipe, program_recipe *base, progr
 
 typedef bool (*relation)(const program_recipe *recipe, program_recipe *base, program_recipe *changed);
 
-/* The changed program on the device, and the other on the reference. */
+/* Compares the changed program on the device with the base program on the reference. */
 static void check(relation holds, program_bench *bench, const program_recipe *recipe, program_report *report)
 {
     program_recipe base, changed;
@@ -145,8 +145,8 @@ const program_kind_of_check program_checks[] = {
 };
 const int program_check_count = (int)(sizeof program_checks / sizeof *program_checks);
 
-/* Where relu's input is 0 but for rounding, f32 and float64 take different sides of its kink: what fails counts where
-   it fails with other numbers too. */
+/* Runs a check. With relu, a failure counts only if the check fails with other data as well: if relu's input is 0 up to
+   rounding, f32 and float64 may take different sides of its kink. */
 static void check_twice(program_bench *bench, const program_recipe *recipe, int check, program_report *report)
 {
     program_report own = {.failures = 0}, other = {.failures = 0};
@@ -177,7 +177,7 @@ static bool still_fails(void *state, const program_recipe *recipe)
 void program_check_one(program_bench *bench, const program_recipe *recipe, int check, program_totals *totals,
                        void (*failed)(void *user, const program_failure *failure), void *user)
 {
-    enum { TRIES = 80 }; /* some minutes, where kernels take long to compile */
+    enum { TRIES = 80 }; /* may take minutes if kernels compile slowly */
     program_failure failure = {.check = program_checks[check].name, .recipe = *recipe, .smallest = *recipe};
     check_twice(bench, recipe, check, &failure.found);
     totals->programs += check == 0;
@@ -196,7 +196,7 @@ void program_check_one(program_bench *bench, const program_recipe *recipe, int c
 void program_check_seed(program_bench *bench, uint64_t seed, program_totals *totals,
                         void (*failed)(void *user, const program_failure *failure), void *user)
 {
-    enum { OTHERS = 16 }; /* what is changed shares few kernels with its family */
+    enum { OTHERS = 16 }; /* changed programs share few kernels with their family */
     const program_recipe recipe = program_draw(seed);
     program_check_one(bench, &recipe, 0, totals, failed, user);
     if (seed % OTHERS == 0)

@@ -1,8 +1,8 @@
-/* What is stored with 16 bits, as the documentation of tuff_precision says it: intermediates, and copies of the sources
-   that matmuls read. Assigned values keep their bits, and so does what they are computed from element by element, all
-   that an optimizer computes, scalars, results of reductions, statistics, and random numbers. Sums of kernels are f32
-   whatever the precision. This says it once more, without the compiler, and allows no less: a fused kernel rounds fewer
-   values. */
+/* Determines which values are rounded to 16 bits, as tuff_precision documents it: intermediates, and the copies of
+   sources that matmuls read. Not rounded are assigned values and the elementwise operations they result from,
+   everything that an optimizer computes, scalars, results of reductions, statistics, and random numbers. Kernels sum in
+   f32 at any precision. This does not use the compiler's own rules and allows at least as much rounding: a fused kernel
+   rounds fewer values. */
 #include "tools/verify/program_rounding.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@
 
 #include "base/status.h"
 
-/* Sums in f32 of some hundred terms are good to so many bits. */
+/* Accuracy in bits of f32 sums of some hundred terms. */
 #define SUM_BITS 21
-/* A reduction of so many elements to one makes statistics of them. */
+/* A reduction of at least this many elements to one produces statistics. */
 #define MIN_REDUCED 16
 
 typedef struct marking {
@@ -28,7 +28,7 @@ tuff_precision program_precision(const program_recipe *recipe)
 
 double program_rounding_stretch(int index)
 {
-    return pow(2, (double)index / PROGRAM_GRIDS); /* neighbours are several points of 8 bits apart */
+    return pow(2, (double)index / PROGRAM_GRIDS); /* neighbouring grids are several points of 8 bits apart */
 }
 
 static bool sums(const node *at)
@@ -59,7 +59,7 @@ static void mark(const marking *self)
     }
 }
 
-/* Bits that a result keeps; 0: all of a double. */
+/* Number of bits that a result keeps; 0: all of a double. */
 static unsigned char bits_of(const marking *self, const node *at, unsigned char stored)
 {
     const bool untouched = tuff__op_is_view(at->op) || tuff__op_is_source(at->op) || at->op == OP_ASSIGN ||
@@ -73,7 +73,7 @@ static unsigned char bits_of(const marking *self, const node *at, unsigned char 
     return sums(at) ? SUM_BITS : 0;
 }
 
-/* Whether a matmul reads an f32 source, of which it gets a copy. */
+/* Whether a matmul reads an f32 source, which is copied for it. */
 static bool reads_source(const node *at)
 {
     bool found = false;

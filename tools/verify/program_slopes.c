@@ -1,4 +1,5 @@
-/* The gradient of the loss by every parameter of a random program is the slope of the loss along it. */
+/* Checks that the gradient of a random program's loss with respect to every parameter is the slope of the loss along
+   it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +8,12 @@
 #include "tools/verify/program_expect.h"
 #include "tools/model/random.h"
 
-/* Losses on the reference, of parameters that move. */
+/* Losses on the reference while parameters are moved. */
 typedef struct slopes {
     program_recipe recipe;
     program_state state;
     program_reference plans;
-    double *begin, *moved; /* states: the first one, and one whose weights move */
+    double *begin, *moved; /* initial state, and a state with moved weights */
     int64_t total;
 } slopes;
 
@@ -36,8 +37,8 @@ static tuff_status begin_slopes(slopes *self, tuff_device *reference, int64_t to
     return program_read_state(&self->state, self->begin, NULL);
 }
 
-/* The loss where every element of a tensor is moved by so much times a sign of its own, and by how much each was. All
-   else is as at first, so that dropout draws alike. */
+/* Computes the loss after moving every element of a tensor by `by`, each with a random sign; self->moved gets the moved
+   state. Everything else is as at first, so that dropout draws the same. */
 static tuff_status loss_at(slopes *self, const tensor_location *place, double by, double *loss)
 {
     const uint64_t key = random_key(self->recipe.seed, place->name);
@@ -54,9 +55,9 @@ static tuff_status loss_at(slopes *self, const tensor_location *place, double by
     return TUFF_OK;
 }
 
-/* What differences at a distance and at half of it say. */
+/* Central differences at a distance and at half of it. */
 typedef struct difference {
-    double slope[2], foreseen; /* at half of it: by the loss, and by the gradient */
+    double slope[2], foreseen; /* the latter's slope according to the gradient */
 } difference;
 
 static tuff_status measure(slopes *self, const tensor_location *place, const double *gradient, double distance,
@@ -77,9 +78,9 @@ static tuff_status measure(slopes *self, const tensor_location *place, const dou
     return TUFF_OK;
 }
 
-/* What is left of differences at two distances is of fourth order, and how far they are apart says how much that may
-   be. Behind a norm of what is nearly 0, as dropout may leave it, a loss is smooth only far nearer: a slope that is
-   right is found at some distance, a wrong one at none. */
+/* Compares a gradient with differences. The deviation between the differences at two distances bounds their error, up
+   to fourth order. After a norm of values close to 0, as dropout may leave them, the loss is smooth only at much
+   smaller distances: a correct slope is found at some distance, a wrong one at none. */
 static tuff_status check_slope(slopes *self, const tensor_location *place, const double *gradient,
                                program_report *report)
 {
@@ -107,7 +108,7 @@ void program_check_slopes(program_bench *bench, const program_recipe *recipe, pr
 {
     slopes self = {.recipe = program_plain(recipe)};
     self.recipe.at[FIELD_PRECISION] = 0;
-    /* What has kinks has no slope near them. */
+    /* A function with kinks has no slope near them. */
     if (program_choice(recipe, FIELD_ACTIVATION) == ACTIVATION_RELU)
         self.recipe.at[FIELD_ACTIVATION] = ACTIVATION_SILU;
     const int pool = program_choice(recipe, FIELD_POOL);

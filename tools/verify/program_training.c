@@ -1,10 +1,10 @@
-/* How random programs train: the optimizer's options, groups of parameters, and the graphs of a step. */
+/* The training of random programs: the optimizer's options, groups of parameters, and the graphs of a step. */
 #include <stdlib.h>
 
 #include "base/status.h"
 #include "tools/verify/program_build.h"
 
-/* Groups 1 and on, of the parameters that match a pattern. */
+/* Options of groups 1 and up, for the parameters that match a pattern. */
 typedef struct group_row {
     const char *pattern;
     tuff_parameter_group options;
@@ -59,7 +59,7 @@ static void choose_schedule(const program_recipe *recipe, tuff_optimizer_options
     made->final_fraction = 0.1;
 }
 
-/* Without groups, which the caller has. */
+/* Options without groups, which the caller adds. */
 static tuff_optimizer_options optimizer_options(const program_recipe *recipe)
 {
     static const tuff_loss_scaling kept = {.initial = 0x1p10}, grows = {.initial = 0x1p8, .interval = 1};

@@ -1,6 +1,6 @@
-/* The op suite's runner: each case is built twice, on the device and on the reference device, run on the same values,
-   and compared element by element. The bars are those of primitives: ulps of f32 for elementwise ops, twice the carried
-   first-order bound for sums, nothing at all for copies and integers; storage in f16 and bf16 adds its own rounding. */
+/* The op suite's runner. Each case is built twice, for the device and for the reference device, run on the same values,
+   and compared element by element. Error bars depend on the primitive: ulps of f32 for elementwise ops, twice the
+   carried first-order bound for sums, none for copies and integers; storage in f16 and bf16 adds its own rounding. */
 #include "tools/verify/suite.h"
 
 #include <float.h>
@@ -14,17 +14,17 @@
 
 #define EDGE_COUNT 13
 
-/* One case as a graph on one device. */
+/* A case as a graph on one device. */
 typedef struct execution {
     const suite_case *test;
     tuff_device *device;
     tuff_graph *graph;
-    tuff_array *array; /* ARRAY's operand, ASSIGN's target */
+    tuff_array *array; /* operand of ARRAY, target of ASSIGN */
     tuff_dtype dtype;  /* of the result */
     int64_t count;     /* elements of the result */
 } execution;
 
-/* What a comparison needs to know. */
+/* The parameters of a comparison. */
 typedef struct comparison {
     const suite_case *test;
     tuff_dtype dtype;
@@ -86,14 +86,14 @@ double *suite_values(const suite_case *test, int operand, uint32_t seed)
     return values;
 }
 
-/* Ops that move elements and must keep every bit of them. */
+/* Whether an op moves elements and so must keep every bit. */
 static bool moves_bits(op_code op)
 {
     return op == OP_WHERE || op == OP_GATHER || op == OP_INPUT || op == OP_ARRAY || op == OP_ASSIGN ||
            op == OP_CONSTANT || op == OP_PAD || op == OP_CONCAT || tuff__op_is_view(op);
 }
 
-/* Ops whose denormal results are right on every device that keeps denormals. */
+/* Whether the denormal results of an op are exact on every device that keeps denormals. */
 static bool keeps_denormal_results(op_code op)
 {
     return moves_bits(op) || op == OP_NEG || op == OP_ABS || op == OP_FLOOR || op == OP_ADD || op == OP_SUB ||
@@ -150,7 +150,7 @@ static void finish(execution *run)
     *run = (execution){0};
 }
 
-/* Builds the case's graph. The result is the output "result". */
+/* Builds the case's graph, with the output "result". */
 static tuff_status prepare(const suite_case *test, tuff_device *device, execution *run)
 {
     tuff_tensor *operands[SUITE_MAX_OPERANDS] = {NULL};
@@ -200,7 +200,7 @@ static tuff_status write_to_reference(void *plan, const char *name, const void *
     return tuff__reference_write(plan, name, data, size);
 }
 
-/* Hands one operand's values, in its dtype, to a plan or to the case's array. */
+/* Writes the values of an operand, in its dtype, to a plan or to the case's array. */
 static tuff_status write_operand(const execution *run, int operand, const double *values, input_writer write,
                                  void *plan)
 {
@@ -224,7 +224,7 @@ static tuff_status write_operands(const execution *run, double *const *values, i
     return TUFF_OK;
 }
 
-/* Values and bounds of the case in float64. */
+/* Computes the values and error bounds of the case in float64. */
 static tuff_status run_reference(execution *run, double *const *inputs, double *values, double *bounds)
 {
     reference_plan *plan = NULL;
@@ -242,7 +242,7 @@ static tuff_status run_reference(execution *run, double *const *inputs, double *
     return status;
 }
 
-/* An assigned array must hold what the plan's output told. */
+/* Checks that an assigned array holds the same as the plan's output. */
 static tuff_status array_matches(const execution *run, const void *output, size_t size)
 {
     if (run->test->op != OP_ASSIGN)
@@ -283,7 +283,7 @@ static tuff_status run_device(execution *run, const tuff_compile_options *option
     return status;
 }
 
-/* The distance of neighbours of value in f32. */
+/* Distance between neighbouring f32 values at value. */
 static double unit_in_last_place(double value)
 {
     return value == 0 || !isfinite(value) || fabs(value) < FLT_MIN ? ldexp(1, -149) : ldexp(1, ilogb(value) - 23);
@@ -304,11 +304,11 @@ static double bar_of(const suite_case *test, bool keeps_denormals, double refere
     }
     if (fabs(reference) < 2 * (double)FLT_MIN && !(keeps_denormals && keeps_denormal_results(test->op)))
         bar += (double)FLT_MIN;
-    /* Each of up to a thousand terms may be flushed to zero. */
+    /* up to a thousand terms may each be flushed to zero */
     return adds_up(test->op) && !keeps_denormals ? bar + 1024 * (double)FLT_MIN : bar;
 }
 
-/* Half the distance of neighbours of value in a narrow float: what storing it may cost. */
+/* Largest rounding error of storing value: half the distance between neighbours in the narrow dtype. */
 static double storage_rounding(tuff_dtype dtype, double value)
 {
     if (dtype == TUFF_F32 || value == 0 || !isfinite(value))
@@ -318,8 +318,9 @@ static double storage_rounding(tuff_dtype dtype, double value)
     return ldexp(1, exponent - fraction - 1);
 }
 
-/* Terms whose magnitudes add up to more than f32 holds may meet as infinities of both signs, in an order that is the
-   kernel's own: their sum is then open. A bound is at least 2^-24 of the magnitudes. */
+/* Whether a sum may overflow. If the magnitudes of its terms add up to more than f32 holds, infinities of both signs
+   may meet, depending on the kernel's order: then any result is accepted. A bound is at least 2^-24 of the
+   magnitudes. */
 static bool may_overflow(op_code op, double bound)
 {
     return adds_up(op) && ldexp(bound, 24) >= (double)FLT_MAX;
@@ -347,7 +348,7 @@ double suite_error_ratio(const suite_case *test, tuff_dtype dtype, bool keeps_de
     return dtype == TUFF_F32 ? ratio : fmin(ratio, 1);
 }
 
-/* Arguments that ops.h leaves open: sines of large numbers. */
+/* Whether ops.h leaves the result open for this argument, as for sines of large numbers. */
 static bool is_unspecified(const suite_case *test, double *const *inputs, int64_t i)
 {
     if ((test->op != OP_SIN && test->op != OP_COS) || !inputs[0])
@@ -360,7 +361,7 @@ static void describe_failure(const comparison *rule, double *const *inputs, int6
 {
     char operands[128] = "";
     size_t used = 0;
-    /* Operands that broadcast or lie otherwise have their elements elsewhere. */
+    /* With broadcasting or a view, the operands have other elements at this index. */
     const bool aligned = tuff__op_has_text(rule->test->op) && rule->test->view == VIEW_NONE &&
                          tuff_shape_equal(rule->test->operands[0].shape, rule->test->operands[1].shape);
     for (int operand = 0; aligned && operand < rule->test->operand_count; operand++)
@@ -392,7 +393,7 @@ static void compare(const comparison *rule, double *const *inputs, const double 
     }
 }
 
-/* A device that flushes denormals is not asked to compute with them. */
+/* Replaces denormal inputs by 0, for devices that flush denormals. */
 static void flush_denormals(const suite_case *test, double *const *inputs)
 {
     for (int operand = 0; operand < test->operand_count; operand++) {
@@ -403,7 +404,7 @@ static void flush_denormals(const suite_case *test, double *const *inputs)
     }
 }
 
-/* Everything that a case needs, freed together. */
+/* All memory of a case, freed together. */
 typedef struct workspace {
     execution device, reference;
     double *inputs[SUITE_MAX_OPERANDS];
@@ -443,9 +444,10 @@ static double largest_of(const suite_case *test, const workspace *space, int ope
     return largest;
 }
 
-/* What all weights that meet in a result multiply, at most: they add up to 1 over the keys, or are scores where there
-   is no softmax. Over the queries each is at most 1. Upstream gradients are results, no larger than values; slopes are
-   weights times differences of two sums over their products. Dropout enlarges both. */
+/* Bounds the sum of what the attention weights in one result multiply. Over the keys, weights add up to 1 (without
+   softmax they are scores); over the queries each is at most 1. Upstream gradients are results, and so no larger than
+   values; gradients of scores are weights times differences of two sums over products of these. Dropout enlarges
+   both. */
 static double reach_of_weights(const suite_case *test, const workspace *space)
 {
     enum { DROPPED = 16, STEEP = 4, MORE = 3 };
@@ -465,8 +467,8 @@ static double reach_of_weights(const suite_case *test, const workspace *space)
     }
 }
 
-/* Attention of f16 or bf16 operands on matrix units multiplies with weights of their dtype, each of which is rounded;
-   NVIDIA's compute gradients too. */
+/* Attention of f16 or bf16 operands on matrix units rounds every weight to that dtype; on NVIDIA's this applies to
+   gradients too. */
 static void allow_narrow_weights(const suite_case *test, const tuff_device_info *info, workspace *space)
 {
     const tuff_dtype dtype = test->dtype;
@@ -505,7 +507,7 @@ static tuff_status run_case(tuff_device *device, tuff_device *reference, const s
     return status;
 }
 
-/* A case that could not run counts as one failed element. */
+/* Counts a case that could not run as one failed element. */
 static void note_failure(const suite_case *test, suite_result *result)
 {
     result->worst = INFINITY;

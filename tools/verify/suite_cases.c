@@ -1,4 +1,4 @@
-/* The cases of the op suite: which shapes, values and parameters each op is tried with. */
+/* The cases of the op suite: the shapes, values and parameters with which each op is tested. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -11,7 +11,7 @@
 
 #define SAME ((tuff_dtype)-1) /* the dtype under test */
 
-/* A row of the table below: shapes beside each other, [] being rank 0. */
+/* A row of the tables below. A shape [] has rank 0. */
 typedef struct special_row {
     op_code op;
     int parameter, operand_count;
@@ -96,7 +96,7 @@ BUILD(expand)
     return tuff_expand(x[0], test->parameter ? TUFF_SHAPE(4, 5, 33) : TUFF_SHAPE(3, 7));
 }
 
-/* Variants: a part, every third, backwards, backwards by two, nothing. */
+/* Variants: a part, every third element, backwards, backwards by two, nothing. */
 BUILD(slice)
 {
     static const int64_t starts[5][2] = {{1, 2}, {0, 1}, {4, 36}, {3, 35}, {2, 3}};
@@ -113,7 +113,7 @@ BUILD(pad)
     return tuff_pad(x[0], before[test->parameter], after[test->parameter], test->dtype == TUFF_BOOL ? 1 : 3);
 }
 
-/* Axis, size, step, dilation: windows that overlap, that are wider apart than wide, side by side, spread, one, many. */
+/* Axis, size, step, dilation. Windows overlap, have gaps, are adjacent, are dilated; one per row, many. */
 BUILD(unfold)
 {
     static const int64_t variants[8][4] = {{1, 3, 1, 1}, {0, 2, 3, 1}, {1, 4, 4, 1},  {1, 3, 2, 5},
@@ -135,7 +135,7 @@ BUILD(copy)
     return x[0];
 }
 
-/* The operand's first elements, made again as a constant. */
+/* Builds a constant from values; with a parameter, expands a single value. */
 BUILD(constant)
 {
     UNUSED;
@@ -188,8 +188,8 @@ BUILD(cumsum)
     return tuff_cumsum(x[0], test->parameter);
 }
 
-/* Variants: causal, all keys, a causal window of 5, a window of 3 that looks ahead; 4 more: scores times five; 8 more:
-   without softmax; 16 more: with dropout. A fourth operand is the bias. */
+/* Variants: 0 causal, 1 all keys, 2 a causal window of 5, 3 a window of 3 that looks ahead. Flags: 4 scores times five,
+   8 no softmax, 16 dropout. A fourth operand is the bias. */
 static tuff_tensor *attend(const suite_case *test, tuff_tensor *const *x)
 {
     static const int64_t windows[4] = {0, 0, 5, 3};
@@ -216,7 +216,7 @@ BUILD(attention_lse)
     return result->inputs[tuff__attention_inputs(OP_ATTENTION, result->attributes.options).lse];
 }
 
-/* The gradient of half the sum of squares with respect to the operand that the op is named after. */
+/* The gradient of half the sum of squares, with respect to the operand that the op is named after. */
 BUILD(attention_gradient)
 {
     UNUSED;
@@ -259,7 +259,7 @@ BUILD(attention_gradient)
         TUFF_I32, shape, low, high, FILL_RANDOM \
     }
 
-/* Functions rather than a table, for compound literals of shapes are no constants. */
+/* Functions rather than static tables, because compound literals of shapes are not constants. */
 static bool movement_row(int index, special_row *out)
 {
     const special_row rows[] = {
@@ -398,7 +398,7 @@ static bool contraction_row(int index, special_row *out)
     return true;
 }
 
-/* Sources and casts, whose result has a dtype of its own. */
+/* Sources, and casts, whose result has its own dtype. */
 static bool other_row(int index, special_row *out)
 {
     const special_row rows[] = {
@@ -414,12 +414,13 @@ static bool other_row(int index, special_row *out)
     return true;
 }
 
-/* The shapes of one attention: batch, queries, keys, heads, heads of keys, both widths. */
+/* A case of attention: batch, queries, keys, heads, heads of keys, width of queries and keys, width of values. */
 #define ATTENTION(code, name, parameter, b, t, s, h, g, d, e) \
     ROW(code, parameter, name, 3, VALUES(S(b, t, h, d)), VALUES(S(b, s, g, d)), VALUES(S(b, s, g, e)))
 
-/* One list for the result, the log-sum-exp and the gradients: ragged lengths around the edges of tiles and panels, one
-   query, one key, more keys than queries and fewer, shared heads, widths that differ or fill no vector. */
+/* Cases shared by the result, the log-sum-exp and the gradients: ragged lengths around the edges of tiles and panels, a
+   single query, a single key, more keys than queries and fewer, shared heads, widths that differ or do not fill a
+   vector. */
 #define ATTENTIONS(code, name)                                                                                        \
     ATTENTION(code, name, 0, 2, 7, 7, 2, 2, 8, 8), ATTENTION(code, name, 0, 1, 33, 33, 2, 1, 20, 36),                 \
         ATTENTION(code, name, 4, 1, 100, 100, 1, 1, 64, 32), ATTENTION(code, name, 1, 1, 1, 70, 4, 2, 16, 16),        \
@@ -428,7 +429,7 @@ static bool other_row(int index, special_row *out)
         VIEWED(code, 0, name, 3, VIEW_PERMUTED, VALUES(S(2, 9, 4, 8)), VALUES(S(2, 9, 2, 8)), VALUES(S(2, 9, 2, 8))), \
         ATTENTION(code, name, 0, 1, 3, 3, 1, 1, 3, 1), BIASED(code, name)
 
-/* The same with a bias: of its own for each score, shared by heads, by batches and heads, and by queries too. */
+/* Cases with a bias: per score, shared by heads, by batches and heads, and also by queries. */
 #define WITH_BIAS(code, name, parameter, b, t, s, h, g, d, e, ...)                                     \
     ROW(code, parameter, name, 4, VALUES(S(b, t, h, d)), VALUES(S(b, s, g, d)), VALUES(S(b, s, g, e)), \
         VALUES(S(__VA_ARGS__)))
@@ -438,7 +439,7 @@ static bool other_row(int index, special_row *out)
         WITH_BIAS(code, name, 0, 2, 33, 64, 2, 1, 5, 3, 2, 1, 1, 64),                                                  \
         WITH_BIAS(code, name, 3, 2, 66, 40, 2, 1, 4, 4, 40), WITH_BIAS(code, name, 16, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5)
 
-/* Without softmax, with dropout, with both. */
+/* Cases without softmax, with dropout, and with both. */
 #define VARIED(code, name)                                                                         \
     ATTENTION(code, name, 8, 2, 3, 4, 4, 2, 3, 4), ATTENTION(code, name, 16, 1, 4, 4, 2, 2, 4, 5), \
         ATTENTION(code, name, 26, 2, 37, 70, 4, 2, 16, 20)
@@ -463,7 +464,7 @@ static bool attention_row(int index, special_row *out)
     return true;
 }
 
-/* Rows of one op in order, whichever function holds them. */
+/* Gets a row of one op by index, across all tables. */
 static bool special_row_at(op_code op, int index, special_row *out)
 {
     static bool (*const tables[])(int, special_row *) = {movement_row, reduction_row, contraction_row, attention_row,
@@ -495,7 +496,7 @@ static bool special_case(op_code op, tuff_dtype dtype, int index, suite_case *ou
     return true;
 }
 
-/* The shapes of elementwise cases; the second and third operand broadcast where they differ. */
+/* Gets the shapes of an elementwise case. The second and third operand broadcast if they differ from the first. */
 static bool elementwise_shapes(int index, tuff_shape *shapes, suite_fill *fill, suite_view *view)
 {
     const struct {
@@ -554,9 +555,9 @@ bool suite_is_telling(op_code op, tuff_dtype dtype, int index)
         return true;
     if (plain)
         return index == 0 || (op == OP_ADD && (index == 6 || index == 8));
-    /* The second row of an op is one with ragged shapes; the long sum overflows f16, and matmul has a tile's edge.
-       Where halves are unpacked by many instructions, a bias of keys alone makes a kernel that compiles in a tenth of
-       the time. */
+    /* The second row of each op has ragged shapes; the long sum overflows f16, and a matmul has the edge of a tile. For
+       ATTENTION_DB, the kernel with a bias of keys alone compiles in a tenth of the time on devices that need many
+       instructions to unpack halves. */
     if (op == OP_ATTENTION_DB)
         return index == 4;
     return index == 1 || (op == OP_SUM && index == 6) || (op == OP_MATMUL && index == 2);

@@ -1,5 +1,5 @@
-/* Composites as cases of the suite: what tests/gradients.c differentiates, and tests/composites.c runs in narrow floats
-   on devices. One line here, and a new composite has both. */
+/* Composites as cases of the suite: tests/graph/gradients.c differentiates them, and tests/graph/composites.c runs them
+   in narrow floats on devices. A COMPOSITE and a ROW line add a new composite to both. */
 #include <string.h>
 
 #include "base/status.h"
@@ -122,7 +122,7 @@ bool suite_composite_at(int index, tuff_dtype dtype, suite_case *out)
     };
     if (index < 0 || index >= (int)(sizeof rows / sizeof rows[0]))
         return false;
-    /* Judged as a sum: by the bound that the reference carries through all its ops. */
+    /* judged as a sum, by the bound that the reference carries through all ops */
     *out = (suite_case){.op = OP_SUM, .name = rows[index].name, .dtype = dtype, .operand_count = rows[index].count,
                         .build = rows[index].build};
     memcpy(out->operands, rows[index].operands, sizeof out->operands);

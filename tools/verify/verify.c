@@ -1,4 +1,4 @@
-/* tuff verify: the op suite on a device, every element against the float64 reference. */
+/* tuff verify: runs the op suite on a device and compares every element with the float64 reference. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@ typedef struct verification {
     tuff_device *device;
     suite_options options;
     suite_selection only;
-    int64_t programs;    /* that are run instead of ops; 0: none */
-    const char *program; /* the line of one, or NULL */
+    int64_t programs;    /* number of programs to run instead of ops; 0: none */
+    const char *program; /* line that describes a single program, or NULL */
     int64_t seed;
     bool json;
     int rows;
@@ -123,7 +123,8 @@ static int verify_on(verification *self, const char *device)
 {
     const bool runs_programs = self->programs > 0 || self->program != NULL;
     int code = EXIT_FAILED;
-    /* Thousands of kernels that nobody needs again would push out those that somebody does. */
+    /* The kernels of random programs are not needed again, and thousands of them would push useful ones out of the
+       cache. */
     if (runs_programs)
         (void)setenv("TUFF_CACHE_DIR", "", 1);
     self->device = cli_open_device(&verb_verify, device, &code);

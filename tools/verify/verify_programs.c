@@ -1,5 +1,5 @@
-/* tuff verify --programs: random training steps on a device, every parameter and every moment of the optimizer against
-   the float64 reference, and relations between programs. */
+/* tuff verify --programs: runs random training steps on a device, compares every parameter and every moment of the
+   optimizer with the float64 reference, and checks relations between programs. */
 #include <inttypes.h>
 #include <stdio.h>
 
