@@ -50,7 +50,7 @@ typedef struct workload_counts {
     int compared, failed; /* quantities, and those that are beyond their bars or could not be computed */
 } workload_counts;
 
-/* Checks one form of a row on a device, and prints a line for each quantity beyond its bar and one of the whole. file is
+/* Checks one form of a row on a device. Prints a line for each quantity beyond its bar, and one for the whole. file is
    the row's. */
 workload_counts workload_check(const workload *self, const tuff_file *file, tuff_device *device, bool optimized);
 
