@@ -72,7 +72,7 @@ static uint64_t hash_family(const tuff_plan *plan, const char *family, int *coun
         const uint64_t sizes[] = {kernel->groups, kernel->local_size, kernel->setup, kernel->subgroup_size};
         if (!source || !is_of_family(plan, kernel, family))
             continue;
-        hash = tuff__hash64(source, strlen(source), tuff__hash64(sizes, sizeof sizes, hash));
+        hash = tuff__kernel_text_hash(source, tuff__hash64(sizes, sizeof sizes, hash));
         ++*count;
     }
     return hash;
