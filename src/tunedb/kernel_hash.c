@@ -125,8 +125,8 @@ static int list_texts(const char *family, named_text out[MAX_TEXTS])
     return count;
 }
 
-/* Hashes the lines of a text that are neither empty nor only a comment: a record is not outdated by an edit of comments.
-   Lines that begin with "//@" divide math.k, and count. */
+/* Skips empty lines and lines that hold only a comment: editing comments does not outdate records. Lines that begin with
+   "//@" divide math.k into sections, and count. */
 uint64_t tuff__kernel_text_hash(const char *text, uint64_t hash)
 {
     while (*text != 0) {
