@@ -125,8 +125,8 @@ static int list_texts(const char *family, named_text out[MAX_TEXTS])
     return count;
 }
 
-/* Skips empty lines and lines that hold only a comment: editing comments does not outdate records. Lines that begin with
-   "//@" divide math.k into sections, and count. */
+/* Skips empty lines and lines that hold only a comment: editing comments does not outdate records. Lines that begin
+   with "//@" divide math.k into sections, and count. */
 uint64_t tuff__kernel_text_hash(const char *text, uint64_t hash)
 {
     while (*text != 0) {
