@@ -5,9 +5,9 @@
     parameters(sizes, generator)       initial parameters by name
     batches(sizes, count, generator)   count batches, each a dict
     golden(file, sizes)                the batch of a golden file
-    FORMS       by name: "before" and "after" are the published programs, "plain" the best plain form: PyTorch's own fused
-                ops, everything on the device, the mathematics of "before"; "less", for workloads that have such work,
-                leaves out work whose result nobody reads, as tuff's optimized form does
+    FORMS       by name: "before" and "after" are the published programs; "plain" is the best plain form: PyTorch's own
+                fused ops, everything on the device, the mathematics of "before"; "less", for workloads that have such
+                work, leaves out work whose result nobody reads, as tuff's optimized form does
 
 A form is a subclass of Form, rewritten from the formulas with the inefficiencies that the write-ups name."""
 
