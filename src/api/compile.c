@@ -56,12 +56,12 @@ static bool may_tune_later(const tuff_tune_options *tuning)
 
 tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
 {
-    tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
+    tuff_compile_options effective_options = {.fuse = TUFF_FUSE_ALL};
     if (options != NULL)
-        asked = *options;
-    tuff_tune_options tuning = *tuff__tune_options(&asked);
-    asked.tuning = &tuning;
-    if (graph == NULL || !options_are_legal(&asked)) {
+        effective_options = *options;
+    tuff_tune_options tuning = *tuff__tune_options(&effective_options);
+    effective_options.tuning = &tuning;
+    if (graph == NULL || !options_are_legal(&effective_options)) {
         FAIL(TUFF_E_USAGE,
              graph == NULL ? "compile: the graph is NULL"
                            : "compile: unknown fuse mode, kernel family, library, precision, tune mode or isolation");
@@ -83,7 +83,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     tuff__controls_apply(&tuning);
     tuning.background = may_tune_later(&tuning);
     tuff_plan *plan = NULL;
-    const tuff_status status = compile(graph, &asked, &plan);
+    const tuff_status status = compile(graph, &effective_options, &plan);
     if (status == TUFF_OK)
         return plan;
     /* Destroying the plan may fail with another error, which must not hide why compiling failed. */

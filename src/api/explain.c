@@ -31,10 +31,10 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
         const bool copy = plan->executable.commands[i].kind == COMMAND_COPY;
         info->copy_count += copy;
         info->dispatch_count += !copy;
-        bool fresh = plan->executable.programs[i] != NULL;
-        for (int k = 0; k < i && fresh; ++k)
-            fresh = plan->executable.programs[k] != plan->executable.programs[i];
-        info->program_count += fresh;
+        bool is_new = plan->executable.programs[i] != NULL;
+        for (int k = 0; k < i && is_new; ++k)
+            is_new = plan->executable.programs[k] != plan->executable.programs[i];
+        info->program_count += is_new;
     }
     count_matmuls(&plan->executable.launches, info);
     info->node_count = plan->graph == NULL ? 0 : plan->graph->node_count;
@@ -52,7 +52,7 @@ tuff_status tuff_plan_tune_stats(const tuff_plan *plan, tuff_tune_stats *stats)
     *stats = plan->tuning;
     if (plan->observer.count != NULL)
         plan->observer.count(plan->observer.self, stats);
-    return plan->has_uncounted_keys ? tuff__session_count(plan, stats) : TUFF_OK;
+    return plan->has_uncounted_keys ? tuff__plan_count_keys(plan, stats) : TUFF_OK;
 }
 
 tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info)

@@ -12,7 +12,7 @@ static tuff_status lower(const tuning_session *self, tuff_plan *plan, const tune
 }
 
 /* Lowers the plan with the chosen configurations; if it then needs more memory than its budget, with the defaults. */
-static tuff_status lower_by(tuning_session *self, tuff_plan *plan, const tune_config *const *choices)
+static tuff_status lower_with_choices(tuning_session *self, tuff_plan *plan, const tune_config *const *choices)
 {
     tuff_status status = lower(self, plan, choices);
     const uint64_t budget = self->options->memory_budget, peak = plan->executable.launches.peak;
@@ -38,7 +38,7 @@ static tuff_status apply(tuning_session *self, tuff_plan *plan)
     bool any;
     tuff_status status = tuff__session_choices(self, &choices, &any);
     if (status == TUFF_OK && any)
-        status = lower_by(self, plan, choices);
+        status = lower_with_choices(self, plan, choices);
     else if (status == TUFF_OK && plan->executable.launches.device == NULL)
         status = lower(self, plan, NULL);
     tuff__free(choices);
@@ -71,7 +71,7 @@ static tuff_status record_plan(tuning_session *self, tuff_plan *plan)
 }
 
 /* Returns the number of keys that background tuning has to measure. */
-static int count_left(const tuning_session *self)
+static int count_keys_left(const tuning_session *self)
 {
     int count = 0;
     for (int i = 0; i < self->task_count && tuff__tune_options(self->options)->background; ++i)
@@ -89,7 +89,7 @@ static tuff_status tune(tuning_session *self, tuff_plan *plan)
         return TUFF_OK;
     }
     TRY(tuff__session_look_up_widely(self));
-    self->stats.background_keys_left = count_left(self);
+    self->stats.background_keys_left = count_keys_left(self);
     TRY(tuff__session_measure(self));
     if (self->lost && !self->had_bench)
         return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
@@ -104,7 +104,7 @@ static bool is_tunable(const tuff_compile_options *options)
            options->fuse == TUFF_FUSE_ALL;
 }
 
-tuff_status tuff__session_list(tuff_plan *plan)
+tuff_status tuff__plan_list_keys(tuff_plan *plan)
 {
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     tuning_session self = {.fusion = &plan->fusion, .options = &defaults, .device = plan->device, .log = -1};
@@ -117,7 +117,7 @@ tuff_status tuff__session_list(tuff_plan *plan)
     return status;
 }
 
-tuff_status tuff__session_count(const tuff_plan *plan, tuff_tune_stats *stats)
+tuff_status tuff__plan_count_keys(const tuff_plan *plan, tuff_tune_stats *stats)
 {
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     tuning_session self = {.fusion = &plan->fusion, .options = &defaults, .device = plan->device, .log = -1};
@@ -133,7 +133,7 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     tuning_session self = {
         .fusion = &plan->fusion, .options = options, .device = plan->device, .log = -1, .begin = tuff__nanoseconds()};
     plan->is_tunable = is_tunable(options);
-    plan->observer.launch_failed = tuff__refused_launch;
+    plan->observer.launch_failed = tuff__report_refused_launch;
     if (tuff__tune_options(options)->manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,
                     "compile: a manifest is for plans of the default families, fused, without libraries");

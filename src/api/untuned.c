@@ -21,12 +21,12 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     return TUFF_OK;
 }
 
-tuff_status tuff__session_list(tuff_plan *plan)
+tuff_status tuff__plan_list_keys(tuff_plan *plan)
 {
     return tuff__plan_keys_create(&plan->keys, 0);
 }
 
-tuff_status tuff__session_count(const tuff_plan *plan, tuff_tune_stats *stats)
+tuff_status tuff__plan_count_keys(const tuff_plan *plan, tuff_tune_stats *stats)
 {
     (void)plan;
     stats->tasks = stats->keys = 0;

@@ -53,9 +53,9 @@ tuff_status tuff__fail(tuff_status status, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    tuff_status answer = tuff__fail_list(status, format, list);
+    tuff_status result = tuff__fail_list(status, format, list);
     va_end(list);
-    return answer;
+    return result;
 }
 
 void tuff__error_save(saved_error *out)

@@ -38,13 +38,13 @@ static tuff_status check_options(const tuff_loader_options *o)
 static tuff_status count_batches(tuff_loader *self)
 {
     const tuff_loader_options *options = &self->options;
-    const int64_t size = options->batch_size, rest = options->keep_last ? size - 1 : 0;
-    self->batch_count = self->sample_count / size + (self->sample_count % size + rest) / size;
+    const int64_t size = options->batch_size, partial_last = options->keep_last ? size - 1 : 0;
+    self->batch_count = self->sample_count / size + (self->sample_count % size + partial_last) / size;
     if (self->sample_count > 0 && self->batch_count == 0)
         return FAIL(TUFF_E_USAGE, "loader: %lld samples are fewer than a batch of %lld, and keep_last is not set",
                     (long long)self->sample_count, (long long)size);
-    self->unit = options->batch ? size : size / (options->workers > 1 ? 4 * options->workers : 1);
-    self->unit = self->unit > 0 ? self->unit : 1;
+    self->unit_size = options->batch ? size : size / (options->workers > 1 ? 4 * options->workers : 1);
+    self->unit_size = self->unit_size > 0 ? self->unit_size : 1;
     return TUFF_OK;
 }
 
@@ -61,15 +61,15 @@ static tuff_status make_slot(tuff_loader *self, loader_slot *slot)
     for (int f = 0; f < layout->field_count; f++) {
         const batch_field *field = &layout->fields[f];
         slot->data[f] = slot->memory + layout->parts[field->part].offset;
-        if (field->given.collate != TUFF_COLLATE_STACK)
+        if (field->spec.collate != TUFF_COLLATE_STACK)
             slot->lengths[f] = (const int32_t *)(const void *)(slot->memory + field->lengths);
     }
     if (!self->device || tuff__device_is_reference(self->device))
         return TUFF_OK;
-    return tuff__staging_create(self->device, layout->upload_size, self->sends, &slot->staging);
+    return tuff__staging_create(self->device, layout->upload_size, self->uploads_ahead, &slot->staging);
 }
 
-static bool shall_send(const tuff_loader *self)
+static bool wants_upload_ahead(const tuff_loader *self)
 {
     if (!self->device || self->options.upload == TUFF_UPLOAD_IN_ORDER)
         return false;
@@ -78,7 +78,7 @@ static bool shall_send(const tuff_loader *self)
 
 static tuff_status make_ring(tuff_loader *self)
 {
-    self->sends = shall_send(self);
+    self->uploads_ahead = wants_upload_ahead(self);
     self->slots = tuff__calloc((size_t)self->options.ring, sizeof *self->slots);
     self->workers = tuff__calloc((size_t)self->options.workers, sizeof *self->workers);
     if (!self->slots || !self->workers)
@@ -205,7 +205,7 @@ static tuff_status fail_batch(const tuff_loader *self, const loader_slot *slot)
 }
 
 /* Takes the slot of the next batch, which then belongs to the program's thread, and frees the previous one. */
-static tuff_status take(tuff_loader *self, loader_slot **out)
+static tuff_status take_next_slot(tuff_loader *self, loader_slot **out)
 {
     loader_slot *slot = &self->slots[self->taken % self->options.ring];
     if (self->taken > 0) {
@@ -274,8 +274,8 @@ static tuff_status upload_taken(tuff_loader *self, tuff_plan *plan, loader_slot 
     TRY(upload(self, plan, slot));
     for (int i = 0; i < self->layout.part_count; i++)
         self->counters.uploaded += self->layout.parts[i].size;
-    if (self->sends && tuff__device_has_upload_queue(self->device))
-        self->counters.beside += self->layout.upload_size;
+    if (self->uploads_ahead && tuff__device_has_upload_queue(self->device))
+        self->counters.uploaded_ahead += self->layout.upload_size;
     return TUFF_OK;
 }
 
@@ -285,7 +285,7 @@ tuff_status tuff_loader_next(tuff_loader *self, tuff_plan *plan, tuff_batch *bat
     if (!self)
         return FAIL(TUFF_E_USAGE, "loader: it is NULL");
     tuff__lock(&self->lock);
-    tuff_status status = take(self, &slot);
+    tuff_status status = take_next_slot(self, &slot);
     tuff__unlock(&self->lock);
     if (status == TUFF_OK && plan) {
         status = upload_taken(self, plan, slot);
@@ -322,11 +322,11 @@ tuff_status tuff_loader_tell(const tuff_loader *self, tuff_loader_position *posi
 static tuff_status check_position(const tuff_loader *self, tuff_loader_position position)
 {
     const int64_t limit = INT64_MAX / 2;
-    const bool is_there =
+    const bool exists =
         position.batch >= 0 && position.epoch >= 0 &&
         (self->batch_count > 0 ? position.batch < self->batch_count && position.epoch < limit / self->batch_count
                                : position.epoch == 0 && position.batch < limit);
-    if (is_there)
+    if (exists)
         return TUFF_OK;
     return FAIL(TUFF_E_USAGE, "loader: there is no batch %lld of epoch %lld: an epoch has %lld batches",
                 (long long)position.batch, (long long)position.epoch, (long long)self->batch_count);

@@ -18,9 +18,9 @@ static uint64_t record_size(const batch_layout *layout)
 static tuff_status check_fields(const batch_layout *layout)
 {
     for (int i = 0; i < layout->field_count; i++)
-        if (layout->fields[i].given.collate != TUFF_COLLATE_STACK)
+        if (layout->fields[i].spec.collate != TUFF_COLLATE_STACK)
             return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": records of a file have a fixed size: collate it as STACK",
-                        layout->fields[i].given.name);
+                        layout->fields[i].spec.name);
     return record_size(layout) > 0 ? TUFF_OK : FAIL(TUFF_E_USAGE, "loader: the records of the file have no bytes");
 }
 

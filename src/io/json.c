@@ -47,7 +47,7 @@ static size_t skip_string(const char *source, size_t size, size_t at)
 /* Returns an upper bound on the bytes allocated for one byte of structure: an object with its first buckets, an array
    with its first slots, a pair with its share in buckets that doubled (and, in the outer object, with what the caller
    keeps of it), a value with its share in slots that doubled. */
-static uint64_t cost_of(char byte, int depth)
+static uint64_t estimate_cost(char byte, int depth)
 {
     switch (byte) {
     case '{':
@@ -78,7 +78,7 @@ static tuff_status scan(const char *source, size_t size)
             depth--;
         else if ((byte == '{' || byte == '[') && ++depth > DEPTH_LIMIT)
             return FAIL(TUFF_E_FORMAT, "JSON: nested more than %d deep at byte %zu", DEPTH_LIMIT, i);
-        cost += cost_of(byte, depth);
+        cost += estimate_cost(byte, depth);
     }
     /* Strings cost up to four times their length: as a token, as a key or value, and in the token's growing buffer. */
     if (cost / 28 > size + 32768)

@@ -97,7 +97,7 @@ static tuff_status make_folder(const char *path)
 #define EVENT_FILE "events.out.tfevents."
 
 /* Raises *state to the second in the name of an event file. */
-static tuff_status note_second(const char *name, void *state)
+static tuff_status update_latest_second(const char *name, void *state)
 {
     enum { DIGITS = 10 };
     int64_t second = 0, *latest = state;
@@ -113,11 +113,11 @@ static tuff_status note_second(const char *name, void *state)
 /* Makes a name by which TensorBoard sorts event files, newer ones after older ones: by second, host, process and
    number. The second is later than those of all event files in the folder, even if another clock was ahead or another
    process created a file within this second. */
-static tuff_status event_path(const char *folder, text *out)
+static tuff_status make_event_path(const char *folder, text *out)
 {
     const int64_t now = (int64_t)time(NULL), last_name = 9999999999;
     int64_t latest = 0;
-    TRY(tuff__file_list(folder, EVENT_FILE, note_second, &latest));
+    TRY(tuff__file_list(folder, EVENT_FILE, update_latest_second, &latest));
     const int64_t second = latest >= now && latest < last_name ? latest + 1 : now;
     char host[64] = "";
     if (gethostname(host, sizeof host - 1) != 0 || !host[0])
@@ -134,31 +134,31 @@ static tuff_status event_path(const char *folder, text *out)
 static tuff_status open_file(tuff_monitor *self, const tuff_monitor_options *options)
 {
     const bool is_new = options->format == TUFF_MONITOR_TENSORBOARD;
-    const int how = is_new ? O_EXCL : options->append ? 0 : O_TRUNC;
+    const int mode_flag = is_new ? O_EXCL : options->append ? 0 : O_TRUNC;
     text path = {0};
     if (is_new) {
         TRY(make_folder(options->path));
-        TRY(event_path(options->path, &path));
+        TRY(make_event_path(options->path, &path));
     }
     self->path = tuff__strdup(is_new ? tuff__text_get(&path) : options->path);
     tuff__text_free(&path);
     if (!self->path)
         return TUFF_E_OOM_HOST;
-    UNINTERRUPTED(self->fd, tuff__file.open(self->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | how, 0666));
+    UNINTERRUPTED(self->fd, tuff__file.open(self->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | mode_flag, 0666));
     if (self->fd < 0)
         return tuff__fail_errno("open", self->path);
-    struct stat found;
+    struct stat info;
     int result = -1;
-    UNINTERRUPTED(result, tuff__file.fstat(self->fd, &found));
+    UNINTERRUPTED(result, tuff__file.fstat(self->fd, &info));
     if (result < 0)
         return tuff__fail_errno("examine", self->path);
-    self->is_regular = S_ISREG(found.st_mode);
-    self->size = self->is_regular ? (uint64_t)found.st_size : 0;
+    self->is_regular = S_ISREG(info.st_mode);
+    self->size = self->is_regular ? (uint64_t)info.st_size : 0;
     return TUFF_OK;
 }
 
 /* Truncates the file to its whole records. Pipes and devices cannot be truncated. */
-static tuff_status cut_off(tuff_monitor *self)
+static tuff_status truncate_file(tuff_monitor *self)
 {
     int result = 0;
     if (self->is_regular)
@@ -172,7 +172,7 @@ static tuff_status write_record(tuff_monitor *self)
 {
     TRY(tuff__text_status(&self->record));
     if (self->is_torn)
-        TRY(cut_off(self));
+        TRY(truncate_file(self));
     const tuff_status status =
         tuff__write_all(self->fd, self->path, tuff__text_get(&self->record), self->record.length);
     if (status == TUFF_OK) {
@@ -181,12 +181,12 @@ static tuff_status write_record(tuff_monitor *self)
     }
     char reason[512];
     (void)snprintf(reason, sizeof reason, "%s", tuff_error());
-    (void)cut_off(self);
+    (void)truncate_file(self);
     return FAIL(status, "%s", reason);
 }
 
 /* Keeps the records of an earlier run, except those that this run writes again. */
-static tuff_status keep_earlier(tuff_monitor *self, int64_t first_step)
+static tuff_status keep_earlier_records(tuff_monitor *self, int64_t first_step)
 {
     void *data;
     size_t size;
@@ -194,14 +194,14 @@ static tuff_status keep_earlier(tuff_monitor *self, int64_t first_step)
     const text *header = &self->record;
     const bool same = self->format != TUFF_MONITOR_CSV ||
                       (size >= header->length && memcmp(data, tuff__text_get(header), header->length) == 0);
-    const uint64_t cut = tuff__monitor_cut(self->format, data, size, first_step);
+    const uint64_t cut = tuff__monitor_find_cut(self->format, data, size, first_step);
     tuff__free(data);
     if (!same)
         return FAIL(TUFF_E_FORMAT, "cannot go on with %s: its columns are others; give another file", self->path);
     if (cut == self->size)
         return TUFF_OK;
     self->size = cut;
-    return cut_off(self);
+    return truncate_file(self);
 }
 
 static tuff_status open_monitor(tuff_monitor *self, const tuff_monitor_options *options)
@@ -210,7 +210,7 @@ static tuff_status open_monitor(tuff_monitor *self, const tuff_monitor_options *
     TRY(open_file(self, options));
     tuff__monitor_begin(self->format, &self->names, options->append, options->first_step, &self->record);
     TRY(tuff__text_status(&self->record));
-    return self->size > 0 ? keep_earlier(self, options->first_step) : write_record(self);
+    return self->size > 0 ? keep_earlier_records(self, options->first_step) : write_record(self);
 }
 
 tuff_monitor *tuff_monitor_open(const tuff_monitor_options *options)

@@ -20,10 +20,10 @@ static const struct {
 };
 #define DTYPE_COUNT ((int)(sizeof dtypes / sizeof dtypes[0]))
 
-static const char *const other_dtypes[] = {"U64",     "I16",     "U16", "F8_E4M3", "F8_E5M2",     "F8_E8M0",
-                                           "F6_E2M3", "F6_E3M2", "F4",  "C64",     "F8_E4M3FNUZ", "F8_E5M2FNUZ"};
+static const char *const unsupported_dtypes[] = {"U64",     "I16",     "U16", "F8_E4M3", "F8_E5M2",     "F8_E8M0",
+                                                 "F6_E2M3", "F6_E3M2", "F4",  "C64",     "F8_E4M3FNUZ", "F8_E5M2FNUZ"};
 
-tuff_status tuff__safetensors_machine(void)
+tuff_status tuff__safetensors_check_byte_order(void)
 {
     const unsigned one = 1;
     if (*(const unsigned char *)&one != 1)
@@ -58,8 +58,8 @@ static tuff_status read_dtype(const char *name, const json_t *field, tuff_dtype 
             *out = dtypes[i].dtype;
             return TUFF_OK;
         }
-    for (size_t i = 0; i < sizeof other_dtypes / sizeof other_dtypes[0]; i++)
-        if (strcmp(spelt, other_dtypes[i]) == 0)
+    for (size_t i = 0; i < sizeof unsupported_dtypes / sizeof unsupported_dtypes[0]; i++)
+        if (strcmp(spelt, unsupported_dtypes[i]) == 0)
             return FAIL(TUFF_E_UNSUPPORTED, NAME "tuff has no dtype %s", name, spelt);
     return FAIL(TUFF_E_FORMAT, NAME "there is no dtype \"%.40s\"", name, spelt);
 }
@@ -166,7 +166,7 @@ static tuff_status read_object(tuff_file *file, json_t *object)
     return TUFF_OK;
 }
 
-static int compare_places(const void *left, const void *right)
+static int compare_positions(const void *left, const void *right)
 {
     const file_entry *a = left, *b = right;
     if (a->begin != b->begin)
@@ -185,24 +185,24 @@ static int compare_names(const void *left, const void *right)
 /* Each tensor must begin where the previous one ends, the first at 0, and the last must end with the file. */
 static tuff_status check_tiling(const tuff_file *file, uint64_t data_size)
 {
-    uint64_t reached = 0;
+    uint64_t previous_end = 0;
     for (int i = 0; i < file->count; i++) {
         const file_entry *entry = &file->entries[i];
-        if (entry->begin != reached)
-            return FAIL(TUFF_E_FORMAT,
-                        NAME "its data begin at byte %" PRIu64 ", %s those before it, which end at %" PRIu64,
-                        entry->tensor.name, entry->begin, entry->begin < reached ? "inside" : "apart from", reached);
+        if (entry->begin != previous_end)
+            return FAIL(
+                TUFF_E_FORMAT, NAME "its data begin at byte %" PRIu64 ", %s those before it, which end at %" PRIu64,
+                entry->tensor.name, entry->begin, entry->begin < previous_end ? "inside" : "apart from", previous_end);
         if (entry->end > data_size)
             return FAIL(TUFF_E_FORMAT, NAME "its data end at byte %" PRIu64 " of %" PRIu64, entry->tensor.name,
                         entry->end, data_size);
-        reached = entry->end;
+        previous_end = entry->end;
     }
-    if (reached != data_size)
-        return FAIL(TUFF_E_FORMAT, "%" PRIu64 " bytes behind the last tensor belong to none", data_size - reached);
+    if (previous_end != data_size)
+        return FAIL(TUFF_E_FORMAT, "%" PRIu64 " bytes behind the last tensor belong to none", data_size - previous_end);
     return TUFF_OK;
 }
 
-tuff_status tuff__safetensors_header(tuff_file *file, const char *header, size_t size, uint64_t data_size)
+tuff_status tuff__safetensors_parse_header(tuff_file *file, const char *header, size_t size, uint64_t data_size)
 {
     json_t *object = NULL;
     TRY(tuff__json_parse(header, size, &object));
@@ -211,7 +211,7 @@ tuff_status tuff__safetensors_header(tuff_file *file, const char *header, size_t
     if (status != TUFF_OK)
         return status;
     if (file->count > 0) {
-        qsort(file->entries, (size_t)file->count, sizeof *file->entries, compare_places);
+        qsort(file->entries, (size_t)file->count, sizeof *file->entries, compare_positions);
         for (int i = 0; i < file->count; i++)
             file->names[i] = &file->entries[i];
         qsort(file->names, (size_t)file->count, sizeof(file_entry *), compare_names);

@@ -11,10 +11,10 @@
 #include "io/json.h"
 
 /* Tensors in the order of the file. */
-typedef struct layout {
+typedef struct file_layout {
     const tuff_file_tensor **tensors;
     int count;
-} layout;
+} file_layout;
 
 tuff_status tuff__safetensors_check_name(const char *name)
 {
@@ -54,7 +54,7 @@ static int compare_tensors(const void *left, const void *right)
     return rank ? rank : strcmp((*a)->name, (*b)->name);
 }
 
-static tuff_status lay_out(const tuff_file_tensor *tensors, int count, layout *out)
+static tuff_status make_layout(const tuff_file_tensor *tensors, int count, file_layout *out)
 {
     out->tensors = tuff__calloc((size_t)count, sizeof *out->tensors);
     if (!out->tensors)
@@ -136,44 +136,44 @@ static tuff_status print_header(const json_t *object, text *header)
     return TUFF_OK;
 }
 
-static tuff_status fill_object(json_t *object, const layout *laid, const char *const *keys, const char *const *texts,
-                               int metadata_count)
+static tuff_status fill_object(json_t *object, const file_layout *layout, const char *const *keys,
+                               const char *const *texts, int metadata_count)
 {
     if (metadata_count > 0)
         TRY(add_metadata(object, keys, texts, metadata_count));
     int64_t offset = 0;
-    for (int i = 0; i < laid->count; i++)
-        TRY(add_tensor(object, laid->tensors[i], &offset));
+    for (int i = 0; i < layout->count; i++)
+        TRY(add_tensor(object, layout->tensors[i], &offset));
     return TUFF_OK;
 }
 
-static tuff_status make_header(const layout *laid, const char *const *keys, const char *const *texts,
+static tuff_status make_header(const file_layout *layout, const char *const *keys, const char *const *texts,
                                int metadata_count, text *header)
 {
     tuff__json_begin();
     json_t *object = json_object();
     if (!object)
         return tuff__json_failure("tuff_file_save: no header");
-    tuff_status status = fill_object(object, laid, keys, texts, metadata_count);
+    tuff_status status = fill_object(object, layout, keys, texts, metadata_count);
     if (status == TUFF_OK)
         status = print_header(object, header);
     json_decref(object);
     return status;
 }
 
-static tuff_status write_file(const char *path, const text *header, const layout *laid)
+static tuff_status write_file(const char *path, const text *header, const file_layout *layout)
 {
     unsigned char prefix[SAFETENSORS_PREFIX_SIZE];
     for (size_t i = 0; i < sizeof prefix; i++)
         prefix[i] = (unsigned char)((uint64_t)header->length >> (8 * i));
-    file_part *parts = tuff__calloc((size_t)laid->count + 2, sizeof *parts);
+    file_part *parts = tuff__calloc((size_t)layout->count + 2, sizeof *parts);
     if (!parts)
         return tuff_last_status();
     parts[0] = (file_part){prefix, sizeof prefix};
     parts[1] = (file_part){header->data, header->length};
-    for (int i = 0; i < laid->count; i++)
-        parts[i + 2] = (file_part){laid->tensors[i]->data, (size_t)laid->tensors[i]->size};
-    tuff_status status = tuff__file_write(path, parts, laid->count + 2, true, true);
+    for (int i = 0; i < layout->count; i++)
+        parts[i + 2] = (file_part){layout->tensors[i]->data, (size_t)layout->tensors[i]->size};
+    tuff_status status = tuff__file_write(path, parts, layout->count + 2, true, true);
     tuff__free(parts);
     return status;
 }
@@ -183,15 +183,15 @@ tuff_status tuff_file_save(const char *path, const tuff_file_tensor *tensors, in
 {
     if (!path || count < 0 || count > INT_MAX - 2 || (!tensors && count) || metadata_count < 0)
         return FAIL(TUFF_E_USAGE, "tuff_file_save: an argument is NULL or negative");
-    TRY(tuff__safetensors_machine());
-    layout laid = {0};
+    TRY(tuff__safetensors_check_byte_order());
+    file_layout layout = {0};
     text header = {0};
-    tuff_status status = lay_out(tensors, count, &laid);
+    tuff_status status = make_layout(tensors, count, &layout);
     if (status == TUFF_OK)
-        status = make_header(&laid, keys, texts, metadata_count, &header);
+        status = make_header(&layout, keys, texts, metadata_count, &header);
     if (status == TUFF_OK)
-        status = write_file(path, &header, &laid);
+        status = write_file(path, &header, &layout);
     tuff__text_free(&header);
-    tuff__free(laid.tensors);
+    tuff__free(layout.tensors);
     return status;
 }

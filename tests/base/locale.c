@@ -70,7 +70,7 @@ static void numbers_have_a_point(void **state)
                  {"1e400", "", HUGE_VAL}};
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
         char *end;
-        assert_true(tuff__number_from(tried[i].source, &end) == tried[i].number);
+        assert_true(tuff__parse_number(tried[i].source, &end) == tried[i].number);
         assert_string_equal(end, tried[i].rest);
     }
 }

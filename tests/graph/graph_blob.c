@@ -35,7 +35,7 @@ static void fuse_copy(const tuff_plan *like, tuff_graph *graph, tuff_plan *out)
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     *out = (tuff_plan){.device = like->device, .graph = graph, .is_tunable = true};
     assert_int_equal(tuff__fuse(graph, &options, like->fusion.buffer_limit, NULL, &out->fusion), TUFF_OK);
-    assert_int_equal(tuff__session_list(out), TUFF_OK);
+    assert_int_equal(tuff__plan_list_keys(out), TUFF_OK);
 }
 
 static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
@@ -53,7 +53,7 @@ static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
 
 static void expect_same_keys(tuff_plan *a, const tuff_plan *b)
 {
-    assert_int_equal(tuff__session_list(a), TUFF_OK);
+    assert_int_equal(tuff__plan_list_keys(a), TUFF_OK);
     assert_int_equal(a->keys.count, b->keys.count);
     for (int i = 0; i < a->keys.count; i++) {
         assert_string_equal(a->keys.items[i].text, b->keys.items[i].text);
@@ -162,7 +162,7 @@ static bool is_read(tuff_device *device, const void *data, size_t size)
         const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
         tuff_plan plan = {.device = device, .graph = copy, .is_tunable = true};
         if (tuff__fuse(copy, &options, 8, NULL, &plan.fusion) == TUFF_OK)
-            (void)tuff__session_list(&plan);
+            (void)tuff__plan_list_keys(&plan);
         tuff__plan_keys_free(&plan.keys);
         tuff__fusion_free(&plan.fusion);
     } else {

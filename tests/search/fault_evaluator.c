@@ -41,7 +41,7 @@ fault fault_of(const fault_device *self, const tune_config *config)
     if (is_default(config))
         return self->default_fault;
     rng from = {hash_of(self, config) + 1};
-    double at = tuff__rng_share(&from);
+    double at = tuff__rng_uniform(&from);
     for (int i = 0; i < FAULT_COUNT; i++) {
         if (i != SOUND && at < self->share[i])
             return (fault)i;
@@ -64,7 +64,7 @@ uint64_t fault_time(const fault_device *self, const tune_config *config)
     for (int i = 0; i < AXES; i++)
         sum += fabs(log2(tuff__config_value(config, axes[i].parameter, axes[i].default_value)) - axes[i].best);
     rng from = {hash_of(self, config)};
-    const double rough = 0.1 * tuff__rng_share(&from);
+    const double rough = 0.1 * tuff__rng_uniform(&from);
     const double faulty = fault_of(self, config) != SOUND && self->faulty_speed > 0 ? self->faulty_speed : 1;
     const double others = is_default(config) || self->others <= 0 ? 1 : self->others;
     const double walled = self->walled ? wall(config) : 1;
@@ -184,7 +184,7 @@ static double bell(rng *from)
 {
     double sum = 0;
     for (int i = 0; i < 12; i++)
-        sum += tuff__rng_share(from);
+        sum += tuff__rng_uniform(from);
     return sum - 6;
 }
 
@@ -194,7 +194,7 @@ static double time_now(fault_device *self, const tune_config *config)
     const double slower =
         (1 + self->drift * (double)taken) * (self->step_at && taken >= self->step_at ? self->step_factor : 1);
     const double busy = self->burst > 0 && taken / 23 % 2 == 1 ? self->burst : 1;
-    const double shared = self->second > 0 && tuff__rng_share(&self->random) < 0.5 ? self->second : 1;
+    const double shared = self->second > 0 && tuff__rng_uniform(&self->random) < 0.5 ? self->second : 1;
     return (double)fault_time(self, config) * slower * busy * shared * (1 + self->scatter * bell(&self->random));
 }
 

@@ -73,7 +73,7 @@ static double hashed(int a, int b, int c, int d, int e)
 {
     const int all[] = {a, b, c, d, e};
     rng from = {tuff__hash64(all, sizeof all, 3)};
-    return tuff__rng_share(&from);
+    return tuff__rng_uniform(&from);
 }
 
 /* Near enough to a normal one: variance 1. */
@@ -81,7 +81,7 @@ static double bell(rng *from)
 {
     double sum = 0;
     for (int i = 0; i < 12; i++)
-        sum += tuff__rng_share(from);
+        sum += tuff__rng_uniform(from);
     return sum - 6;
 }
 
@@ -162,11 +162,11 @@ static void make_times(double nanoseconds, rng *from, uint64_t *times)
 {
     for (int i = 0; i < SAMPLES; i++) {
         double factor = 1 + 0.01 * bell(from);
-        if (tuff__rng_share(from) < 0.04)
-            factor += 0.5 * tuff__rng_share(from);
+        if (tuff__rng_uniform(from) < 0.04)
+            factor += 0.5 * tuff__rng_uniform(from);
         if (i == 0)
-            factor *=
-                tuff__rng_share(from) < 0.85 ? 0.9 + 0.4 * tuff__rng_share(from) : 0.76 + 3.24 * tuff__rng_share(from);
+            factor *= tuff__rng_uniform(from) < 0.85 ? 0.9 + 0.4 * tuff__rng_uniform(from)
+                                                     : 0.76 + 3.24 * tuff__rng_uniform(from);
         times[i] = (uint64_t)(nanoseconds * factor);
     }
 }

@@ -36,7 +36,7 @@ static uint64_t by_rows(const fault_device *self, const tune_config *config)
 static uint64_t hash_of(const tune_config *config)
 {
     rng from = {tuff__config_hash(config)};
-    return (uint64_t)(1000 * tuff__rng_share(&from));
+    return (uint64_t)(1000 * tuff__rng_uniform(&from));
 }
 
 /* What ran, in order, by the height of its tile, with what became of it. */

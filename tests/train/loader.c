@@ -94,14 +94,14 @@ static tuff_status fill_sample(void *user, tuff_sample *sample)
     return TUFF_OK;
 }
 
-static tuff_status fill_batch(void *user, tuff_batch_room *room)
+static tuff_status fill_batch(void *user, tuff_batch_target *target)
 {
     (void)user;
-    for (int64_t i = 0; i < room->count; i++) {
-        ((int32_t *)room->data[0])[i] = (int32_t)room->indices[i];
+    for (int64_t i = 0; i < target->count; i++) {
+        ((int32_t *)target->data[0])[i] = (int32_t)target->indices[i];
         for (int field = 1; field < 3; field++) {
-            fill_rows(room->indices[i], (int32_t *)room->data[field] + 2 * ROWS_MAX * i);
-            room->rows[field][i] = rows_of(room->indices[i]);
+            fill_rows(target->indices[i], (int32_t *)target->data[field] + 2 * ROWS_MAX * i);
+            target->rows[field][i] = rows_of(target->indices[i]);
         }
     }
     return TUFF_OK;
@@ -200,12 +200,12 @@ static void leaves_the_rest_out(void **state)
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
 }
 
-static tuff_status fill_endless(void *user, tuff_batch_room *room)
+static tuff_status fill_endless(void *user, tuff_batch_target *target)
 {
     (void)user;
-    assert_null(room->indices);
-    for (int64_t i = 0; i < room->count; i++)
-        ((float *)room->data[0])[i] = (float)(room->number % 100000000 * 10 + i);
+    assert_null(target->indices);
+    for (int64_t i = 0; i < target->count; i++)
+        ((float *)target->data[0])[i] = (float)(target->number % 100000000 * 10 + i);
     return TUFF_OK;
 }
 
@@ -410,7 +410,7 @@ static void feed(tuff_device *device, tuff_plan *plan, tuff_plan *slow, tuff_upl
     assert_int_equal(tuff_loader_counters_get(loader, &counters), TUFF_OK);
     assert_int_equal(counters.batches, STEPS);
     assert_int_equal(counters.uploaded, STEPS * SIZE);
-    assert_in_range(counters.beside,
+    assert_in_range(counters.uploaded_ahead,
                     upload == TUFF_UPLOAD_AHEAD && tuff__device_has_upload_queue(device) ? STEPS * SIZE : 0,
                     upload == TUFF_UPLOAD_IN_ORDER ? 0 : STEPS * (SIZE + 512));
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);

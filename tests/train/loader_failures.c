@@ -361,9 +361,9 @@ static void checks_rows(void **state)
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
 }
 
-static tuff_status fill_nothing(void *user, tuff_batch_room *room)
+static tuff_status fill_nothing(void *user, tuff_batch_target *target)
 {
-    (void)user, (void)room;
+    (void)user, (void)target;
     return TUFF_OK;
 }
 

@@ -67,12 +67,12 @@ static bool await_sent(int count)
     return between.sent >= count;
 }
 
-static tuff_status fill(void *user, tuff_batch_room *room)
+static tuff_status fill(void *user, tuff_batch_target *target)
 {
-    int32_t *to = room->data[0];
+    int32_t *to = target->data[0];
     (void)user;
     for (int i = 0; i < COUNT; i++)
-        to[i] = (int32_t)(room->number * 1000 + i);
+        to[i] = (int32_t)(target->number * 1000 + i);
     return TUFF_OK;
 }
 

@@ -57,7 +57,7 @@ tuff_status tuff__cache_lookup(const tuff_cache *self, const tune_environment *e
                                tune_lookup_result *out);
 
 /* Fills in the public struct. file: index of the record's file; -1 if it is in none. */
-void tuff__cache_show(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out);
+void tuff__cache_fill_record(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out);
 double tuff__record_gain(const tune_record *win);     /* default's time divided by the winner's; 0 if unknown */
 uint64_t tuff__store_newest(const tune_store *store); /* time of its last winner, rejection or pin */
 /* Writes the first `count` of the hash's 32 digits; buffer has 33 bytes. */

@@ -110,8 +110,8 @@ static void pass_on(const tune_record *kept, const tune_record *left_out, void *
 {
     const listening *listener_state = state;
     tuff_cache_record records[2];
-    tuff__cache_show(NULL, kept, 0, &records[0]);
-    tuff__cache_show(NULL, left_out, 0, &records[1]);
+    tuff__cache_fill_record(NULL, kept, 0, &records[0]);
+    tuff__cache_fill_record(NULL, left_out, 0, &records[1]);
     listener_state->conflict(listener_state->user, &records[0], &records[1]);
 }
 
