@@ -29,7 +29,7 @@ tuff_status tuff__cache_resolve_device(const char *device, char *buffer, const c
         *out = tuff__environment_text(&environment, buffer);
         return TUFF_OK;
     }
-    return FAIL(TUFF_E_NO_DEVICE, "there is no device %s here", device);
+    return FAIL(TUFF_E_NO_DEVICE, "unknown device %s", device);
 }
 
 tuff_status tuff__cache_list_local_devices(tuff_cache *self)
@@ -80,7 +80,7 @@ static tuff_status describe_environment(const tuff_device *device, tune_environm
     tuff_device_info info;
     TRY(tuff_device_describe(device, &info));
     if (info.device_class == TUFF_DEVICE_REFERENCE)
-        return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing is tuned on the reference device");
+        return FAIL(TUFF_E_UNSUPPORTED, "cache: the reference device is not tuned");
     tuff__environment_of(&info, out);
     return TUFF_OK;
 }
@@ -108,7 +108,7 @@ tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, cons
     tune_environment environment;
     tune_lookup_result found;
     if (!cache || !device || !key || !match)
-        return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a device, a key and room for the answer");
+        return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a device, a key and a match");
     TRY(describe_environment(device, &environment));
     TRY(tuff__cache_lookup(cache, &environment, key, &found));
     *match = (tuff_cache_match){.candidate = found.candidate,
@@ -141,11 +141,11 @@ tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index
 {
     tuff_plan_key_info key;
     if (!cache || !plan || !match)
-        return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a plan and room for the answer");
+        return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a plan and a match");
     TRY(tuff_plan_key(plan, index, &key));
     TRY(tuff_cache_lookup(cache, plan->device, key.key, match));
     if (strcmp(match->candidate, key.candidate) != 0) {
-        (void)snprintf(match->why, sizeof match->why, "the plan was compiled with it; the cache has %.100s now: %.80s",
+        (void)snprintf(match->why, sizeof match->why, "the plan was compiled with it; the cache now has %.100s: %.80s",
                        match->candidate[0] ? match->candidate : "the default", match->origin);
         fill_record(cache, find_winner(cache, plan->device, &key, plan->keys.items[index].generator), match);
     }
@@ -194,7 +194,7 @@ static tuff_status check_candidate(const tuff_plan *plan, int task, const char *
     for (int i = 0; i < CONFIG_WORDS; ++i)
         common |= config.set[i] & estimate.used_tunables.set[i];
     if (common == 0 && tuff__config_count(&config) > 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "cache: this task uses none of the tunables in %.300s", candidate);
+        return FAIL(TUFF_E_UNSUPPORTED, "cache: the task uses none of the tunables in %.300s", candidate);
     return TUFF_OK;
 }
 

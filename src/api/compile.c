@@ -24,7 +24,7 @@ static tuff_status compile(tuff_graph *graph, const tuff_compile_options *option
         return TUFF_OK;
     if (options->precision != TUFF_PRECISION_F32 && !tuff__device_target(graph->device).stores_narrow)
         tuff__log(TUFF_LOG_WARNING,
-                  "compile: %s cannot store 16 bits: values are rounded to them, and take 32 bits in memory",
+                  "compile: %s cannot store 16-bit values: they are rounded to 16 bits, but take 32 bits of memory",
                   tuff__device_info(graph->device)->selector);
     TRY(tuff__tune(*out, options));
     TRY(tuff__plan_record(*out));
@@ -68,7 +68,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
         return NULL;
     }
     if (tuning.background && !may_tune_later(&tuning)) {
-        FAIL(TUFF_E_USAGE, "compile: tuning in the background needs the mode quick, normal or max, and cannot be "
+        FAIL(TUFF_E_USAGE, "compile: background tuning needs the mode quick, normal or max, and cannot be "
                            "combined with deterministic or a manifest");
         return NULL;
     }
@@ -77,7 +77,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
         return NULL;
     }
     if (graph->output_count == 0 && graph->assign_count == 0) {
-        FAIL(TUFF_E_USAGE, "compile: the graph has no outputs and assigns nothing: call tuff_output or tuff_assign");
+        FAIL(TUFF_E_USAGE, "compile: the graph has no outputs and no assignments: call tuff_output or tuff_assign");
         return NULL;
     }
     tuff__controls_apply(&tuning);

@@ -12,7 +12,7 @@
 static void warn(atomic_flag *warned, const char *name, const char *value, const char *expected)
 {
     if (!atomic_flag_test_and_set(warned))
-        tuff__log(TUFF_LOG_WARNING, "tune: %s=%.60s is ignored: it takes %s", name, value, expected);
+        tuff__log(TUFF_LOG_WARNING, "tune: ignoring %s=%.60s: expected %s", name, value, expected);
 }
 
 /* Returns the value of a variable; NULL if it is unset or empty. */
@@ -85,7 +85,7 @@ tune_config tuff__controls_passes(void)
                                 strcmp(tuff__tunable_info((tunable)i)->kernel, "fusion") == 0);
     if (is_legal)
         return passes;
-    warn(&warned, "TUFF_PASSES", value, "rewritings as in fusion.columns=0");
+    warn(&warned, "TUFF_PASSES", value, "a list of rewrites such as fusion.columns=0");
     return none;
 }
 

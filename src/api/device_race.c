@@ -158,7 +158,7 @@ static void write_cached_result(const race_state *self, const entrant *winner, c
                    winner->environment);
     const file_part part = {tuff__text_get(&lines), lines.length};
     if (tuff__text_status(&lines) != TUFF_OK || tuff__file_write(self->path, &part, 1, false, false) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "fastest: the answer is not remembered: %s", tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "fastest: the result is not cached: %s", tuff_error());
     tuff__text_free(&lines);
 }
 
@@ -182,7 +182,7 @@ static void qualify(const race_state *self, entrant *one)
         one->plan != NULL && run_once(one, &one->nanoseconds) == TUFF_OK && run_once(one, &one->nanoseconds) == TUFF_OK;
     tuff__journal_leave(self->journal);
     if (!one->runs)
-        tuff__log(TUFF_LOG_INFO, "fastest: %s is left out: %s", one->info.selector, tuff_error());
+        tuff__log(TUFF_LOG_INFO, "fastest: skipping %s: %s", one->info.selector, tuff_error());
 }
 
 static void release_entrant(const race_state *self, entrant *one, bool close_device)
@@ -297,7 +297,7 @@ static entrant *run_race(race_state *self, tuff_device_race_result *result)
     if (is_alone)
         write_cached_result(self, winner, result);
     else
-        tuff__log(TUFF_LOG_INFO, "fastest: the answer is not remembered: another process measures on these devices");
+        tuff__log(TUFF_LOG_INFO, "fastest: the result is not cached: another process is measuring on these devices");
     return winner;
 }
 
@@ -309,9 +309,9 @@ static tuff_device *open_fastest(race_state *self, tuff_device_race_result *resu
     result->left_out = self->left_out;
     if (self->count == 0) {
         FAIL(TUFF_E_NO_DEVICE, self->left_out == 0
-                                   ? "fastest: there is no OpenCL or Vulkan device here"
-                                   : "fastest: a process ended with each of the devices here in this race: tuff cache "
-                                     "verify --retry allows them again");
+                                   ? "fastest: no OpenCL or Vulkan device was found"
+                                   : "fastest: every device has crashed a process in this race: run tuff cache verify "
+                                     "--retry to try them again");
         return NULL;
     }
     if (make_result_path(self) != TUFF_OK)
@@ -321,7 +321,7 @@ static tuff_device *open_fastest(race_state *self, tuff_device_race_result *resu
         winner->device = tuff_device_open(winner->info.selector);
     if (winner == NULL || (winner->device == NULL && self->count > 1)) {
         if (winner != NULL)
-            tuff__log(TUFF_LOG_INFO, "fastest: the remembered device does not open: %s", tuff_error());
+            tuff__log(TUFF_LOG_INFO, "fastest: cannot open the cached device: %s", tuff_error());
         *result = (tuff_device_race_result){.left_out = self->left_out};
         winner = run_race(self, result);
     }

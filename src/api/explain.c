@@ -58,7 +58,7 @@ tuff_status tuff_plan_tune_stats(const tuff_plan *plan, tuff_tune_stats *stats)
 tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info)
 {
     if (plan == NULL || info == NULL || index < 0 || index >= plan->executable.command_count)
-        return FAIL(TUFF_E_USAGE, "plan: there is no task %d", index);
+        return FAIL(TUFF_E_USAGE, "plan: no task has index %d", index);
     const task_record *record = &plan->executable.records[index];
     *info = (tuff_task_info){.kind = record->kind,
                              .label = record->label,
@@ -109,7 +109,7 @@ tuff_status tuff_plan_profile(tuff_plan *plan)
     if (plan == NULL)
         return FAIL(TUFF_E_USAGE, "profile: the plan is NULL");
     if (plan->reference != NULL || plan->executable.recording == NULL)
-        return FAIL(TUFF_E_UNSUPPORTED, "profile: there is nothing on a device to time");
+        return FAIL(TUFF_E_UNSUPPORTED, "profile: the plan runs nothing on a device");
     for (int i = 0; i < plan->executable.launches.input_count; ++i)
         if (!plan->written[i])
             return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written",

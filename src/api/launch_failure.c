@@ -56,9 +56,11 @@ tuff_status tuff__report_refused_launch(const tuff_plan *plan, const recording *
     tuff__text_add(&reason, "%s", tuff_error());
     const bool is_chosen = is_user_choice(key);
     if (!is_chosen && record_failure(plan, key) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: what the driver does not launch is not remembered: %s", tuff_error());
-    (void)FAIL(why, "run: %.200s: the driver does not launch %.200s: %.200s; %s", key->text, key->candidate,
-               tuff__text_get(&reason), is_chosen ? "it was pinned" : "a plan that is compiled now goes without it");
+        tuff__log(TUFF_LOG_WARNING, "tune: cannot record a candidate that the driver refuses to launch: %s",
+                  tuff_error());
+    (void)FAIL(why, "run: %.200s: the driver refuses to launch candidate %.200s: %.200s; %s", key->text, key->candidate,
+               tuff__text_get(&reason),
+               is_chosen ? "it was pinned by the user" : "compile the plan again to run without it");
     tuff__text_free(&reason);
     return why;
 }

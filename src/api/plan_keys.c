@@ -24,7 +24,7 @@ tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info)
     if (count < 0)
         return tuff_last_status();
     if (index < 0 || index >= count)
-        return FAIL(TUFF_E_USAGE, "plan: there is no key %d", index);
+        return FAIL(TUFF_E_USAGE, "plan: no key has index %d", index);
     const plan_key *key = &plan->keys.items[index];
     *info =
         (tuff_plan_key_info){.key = key->text, .candidate = key->candidate, .origin = key->origin, .calls = key->calls};
@@ -37,7 +37,7 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
     if (plan == NULL || hash == NULL)
         return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "hash");
     if (plan->reference != NULL)
-        return FAIL(TUFF_E_UNSUPPORTED, "plan: nothing runs on the reference device that could be hashed");
+        return FAIL(TUFF_E_UNSUPPORTED, "plan: a plan on the reference device has no hash");
     tuff__environment_of(tuff__device_info(plan->device), &environment);
     const hash128 environment_hash = tuff__hash_text(ENVIRONMENT_TEXT(&environment));
     const hash128 parts[] = {environment_hash, tuff__executable_hash(&plan->executable)};
@@ -85,7 +85,7 @@ static tuff_status open_manifest(const char *file, tune_store **out)
         return TUFF_OK;
     tuff__store_close(*out);
     *out = NULL;
-    return FAIL(TUFF_E_FORMAT, "%s: no manifest of this version, or a damaged one", file);
+    return FAIL(TUFF_E_FORMAT, "%s: damaged, or not a manifest of this version", file);
 }
 
 /* Locks the manifest, so that concurrent writers do not lose each other's keys. If the file system has no locks, or the
@@ -124,7 +124,7 @@ tuff_status tuff_plan_save_manifest(tuff_plan *plan, const char *file)
 {
     file_lock held = {.fd = -1};
     if (file == NULL || tuff_plan_key_count(plan) < 0)
-        return file == NULL ? FAIL(TUFF_E_USAGE, "lock: the path is NULL") : tuff_last_status();
+        return file == NULL ? FAIL(TUFF_E_USAGE, "manifest: the path is NULL") : tuff_last_status();
     TRY(lock_manifest(file, &held));
     const tuff_status status = save_manifest(plan, file);
     tuff__file_unlock(&held);

@@ -22,10 +22,11 @@ static tuff_status lower_with_choices(tuning_session *self, tuff_plan *plan, con
     if (self->manifest != NULL)
         return status != TUFF_OK
                    ? status
-                   : FAIL(TUFF_E_LIMIT, "compile: by the manifest the plan needs %llu bytes, more than it may",
-                          (unsigned long long)peak);
-    tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
-              status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
+                   : FAIL(TUFF_E_LIMIT,
+                          "compile: with this manifest the plan needs %llu bytes, more than its budget of %llu",
+                          (unsigned long long)peak, (unsigned long long)budget);
+    tuff__log(TUFF_LOG_WARNING, "tune: the plan uses the default configurations: %s",
+              status == TUFF_OK ? "with the tuned ones it would exceed its memory budget" : tuff_error());
     status = lower(self, plan, NULL);
     tuff__session_forget_choices(self);
     return status;
@@ -92,7 +93,8 @@ static tuff_status tune(tuning_session *self, tuff_plan *plan)
     self->stats.background_keys_left = count_keys_left(self);
     TRY(tuff__session_measure(self));
     if (self->lost && !self->had_bench)
-        return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
+        return FAIL(TUFF_E_DEVICE_LOST,
+                    "tune: the device was lost while running a candidate; that candidate will not be tried again");
     TRY(apply(self, plan));
     TRY(record_plan(self, plan));
     return tuff__session_list_keys(self, &plan->keys);
@@ -136,7 +138,7 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     plan->observer.launch_failed = tuff__report_refused_launch;
     if (tuff__tune_options(options)->manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,
-                    "compile: a manifest is for plans of the default families, fused, without libraries");
+                    "compile: a manifest needs the default kernel family, fusion and no matmul library");
     if (!plan->is_tunable ||
         (tuff__tune_options(options)->mode == TUFF_TUNE_OFF && tuff__tune_options(options)->manifest == NULL))
         return TUFF_OK;

@@ -38,7 +38,7 @@ void tuff_set_allocator(const tuff_allocator *allocator)
 
 static void *out_of_memory(size_t size)
 {
-    (void)FAIL(TUFF_E_OOM_HOST, "out of host memory: %zu bytes were asked for", size);
+    (void)FAIL(TUFF_E_OOM_HOST, "out of host memory: cannot allocate %zu bytes", size);
     return NULL;
 }
 
@@ -93,7 +93,7 @@ bool tuff__grow(void **items, int *capacity, size_t size)
     void *block;
     memcpy(&block, items, sizeof block);
     if (*capacity > INT_MAX / 2) {
-        (void)FAIL(TUFF_E_LIMIT, "an array of %d elements cannot grow", *capacity);
+        (void)FAIL(TUFF_E_LIMIT, "cannot grow an array of %d elements: too large", *capacity);
         return false;
     }
     int larger = *capacity ? *capacity * 2 : 8;

@@ -150,6 +150,6 @@ tuff_status tuff__reader_status(const byte_reader *reader, const char *subject)
     if (reader->failed)
         return FAIL(TUFF_E_FORMAT, "%s: damaged at byte %zu of %zu", subject, reader->at, reader->size);
     if (reader->at != reader->size)
-        return FAIL(TUFF_E_FORMAT, "%s: %zu bytes too many", subject, reader->size - reader->at);
+        return FAIL(TUFF_E_FORMAT, "%s: %zu unexpected bytes at the end", subject, reader->size - reader->at);
     return TUFF_OK;
 }

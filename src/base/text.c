@@ -71,7 +71,7 @@ const char *tuff__text_get(const text *self)
 tuff_status tuff__text_status(const text *self)
 {
     if (self->failed)
-        return FAIL(TUFF_E_OOM_HOST, "out of host memory: a text of %zu bytes could not grow", self->length);
+        return FAIL(TUFF_E_OOM_HOST, "out of host memory: cannot extend a text of %zu bytes", self->length);
     return TUFF_OK;
 }
 

@@ -12,22 +12,22 @@ static tuff_status check_field(const tuff_field *field, int index)
     if (!field->name || !field->name[0])
         return FAIL(TUFF_E_USAGE, "loader: field %d has no name", index);
     if ((unsigned)field->dtype > TUFF_BOOL)
-        return FAIL(TUFF_E_DTYPE, "loader: \"%.100s\": no input can have its dtype", field->name);
+        return FAIL(TUFF_E_DTYPE, "loader: \"%.100s\": invalid dtype for an input", field->name);
     if (field->shape.rank < 0 || field->shape.rank >= TUFF_MAX_RANK || tuff_shape_count(field->shape) < 0)
         return FAIL(TUFF_E_SHAPE,
-                    "loader: \"%.100s\": a sample of rank %d or of a shape that is too large: the rank is "
-                    "0 to %d",
+                    "loader: \"%.100s\": invalid shape of a sample: rank %d, expected 0 to %d, "
+                    "or too large",
                     field->name, field->shape.rank, TUFF_MAX_RANK - 1);
     if ((unsigned)field->collate > TUFF_COLLATE_CONCAT)
-        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": there is no collate %d", field->name, (int)field->collate);
+        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": unknown collate value %d", field->name, (int)field->collate);
     if (field->collate == TUFF_COLLATE_STACK && (field->lengths || field->rows))
-        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": lengths and rows are for padded and concatenated fields",
+        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": lengths and rows are only for padded or concatenated fields",
                     field->name);
     if (field->collate != TUFF_COLLATE_STACK && (field->shape.rank < 1 || field->shape.extent[0] < 1))
-        return FAIL(TUFF_E_SHAPE, "loader: \"%.100s\": its samples have rows, so that the shape needs a first axis",
+        return FAIL(TUFF_E_SHAPE, "loader: \"%.100s\": its samples have rows, so its shape needs a first axis",
                     field->name);
     if (field->rows < 0 || (field->rows > 0 && field->collate != TUFF_COLLATE_CONCAT))
-        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": rows is for concatenated fields", field->name);
+        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": rows is only for concatenated fields", field->name);
     return TUFF_OK;
 }
 
@@ -47,7 +47,7 @@ static tuff_status add_part(batch_layout *self, const char *name, tuff_dtype dty
     batch_part *part = &self->parts[self->part_count];
     for (int i = 0; i < self->part_count; i++)
         if (strcmp(self->parts[i].name, name) == 0)
-            return FAIL(TUFF_E_USAGE, "loader: two parts of a batch are called \"%.100s\"", name);
+            return FAIL(TUFF_E_USAGE, "loader: two parts of a batch are named \"%.100s\"", name);
     const int64_t count = tuff_shape_count(shape);
     if (count < 0)
         return FAIL(TUFF_E_LIMIT, "loader: \"%.100s\": a batch of %lld samples is too large", name,
@@ -167,7 +167,7 @@ static tuff_status concatenate(const batch_layout *self, const batch_field *fiel
     for (int64_t i = 0; i < slot->count; i++)
         used += rows[i];
     if (used > field->spec.rows)
-        return FAIL(TUFF_E_LIMIT, "\"%.100s\": the samples have %lld rows together, and the buffer has room for %lld",
+        return FAIL(TUFF_E_LIMIT, "\"%.100s\": the samples have %lld rows in total, but the buffer holds only %lld",
                     field->spec.name, (long long)used, (long long)field->spec.rows);
     for (int64_t i = 0; i < slot->count; i++) {
         const uint64_t size = (uint64_t)rows[i] * field->row_size;
@@ -185,7 +185,7 @@ static tuff_status check_rows(const batch_field *field, const int64_t *rows, loa
     for (int64_t i = 0; i < slot->count; i++)
         if (rows[i] < 0 || rows[i] > field->rows_max) {
             slot->failed_sample = i;
-            return FAIL(TUFF_E_SHAPE, "\"%.100s\": the source filled %lld rows of at most %lld", field->spec.name,
+            return FAIL(TUFF_E_SHAPE, "\"%.100s\": the source filled %lld rows, the limit is %lld", field->spec.name,
                         (long long)rows[i], (long long)field->rows_max);
         }
     return TUFF_OK;

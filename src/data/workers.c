@@ -251,7 +251,7 @@ tuff_status tuff__workers_start(tuff_loader *self)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     /* With fewer threads than requested the batches are the same. */
     return self->running_workers > 0 ? TUFF_OK
-                                     : FAIL(TUFF_E_OOM_HOST, "loader: no thread could be started: %s", strerror(error));
+                                     : FAIL(TUFF_E_OOM_HOST, "loader: cannot start a thread: %s", strerror(error));
 }
 
 /* Waits until the condition `done` is signalled; returns false once `until` has passed. */
@@ -285,7 +285,7 @@ void tuff__workers_await(tuff_loader *self, const loader_slot *slot)
         else if (!wait_for_done(self, &until) && count_in_source(self) > 0) {
             has_warned = true;
             tuff__unlock(&self->lock);
-            tuff__log(TUFF_LOG_WARNING, "loader: a source has not returned for %g s: tuff_loader_next waits for it",
+            tuff__log(TUFF_LOG_WARNING, "loader: a source has not returned for %g s: tuff_loader_next keeps waiting",
                       self->options.timeout);
             tuff__lock(&self->lock);
         }

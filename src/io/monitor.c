@@ -42,12 +42,12 @@ static tuff_status check_name(const tuff_monitor_options *options, int index)
                                : "longer than 200 bytes");
     for (const char *at = name; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            return FAIL(TUFF_E_USAGE, "monitor: name %d has a control character", index);
+            return FAIL(TUFF_E_USAGE, "monitor: name %d contains a control character", index);
     if (strcmp(name, "step") == 0)
-        return FAIL(TUFF_E_USAGE, "monitor: the name \"step\" is that of the step itself");
+        return FAIL(TUFF_E_USAGE, "monitor: the name \"step\" is reserved for the step");
     for (int i = 0; i < index; i++)
         if (strcmp(options->names[i], name) == 0)
-            return FAIL(TUFF_E_USAGE, "monitor: the name \"%s\" is given twice", name);
+            return FAIL(TUFF_E_USAGE, "monitor: duplicate name \"%s\"", name);
     return TUFF_OK;
 }
 
@@ -57,7 +57,7 @@ static tuff_status check_options(const tuff_monitor_options *options)
         (options->count > 0 && !options->names))
         return FAIL(TUFF_E_USAGE, "monitor: options, path or names are missing");
     if ((unsigned)options->format > TUFF_MONITOR_TENSORBOARD)
-        return FAIL(TUFF_E_USAGE, "monitor: there is no format %d", (int)options->format);
+        return FAIL(TUFF_E_USAGE, "monitor: unknown format %d", (int)options->format);
     for (int i = 0; i < options->count; i++)
         TRY(check_name(options, i));
     return TUFF_OK;
@@ -86,7 +86,7 @@ static tuff_status make_folder(const char *path)
         int result = -1;
         UNINTERRUPTED(result, tuff__file.mkdir(part, 0777));
         if (result < 0 && errno != EEXIST)
-            status = tuff__fail_errno("make the folder", part);
+            status = tuff__fail_errno("create the folder", part);
         if (at)
             *at = '/';
     }
@@ -164,7 +164,7 @@ static tuff_status truncate_file(tuff_monitor *self)
     if (self->is_regular)
         UNINTERRUPTED(result, tuff__file.ftruncate(self->fd, (off_t)self->size));
     self->is_torn = result < 0;
-    return result < 0 ? tuff__fail_errno("cut off", self->path) : TUFF_OK;
+    return result < 0 ? tuff__fail_errno("truncate", self->path) : TUFF_OK;
 }
 
 /* Writes the record; on failure restores the file and keeps the failure's message. */
@@ -197,7 +197,7 @@ static tuff_status keep_earlier_records(tuff_monitor *self, int64_t first_step)
     const uint64_t cut = tuff__monitor_find_cut(self->format, data, size, first_step);
     tuff__free(data);
     if (!same)
-        return FAIL(TUFF_E_FORMAT, "cannot go on with %s: its columns are others; give another file", self->path);
+        return FAIL(TUFF_E_FORMAT, "cannot append to %s: its columns are different; choose another file", self->path);
     if (cut == self->size)
         return TUFF_OK;
     self->size = cut;
@@ -237,7 +237,7 @@ static tuff_status check_scalars(const tuff_monitor *self, const tuff_scalar *sc
         for (int k = 0; k < self->names.count && scalars[i].name && !known; k++)
             known = strcmp(self->names.items[k], scalars[i].name) == 0;
         if (!known)
-            return FAIL(TUFF_E_USAGE, "monitor: \"%.200s\" is none of the names that %s was opened with",
+            return FAIL(TUFF_E_USAGE, "monitor: unknown name \"%.200s\": it was not given when %s was opened",
                         scalars[i].name ? scalars[i].name : "", self->path);
     }
     return TUFF_OK;

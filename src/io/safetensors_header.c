@@ -27,7 +27,7 @@ tuff_status tuff__safetensors_check_byte_order(void)
 {
     const unsigned one = 1;
     if (*(const unsigned char *)&one != 1)
-        return FAIL(TUFF_E_UNSUPPORTED, "safetensors files are little-endian and this machine is not");
+        return FAIL(TUFF_E_UNSUPPORTED, "safetensors files need a little-endian machine");
     return TUFF_OK;
 }
 
@@ -52,7 +52,7 @@ static tuff_status read_dtype(const char *name, const json_t *field, tuff_dtype 
 {
     const char *spelt = json_string_value(field);
     if (!spelt)
-        return FAIL(TUFF_E_FORMAT, NAME "its dtype is not a text", name);
+        return FAIL(TUFF_E_FORMAT, NAME "its dtype is not a string", name);
     for (int i = 0; i < DTYPE_COUNT; i++)
         if (strcmp(spelt, dtypes[i].name) == 0) {
             *out = dtypes[i].dtype;
@@ -60,21 +60,21 @@ static tuff_status read_dtype(const char *name, const json_t *field, tuff_dtype 
         }
     for (size_t i = 0; i < sizeof unsupported_dtypes / sizeof unsupported_dtypes[0]; i++)
         if (strcmp(spelt, unsupported_dtypes[i]) == 0)
-            return FAIL(TUFF_E_UNSUPPORTED, NAME "tuff has no dtype %s", name, spelt);
-    return FAIL(TUFF_E_FORMAT, NAME "there is no dtype \"%.40s\"", name, spelt);
+            return FAIL(TUFF_E_UNSUPPORTED, NAME "dtype %s is not supported", name, spelt);
+    return FAIL(TUFF_E_FORMAT, NAME "unknown dtype \"%.40s\"", name, spelt);
 }
 
 /* tuff__json_parse never returns negative numbers or numbers beyond int64. */
 static tuff_status read_shape(const char *name, const json_t *field, tuff_shape *out)
 {
     if (!json_is_array(field))
-        return FAIL(TUFF_E_FORMAT, NAME "its shape is not a list", name);
+        return FAIL(TUFF_E_FORMAT, NAME "its shape is not an array", name);
     size_t rank = json_array_size(field);
     for (size_t i = 0; i < rank; i++)
         if (!json_is_integer(json_array_get(field, i)))
             return FAIL(TUFF_E_FORMAT, NAME "extent %zu of its shape is not an integer", name, i);
     if (rank > TUFF_MAX_RANK)
-        return FAIL(TUFF_E_LIMIT, NAME "it has %zu axes and tuff allows %d", name, rank, TUFF_MAX_RANK);
+        return FAIL(TUFF_E_LIMIT, NAME "it has %zu axes, the limit is %d", name, rank, TUFF_MAX_RANK);
     tuff_shape shape = {.rank = (int)rank};
     for (size_t i = 0; i < rank; i++)
         shape.extent[i] = json_integer_value(json_array_get(field, i));
@@ -91,7 +91,7 @@ static tuff_status read_offsets(file_entry *entry, const json_t *field)
     entry->begin = (uint64_t)json_integer_value(begin);
     entry->end = (uint64_t)json_integer_value(end);
     if (entry->begin > entry->end)
-        return FAIL(TUFF_E_FORMAT, NAME "its data begin behind their end", name);
+        return FAIL(TUFF_E_FORMAT, NAME "its data begin after their end", name);
     return TUFF_OK;
 }
 
@@ -100,10 +100,10 @@ static tuff_status check_entry_size(file_entry *entry)
     tuff_file_tensor *tensor = &entry->tensor;
     int64_t size = tuff_shape_count(tensor->shape);
     if (size < 0 || !tuff__mul_i64(size, (int64_t)tuff_dtype_size(tensor->dtype), &size))
-        return FAIL(TUFF_E_FORMAT, NAME "the size of its shape does not fit 63 bits", tensor->name);
+        return FAIL(TUFF_E_FORMAT, NAME "its size does not fit into 63 bits", tensor->name);
     tensor->size = (uint64_t)size;
     if (entry->end - entry->begin != tensor->size)
-        return FAIL(TUFF_E_FORMAT, NAME "its shape needs %" PRIu64 " bytes and its data_offsets hold %" PRIu64,
+        return FAIL(TUFF_E_FORMAT, NAME "its shape needs %" PRIu64 " bytes, but its data_offsets span %" PRIu64,
                     tensor->name, tensor->size, entry->end - entry->begin);
     return TUFF_OK;
 }
@@ -113,7 +113,7 @@ static tuff_status read_entry(tuff_file *file, const char *name, const json_t *v
     const json_t *dtype = json_object_get(value, "dtype"), *shape = json_object_get(value, "shape");
     const json_t *offsets = json_object_get(value, "data_offsets");
     if (!dtype || !shape || !offsets || json_object_size(value) != 3)
-        return FAIL(TUFF_E_FORMAT, NAME "it needs dtype, shape and data_offsets, and nothing else", name);
+        return FAIL(TUFF_E_FORMAT, NAME "expected exactly dtype, shape and data_offsets", name);
     *entry = (file_entry){.order = order};
     entry->tensor.name = tuff__arena_strdup(&file->arena, name);
     if (!entry->tensor.name)
@@ -136,7 +136,7 @@ static tuff_status read_metadata(tuff_file *file, json_t *value)
     json_object_foreach(value, key, member)
     {
         if (!json_is_string(member))
-            return FAIL(TUFF_E_FORMAT, SAFETENSORS_METADATA ": the value of \"%.100s\" is not a text", key);
+            return FAIL(TUFF_E_FORMAT, SAFETENSORS_METADATA ": the value of \"%.100s\" is not a string", key);
         file_metadata *metadata = &file->metadata[file->metadata_count];
         metadata->key = tuff__arena_strdup(&file->arena, key);
         metadata->text = tuff__arena_strdup(&file->arena, json_string_value(member));
@@ -189,16 +189,19 @@ static tuff_status check_tiling(const tuff_file *file, uint64_t data_size)
     for (int i = 0; i < file->count; i++) {
         const file_entry *entry = &file->entries[i];
         if (entry->begin != previous_end)
-            return FAIL(
-                TUFF_E_FORMAT, NAME "its data begin at byte %" PRIu64 ", %s those before it, which end at %" PRIu64,
-                entry->tensor.name, entry->begin, entry->begin < previous_end ? "inside" : "apart from", previous_end);
+            return FAIL(TUFF_E_FORMAT, NAME "its data begin at byte %" PRIu64 ", %s at byte %" PRIu64,
+                        entry->tensor.name, entry->begin,
+                        entry->begin < previous_end ? "inside the previous tensor, which ends"
+                                                    : "after a gap: the previous tensor ends",
+                        previous_end);
         if (entry->end > data_size)
-            return FAIL(TUFF_E_FORMAT, NAME "its data end at byte %" PRIu64 " of %" PRIu64, entry->tensor.name,
-                        entry->end, data_size);
+            return FAIL(TUFF_E_FORMAT,
+                        NAME "its data end at byte %" PRIu64 ", but the file has only %" PRIu64 " bytes of data",
+                        entry->tensor.name, entry->end, data_size);
         previous_end = entry->end;
     }
     if (previous_end != data_size)
-        return FAIL(TUFF_E_FORMAT, "%" PRIu64 " bytes behind the last tensor belong to none", data_size - previous_end);
+        return FAIL(TUFF_E_FORMAT, "%" PRIu64 " unused bytes after the last tensor", data_size - previous_end);
     return TUFF_OK;
 }
 

@@ -36,7 +36,7 @@ static tuff_status read_prefix(source *from, size_t *out)
 {
     unsigned char bytes[SAFETENSORS_PREFIX_SIZE];
     if (from->remaining < sizeof bytes)
-        return FAIL(TUFF_E_FORMAT, "%" PRIu64 " bytes are too few for a safetensors file", from->remaining);
+        return FAIL(TUFF_E_FORMAT, "not a safetensors file: only %" PRIu64 " bytes long", from->remaining);
     TRY(read_bytes(from, bytes, sizeof bytes));
     uint64_t size = 0;
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -44,7 +44,7 @@ static tuff_status read_prefix(source *from, size_t *out)
     if (size > SAFETENSORS_HEADER_LIMIT)
         return FAIL(TUFF_E_FORMAT, "not a safetensors file: its header would have %" PRIu64 " bytes", size);
     if (size > from->remaining)
-        return FAIL(TUFF_E_FORMAT, "the header has %" PRIu64 " bytes and the file ends after %" PRIu64, size,
+        return FAIL(TUFF_E_FORMAT, "the header should have %" PRIu64 " bytes, but the file ends after %" PRIu64, size,
                     from->remaining);
     *out = (size_t)size;
     return TUFF_OK;
@@ -70,11 +70,11 @@ static tuff_status allocate_data(tuff_file *file)
     uint64_t total = 0;
     for (int i = 0; i < file->count; i++)
         if (!tuff__align_u64(total, DATA_ALIGNMENT, &total) || file->entries[i].tensor.size > UINT64_MAX - total)
-            return FAIL(TUFF_E_LIMIT, "the data do not fit the address space");
+            return FAIL(TUFF_E_LIMIT, "the data do not fit into the address space");
         else
             total += file->entries[i].tensor.size;
     if (total > SIZE_MAX)
-        return FAIL(TUFF_E_LIMIT, "the data do not fit the address space");
+        return FAIL(TUFF_E_LIMIT, "the data do not fit into the address space");
     file->data = tuff__alloc((size_t)total);
     if (!file->data)
         return tuff_last_status();
@@ -157,7 +157,8 @@ tuff_status tuff_file_tensor_at(const tuff_file *file, int index, tuff_file_tens
     if (!file || !tensor)
         return FAIL(TUFF_E_USAGE, "tuff_file_tensor_at: an argument is NULL");
     if (index < 0 || index >= file->count)
-        return FAIL(TUFF_E_USAGE, "tuff_file_tensor_at: there is no tensor %d of %d", index, file->count);
+        return FAIL(TUFF_E_USAGE, "tuff_file_tensor_at: index %d is out of range: the file has %d tensors", index,
+                    file->count);
     *tensor = file->entries[index].tensor;
     return TUFF_OK;
 }
@@ -199,7 +200,8 @@ tuff_status tuff_file_metadata_at(const tuff_file *file, int index, const char *
     if (!file || !key || !text)
         return FAIL(TUFF_E_USAGE, "tuff_file_metadata_at: an argument is NULL");
     if (index < 0 || index >= file->metadata_count)
-        return FAIL(TUFF_E_USAGE, "tuff_file_metadata_at: there is no entry %d of %d", index, file->metadata_count);
+        return FAIL(TUFF_E_USAGE, "tuff_file_metadata_at: index %d is out of range: the file has %d entries", index,
+                    file->metadata_count);
     *key = file->metadata[index].key;
     *text = file->metadata[index].text;
     return TUFF_OK;

@@ -19,7 +19,7 @@ typedef struct file_layout {
 tuff_status tuff__safetensors_check_name(const char *name)
 {
     if (strcmp(name, SAFETENSORS_METADATA) == 0)
-        return FAIL(TUFF_E_USAGE, "no tensor of a file can be called " SAFETENSORS_METADATA);
+        return FAIL(TUFF_E_USAGE, "a tensor cannot be named " SAFETENSORS_METADATA);
     tuff__json_begin();
     json_t *value = json_string(name);
     if (!value)
@@ -37,7 +37,7 @@ static tuff_status check_tensor(const tuff_file_tensor *tensor)
         return FAIL(TUFF_E_DTYPE, "tuff_file_save: tensor \"%.100s\" has no valid dtype", tensor->name);
     int64_t size = tuff_shape_count(tensor->shape);
     if (size < 0 || !tuff__mul_i64(size, (int64_t)tuff_dtype_size(tensor->dtype), &size))
-        return FAIL(TUFF_E_SHAPE, "tuff_file_save: tensor \"%.100s\" has the impossible shape %s", tensor->name,
+        return FAIL(TUFF_E_SHAPE, "tuff_file_save: tensor \"%.100s\" has the invalid shape %s", tensor->name,
                     SHAPE_TEXT(tensor->shape));
     if ((uint64_t)size != tensor->size)
         return FAIL(TUFF_E_SHAPE, "tuff_file_save: tensor \"%.100s\" %s has %llu bytes instead of %llu", tensor->name,
@@ -74,10 +74,10 @@ static tuff_status add_member(json_t *object, const char *name, json_t *value)
 {
     if (json_object_get(object, name)) {
         json_decref(value);
-        return FAIL(TUFF_E_USAGE, "tuff_file_save: \"%.100s\" is there twice", name);
+        return FAIL(TUFF_E_USAGE, "tuff_file_save: duplicate name \"%.100s\"", name);
     }
     if (!value || json_object_set_new(object, name, value))
-        return tuff__json_failure("tuff_file_save: a name or a text is not valid UTF-8");
+        return tuff__json_failure("tuff_file_save: a name or value is not valid UTF-8");
     return TUFF_OK;
 }
 
@@ -96,7 +96,7 @@ static tuff_status add_tensor(json_t *object, const tuff_file_tensor *tensor, in
 {
     int64_t end;
     if (!tuff__add_i64(*offset, (int64_t)tensor->size, &end))
-        return FAIL(TUFF_E_LIMIT, "tuff_file_save: the data do not fit 63 bits");
+        return FAIL(TUFF_E_LIMIT, "tuff_file_save: the size of the data does not fit into 63 bits");
     json_t *shape = shape_value(tensor->shape);
     json_t *value = !shape ? NULL
                            : json_pack("{s:s,s:o,s:[I,I]}", "dtype", tuff__safetensors_dtype_name(tensor->dtype),
@@ -111,7 +111,7 @@ static tuff_status add_metadata(json_t *object, const char *const *keys, const c
     tuff_status status = TUFF_OK;
     for (int i = 0; i < count && status == TUFF_OK; i++)
         if (!keys || !texts || !keys[i] || !texts[i])
-            status = FAIL(TUFF_E_USAGE, "tuff_file_save: a key or a text of the metadata is NULL");
+            status = FAIL(TUFF_E_USAGE, "tuff_file_save: a key or value of the metadata is NULL");
         else
             status = add_member(members, keys[i], json_string(texts[i]));
     if (status != TUFF_OK) {
@@ -131,7 +131,7 @@ static tuff_status print_header(const json_t *object, text *header)
     if (header->length > SAFETENSORS_HEADER_LIMIT)
         return FAIL(TUFF_E_LIMIT,
                     "tuff_file_save: the names and the metadata need a header of %zu bytes, and a safetensors "
-                    "file allows %llu",
+                    "file allows at most %llu",
                     header->length, (unsigned long long)SAFETENSORS_HEADER_LIMIT);
     return TUFF_OK;
 }
@@ -153,7 +153,7 @@ static tuff_status make_header(const file_layout *layout, const char *const *key
     tuff__json_begin();
     json_t *object = json_object();
     if (!object)
-        return tuff__json_failure("tuff_file_save: no header");
+        return tuff__json_failure("tuff_file_save: cannot create the header");
     tuff_status status = fill_object(object, layout, keys, texts, metadata_count);
     if (status == TUFF_OK)
         status = print_header(object, header);

@@ -76,7 +76,7 @@ tuff_status tuff__evaluate_random(const evaluation *e, int64_t count)
 tuff_status tuff__evaluate_none(const evaluation *e, int64_t count)
 {
     (void)count;
-    return FAIL(TUFF_E_USAGE, "%s: has no value of its own", tuff__op_info(e->op)->name);
+    return FAIL(TUFF_E_USAGE, "%s: cannot be evaluated", tuff__op_info(e->op)->name);
 }
 
 static const evaluator evaluators[OP_COUNT] = {

@@ -113,7 +113,7 @@ static void use_wrong_values(tuff_device *device)
     assert_int_equal(warnings, warned ? 0 : 3);
     if (!warned)
         assert_string_equal(last_warning,
-                            "tune: TUFF_TUNE_SEED=-1 is ignored: it takes a whole number from 0 to 4294967295");
+                            "tune: ignoring TUFF_TUNE_SEED=-1: expected a whole number from 0 to 4294967295");
     warned = true;
 }
 

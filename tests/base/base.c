@@ -253,7 +253,7 @@ static void messages_are_one_bounded_line(void **state)
     (void)FAIL(TUFF_E_FORMAT, "outer: %s", tuff_error());
     assert_string_equal(tuff_error(), "outer: inner");
     (void)FAIL(TUFF_E_NUMERIC, "%s", "");
-    assert_string_equal(tuff_error(), "numeric failure");
+    assert_string_equal(tuff_error(), "numerical error");
 }
 
 static void *fail_elsewhere(void *seen)

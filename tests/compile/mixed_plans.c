@@ -334,7 +334,7 @@ static void check_warnings(tuff_device *device)
         leave_out_device("its kernels can always store 16 bits");
         return;
     }
-    (void)snprintf(expected, sizeof expected, "%s cannot store 16 bits: values are rounded",
+    (void)snprintf(expected, sizeof expected, "%s cannot store 16-bit values: they are rounded",
                    tuff__device_info(device)->selector);
     for (int precision = TUFF_PRECISION_F32; precision <= TUFF_PRECISION_BF16; precision++) {
         compile_warned(device, false, (tuff_precision)precision);

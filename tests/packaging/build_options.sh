@@ -55,13 +55,13 @@ gelu=$work/shared/examples/gelu_c
 "$gelu" auto
 sh "$(dirname "$0")/symbols.sh" "$work/shared"
 readelf -d "$work/shared/libtuff.so" | grep -q 'SONAME.*\[libtuff\.so\.[0-9]*\.[0-9]*\]' ||
-    { echo "the SONAME does not name the minor version"; exit 1; }
+    { echo "the SONAME does not include the minor version"; exit 1; }
 
 export TUFF_CACHE_DIR="$work/empty" XDG_CACHE_HOME="$work/empty"
 unset TUFF_SHADERC_MODULE || :
 refuse_module() {
-    ! "$gelu" vulkan >"$work/log" 2>&1 || { echo "compiled without a GLSL compiler module"; exit 1; }
-    grep -q "$1" "$work/log" || { cat "$work/log"; echo "does not say \"$1\""; exit 1; }
+    ! "$gelu" vulkan >"$work/log" 2>&1 || { echo "compiling succeeded without a GLSL compiler module"; exit 1; }
+    grep -q "$1" "$work/log" || { cat "$work/log"; echo "the output does not contain \"$1\""; exit 1; }
 }
 "$gelu" vulkan
 rm -rf "$work/empty"

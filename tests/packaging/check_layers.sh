@@ -30,7 +30,7 @@ expect() {
     "$work/tools/check-layers" $options >"$work/out" || code=$?
     if [ "$code" != "$1" ] || ! grep -qF -e "$2" "$work/out"; then
         cat "$work/out"
-        echo "check-layers exits with $code; $1 and \"$2\" were expected"
+        echo "check-layers exited with $code; expected $1 and \"$2\""
         exit 1
     fi
 }
@@ -48,7 +48,7 @@ expect 1 '"device/vulkan/state.h": this folder may use only base, base/file, dev
 fresh
 compile base/hash.c 'void tuff__above(void); void tuff__below(void) { tuff__above(); }'
 compile graph/graph.c 'void tuff__below(void); void tuff__above(void) { tuff__below(); }'
-expect 1 'src/base/hash.c calls tuff__above of src/graph/graph.c, which is not below it'
+expect 1 'src/base/hash.c calls tuff__above of src/graph/graph.c, which is not in a lower layer'
 expect 1 '1 failures'
 
 fresh
@@ -59,15 +59,15 @@ expect 0 '0 failures'
 compile graph/3.c 'void tuff__4(void); void tuff__3(void) { tuff__4(); }'
 compile graph/4.c 'void tuff__1(void); void tuff__4(void) { tuff__1(); }'
 expect 1 'src/graph/4.c -> graph/1.c: tuff__1'
-expect 1 'src/graph/1.c and 3 other files call each other in circles: 3 files at most are allowed'
+expect 1 'src/graph/1.c and 3 other files call each other in a cycle: the limit is 3 files'
 
 fresh
 mkdir "$work/src/misc"
 echo 'int tuff__misc;' >"$work/src/misc/misc.c"
-expect 1 'src/misc: the folder has no row'
+expect 1 'src/misc: no row'
 
 fresh
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
     : >"$work/src/ops/many_$i.c"
 done
-expect 1 'files on one level, 25 are allowed'
+expect 1 'files, the limit is 25'

@@ -94,7 +94,7 @@ class Checker:
         self.counts["snippets"] += 1
         done = subprocess.run([*command, "-fsyntax-only", str(name)], capture_output=True, text=True)
         if done.returncode != 0:
-            self.fault(place, f"does not compile as {'C++' if plus_plus else 'C'}:\n{done.stderr.strip()[:1500]}")
+            self.fault(place, f"cannot be compiled as {'C++' if plus_plus else 'C'}:\n{done.stderr.strip()[:1500]}")
         elif "int main(" in code and not plus_plus:
             self.run_program(place, command, name)
 
@@ -109,12 +109,12 @@ class Checker:
         made = subprocess.run([*command, str(name), library, *linked, "-o", str(self.work / "program")],
                               capture_output=True, text=True)
         if made.returncode != 0:
-            self.fault(place, f"does not link:\n{made.stderr.strip()[:1500]}")
+            self.fault(place, f"cannot be linked:\n{made.stderr.strip()[:1500]}")
             return
         done = subprocess.run([str(self.work / "program")], capture_output=True, text=True, cwd=self.work,
                               env=dict(os.environ, TUFF_DEVICE="reference"))
         if done.returncode != 0:
-            self.fault(place, f"ends with {done.returncode}: {done.stdout}{done.stderr}")
+            self.fault(place, f"exited with {done.returncode}: {done.stdout}{done.stderr}")
 
     # Commands
 
@@ -147,7 +147,7 @@ class Checker:
         done = subprocess.run([str(self.tool), *arguments], capture_output=True, text=True, cwd=self.work,
                               env=self.environment)
         if done.returncode not in (0, 1):
-            self.fault("documents.py", f"tuff {' '.join(arguments)} ends with {done.returncode}: {done.stderr}")
+            self.fault("documents.py", f"tuff {' '.join(arguments)} exited with {done.returncode}: {done.stderr}")
         return done.stdout
 
     def cheaper(self, words):
@@ -191,7 +191,7 @@ class Checker:
         for word in words:
             option = word.split("=")[0]
             if option.startswith("--") and f"  {option} " not in text and option != "--help":
-                self.fault(place, f"tuff {' '.join(verb)} has no option {option}")
+                self.fault(place, f"unknown option of tuff {' '.join(verb)}: {option}")
 
     def run_command(self, place, words):
         # A tool built without the tuner (TUFF_AUTOTUNE=OFF) has neither its verb nor its options.
@@ -208,7 +208,7 @@ class Checker:
         allowed = (0, 1) if short[0] == "cache" else (0,)
         if done.returncode not in allowed:
             text = (done.stderr or done.stdout)[:600]
-            self.fault(place, f"tuff {' '.join(short)} ends with {done.returncode}: {text}")
+            self.fault(place, f"tuff {' '.join(short)} exited with {done.returncode}: {text}")
 
     def check_shell(self, place, block):
         text = block.text.replace("\\\n", " ")
@@ -220,7 +220,7 @@ class Checker:
             if words[:1] == ["build/tuff"] and len(words) > 1:
                 self.run_command(place, words[1:])
             elif words and words[0].split("/")[0] in TOP_FOLDERS and not (self.source / words[0]).exists():
-                self.fault(place, f"there is no program {words[0]}")
+                self.fault(place, f"no such program: {words[0]}")
 
     # Names and links
 
@@ -239,7 +239,7 @@ class Checker:
     def check_name(self, place, name):
         self.counts["names"] += 1
         if name.startswith(("tuff_", "tuff__", "TUFF_")) and name not in self.sources():
-            self.fault(place, f"nothing is called {name}")
+            self.fault(place, f"unknown name: {name}")
 
     @staticmethod
     def pattern(path):
@@ -252,7 +252,7 @@ class Checker:
         pattern = self.pattern(path)
         is_test = pattern.startswith("tests/") and any(self.source.glob(f"tests/**/{pathlib.Path(pattern).name}.*"))
         if not any(self.source.glob(pattern)) and not is_test:
-            self.fault(place, f"there is no {path}")
+            self.fault(place, f"no such file or folder: {path}")
 
     def check_code(self, place, code):
         if code.split("/")[0] in TOP_FOLDERS and re.fullmatch(r"[\w./*-]+", code) and "/" in code:
@@ -261,7 +261,7 @@ class Checker:
             self.counts["names"] += 1
             pattern = self.pattern(code)
             if not any(next(self.source.glob(f"{folder}/**/{pattern}"), None) for folder in TOP_FOLDERS):
-                self.fault(place, f"there is no file {code}")
+                self.fault(place, f"no such file: {code}")
         for name in re.findall(r"\b(?:tuff__?|TUFF_)\w+\b", code):
             self.check_name(place, name)
 
@@ -272,7 +272,7 @@ class Checker:
         path, _, heading = target.partition("#")
         file = (document.parent / path).resolve() if path else document
         if not file.exists():
-            self.fault(place, f"a link leads to {target}, which is not there")
+            self.fault(place, f"broken link: {target}")
         elif heading:
             _, prose = split(file.read_text())
             if heading not in [anchor(one) for one in re.findall(r"^#+ (.*)$", prose, re.M)]:
@@ -350,7 +350,7 @@ def main():
         checker.check(faulty, "faulty.md")
         expected = FAULTS["with the tool" if checker.tool.exists() else "without"] - (not has_library(checker))
         if len(checker.faults) != expected:
-            print(f"of {expected} faults of a made-up document {len(checker.faults)} are found:")
+            print(f"self-test: found {len(checker.faults)} of {expected} faults in a made-up document:")
             print(*checker.faults, sep="\n")
             return 1
         checker.faults, checker.counts = [], dict.fromkeys(checker.counts, 0)

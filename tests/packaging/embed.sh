@@ -24,7 +24,7 @@ run "$work/package/gelu_cpp"
 
 # The installed files alone must do: no path of the source or build folder may be left in them.
 if grep -rlF -e "$source_folder" -e "$build" "$work/prefix/lib"*/pkgconfig "$work/prefix/lib"*/cmake; then
-    echo "the files above name the folder tuff was built from"
+    echo "the files above contain the path of tuff's source folder"
     exit 1
 fi
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name tuff.pc)")

@@ -18,5 +18,5 @@ for compilers in "${CC:-cc} ${CXX:-c++}" "clang clang++"; do
         count=$((count + 1))
     done
 done
-echo "$count headers compile alone"
+echo "$count headers compile on their own"
 [ "$count" -gt 10 ]

@@ -24,7 +24,7 @@ printf '/* A header. */\n\nint tuff_nameless(int x);\n' >"$work/bad/bad.h"
 } >"$work/Doxyfile.bad"
 if doxygen "$work/Doxyfile.bad" >"$work/log" 2>&1 || ! grep -q tuff_nameless "$work/log"; then
     cat "$work/log"
-    echo "a function without a comment is no error"
+    echo "a function without a comment did not cause an error"
     exit 1
 fi
 echo "the reference has $(ls "$work/html" | grep -c '\.html$') pages"

@@ -62,7 +62,7 @@ expect 2 "--older takes an age" "$tuff" cache prune --older soon
 expect 2 "--driver takes old" "$tuff" cache prune --driver new
 expect 2 "give a KEY and a CANDIDATE" "$tuff" cache pin 12
 expect 2 "two kinds of files" "$tuff" cache export --manifest --anon f
-expect 2 "there is no device opencl:999" "$tuff" cache list --device opencl:999
+expect 2 "unknown device opencl:999" "$tuff" cache list --device opencl:999
 expect 2 "is no op key" "$tuff" cache explain "matmul | nothing"
 
 # Looking.
@@ -313,13 +313,13 @@ cmp -s aside "$file" || fail "a store without its lock was changed"
 rmdir "$file.lock"
 expect 0 "2 win" "$tuff" cache list
 chmod 777 cache/tune/v1
-expect 2 "others than its owner could write to" "$tuff" cache list
+expect 2 "users other than its owner could write to" "$tuff" cache list
 chmod 700 cache/tune/v1
 mv cache/tune/v1 cache/tune/real && ln -s real cache/tune/v1
 expect 2 "is not a folder" "$tuff" cache list
 rm cache/tune/v1 && mv cache/tune/real cache/tune/v1
 chmod 777 cache
-expect 2 "others than its owner could write to" "$tuff" cache list
+expect 2 "users other than its owner could write to" "$tuff" cache list
 chmod 700 cache
 expect 2 "HOME is not an absolute path; set TUFF_CACHE_DIR" env -u TUFF_CACHE_DIR -u XDG_CACHE_HOME -u HOME "$tuff" cache list
 expect 2 "TUFF_CACHE_DIR is empty" env TUFF_CACHE_DIR= "$tuff" cache list

@@ -19,7 +19,7 @@ static tuff_status join(const char *folder, const char *suffix, char *out, size_
         length--;
     int written = snprintf(out, size, "%.*s%s", (int)(length < size ? length : size), folder, suffix);
     if (written < 0 || (size_t)written >= size)
-        return FAIL(TUFF_E_IO, "no cache folder: its name is longer than %zu bytes", size - 1);
+        return FAIL(TUFF_E_IO, "no cache folder: its path is longer than %zu bytes", size - 1);
     return TUFF_OK;
 }
 
@@ -37,7 +37,7 @@ static tuff_status check_home(const char *home, char *scratch, size_t size)
     /* The last component makes lstat follow a symbolic link, which a home may well be. */
     TRY(join(home, "/.", scratch, size));
     if (examine(scratch, &info))
-        return tuff__fail_errno("use the cache below", home);
+        return tuff__fail_errno("access the home folder", home);
     if (info.st_uid != geteuid())
         return FAIL(TUFF_E_IO, "no cache folder: HOME %s belongs to another user", home);
     return TUFF_OK;
@@ -82,7 +82,7 @@ static tuff_status make_folders(char *path)
         (void)make_folder(path);
         *slash = '/';
     }
-    return make_folder(path) ? tuff__fail_errno("make the cache folder", path) : TUFF_OK;
+    return make_folder(path) ? tuff__fail_errno("create the cache folder", path) : TUFF_OK;
 }
 
 /* Creates the folder if it is missing; fails if anybody else could write to it. */
@@ -95,14 +95,15 @@ static tuff_status ensure_private_folder(char *out)
     if (!S_ISDIR(info.st_mode))
         return FAIL(TUFF_E_IO, "no cache folder: %s is not a folder", out);
     if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)))
-        return FAIL(TUFF_E_IO, "no cache folder: others than its owner could write to %s", out);
+        return FAIL(TUFF_E_IO, "no cache folder: users other than its owner could write to %s", out);
     return TUFF_OK;
 }
 
 tuff_status tuff__cache_folder(char *out, size_t size)
 {
     if (getuid() != geteuid() || getgid() != getegid())
-        return FAIL(TUFF_E_IO, "no cache folder: the process runs with another user's rights");
+        return FAIL(TUFF_E_IO,
+                    "no cache folder: the process runs with the privileges of another user (set-uid or set-gid)");
     TRY(choose_folder(out, size));
     return ensure_private_folder(out);
 }
@@ -113,6 +114,6 @@ tuff_status tuff__cache_subfolder(const char *name, char *out, size_t size)
     const size_t length = strlen(out);
     const int written = snprintf(out + length, size - length, "/%s", name);
     if (written < 0 || (size_t)written >= size - length)
-        return FAIL(TUFF_E_IO, "no cache folder: its name is longer than %zu bytes", size - 1);
+        return FAIL(TUFF_E_IO, "no cache folder: its path is longer than %zu bytes", size - 1);
     return ensure_private_folder(out);
 }

@@ -47,9 +47,9 @@ tuff_status tuff__fail_errno(const char *action, const char *path)
 static tuff_status check_readable(const char *path, const struct stat *info, bool is_private)
 {
     if (!S_ISREG(info->st_mode))
-        return FAIL(TUFF_E_IO, "cannot read %s: it is not a regular file", path);
+        return FAIL(TUFF_E_IO, "cannot read %s: not a regular file", path);
     if (is_private && (info->st_uid != geteuid() || (info->st_mode & (S_IWGRP | S_IWOTH)) || info->st_nlink != 1))
-        return FAIL(TUFF_E_IO, "cannot read %s: others than its owner could have written it", path);
+        return FAIL(TUFF_E_IO, "cannot read %s: users other than its owner could have written it", path);
     return TUFF_OK;
 }
 
@@ -85,7 +85,7 @@ tuff_status tuff__reader_read(file_reader *reader, void *data, size_t size)
         if (got < 0)
             return tuff__fail_errno("read", reader->path);
         if (got == 0)
-            return FAIL(TUFF_E_IO, "cannot read %s: it ended %zu bytes early", reader->path, size - done);
+            return FAIL(TUFF_E_IO, "cannot read %s: the file ended %zu bytes early", reader->path, size - done);
         done += (size_t)got;
     }
     return TUFF_OK;
@@ -101,8 +101,8 @@ void tuff__reader_close(file_reader *reader)
 static tuff_status read_all(file_reader *reader, uint64_t limit, void **data, size_t *size)
 {
     if (reader->size > limit || reader->size > SIZE_MAX - 1)
-        return FAIL(TUFF_E_LIMIT, "cannot read %s: %" PRIu64 " bytes are more than the %" PRIu64 " allowed",
-                    reader->path, reader->size, limit);
+        return FAIL(TUFF_E_LIMIT, "cannot read %s: its size is %" PRIu64 " bytes, the limit is %" PRIu64, reader->path,
+                    reader->size, limit);
     size_t length = (size_t)reader->size;
     unsigned char *block = tuff__alloc(length + 1);
     if (!block)

@@ -24,9 +24,9 @@ static tuff_status check_own(int fd, const char *path, uint64_t *size)
     if (result < 0)
         return tuff__fail_errno("examine", path);
     if (!S_ISREG(info.st_mode))
-        return FAIL(TUFF_E_IO, "cannot write %s: it is not a regular file", path);
+        return FAIL(TUFF_E_IO, "cannot write %s: not a regular file", path);
     if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) || info.st_nlink != 1)
-        return FAIL(TUFF_E_IO, "cannot write %s: others than its owner could write it too", path);
+        return FAIL(TUFF_E_IO, "cannot write %s: users other than its owner could write it", path);
     *size = (uint64_t)info.st_size;
     return TUFF_OK;
 }
@@ -58,7 +58,7 @@ static tuff_status acquire(int fd, const char *path, uint64_t timeout)
         if (errno != EWOULDBLOCK)
             return FAIL(TUFF_E_UNSUPPORTED, "cannot lock %s: %s", path, strerror(errno));
         if (tuff__nanoseconds() - begin >= timeout)
-            return FAIL(TUFF_E_TIMEOUT, "cannot lock %s: another process holds it", path);
+            return FAIL(TUFF_E_TIMEOUT, "cannot lock %s: another process holds the lock", path);
         tuff__sleep(PAUSE);
     }
 }

@@ -23,7 +23,7 @@ tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t s
         if (put < 0)
             return tuff__fail_errno("write", path);
         if (put == 0)
-            return FAIL(TUFF_E_IO, "cannot write %s: the file system takes no more bytes", path);
+            return FAIL(TUFF_E_IO, "cannot write %s: no space left on the file system", path);
         done += (size_t)put;
     }
     return TUFF_OK;
@@ -45,7 +45,7 @@ static tuff_status check_size(int fd, const char *path, uint64_t size)
     if (result < 0)
         return tuff__fail_errno("examine", path);
     if ((uint64_t)info.st_size != size)
-        return FAIL(TUFF_E_IO, "cannot write %s: %" PRIu64 " bytes were written and %" PRIu64 " are there", path, size,
+        return FAIL(TUFF_E_IO, "cannot write %s: wrote %" PRIu64 " bytes, but the file has %" PRIu64, path, size,
                     (uint64_t)info.st_size);
     return TUFF_OK;
 }
