@@ -19,7 +19,7 @@
 #include "tunedb/key.h"
 #include "search/times.h"
 
-enum { MAX_ENTRANTS = 16, ROUNDS = 5, CUT = 4, MAX_PATH = FOLDER_SIZE + 64, DAYS = 30, DAY = 24 * 60 * 60 };
+enum { MAX_ENTRANTS = 16, ROUNDS = 5, MAX_SLOWDOWN = 4, MAX_PATH = FOLDER_SIZE + 64, DAYS = 30, DAY = 24 * 60 * 60 };
 
 typedef struct entrant {
     tuff_device_info info;
@@ -212,10 +212,10 @@ static entrant *find_fastest(const race_state *self, const entrant *excluded)
     return best;
 }
 
-static bool contains(char (*places)[FOLDER_SIZE], int count, const char *place)
+static bool contains(char (*paths)[FOLDER_SIZE], int count, const char *path)
 {
     for (int i = 0; i < count; ++i)
-        if (strcmp(places[i], place) == 0)
+        if (strcmp(paths[i], path) == 0)
             return true;
     return false;
 }
@@ -223,19 +223,19 @@ static bool contains(char (*places)[FOLDER_SIZE], int count, const char *place)
 /* Locks the devices against other measurements. Returns false if another process is measuring on one of them. */
 static bool lock_devices(race_state *self)
 {
-    char(*places)[FOLDER_SIZE] = tuff__calloc(MAX_ENTRANTS, sizeof *places);
-    bool is_alone = places != NULL;
+    char(*paths)[FOLDER_SIZE] = tuff__calloc(MAX_ENTRANTS, sizeof *paths);
+    bool is_alone = paths != NULL;
     for (int i = 0; is_alone && i < self->count; ++i) {
         tune_environment parts;
-        char *place = places[self->lock_count];
+        char *path = paths[self->lock_count];
         if (tuff__environment_parse(self->entrants[i].environment, &parts) != TUFF_OK ||
-            !tuff__tune_lock_path(&parts, place, FOLDER_SIZE) || contains(places, self->lock_count, place))
+            !tuff__tune_lock_path(&parts, path, FOLDER_SIZE) || contains(paths, self->lock_count, path))
             continue;
-        const tuff_status status = tuff__file_lock(place, 0, &self->locks[self->lock_count]);
+        const tuff_status status = tuff__file_lock(path, 0, &self->locks[self->lock_count]);
         is_alone = status != TUFF_E_TIMEOUT;
         self->lock_count += status == TUFF_OK;
     }
-    tuff__free(places);
+    tuff__free(paths);
     return is_alone;
 }
 
@@ -248,7 +248,7 @@ static void unlock_devices(race_state *self)
 static void run_rounds(race_state *self)
 {
     const entrant *first = find_fastest(self, NULL);
-    const uint64_t limit = first == NULL ? 0 : CUT * first->nanoseconds;
+    const uint64_t limit = first == NULL ? 0 : MAX_SLOWDOWN * first->nanoseconds;
     for (int round = 0; round < ROUNDS; ++round)
         for (int i = 0; i < self->count; ++i) {
             entrant *one = &self->entrants[i];

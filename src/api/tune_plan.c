@@ -33,7 +33,7 @@ static tuff_status lower_with_choices(tuning_session *self, tuff_plan *plan, con
 }
 
 /* Lowers the plan with the choices, if there are any. A plan that is already lowered uses the defaults. */
-static tuff_status apply(tuning_session *self, tuff_plan *plan)
+static tuff_status apply_choices(tuning_session *self, tuff_plan *plan)
 {
     const tune_config **choices;
     bool any;
@@ -59,7 +59,7 @@ static tuff_status record_usable(tuning_session *self, tuff_plan *plan)
         if (task < 0 || !tuff__session_give_up(self, task, status))
             return status;
         tuff__executable_free(&plan->executable);
-        TRY(apply(self, plan));
+        TRY(apply_choices(self, plan));
     }
 }
 
@@ -95,7 +95,7 @@ static tuff_status tune(tuning_session *self, tuff_plan *plan)
     if (self->lost && !self->had_bench)
         return FAIL(TUFF_E_DEVICE_LOST,
                     "tune: the device was lost while running a candidate; that candidate will not be tried again");
-    TRY(apply(self, plan));
+    TRY(apply_choices(self, plan));
     TRY(record_plan(self, plan));
     return tuff__session_list_keys(self, &plan->keys);
 }

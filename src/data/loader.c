@@ -331,7 +331,7 @@ static tuff_status check_position(const tuff_loader *self, tuff_loader_position 
                                : position.epoch == 0 && position.batch < limit);
     if (exists)
         return TUFF_OK;
-    return FAIL(TUFF_E_USAGE, "loader: there is no batch %lld of epoch %lld: an epoch has %lld batches",
+    return FAIL(TUFF_E_USAGE, "loader: batch %lld of epoch %lld is out of range: an epoch has %lld batches",
                 (long long)position.batch, (long long)position.epoch, (long long)self->batch_count);
 }
 

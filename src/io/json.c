@@ -10,12 +10,12 @@
 #define DEPTH_LIMIT 8
 
 static pthread_once_t installed = PTHREAD_ONCE_INIT;
-static _Thread_local bool exhausted;
+static _Thread_local bool out_of_memory;
 
 static void *allocate(size_t size)
 {
     void *block = tuff__alloc(size);
-    exhausted = exhausted || !block;
+    out_of_memory = out_of_memory || !block;
     return block;
 }
 
@@ -27,13 +27,13 @@ static void install(void)
 void tuff__json_begin(void)
 {
     tuff__once(&installed, install);
-    exhausted = false;
+    out_of_memory = false;
 }
 
 tuff_status tuff__json_failure(const char *reason)
 {
-    return exhausted ? FAIL(TUFF_E_OOM_HOST, "out of host memory while processing JSON")
-                     : FAIL(TUFF_E_USAGE, "%s", reason);
+    return out_of_memory ? FAIL(TUFF_E_OOM_HOST, "out of host memory while processing JSON")
+                         : FAIL(TUFF_E_USAGE, "%s", reason);
 }
 
 /* Returns the position of the closing quote of the string that opens at source[at]. */
@@ -98,7 +98,7 @@ tuff_status tuff__json_parse(const char *source, size_t size, json_t **out)
     tuff__json_begin();
     json_error_t error;
     json_t *value = json_loadb(source, size, JSON_REJECT_DUPLICATES, &error);
-    if (exhausted) {
+    if (out_of_memory) {
         json_decref(value);
         return FAIL(TUFF_E_OOM_HOST, "out of host memory for a JSON text of %zu bytes", size);
     }

@@ -134,7 +134,7 @@ static tuff_status make_event_path(const char *folder, text *out)
 static tuff_status open_file(tuff_monitor *self, const tuff_monitor_options *options)
 {
     const bool is_new = options->format == TUFF_MONITOR_TENSORBOARD;
-    const int mode_flag = is_new ? O_EXCL : options->append ? 0 : O_TRUNC;
+    const int creation_flag = is_new ? O_EXCL : options->append ? 0 : O_TRUNC;
     text path = {0};
     if (is_new) {
         TRY(make_folder(options->path));
@@ -144,7 +144,8 @@ static tuff_status open_file(tuff_monitor *self, const tuff_monitor_options *opt
     tuff__text_free(&path);
     if (!self->path)
         return TUFF_E_OOM_HOST;
-    UNINTERRUPTED(self->fd, tuff__file.open(self->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | mode_flag, 0666));
+    UNINTERRUPTED(self->fd,
+                  tuff__file.open(self->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | creation_flag, 0666));
     if (self->fd < 0)
         return tuff__fail_errno("open", self->path);
     struct stat info;
