@@ -8,6 +8,6 @@ enum { GENERATOR_SIZE = 9 };
 /* Writes eight hexadecimal digits: a hash of the family's bodies ("matmul": matmul_*.k and the packs), the texts that
    all kernels share, and the version of the passes that generate the rest. Returns out, which has GENERATOR_SIZE
    bytes. */
-const char *tuff__kernel_hash_of(const char *family, char *out);
+const char *tuff__kernel_hash(const char *family, char *out);
 
 #endif

@@ -145,7 +145,7 @@ static tuff_status look_at(const char *path, bool is_shipped, void *state)
 static holdings look(void)
 {
     holdings out = {0};
-    (void)tuff__tune_visit(look_at, &out);
+    (void)tuff__tune_visit_stores(look_at, &out);
     return out;
 }
 
@@ -173,7 +173,7 @@ static tuff_status forget_one(const char *path, bool is_shipped, void *state)
 
 static void forget(void)
 {
-    (void)tuff__tune_visit(forget_one, NULL);
+    (void)tuff__tune_visit_stores(forget_one, NULL);
 }
 
 /* The one child of a process; 0 where it has none yet. */

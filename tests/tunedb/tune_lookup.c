@@ -72,7 +72,7 @@ static tune_record record_of(record_kind kind, const tune_environment *where, co
 
 static void put(tune_store *store, const tune_environment *where, tune_record record)
 {
-    assert_int_equal(tuff__store_describe(store, ENVIRONMENT_TEXT(where)), TUFF_OK);
+    assert_int_equal(tuff__store_set_environment(store, ENVIRONMENT_TEXT(where)), TUFF_OK);
     assert_int_equal(tuff__store_add(store, &record), TUFF_OK);
 }
 
@@ -459,12 +459,12 @@ static void stores_live_in_the_cache_folder(void **state)
     scratch_write("share/tune/opencl-gfx1100-01234567.jsonl", bytes, size);
     scratch_write("share/tune/opencl-gfx900-01234567.jsonl", bytes, size);
     free(bytes);
-    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), false, &stores), TUFF_OK);
+    assert_int_equal(tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), false, &stores), TUFF_OK);
     assert_int_equal(stores.count, 2);
-    tuff__tune_release(&stores);
-    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
+    tuff__tune_close_stores(&stores);
+    assert_int_equal(tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
     assert_int_equal(stores.count, 3);
-    tuff__tune_release(&stores);
+    tuff__tune_close_stores(&stores);
 }
 
 /* Nowhere to write is a line and a store in memory. */
@@ -476,13 +476,13 @@ static void without_a_folder_stores_live_in_memory(void **state)
     const char *home = getenv("HOME"), *shared = getenv("XDG_CACHE_HOME");
     assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
     assert_int_equal(unsetenv("HOME"), 0);
-    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
+    assert_int_equal(tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
     assert_int_equal(stores.count, 1);
     assert_non_null(strstr(tuff__store_error(stores.items[0]), "HOME is not an absolute path"));
     put_win(stores.items[0], &fixture_board, &fixture_product, ROWS(8));
     assert_non_null(tuff__store_winner(stores.items[0], tuff__hash_text(ENVIRONMENT_TEXT(&fixture_board)),
                                        tuff__key_hash(&fixture_product), NULL));
-    tuff__tune_release(&stores);
+    tuff__tune_close_stores(&stores);
     if (home)
         (void)setenv("HOME", home, 1);
     if (shared)
@@ -540,9 +540,9 @@ static void every_allocation_may_fail(void **state)
     for (int64_t failing = 1; failing < 10000; failing++) {
         tune_stores stores = {0};
         failing_memory_begin(failing, false);
-        const tuff_status status = tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores);
+        const tuff_status status = tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), true, &stores);
         if (status == TUFF_OK)
-            tuff__tune_release(&stores);
+            tuff__tune_close_stores(&stores);
         const bool hit = failing_memory_end();
         assert_int_equal(status, hit ? TUFF_E_OOM_HOST : TUFF_OK);
         if (!hit)

@@ -42,7 +42,7 @@ static bool is_at_candidate(void)
     static char folder[FOLDER_SIZE], name[JOURNAL_NAME], path[JOURNAL_PATH];
     journal_owner owner;
     journal_page page;
-    tuff__journal_owner(&owner);
+    tuff__journal_describe_owner(&owner);
     tuff__journal_name(&owner, name, sizeof name);
     if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK || tuff__journal_path(folder, name, path) != TUFF_OK)
         return false;

@@ -26,7 +26,7 @@ typedef struct store_summary {
 static const char *today_of(store_summary *summary, const char *family)
 {
     if (strcmp(summary->family, family) != 0)
-        (void)tuff__kernel_hash_of(family, summary->today);
+        (void)tuff__kernel_hash(family, summary->today);
     snprintf(summary->family, sizeof summary->family, "%s", family);
     return summary->today;
 }

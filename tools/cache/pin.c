@@ -46,7 +46,7 @@ static int pin_key(tuff_cache *cache, const cache_key *key, const char *candidat
 /* Writes the canonical text of a candidate; prints a message if it is invalid. */
 static int read_candidate(const char *source, text *out)
 {
-    if (tuff__cache_candidate(strcmp(source, "default") == 0 ? "" : source, out) != TUFF_OK)
+    if (tuff__cache_canonical_candidate(strcmp(source, "default") == 0 ? "" : source, out) != TUFF_OK)
         return cache_fail(&cache_verb_pin, "this is no candidate");
     return CACHE_OK;
 }

@@ -38,7 +38,7 @@ typedef struct rerun {
 static const tune_record *find_win(const rerun *self, hash128 environment, const tune_key *key)
 {
     char generator[GENERATOR_SIZE];
-    const char *const today = tuff__kernel_hash_of(key->family, generator);
+    const char *const today = tuff__kernel_hash(key->family, generator);
     for (int i = 0; i < self->cache->count; i++) {
         const tune_record *win =
             tuff__store_winner(self->cache->files[i].store, environment, tuff__key_hash(key), today);

@@ -83,7 +83,7 @@ static json_t *show_key(const tuff_cache *cache, const cache_key *key, bool json
         printf("%s %s\n", ALL_DIGITS(key->hash), key->op);
     for (int i = 0; i < cache->count; i++) {
         const cache_file *file = &cache->files[i];
-        if (!file->is_wanted || !tuff__cache_knows(file, key->hash))
+        if (!file->is_wanted || !tuff__cache_file_has_key(file, key->hash))
             continue;
         if (json)
             (void)json_array_append_new(list, json_in_store(cache, file, key));
@@ -167,8 +167,8 @@ static bool is_first(const tuff_cache *cache, int index)
     const tune_environment *environment = &cache->files[index].environment;
     if (!cache->files[index].is_described)
         return false;
-    for (int i = 0; i < cache->here_count; i++)
-        if (tuff__environment_compare(&cache->here[i], environment) == LIKENESS_SAME)
+    for (int i = 0; i < cache->local_device_count; i++)
+        if (tuff__environment_compare(&cache->local_devices[i], environment) == LIKENESS_SAME)
             return false;
     for (int i = 0; i < index; i++)
         if (cache->files[i].is_described &&
@@ -198,9 +198,9 @@ static int explain_key(const tuff_cache *cache, const cache_key *key, const cach
     int count = 0;
     if (!common->json)
         printf("%s %s\n", ALL_DIGITS(key->hash), key->op);
-    for (int i = 0; i < cache->here_count && known; i++)
-        if (tuff__cache_is_wanted(common->device, "", ENVIRONMENT_TEXT(&cache->here[i]))) {
-            known = explain_one(cache, &cache->here[i], true, key->op, list);
+    for (int i = 0; i < cache->local_device_count && known; i++)
+        if (tuff__cache_is_wanted(common->device, "", ENVIRONMENT_TEXT(&cache->local_devices[i]))) {
+            known = explain_one(cache, &cache->local_devices[i], true, key->op, list);
             count++;
         }
     for (int i = 0; i < cache->count && known; i++)

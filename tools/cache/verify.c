@@ -6,23 +6,23 @@
 #include "tools/cache/cache.h"
 #include "tools/cache/rerun.h"
 
-/* State of listening to a verification. */
-typedef struct hearing {
+/* State of a verification. */
+typedef struct verify_state {
     json_t *files, *list; /* of all files, and of the findings in one; NULL if they are printed */
     int code;
-} hearing;
+} verify_state;
 
-static void begin(const char *path, void *user)
+static void begin_file(const char *path, void *user)
 {
-    hearing *to = user;
+    verify_state *to = user;
     (void)path;
     json_decref(to->list);
     to->list = to->files ? json_array() : NULL;
 }
 
-static void find(void *user, const char *path, int line, const char *subject, const char *detail)
+static void add_finding(void *user, const char *path, int line, const char *subject, const char *detail)
 {
-    const hearing *to = user;
+    const verify_state *to = user;
     if (to->list)
         (void)json_array_append_new(to->list, json_pack("{s:o, s:i, s:s, s:o}", "path", cache_json_text(path), "line",
                                                         line, "what", subject, "detail", cache_json_text(detail)));
@@ -30,9 +30,9 @@ static void find(void *user, const char *path, int line, const char *subject, co
         printf("%s:%d: %s%s%s\n", path, line, subject, detail[0] ? ": " : "", detail);
 }
 
-static void report(const char *path, const tuff_cache_verify_result *counts, void *user)
+static void report_file(const char *path, const tuff_cache_verify_result *counts, void *user)
 {
-    hearing *to = user;
+    verify_state *to = user;
     if (to->files)
         (void)json_array_append_new(
             to->files,
@@ -42,13 +42,13 @@ static void report(const char *path, const tuff_cache_verify_result *counts, voi
     else
         printf("%s: ok %d  damaged %d  malformed %d  later %d  invalid %d  orphans %d  rejected %d\n", path, counts->ok,
                counts->damaged, counts->malformed, counts->unknown, counts->invalid, counts->orphans, counts->rejected);
-    if (tuff__verify_result_findings(counts) > 0 && to->code == CACHE_OK)
+    if (tuff__verify_finding_count(counts) > 0 && to->code == CACHE_OK)
         to->code = CACHE_FINDINGS;
 }
 
-static void complain(const char *path, void *user)
+static void report_failure(const char *path, void *user)
 {
-    hearing *to = user;
+    verify_state *to = user;
     to->code = cache_fail(&cache_verb_verify, path);
 }
 
@@ -66,26 +66,30 @@ static int forget_strikes(tuff_cache *cache, bool json)
 static int verify_all(const cli_texts *paths, const cache_common *common, bool retry)
 {
     tuff_cache *cache = NULL;
-    hearing host = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common->device, &cache)};
-    if (host.code != CACHE_OK)
-        return host.code;
+    verify_state state = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common->device, &cache)};
+    if (state.code != CACHE_OK)
+        return state.code;
     if (retry)
-        host.code = forget_strikes(cache, common->json);
+        state.code = forget_strikes(cache, common->json);
     tuff__json_begin();
-    host.files = common->json ? json_array() : NULL;
-    const verify_listener to = {.finding = find, .begin = begin, .heard = report, .failed = complain, .user = &host};
+    state.files = common->json ? json_array() : NULL;
+    const verify_listener to = {.on_finding = add_finding,
+                                .on_file_begin = begin_file,
+                                .on_file_done = report_file,
+                                .on_file_failed = report_failure,
+                                .user = &state};
     for (int i = 0; cache && i < cache->count; i++)
         if (cache->files[i].is_wanted)
             (void)tuff__cache_verify_one(cache, i, &to);
     for (int i = 0; i < paths->count; i++)
         (void)tuff__cache_verify_path(paths->items[i], &to);
-    json_decref(host.list);
-    if (host.files)
-        host.code = cache_print_json(&cache_verb_verify, host.files, host.code);
+    json_decref(state.list);
+    if (state.files)
+        state.code = cache_print_json(&cache_verb_verify, state.files, state.code);
     else if (paths->count == 0 && tuff_cache_file_count(cache) == 0)
         puts("no stores");
     tuff_cache_close(cache);
-    return host.code;
+    return state.code;
 }
 
 /* Checks the winners of a model or of a graph file. */

@@ -69,7 +69,7 @@ static int report_model(const report_options *self)
         code =
             cli_fail_library(&tune_verb_report, self->description.file ? "compiling the graph" : "compiling the model");
     } else {
-        tuff__environment_of(&info, &here);
+        tuff__environment_from_info(&info, &here);
         code = report_on(self, NULL, &plans, &here);
     }
     known_plans_destroy(&plans);

@@ -47,7 +47,7 @@ static bool is_of_today(const tune_record *win)
     tune_key key;
     char today[GENERATOR_SIZE];
     return tuff__key_parse(win->op, &key) == TUFF_OK &&
-           strcmp(win->generator, tuff__kernel_hash_of(key.family, today)) == 0;
+           strcmp(win->generator, tuff__kernel_hash(key.family, today)) == 0;
 }
 
 /* Adds a record to its entry. As in lookups, earlier stores take precedence, except for winners of other kernel
@@ -161,7 +161,7 @@ static void add_win(json_t *out, const entry *item)
     json_t *runners_up = json_array();
     const tune_record *win = item->win;
     const bool is_current = tuff__key_parse(item->op, &key) == TUFF_OK &&
-                            strcmp(tuff__kernel_hash_of(key.family, generator), win->generator) == 0;
+                            strcmp(tuff__kernel_hash(key.family, generator), win->generator) == 0;
     for (int i = 0; i < RUNNERS_UP; i++)
         if (win->runners_up[i][0])
             (void)json_array_append_new(runners_up, cache_json_text(win->runners_up[i]));

@@ -227,7 +227,7 @@ static tuff_status open_device(serving *self)
     self->device = tuff__device_open_limited(self->job.selector, tuff__compile_timeout);
     if (!self->device)
         return tuff_last_status();
-    tuff__environment_of(tuff__device_info(self->device), &device_environment);
+    tuff__environment_from_info(tuff__device_info(self->device), &device_environment);
     if (strcmp(ENVIRONMENT_TEXT(&device_environment), self->job.environment) != 0)
         return FAIL(TUFF_E_UNSUPPORTED, "%s is another device there", self->job.selector);
     return TUFF_OK;
