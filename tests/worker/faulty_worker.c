@@ -118,8 +118,8 @@ static int play_worker(const char *fault)
             (void)kill(getpid(), SIGKILL);
         else if (in.kind == IPC_BEGIN)
             say_text(IPC_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
-        else if (in.kind == IPC_TAKE)
-            (void)tuff__ipc_send(STDIN_FILENO, IPC_ANSWER, &yes);
+        else if (in.kind == IPC_LOCK_DEVICE)
+            (void)tuff__ipc_send(STDIN_FILENO, IPC_REPLY, &yes);
         else if (in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL) {
             const ipc_kind answer = in.kind == IPC_MEASURE ? IPC_MEASURED : IPC_MEASURED_ALL;
             if (strcmp(fault, "lost") == 0)
