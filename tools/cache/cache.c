@@ -39,7 +39,7 @@ const cli_verb verb_cache = {
 int cache_fail(const cli_verb *verb, const char *subject)
 {
     (void)cli_fail_library(verb, subject);
-    return CACHE_TROUBLE;
+    return CACHE_ERROR;
 }
 
 int cache_print_json(const cli_verb *verb, json_t *value, int code)

@@ -15,7 +15,7 @@ static int print_export(const tuff_cache *cache, tuff_cache_export_kind form)
     if (tuff__cache_export_text(cache, form, &lines, &counts) != TUFF_OK)
         code = cache_fail(&cache_verb_export, "the records");
     else if (fwrite(tuff__text_get(&lines), 1, lines.length, stdout) != lines.length)
-        code = CACHE_REFUSE(&cache_verb_export, "the output could not be written");
+        code = CACHE_FAIL(&cache_verb_export, "the output could not be written");
     tuff__text_free(&lines);
     return code;
 }

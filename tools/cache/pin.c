@@ -109,8 +109,8 @@ static int drop_keys(const cli_verb *verb, tuff_cache *cache, const cache_keys *
 }
 
 /* Drops one kind of record of the selected keys; both unpin and retune use it. */
-static int drop_chosen(const cli_verb *verb, record_kind kind, const cache_common *common, const cache_selection *which,
-                       const char *subject)
+static int drop_selected(const cli_verb *verb, record_kind kind, const cache_common *common,
+                         const cache_selection *which, const char *subject)
 {
     tuff_cache *cache;
     cache_keys keys;
@@ -134,7 +134,7 @@ static int unpin(int count, char **arguments)
     cache_selection which = {0};
     const cli_option options[] = {CACHE_COMMON(common)};
     const cli_end end = cache_parse(&cache_verb_unpin, options, 2, count, arguments, &which.prefix, NULL, &common);
-    return end.now ? end.code : drop_chosen(&cache_verb_unpin, RECORD_PIN, &common, &which, "unpinned");
+    return end.now ? end.code : drop_selected(&cache_verb_unpin, RECORD_PIN, &common, &which, "unpinned");
 }
 
 const cli_verb cache_verb_unpin = {
@@ -149,7 +149,7 @@ static int retune(int count, char **arguments)
     cache_common common = {0};
     cache_selection which = {0};
     model_options model = MODEL_OPTIONS_DEFAULT;
-    bool now = false;
+    bool measure_now = false;
     const cli_option options[] = {
         CACHE_COMMON(common),
         MODEL_OPTIONS(&model),
@@ -160,7 +160,7 @@ static int retune(int count, char **arguments)
          .help = "the graph file whose keys --now measures, in place of a model"},
         {.name = "--now",
          .kind = CLI_SWITCH,
-         .value = &now,
+         .value = &measure_now,
          .help = "measure the model's keys at once, as --tune normal does"},
         {.name = "--op",
          .kind = CLI_TEXT,
@@ -172,15 +172,16 @@ static int retune(int count, char **arguments)
                                     &which.prefix, NULL, &common);
     if (end.now)
         return end.code;
-    if (now != (model.given || model.file))
+    if (measure_now != (model.given || model.file))
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE,
-                        now ? "--now needs the model whose keys are measured: --layers and the like, or --graph FILE"
+                        measure_now
+                            ? "--now needs the model whose keys are measured: --layers and the like, or --graph FILE"
                         : model.file ? "a graph is for --now"
                                      : "a model is for --now");
-    if (now && model_options_complete(&model) != TUFF_OK)
+    if (measure_now && model_options_complete(&model) != TUFF_OK)
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE, "%s", tuff_error());
-    const int code = drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
-    if (!now || code != CACHE_OK)
+    const int code = drop_selected(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
+    if (!measure_now || code != CACHE_OK)
         return code;
     return cache_measure(&cache_verb_retune, common.selector, &model, TUFF_TUNE_NORMAL);
 }

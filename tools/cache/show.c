@@ -32,7 +32,7 @@ static void print_record(const tune_record *record)
                record->reason[0] ? record->reason : "hand", AGE_TEXT(record->time));
 }
 
-static void print_now(const tune_lookup_result *result)
+static void print_choice(const tune_lookup_result *result)
 {
     printf("    now  T%d %s: %s", result->tier, tuff__tier_text(result->tier), result->why[result->tier]);
     if (result->tier > TIER_SAME && result->why[TIER_SAME][0])
@@ -53,7 +53,7 @@ static void show_in_store(const tuff_cache *cache, const cache_file *store, cons
     if (!store->is_described)
         printf("    now  unused: the store does not say what it was measured on\n");
     else if (tuff__cache_lookup(cache, &store->environment, key->op, &result) == TUFF_OK)
-        print_now(&result);
+        print_choice(&result);
     else
         printf("    now  unused: the key is of another version\n");
 }
@@ -136,7 +136,7 @@ const cli_verb cache_verb_show = {
     .run = show,
 };
 
-static void explain_print(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
+static void print_explanation(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
 {
     printf("  on %s, %s%s\n", environment->device, environment->driver, is_here ? ", which is here" : "");
     for (int tier = 0; tier <= (int)result->tier; tier++)
@@ -147,7 +147,7 @@ static void explain_print(const tune_environment *environment, bool is_here, con
         printf("    seed %s\n", cache_candidate(result->seeds[i]));
 }
 
-static json_t *explain_json(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
+static json_t *json_explanation(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
 {
     json_t *tiers = json_array(), *seeds = json_array();
     for (int tier = 0; tier <= (int)result->tier; tier++)
@@ -184,9 +184,9 @@ static bool explain_one(const tuff_cache *cache, const tune_environment *environ
     if (tuff__cache_lookup(cache, environment, op, &result) != TUFF_OK)
         return false;
     if (list)
-        (void)json_array_append_new(list, explain_json(environment, is_here, &result));
+        (void)json_array_append_new(list, json_explanation(environment, is_here, &result));
     else
-        explain_print(environment, is_here, &result);
+        print_explanation(environment, is_here, &result);
     return true;
 }
 
@@ -212,8 +212,8 @@ static int explain_key(const tuff_cache *cache, const cache_key *key, const cach
         list ? json_pack("{s:s, s:s, s:o}", "key", ALL_DIGITS(key->hash), "op", key->op, "environments", list) : NULL;
     if (!known || count == 0) {
         json_decref(out);
-        return CACHE_REFUSE(&cache_verb_explain, known ? "there is no such device, nor a store of one"
-                                                       : "the text of the key is of another version: it is never hit");
+        return CACHE_FAIL(&cache_verb_explain, known ? "there is no such device, nor a store of one"
+                                                     : "the text of the key is of another version: it is never hit");
     }
     return list ? cache_print_json(&cache_verb_explain, out, CACHE_OK) : CACHE_OK;
 }

@@ -19,7 +19,7 @@ cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_
                            : cli_parse(verb, options, option_count, count, arguments, operand);
     common->selector = common->device;
     if (!end.now && tuff__cache_select(common->selector, common->environment, &common->device) != TUFF_OK)
-        return (cli_end){.now = true, .code = CACHE_REFUSE(verb, "%s", tuff_error())};
+        return (cli_end){.now = true, .code = CACHE_FAIL(verb, "%s", tuff_error())};
     return end;
 }
 

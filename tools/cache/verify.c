@@ -53,7 +53,7 @@ static void report_failure(const char *path, void *user)
 }
 
 /* Drops rejections, so that the candidates may be tried again. */
-static int forget_strikes(tuff_cache *cache, bool json)
+static int forget_rejected(tuff_cache *cache, bool json)
 {
     int count;
     if (tuff_cache_forget_rejected(cache, &count) != TUFF_OK)
@@ -70,7 +70,7 @@ static int verify_all(const cli_texts *paths, const cache_common *common, bool r
     if (state.code != CACHE_OK)
         return state.code;
     if (retry)
-        state.code = forget_strikes(cache, common->json);
+        state.code = forget_rejected(cache, common->json);
     tuff__json_begin();
     state.files = common->json ? json_array() : NULL;
     const verify_listener to = {.on_finding = add_finding,
@@ -93,7 +93,8 @@ static int verify_all(const cli_texts *paths, const cache_common *common, bool r
 }
 
 /* Checks the winners of a model or of a graph file. */
-static int rerun(model_options *model, const cli_texts *paths, const cache_common *common, bool retry, int64_t most)
+static int rerun(model_options *model, const cli_texts *paths, const cache_common *common, bool retry,
+                 int64_t max_winners)
 {
     model->file = paths->count == 1 ? paths->items[0] : NULL;
     if (!model->given && paths->count == 0)
@@ -104,7 +105,7 @@ static int rerun(model_options *model, const cli_texts *paths, const cache_commo
         return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun takes at most one FILE and no --retry");
     if (model_options_complete(model) != TUFF_OK)
         return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "%s", tuff_error());
-    return cache_rerun(&cache_verb_verify, common->selector, model, (int)most, common->json);
+    return cache_rerun(&cache_verb_verify, common->selector, model, (int)max_winners, common->json);
 }
 
 static int verify(int count, char **arguments)
@@ -112,13 +113,13 @@ static int verify(int count, char **arguments)
     cache_common common = {0};
     cli_texts paths = {0};
     bool retry = false, is_rerun = false;
-    int64_t most = 0;
+    int64_t max_winners = 0;
     model_options model = MODEL_OPTIONS_DEFAULT;
     const cli_option options[] = {
         CACHE_COMMON(common),
         {.name = "--rerun",
          .kind = CLI_WHOLE,
-         .value = &most,
+         .value = &max_winners,
          .placeholder = "N",
          .help = "run the N newest winners of the keys of a model or a graph FILE on a device again",
          .low = 1,
@@ -133,7 +134,7 @@ static int verify(int count, char **arguments)
                                     NULL, &paths, &common);
     int code = end.code;
     if (!end.now && is_rerun)
-        code = rerun(&model, &paths, &common, retry, most);
+        code = rerun(&model, &paths, &common, retry, max_winners);
     else if (!end.now && model.given)
         code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "a model is for --rerun");
     else if (!end.now && retry && paths.count > 0)

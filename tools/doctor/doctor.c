@@ -125,7 +125,7 @@ static void examine_ops(examination *self)
     (void)is_lost(self);
 }
 
-static void tell_program(void *user, const program_failure *failed)
+static void report_program(void *user, const program_failure *failed)
 {
     char line[1024];
     examination *self = user;
@@ -151,7 +151,7 @@ static void examine_programs(examination *self)
     }
     for (uint64_t seed = 1; elapsed(begin) < PROGRAMS_SHARE * self->seconds && !cli_is_interrupted() && !self->is_lost;
          seed++) {
-        program_check_seed(&bench, seed, &totals, tell_program, self);
+        program_check_seed(&bench, seed, &totals, report_program, self);
         (void)is_lost(self);
     }
     program_bench_clear(&bench);

@@ -77,13 +77,13 @@ static tuff_status write_models(text_writer *self, tuff_device *device, const tu
          .hidden = 500}};
     tuff_status status = TUFF_OK;
     for (size_t m = 0; m < sizeof models / sizeof *models && status == TUFF_OK; m++) {
-        known_plans plans;
-        status = known_plans_create(device, &models[m], 2, false, options, &plans);
-        for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++) {
+        model_plans plans;
+        status = model_plans_create(device, &models[m], 2, false, options, &plans);
+        for (int i = 0; i < MODEL_PLAN_COUNT && status == TUFF_OK; i++) {
             self->origin = plans.items[i].name;
             status = write_plan(self, plans.items[i].plan);
         }
-        known_plans_destroy(&plans);
+        model_plans_destroy(&plans);
     }
     return status;
 }

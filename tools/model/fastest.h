@@ -16,7 +16,7 @@
 
 typedef struct fastest_work {
     const model_options *described;
-    int plan; /* KNOWN_TRAIN or KNOWN_GENERATE; 0 for a file */
+    int plan; /* MODEL_PLAN_TRAIN or MODEL_PLAN_GENERATE; 0 for a file */
 } fastest_work;
 
 /* Like cli_open_device, except that if name, or else $TUFF_DEVICE, is "fastest", the fastest device is opened and

@@ -87,7 +87,7 @@ static int64_t size_of(const model_config *config, size_name size)
     return 0;
 }
 
-static tuff_status check_size(const char *name, int64_t size)
+static tuff_status check_extent(const char *name, int64_t size)
 {
     if (size < 1 || size > EXTENT_LIMIT)
         return FAIL(TUFF_E_USAGE, "model: %" PRId64 " is no number of %s: from 1 to %d", size, name, EXTENT_LIMIT);
@@ -98,11 +98,11 @@ tuff_status model_check(const model_config *config)
 {
     if (config->form != MODEL_GPT && config->form != MODEL_LLAMA)
         return FAIL(TUFF_E_USAGE, "model: there is no form %d", (int)config->form);
-    TRY(check_size("layers", config->layers));
-    TRY(check_size("heads", config->heads));
-    TRY(check_size("columns (width)", config->width));
-    TRY(check_size("positions (context)", config->context));
-    TRY(check_size("tokens (vocabulary)", config->vocabulary));
+    TRY(check_extent("layers", config->layers));
+    TRY(check_extent("heads", config->heads));
+    TRY(check_extent("columns (width)", config->width));
+    TRY(check_extent("positions (context)", config->context));
+    TRY(check_extent("tokens (vocabulary)", config->vocabulary));
     if (config->layers > 1000)
         return FAIL(TUFF_E_USAGE, "model: %" PRId64 " layers: at most 1000", config->layers);
     if (config->width % config->heads != 0)
@@ -110,8 +110,8 @@ tuff_status model_check(const model_config *config)
                     config->heads);
     if (config->form == MODEL_GPT)
         return TUFF_OK;
-    TRY(check_size("key and value heads", config->key_value_heads));
-    TRY(check_size("columns of the MLP (hidden)", config->hidden));
+    TRY(check_extent("key and value heads", config->key_value_heads));
+    TRY(check_extent("columns of the MLP (hidden)", config->hidden));
     if (config->heads % config->key_value_heads != 0 || config->width / config->heads % 2 != 0)
         return FAIL(TUFF_E_USAGE,
                     "model: %" PRId64 " heads of width %" PRId64 " over %" PRId64

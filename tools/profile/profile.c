@@ -27,7 +27,7 @@ typedef struct profiling {
     const profile_options *options;
     tuff_device_info device;
     device_peaks peaks;
-    known_plans plans;
+    model_plans plans;
     trace trace;
 } profiling;
 
@@ -114,14 +114,14 @@ static tuff_status write_tokens(tuff_plan *plan, const char *name, int64_t count
     return status;
 }
 
-static tuff_status write_inputs(const known_plans *plans, int index)
+static tuff_status write_inputs(const model_plans *plans, int index)
 {
     const model_config *config = &plans->model.config;
     tuff_plan *plan = plans->items[index].plan;
     if (plans->is_file)
-        return known_plan_write(plans, index);
+        return model_plan_write(plans, index);
     const int32_t last = (int32_t)config->context - 1;
-    if (index == KNOWN_TRAIN)
+    if (index == MODEL_PLAN_TRAIN)
         return write_tokens(plan, "windows", plans->batch * (config->context + 1), config->vocabulary);
     TRY(write_tokens(plan, "tokens", config->context, config->vocabulary));
     return tuff_plan_write(plan, "position", &last, sizeof last);
@@ -138,7 +138,7 @@ static tuff_status run_profiled(tuff_plan *plan, int64_t runs, plan_profile *out
 
 static int show_plan(profiling *self, int index, bool first)
 {
-    const known_plan *known = &self->plans.items[index];
+    const model_plan *known = &self->plans.items[index];
     plan_profile profile = {.count = 0};
     int code = EXIT_DONE;
     if (write_inputs(&self->plans, index) != TUFF_OK ||
@@ -185,14 +185,14 @@ static int show(profiling *self)
 
 static int compile_and_show(tuff_device *device, profile_options *options)
 {
-    tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                  .matmul_library = (tuff_matmul_library)options->matmul,
-                                  .memory_budget = (uint64_t)options->memory_budget,
-                                  .precision = (tuff_precision)options->description.precision};
+    tuff_compile_options requested = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                      .matmul_library = (tuff_matmul_library)options->matmul,
+                                      .memory_budget = (uint64_t)options->memory_budget,
+                                      .precision = (tuff_precision)options->description.precision};
     profiling self = {.options = options};
     int code;
-    tuning_apply(&options->tune, &asked);
-    tuff_status status = known_plans_open(device, &options->description, &asked, &self.plans);
+    tuning_apply(&options->tune, &requested);
+    tuff_status status = model_plans_open(device, &options->description, &requested, &self.plans);
     bool saved = true;
     for (int i = 0; i < self.plans.count; i++)
         saved = tuning_end(&options->tune, self.plans.items[i].plan) && saved;
@@ -211,7 +211,7 @@ static int compile_and_show(tuff_device *device, profile_options *options)
         code = show(&self);
     }
     trace_free(&self.trace);
-    known_plans_destroy(&self.plans);
+    model_plans_destroy(&self.plans);
     return code;
 }
 

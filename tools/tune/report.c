@@ -41,7 +41,7 @@ static int print(const report_options *self, json_t *data)
 }
 
 /* device: filter for the stores; NULL: all. */
-static int report_on(const report_options *self, const char *device, const known_plans *plans,
+static int report_on(const report_options *self, const char *device, const model_plans *plans,
                      const tune_environment *here)
 {
     tuff_cache *cache;
@@ -59,20 +59,20 @@ static int report_model(const report_options *self)
     int code = EXIT_FAILED;
     tuff_device_info info;
     tune_environment here;
-    known_plans plans = {0};
+    model_plans plans = {0};
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     tuff_device *device = cli_open_device(&tune_verb_report, self->common.selector, &code);
     if (!device)
         return code;
     if (tuff_device_describe(device, &info) != TUFF_OK ||
-        known_plans_open(device, &self->description, &options, &plans) != TUFF_OK) {
+        model_plans_open(device, &self->description, &options, &plans) != TUFF_OK) {
         code =
             cli_fail_library(&tune_verb_report, self->description.file ? "compiling the graph" : "compiling the model");
     } else {
         tuff__environment_from_info(&info, &here);
         code = report_on(self, NULL, &plans, &here);
     }
-    known_plans_destroy(&plans);
+    model_plans_destroy(&plans);
     tuff_device_close(device);
     return code;
 }

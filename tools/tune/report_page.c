@@ -49,7 +49,7 @@ typedef struct scale {
     double low, high;
 } scale;
 
-static double place(const scale *scaling, double nanoseconds)
+static double position_of(const scale *scaling, double nanoseconds)
 {
     const double width = log(scaling->high / scaling->low);
     return width > 0 ? 4 + 392 * log(nanoseconds / scaling->low) / width : 200;
@@ -68,9 +68,9 @@ static scale scale_of(const json_t *key)
         out.high = fmax(out.high, times[i]);
     }
     /* Widen the scale if times differ little, so that small differences look small. */
-    const double least = 1.5, buffer_region = out.high > 0 ? sqrt(fmax(least * out.low / out.high, 1)) : 1;
-    out.low /= buffer_region;
-    out.high *= buffer_region;
+    const double least = 1.5, margin = out.high > 0 ? sqrt(fmax(least * out.low / out.high, 1)) : 1;
+    out.low /= margin;
+    out.high *= margin;
     return out;
 }
 
@@ -91,19 +91,19 @@ static void draw_spread(text *out, const json_t *key)
                    "winner %s, candidates from %s to %s\">",
                    DURATION(baseline), DURATION(winner), DURATION(scaling.low), DURATION(scaling.high));
     if (number_of(key, "timed") > 1) {
-        const double left = place(&scaling, item_of(key, "spread", 1)),
-                     right = place(&scaling, item_of(key, "spread", 3)),
-                     median = place(&scaling, item_of(key, "spread", 2));
-        draw_line(out, "least", place(&scaling, item_of(key, "spread", 0)), place(&scaling, item_of(key, "spread", 4)),
-                  20, 20);
+        const double left = position_of(&scaling, item_of(key, "spread", 1)),
+                     right = position_of(&scaling, item_of(key, "spread", 3)),
+                     median = position_of(&scaling, item_of(key, "spread", 2));
+        draw_line(out, "least", position_of(&scaling, item_of(key, "spread", 0)),
+                  position_of(&scaling, item_of(key, "spread", 4)), 20, 20);
         tuff__text_add(out, "<rect class=\"box\" x=\"%.1f\" y=\"11\" width=\"%.1f\" height=\"18\"/>", left,
                        fmax(right - left, 1));
         draw_line(out, "median", median, median, 11, 29);
     }
     if (baseline > 0)
-        draw_line(out, "default", place(&scaling, baseline), place(&scaling, baseline), 2, 38);
+        draw_line(out, "default", position_of(&scaling, baseline), position_of(&scaling, baseline), 2, 38);
     if (winner > 0 && is_improved(key))
-        draw_line(out, "winner", place(&scaling, winner), place(&scaling, winner), 5, 35);
+        draw_line(out, "winner", position_of(&scaling, winner), position_of(&scaling, winner), 5, 35);
     tuff__text_add(out, "</svg>");
     if (number_of(key, "timed") > 1)
         tuff__text_add(

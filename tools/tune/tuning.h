@@ -15,7 +15,7 @@ typedef struct tuning {
     const char *manifest, *save_manifest;
     tuff_tune_options options; /* set by tuning_apply; the compile options point at it */
     /* For the progress line: */
-    bool terminal, open;
+    bool is_terminal, is_line_open;
     char key[160];
     /* Hashes of the keys for which some candidate is ahead of the default, judging by the samples of the search
        alone. */

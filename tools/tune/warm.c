@@ -36,7 +36,7 @@ static void print_stats(const char *name, const tuff_tune_stats *stats, bool jso
 }
 
 /* Prints what each key runs with now, according to the cache. */
-static tuff_status print_keys(const known_plan *known, bool json, bool last)
+static tuff_status print_keys(const model_plan *known, bool json, bool last)
 {
     const int count = tuff_plan_key_count(known->plan);
     tuff_status status = count < 0 ? tuff_last_status() : TUFF_OK;
@@ -61,7 +61,7 @@ static tuff_status print_keys(const known_plan *known, bool json, bool last)
     return status;
 }
 
-static int print_plan(const known_plan *known, const warm_options *options, bool last)
+static int print_plan(const model_plan *known, const warm_options *options, bool last)
 {
     tuff_tune_stats stats;
     if (options->list)
@@ -75,7 +75,7 @@ static int print_plan(const known_plan *known, const warm_options *options, bool
 
 static int warm_device(tuff_device *device, warm_options *options)
 {
-    known_plans plans = {0};
+    model_plans plans = {0};
     tuff_device_info info;
     if (tuff_device_describe(device, &info) == TUFF_OK && info.device_class == TUFF_DEVICE_REFERENCE)
         fprintf(stderr, "%s runs no kernels: there is nothing to tune\n", info.selector);
@@ -85,7 +85,7 @@ static int warm_device(tuff_device *device, warm_options *options)
     for (int i = 0; i < plans.count && code == EXIT_DONE; i++)
         code = print_plan(&plans.items[i], options, i + 1 == plans.count);
     fputs(options->json && code == EXIT_DONE ? "}\n" : "", stdout);
-    known_plans_destroy(&plans);
+    model_plans_destroy(&plans);
     return cli_is_interrupted() && code == EXIT_DONE ? EXIT_FAILED : code;
 }
 
