@@ -160,7 +160,7 @@ tuff_status tuff__environment_parse(const char *source, tune_environment *out)
     char copy[ENVIRONMENT_SIZE];
     *out = (tune_environment){0};
     if (!read_text(copy, sizeof copy, source) || !parse(copy, out))
-        return FAIL(TUFF_E_FORMAT, "'%.200s' describes no environment", source);
+        return FAIL(TUFF_E_FORMAT, "not a valid environment: '%.200s'", source);
     return TUFF_OK;
 }
 

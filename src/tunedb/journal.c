@@ -108,7 +108,7 @@ tuff_status tuff__journal_path(const char *folder, const char *name, char *out)
 {
     const char *slash = name[0] ? "/" : "";
     const int length = snprintf(out, JOURNAL_PATH, "%s/" JOURNAL_FOLDER "%s%s", folder, slash, name);
-    return length < JOURNAL_PATH ? TUFF_OK : FAIL(TUFF_E_LIMIT, "journal: the folder's name is too long");
+    return length < JOURNAL_PATH ? TUFF_OK : FAIL(TUFF_E_LIMIT, "journal: the path of the cache folder is too long");
 }
 
 bool tuff__journal_is_private_folder(const char *path)
@@ -127,7 +127,7 @@ static tuff_status make_folder(const char *folder, char *path)
     if (result < 0 && errno != EEXIST)
         return tuff__fail_errno("make", path);
     if (!tuff__journal_is_private_folder(path))
-        return FAIL(TUFF_E_IO, "cannot use %s: it is no folder of ours that only we can write to", path);
+        return FAIL(TUFF_E_IO, "cannot use %s: not a directory owned by this user and writable only by this user", path);
     return TUFF_OK;
 }
 
@@ -145,7 +145,7 @@ static tuff_status choose_path(const char *folder, const journal_owner *owner, c
         if (result < 0 && errno == ENOENT)
             return TUFF_OK;
     }
-    return FAIL(TUFF_E_LIMIT, "journal: %s and %d more are in use", name, MAX_NAMES - 1);
+    return FAIL(TUFF_E_LIMIT, "journal: too many journals for one process: %s and %d more exist", name, MAX_NAMES - 1);
 }
 
 /* Writes a complete, idle file at path. */

@@ -104,7 +104,7 @@ tuff_status tuff__key_parse(const char *source, tune_key *out)
         parse_field(&at, " | ", alignment, sizeof alignment) && parse_field(&at, "", out->math, sizeof out->math) &&
         read_structure(structure, &out->structure) && read_dims(dims, out) &&
         read_alignment(alignment, &out->alignment);
-    return whole ? TUFF_OK : FAIL(TUFF_E_FORMAT, "'%.200s' is no op key", source);
+    return whole ? TUFF_OK : FAIL(TUFF_E_FORMAT, "not a valid op key: '%.200s'", source);
 }
 
 bool tuff__key_is_alike(const tune_key *a, const tune_key *b)

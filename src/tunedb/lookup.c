@@ -221,7 +221,7 @@ static bool lookup_override(lookup *self)
 {
     if (self->request->override_candidate) {
         set_result(self, TIER_OVERRIDE, self->request->override_candidate, NULL);
-        SET_REASON(self, TIER_OVERRIDE, "the caller asks for it");
+        SET_REASON(self, TIER_OVERRIDE, "requested by the caller");
         return true;
     }
     const tune_record *pin = find_pin(self);
@@ -255,12 +255,12 @@ static void lookup_manifest(lookup *self)
     self->out->tier = TIER_OVERRIDE;
     self->out->deviates = true;
     if (is_old)
-        SET_REASON(self, TIER_OVERRIDE, "the manifest was made for other kernel texts (%.32s, today's are %.32s)",
+        SET_REASON(self, TIER_OVERRIDE, "the manifest was made for other kernel texts (%.32s; current: %.32s)",
                    pin->generator, self->request->generator);
     else if (pin)
         SET_REASON(self, TIER_OVERRIDE, "the manifest's candidate cannot be used: %.190s", tuff_error());
     else
-        SET_REASON(self, TIER_OVERRIDE, "the manifest does not have the key in this environment");
+        SET_REASON(self, TIER_OVERRIDE, "the manifest has no entry for the key in this environment");
 }
 
 /* Finds the winner of this key. Our stores come before shipped ones, except for winners of other kernel texts, because
@@ -280,7 +280,7 @@ static const tune_record *find_same(const lookup *self)
 
 static const char *origin_of(const tune_record *win)
 {
-    return strcmp(win->source, "shipped") == 0  ? "it came with tuff"
+    return strcmp(win->source, "shipped") == 0  ? "shipped with tuff"
            : strcmp(win->source, "import") == 0 ? "imported"
                                                 : "measured here";
 }
@@ -291,13 +291,13 @@ static bool lookup_same(lookup *self)
     const tune_record *win = find_same(self);
     if (!win) {
         self->out->miss = MISS_UNKNOWN;
-        SET_REASON(self, TIER_SAME, "no winner of this key in this environment");
+        SET_REASON(self, TIER_SAME, "no winner for this key in this environment");
     } else if (tuff__record_is_seed(win)) {
         self->out->miss = MISS_SEED;
-        SET_REASON(self, TIER_SAME, "the winner is there as a seed only");
+        SET_REASON(self, TIER_SAME, "the winner is only a seed");
     } else if (!is_current(self, win)) {
         self->out->miss = MISS_OLD_TEXTS;
-        SET_REASON(self, TIER_SAME, "the winner was measured with other kernel texts (%.32s, today's are %.32s)",
+        SET_REASON(self, TIER_SAME, "the winner was measured with other kernel texts (%.32s; current: %.32s)",
                    win->generator[0] ? win->generator : "unnamed", self->request->generator);
     } else {
         const char *candidate = find_runnable(self, win, why);
@@ -305,9 +305,9 @@ static bool lookup_same(lookup *self)
         if (candidate)
             set_result(self, TIER_SAME, candidate, win);
         if (!candidate)
-            SET_REASON(self, TIER_SAME, "neither the winner (%s) nor a runner-up may run", why);
+            SET_REASON(self, TIER_SAME, "neither the winner (%s) nor a runner-up can be used", why);
         else if (candidate != win->candidate)
-            SET_REASON(self, TIER_SAME, "a runner-up, because of the winner: %s", why);
+            SET_REASON(self, TIER_SAME, "a runner-up, because the winner cannot be used: %s", why);
         else
             SET_REASON(self, TIER_SAME, "%s, %" PRIu64 " samples", origin_of(win), win->samples);
         return candidate != NULL;
@@ -321,11 +321,11 @@ static bool lookup_driver(lookup *self)
     const tune_record *win = self->other_driver;
     const char *candidate = win ? find_runnable(self, win, why) : NULL;
     if (!win)
-        SET_REASON(self, TIER_DRIVER, "no winner of this key under another driver of the device");
+        SET_REASON(self, TIER_DRIVER, "no winner for this key under another driver of the device");
     else if (!candidate)
-        SET_REASON(self, TIER_DRIVER, "the other driver's winner may not run: %s", why);
+        SET_REASON(self, TIER_DRIVER, "the other driver's winner cannot be used: %s", why);
     else
-        SET_REASON(self, TIER_DRIVER, "measured under another driver: to be raced again");
+        SET_REASON(self, TIER_DRIVER, "measured under another driver; will be measured again");
     if (candidate)
         set_result(self, TIER_DRIVER, candidate, win);
     return candidate != NULL;
@@ -337,9 +337,9 @@ static bool lookup_nearest(lookup *self)
     const tune_record *win = self->nearest;
     const char *candidate = win ? find_runnable(self, win, why) : NULL;
     if (!win)
-        SET_REASON(self, TIER_NEAREST, "no winner of the same task with each dim within twice ours");
+        SET_REASON(self, TIER_NEAREST, "no winner for the same task with every dim within a factor of 2");
     else if (!candidate)
-        SET_REASON(self, TIER_NEAREST, "the winner of the nearest dims may not run: %s", why);
+        SET_REASON(self, TIER_NEAREST, "the winner for the nearest dims cannot be used: %s", why);
     else
         SET_REASON(self, TIER_NEAREST, "measured for %.200s", win->op);
     if (candidate)
@@ -377,17 +377,17 @@ static void lookup_seeds(lookup *self)
     out->tier = seeds > 0 ? TIER_SEED : self->request->portfolio_count > 0 ? TIER_PORTFOLIO : TIER_DEFAULT;
     if (seeds > 0) {
         out->record = self->seeds[0].record;
-        SET_REASON(self, TIER_SEED, "%d to begin a search with; the default until it is done", seeds);
+        SET_REASON(self, TIER_SEED, "%d seeds for a search; the default runs until it is done", seeds);
         return;
     }
-    SET_REASON(self, TIER_SEED, "no winner of this key on a device that is alike");
+    SET_REASON(self, TIER_SEED, "no winner for this key on a similar device");
     if (out->tier == TIER_PORTFOLIO)
-        SET_REASON(self, TIER_PORTFOLIO, "%d candidates to begin a search with; the default until it is done",
+        SET_REASON(self, TIER_PORTFOLIO, "%d candidates for a search; the default runs until it is done",
                    self->request->portfolio_count);
     else
-        SET_REASON(self, TIER_PORTFOLIO, "none is known for the family");
+        SET_REASON(self, TIER_PORTFOLIO, "the family has no portfolio");
     if (out->tier == TIER_DEFAULT)
-        SET_REASON(self, TIER_DEFAULT, "what lowering takes by itself");
+        SET_REASON(self, TIER_DEFAULT, "the default chosen by lowering");
 }
 
 void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *out)
@@ -403,7 +403,7 @@ void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *o
     if (lookup_override(&self) || lookup_same(&self))
         return;
     if (request->only_same) {
-        SET_REASON(&self, TIER_DEFAULT, "what lowering takes by itself: nothing else is asked");
+        SET_REASON(&self, TIER_DEFAULT, "the default chosen by lowering: lower tiers are not tried");
         return;
     }
     weigh_all(&self);

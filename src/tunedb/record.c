@@ -159,7 +159,7 @@ tuff_status tuff__record_write(const tune_record *record, text *out)
     build(&made, record);
     tuff_status status = TUFF_OK;
     if (made.failed)
-        status = tuff__json_failure("tune: a text of a record is not valid UTF-8");
+        status = tuff__json_failure("tune: a record contains text that is not valid UTF-8");
     if (status == TUFF_OK)
         status = tuff__json_print(made.object, &body);
     json_decref(made.object);

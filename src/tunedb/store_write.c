@@ -58,14 +58,14 @@ static tuff_status insert_line(tune_store *store, const char *line, size_t size)
     line_state state;
     TRY(tuff__record_read(line, size - 1, &store->texts, &record, &state));
     if (state != LINE_GOOD)
-        return FAIL(TUFF_E_USAGE, "tune: a record that cannot be read again");
+        return FAIL(TUFF_E_USAGE, "tune: the formatted record cannot be parsed");
     return tuff__store_insert(store, &record);
 }
 
 static void warn(tune_store *store, const char *why)
 {
     if (!store->has_warned)
-        tuff__log(TUFF_LOG_WARNING, "tune: results are not kept: %s", why);
+        tuff__log(TUFF_LOG_WARNING, "tune: results are not saved: %s", why);
     store->has_warned = true;
 }
 

@@ -118,7 +118,7 @@ static tuff_status measure(background *self, const weighted_key *keys, int count
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status != TUFF_OK)
-            tuff__log(TUFF_LOG_WARNING, "tune: a key is left out: %s", tuff_error());
+            tuff__log(TUFF_LOG_WARNING, "tune: a key is skipped: %s", tuff_error());
         self->keys_left = i + 1 < count ? count - i - 1 : 1;
         tuff__background_publish(self);
         if (is_offer_due(self) && !session->lost)
@@ -169,7 +169,7 @@ static void *work(void *state)
     if (tuff__background_yield(self, true))
         status = tune(self);
     if (status != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: tuning in the background ended: %s", tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "tune: background tuning stopped: %s", tuff_error());
     tuff__background_unlock_device(self);
     tuff__worker_end(self->worker);
     self->keys_left = 0;
@@ -346,7 +346,7 @@ tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *
     if (plan->tuning.background_keys_left == 0)
         return TUFF_OK;
     if (tuff__tune_options(options)->isolation == TUFF_ISOLATE_OFF) {
-        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured in the background: that is for a worker process, which "
+        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured in the background: that needs a worker process, which "
                                     "TUFF_ISOLATE_OFF forbids");
         plan->tuning.background_keys_left = 0;
         return TUFF_OK;
@@ -356,7 +356,7 @@ tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *
         return TUFF_E_OOM_HOST;
     if (!create_locks(self)) {
         tuff__free(self);
-        return FAIL(TUFF_E_OOM_HOST, "compile: no memory for a lock");
+        return FAIL(TUFF_E_OOM_HOST, "compile: cannot create a lock: out of memory");
     }
     self->is_joined = true;
     plan->observer.self = self;
@@ -366,7 +366,7 @@ tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *
     TRY(initialize(self, plan, options));
     plan->observer.before_run = tuff__background_swap;
     if (!run_thread(self)) {
-        tuff__log(TUFF_LOG_WARNING, "tune: there is no thread to tune in the background");
+        tuff__log(TUFF_LOG_WARNING, "tune: cannot start a thread for background tuning");
         self->stats.background_keys_left = 0;
     }
     return TUFF_OK;

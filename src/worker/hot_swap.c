@@ -21,7 +21,7 @@ static tuff_status compile_ahead(void *state, const program_request *request)
     if (tuff__program_is_loaded(self->plan->device, request))
         return TUFF_OK;
     if (!tuff__background_yield(self, false))
-        return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
+        return FAIL(TUFF_E_TIMEOUT, "tune: the tuned plan was not finished: tuning was stopped");
     if (tuff__worker_is_running(self->worker))
         tuff__worker_compile(self->worker, request);
     return TUFF_OK;
@@ -48,7 +48,7 @@ static tuff_status prepare_next(background *self)
     TRY(status);
     const uint64_t budget = self->options.memory_budget;
     if (budget > 0 && next->launches.peak > budget)
-        return FAIL(TUFF_E_LIMIT, "tune: it would need %llu bytes of intermediates, more than it may",
+        return FAIL(TUFF_E_LIMIT, "tune: the tuned plan needs %llu bytes of intermediates, more than its memory budget",
                     (unsigned long long)next->launches.peak);
     const tuff_status recorded_status = tuff__executable_record(next, &recorded);
     tuff__background_register_exit_handler(self);
@@ -74,7 +74,7 @@ tuff_status tuff__background_prepare_swap(background *self)
     if (status != TUFF_OK) {
         free_executable(&self->next, &self->next_keys);
         if (status != TUFF_E_OOM_HOST && !tuff__background_is_stopped(self))
-            tuff__log(TUFF_LOG_WARNING, "tune: the plan stays as it is: %s", tuff_error());
+            tuff__log(TUFF_LOG_WARNING, "tune: the plan is not updated: %s", tuff_error());
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     }
     for (int i = 0; i < self->tuning_session.task_count; ++i)

@@ -182,7 +182,7 @@ static tuff_status expect(worker *self, ipc_kind wanted, byte_reader *out)
     ipc_kind kind;
     TRY(receive(self, &kind));
     if (kind != wanted)
-        return FAIL(TUFF_E_FORMAT, "the worker says something else than it was asked");
+        return FAIL(TUFF_E_FORMAT, "unexpected message from the worker");
     *out = tuff__ipc_reader(&self->in);
     return TUFF_OK;
 }
@@ -211,7 +211,7 @@ static tuff_status call(worker *self, ipc_kind kind, const text *body, bool *out
     TRY(tuff__ipc_send(self->process.fd, kind, body));
     TRY(expect(self, IPC_REPLY, &from));
     *out = tuff__get_bool(&from);
-    return tuff__reader_status(&from, "the worker's answer");
+    return tuff__reader_status(&from, "the worker's reply");
 }
 
 /* If the worker is gone this returns true: the next call will notice. */
@@ -239,7 +239,7 @@ void tuff__worker_compile(worker *self, const program_request *request)
     tuff__put_u32(&body, request->local_size);
     tuff__put_u32(&body, request->subgroup_size);
     if (call(self, IPC_COMPILE, &body, &kept) != TUFF_OK || !kept)
-        tuff__log(TUFF_LOG_DEBUG, "tune: %s is not compiled ahead", request->name);
+        tuff__log(TUFF_LOG_DEBUG, "tune: %s was not compiled in advance", request->name);
     tuff__text_free(&body);
 }
 
@@ -284,7 +284,7 @@ static tuff_status send_job(worker *self)
     self->gave_up = true; /* if the worker hangs in the driver, the next one would too */
     TRY(expect(self, IPC_READY, &from));
     tuff__get_text(&from, failure, sizeof failure);
-    TRY(tuff__reader_status(&from, "the worker's answer"));
+    TRY(tuff__reader_status(&from, "the worker's reply"));
     self->gave_up = false;
     return failure[0] == '\0' ? TUFF_OK : FAIL(TUFF_E_IO, "%s", failure);
 }
@@ -295,9 +295,9 @@ static tuff_status handshake(worker *self)
     char build[IPC_BUILD_SIZE], own[IPC_BUILD_SIZE];
     TRY(expect(self, IPC_HELLO, &from));
     tuff__get_text(&from, build, sizeof build);
-    TRY(tuff__reader_status(&from, "the worker's first word"));
+    TRY(tuff__reader_status(&from, "the worker's greeting"));
     if (strcmp(build, tuff__ipc_build(own)) != 0)
-        return FAIL(TUFF_E_FORMAT, "it is of another build than this library (%s)", build);
+        return FAIL(TUFF_E_FORMAT, "it is from a different build than this library (%s)", build);
     return send_job(self);
 }
 
@@ -341,13 +341,13 @@ tuff_status tuff__worker_start(worker *self)
     const bool is_requested = tuff__tune_options(self->session->options)->isolation == TUFF_ISOLATE_ON;
     char file[4096];
     if (strstr(tuff__device_info(self->session->device)->selector, ":wrapped") != NULL) {
-        tuff__log(TUFF_LOG_WARNING, "tune: no worker can open a device that the application made: %s",
+        tuff__log(TUFF_LOG_WARNING, "tune: a worker process cannot open a device that the application created: %s",
                   consequence(self));
         return TUFF_OK;
     }
     if (!tuff__worker_find(file, sizeof file)) {
         if (is_requested || !atomic_flag_test_and_set(&has_warned))
-            tuff__log(TUFF_LOG_WARNING, "tune: there is no worker process to tune with (%s): %s",
+            tuff__log(TUFF_LOG_WARNING, "tune: cannot find the worker program (%s): %s",
                       file[0] == '\0' ? "TUFF_WORKER is empty" : file, consequence(self));
         return TUFF_OK;
     }
@@ -355,7 +355,7 @@ tuff_status tuff__worker_start(worker *self)
     const tuff_status status = start(self, file);
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST || is_stopped(self))
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
-    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s is of no use: %s: %s", file, tuff_error(), consequence(self));
+    tuff__log(TUFF_LOG_WARNING, "tune: cannot use the worker %s: %s: %s", file, tuff_error(), consequence(self));
     return TUFF_OK;
 }
 
@@ -377,7 +377,7 @@ static tuff_status read_measured(worker *self, tuning_task *task, byte_reader *f
     const int tier = tuff__get_below(from, TIER_DEFAULT + 1);
     tuff__get_text(from, candidate, sizeof candidate);
     read_stats(self, from, &now);
-    TRY(tuff__reader_status(from, "what the worker found"));
+    TRY(tuff__reader_status(from, "the worker's results"));
     TRY(tuff__config_parse(candidate, &chosen));
     task->chosen = chosen;
     task->tier = (tune_tier)tier;
@@ -407,12 +407,12 @@ static void log_worker_end(const char *subject, tuff_status why, int status)
 {
     char how[64] = "ended";
     if (why == TUFF_E_TIMEOUT)
-        (void)snprintf(how, sizeof how, "showed no sign of life");
+        (void)snprintf(how, sizeof how, "stopped responding");
     else if (status != -1 && WIFSIGNALED(status))
-        (void)snprintf(how, sizeof how, "was ended by signal %d", WTERMSIG(status));
+        (void)snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
     else if (status != -1 && WIFEXITED(status))
-        (void)snprintf(how, sizeof how, "ended with code %d", WEXITSTATUS(status));
-    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while it measured %s: what it was at is left out", how, subject);
+        (void)snprintf(how, sizeof how, "exited with code %d", WEXITSTATUS(status));
+    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while measuring %s; the candidate in progress is skipped", how, subject);
 }
 
 /* Handles a process that ended, or must be ended, during `work`: blames the candidate in flight, so that the next
@@ -442,8 +442,8 @@ static tuff_status restart(worker *self)
     TRY(tuff__session_look_again(self->session));
     if (!may_start || !tuff__session_may_measure(self->session)) {
         if (!is_stopped(self))
-            tuff__log(TUFF_LOG_WARNING, "tune: %s ends after %d workers",
-                      is_background ? "tuning in the background" : "measuring", self->starts);
+            tuff__log(TUFF_LOG_WARNING, "tune: %s stops after %d workers",
+                      is_background ? "background tuning" : "measuring", self->starts);
         self->gave_up = true;
         return TUFF_OK;
     }
@@ -521,7 +521,7 @@ static tuff_status read_report(worker *self, byte_reader *from, report *out)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < out->count; ++i)
         TRY(read_key_finding(from, &out->all[i]));
-    return tuff__reader_status(from, "what the worker found");
+    return tuff__reader_status(from, "the worker's results");
 }
 
 static tuff_status call_measure_all(worker *self, uint64_t budget, report *out)
@@ -574,7 +574,7 @@ static tuff_status measure_once(worker *self, uint64_t budget, bool *done)
     if (*done) {
         status = adopt_report(self->session, &found);
         if (found.status != TUFF_OK)
-            tuff__log(TUFF_LOG_WARNING, "tune: measuring ended: %s", found.error);
+            tuff__log(TUFF_LOG_WARNING, "tune: measuring stopped: %s", found.error);
     } else if (status == TUFF_OK) {
         status = replace(self);
     } else if (status != TUFF_E_OOM_HOST) {
@@ -611,7 +611,7 @@ tuff_status tuff__worker_create(tuning_session *session, const tune_config *pass
         return TUFF_E_OOM_HOST;
     if (tuff__mutex_create(&self->lock) != 0) {
         tuff__free(self);
-        return FAIL(TUFF_E_OOM_HOST, "tune: no memory for a lock");
+        return FAIL(TUFF_E_OOM_HOST, "tune: cannot create a lock: out of memory");
     }
     self->session = session;
     self->passes = *passes;

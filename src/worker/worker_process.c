@@ -109,7 +109,7 @@ tuff_status tuff__worker_spawn(const char *path, worker_process *out)
     const struct timeval timeout = {.tv_sec = 30};
     *out = (worker_process){.fd = -1};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return FAIL(TUFF_E_IO, "no socket: %s", strerror(errno));
+        return FAIL(TUFF_E_IO, "cannot create a socket: %s", strerror(errno));
     (void)setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     const int error = spawn(path, ends[1], &out->id);
     (void)close(ends[1]);
@@ -119,7 +119,7 @@ tuff_status tuff__worker_spawn(const char *path, worker_process *out)
     }
     (void)close(ends[0]);
     out->id = 0;
-    return FAIL(TUFF_E_IO, "%.300s: %s", path, strerror(error));
+    return FAIL(TUFF_E_IO, "cannot start %.300s: %s", path, strerror(error));
 }
 
 /* Polls the process; returns 0 while it runs. */

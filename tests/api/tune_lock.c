@@ -240,7 +240,7 @@ static void deviate(tuff_device *device)
     expect_deviation(device, &options, "the manifest was made for other kernel texts (00000000");
     spoil("row", NULL, NULL);
     spoil("matmul", NULL, NULL);
-    expect_deviation(device, &options, "the manifest does not have the key in this environment: ");
+    expect_deviation(device, &options, "the manifest has no entry for the key in this environment: ");
     compile_and_run(device, NULL, manifest(), &stats);
     compile_and_run(device, &options, NULL, &stats);
     FILE *file = fopen(manifest(), "a");

@@ -179,10 +179,10 @@ static void what_may_not_run_is_passed_over(void **state)
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(8), "measured here");
     put(now.shipped, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(8)));
-    expect(&now, TIER_SAME, ROWS(6), "because of the winner: crash in first-run");
+    expect(&now, TIER_SAME, ROWS(6), "because the winner cannot be used: crash in first-run");
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
-    assert_non_null(strstr(now.result.why[TIER_SAME], "nor a runner-up may run"));
+    assert_non_null(strstr(now.result.why[TIER_SAME], "nor a runner-up can be used"));
     assert_int_equal(now.result.miss, MISS_UNUSABLE);
 
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(4)));
@@ -213,7 +213,7 @@ static void what_was_rejected_elsewhere_is_passed_over(void **state)
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
     ask(&now);
     assert_true(now.result.tier > TIER_NEAREST);
-    assert_non_null(strstr(now.result.why[TIER_NEAREST], "may not run: crash in first-run"));
+    assert_non_null(strstr(now.result.why[TIER_NEAREST], "cannot be used: crash in first-run"));
 
     snprintf(older.driver, sizeof older.driver, "AMD-APP 23.0");
     (void)tuff__key_text(&fixture_product, op);
@@ -259,12 +259,12 @@ static void shipped_winners_of_today_come_before_old_ones(void **state)
     tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
     win.source = "shipped";
     put(now.shipped, &fixture_board, win);
-    expect(&now, TIER_SAME, ROWS(8), "came with tuff");
+    expect(&now, TIER_SAME, ROWS(8), "shipped with tuff");
     win.source = "live";
     win.candidate = ROWS(6);
     win.generator = "older";
     put(now.ours, &fixture_board, win);
-    expect(&now, TIER_SAME, ROWS(8), "came with tuff");
+    expect(&now, TIER_SAME, ROWS(8), "shipped with tuff");
     win.generator = "today";
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(6), "measured here");
@@ -304,7 +304,7 @@ static void seeds_are_no_answers(void **state)
     win.source = "seed";
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
-    assert_non_null(strstr(now.result.why[TIER_SAME], "seed only"));
+    assert_non_null(strstr(now.result.why[TIER_SAME], "only a seed"));
     assert_int_equal(now.result.miss, MISS_SEED);
     assert_string_equal(now.result.seeds[0], ROWS(8));
     end(&now);
@@ -314,7 +314,7 @@ static void seeds_are_no_answers(void **state)
     win.generator = "older";
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
-    assert_non_null(strstr(now.result.why[TIER_SAME], "other kernel texts (older, today's are today)"));
+    assert_non_null(strstr(now.result.why[TIER_SAME], "other kernel texts (older; current: today)"));
     assert_int_equal(now.result.miss, MISS_OLD_TEXTS);
     end(&now);
 }
@@ -346,7 +346,7 @@ static void a_manifest_is_the_last_word(void **state)
     tuff__tune_lookup(&request, &now.result);
     assert_true(now.result.deviates);
     assert_string_equal(now.result.candidate, "");
-    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "does not have the key"));
+    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "has no entry for the key"));
     request.environment = &fixture_board;
     put(now.shipped, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "gone.tile=5"));
     tuff__tune_lookup(&request, &now.result);

@@ -30,7 +30,7 @@ cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_
      .kind = CLI_TEXT,                                                                                    \
      .value = &(common).device,                                                                           \
      .placeholder = "D",                                                                                  \
-     .help = "only stores whose name or environment contains D, in any case; opencl:0: the device here"}, \
+     .help = "only stores whose name or environment contains D, ignoring case; opencl:0: that device"}, \
     {                                                                                                     \
         .name = "--json", .kind = CLI_SWITCH, .value = &(common).json, .help = "print JSON"               \
     }

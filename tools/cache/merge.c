@@ -41,7 +41,7 @@ static int merge_files(const cli_texts *files, const char *path, const cache_com
     const tuff_status status = tuff__cache_merge((const char *const *)files->items, files->count, common->device, path,
                                                  report_conflict, conflicts, &counts);
     const int code =
-        status == TUFF_OK ? report_merge(&counts, path, conflicts) : cache_fail(&cache_verb_merge, "the files");
+        status == TUFF_OK ? report_merge(&counts, path, conflicts) : cache_fail(&cache_verb_merge, "merging the files");
     json_decref(conflicts);
     return code;
 }
@@ -60,7 +60,7 @@ static int merge(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_merge, options, 3, count, arguments, NULL, &files, &common);
     int code = end.code;
     if (!end.now && (files.count < 2 || !path))
-        code = cli_fail(&cache_verb_merge, EXIT_WRONG_USE, "give two or more files, and --out FILE");
+        code = cli_fail(&cache_verb_merge, EXIT_WRONG_USE, "expected two or more files, and --out FILE");
     else if (!end.now)
         code = merge_files(&files, path, &common);
     cli_texts_free(&files);
@@ -70,7 +70,7 @@ static int merge(int count, char **arguments)
 const cli_verb cache_verb_merge = {
     .name = "cache merge",
     .operand = "FILE FILE...",
-    .summary = "Merges files. Of two winners of a key keeps the one with better evidence, and prints both.",
+    .summary = "Merges files. Of two winners for a key, keeps the one with better evidence, and prints both.",
     .about =
         "Better evidence is a measurement in the environment that uses it, then far more samples, then a later time.",
     .run = merge,
@@ -195,7 +195,7 @@ static int diff_files(const char *first, const char *second, const cache_common 
         code = report_differences(&diff);
         json_decref(diff.list);
     } else {
-        code = cache_fail(&cache_verb_diff, "the files");
+        code = cache_fail(&cache_verb_diff, "reading the files");
     }
     tuff__store_close(a);
     tuff__store_close(b);
@@ -210,7 +210,7 @@ static int diff(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_diff, options, 2, count, arguments, NULL, &files, &common);
     int code = end.code;
     if (!end.now && files.count != 2)
-        code = cli_fail(&cache_verb_diff, EXIT_WRONG_USE, "give two files");
+        code = cli_fail(&cache_verb_diff, EXIT_WRONG_USE, "expected two files");
     else if (!end.now)
         code = diff_files(files.items[0], files.items[1], &common);
     cli_texts_free(&files);
@@ -222,7 +222,7 @@ const cli_verb cache_verb_diff = {
     .operand = "A B",
     .summary = "Compares the winners of two files: keys that only one has, different winners, different times.",
     .about =
-        "Two files of one environment each may be of different ones, so two drivers can be compared. Exits with 1\n"
-        "where there are differences; times within 5 % are none.",
+        "If each file has only one environment, the two may differ, so that drivers can be compared. Exits with 1 if\n"
+        "there are differences; times within 5 % count as equal.",
     .run = diff,
 };

@@ -47,7 +47,7 @@ static int prune_all(tuff_cache *cache, const tuff_cache_prune_options *options,
     pruning state;
     int code = CACHE_OK;
     if (tuff__prune_begin(cache, options, &state) != TUFF_OK)
-        return cache_fail(&cache_verb_prune, "the stores");
+        return cache_fail(&cache_verb_prune, "reading the stores");
     tuff__json_begin();
     json_t *list = common->json ? json_array() : NULL;
     for (int i = 0; i < cache->count; i++) {
@@ -78,27 +78,27 @@ static int prune(int count, char **arguments)
          .kind = CLI_TEXT,
          .value = &older,
          .placeholder = "AGE",
-         .help = "records older than AGE: 90d, 12w, 1y"},
+         .help = "drop records older than AGE, such as 36h, 90d, 12w or 1y"},
         {.name = "--driver",
          .kind = CLI_CHOICE,
          .value = &driver,
          .placeholder = "old",
-         .help = "records of a driver of which a newer version has been measured",
+         .help = "drop records of drivers that have been measured in a newer version",
          .given = &criteria.old_drivers},
         {.name = "--kgen",
          .kind = CLI_CHOICE,
          .value = &kernels,
          .placeholder = "stale",
-         .help = "records of other kernel texts than this version's",
+         .help = "drop records of kernel texts other than this version's",
          .given = &criteria.stale_kernels},
         {.name = "--max",
          .kind = CLI_BYTES,
          .value = &max_bytes,
          .placeholder = "BYTES",
-         .help = "the oldest records, until the stores together take no more than BYTES, as in 16M",
+         .help = "drop the oldest records until all stores together take at most BYTES, such as 16M",
          .low = 1,
          .high = 1e15},
-        {.name = "--dry-run", .kind = CLI_SWITCH, .value = &criteria.dry_run, .help = "only say what would go"}};
+        {.name = "--dry-run", .kind = CLI_SWITCH, .value = &criteria.dry_run, .help = "only print what would be dropped"}};
     const cli_end end = cache_parse(&cache_verb_prune, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, NULL, &common);
     if (end.now)
@@ -107,7 +107,7 @@ static int prune(int count, char **arguments)
     criteria.max_bytes = (uint64_t)max_bytes;
     if (older && criteria.older_seconds == 0)
         return cli_fail(&cache_verb_prune, EXIT_WRONG_USE,
-                        "--older takes an age, as in 36h, 90d, 12w or 1y, not \"%s\"", older);
+                        "--older takes an age, such as 36h, 90d, 12w or 1y, not \"%s\"", older);
     int code = cache_open(&cache_verb_prune, common.device, &cache);
     if (code != CACHE_OK)
         return code;
@@ -118,7 +118,7 @@ static int prune(int count, char **arguments)
 
 const cli_verb cache_verb_prune = {
     .name = "cache prune",
-    .summary = "Drops what is old, or too much; without options only what is damaged or superseded.",
-    .about = "Pins stay, and so do lines of later versions and the files of processes that may still run.",
+    .summary = "Drops old or excess records; without options, only damaged and superseded lines.",
+    .about = "Pins, lines from later versions, and files of processes that may still be running are kept.",
     .run = prune,
 };

@@ -175,7 +175,7 @@ static int rerun_plans(rerun *self, int most)
             status = collect(self, self->tasks[i]);
     }
     if (status != TUFF_OK)
-        return cache_fail(self->verb, "the keys of the model");
+        return cache_fail(self->verb, "listing the keys of the model");
     if (self->count > 0)
         qsort(self->all, (size_t)self->count, sizeof *self->all, compare_age);
     for (int i = 0; i < self->count && i < most; i++) {

@@ -57,7 +57,7 @@ static int forget_rejected(tuff_cache *cache, bool json)
 {
     int count;
     if (tuff_cache_forget_rejected(cache, &count) != TUFF_OK)
-        return cache_fail(&cache_verb_verify, "the stores");
+        return cache_fail(&cache_verb_verify, "rewriting the stores");
     if (!json)
         printf("rejected candidates that may be tried again: %d\n", count);
     return CACHE_OK;
@@ -99,8 +99,8 @@ static int rerun(model_options *model, const cli_texts *paths, const cache_commo
     model->file = paths->count == 1 ? paths->items[0] : NULL;
     if (!model->given && paths->count == 0)
         return cli_fail(&cache_verb_verify, EXIT_WRONG_USE,
-                        "--rerun needs the model or the graph file whose keys are run: --layers and the like, or FILE; "
-                        "a key's kernels cannot be built from the key alone");
+                        "--rerun needs model options (such as --layers) or a graph FILE, because kernels cannot be built "
+                        "from a key alone");
     if (paths->count > 1 || retry)
         return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun takes at most one FILE and no --retry");
     if (model_options_complete(model) != TUFF_OK)
@@ -121,7 +121,7 @@ static int verify(int count, char **arguments)
          .kind = CLI_WHOLE,
          .value = &max_winners,
          .placeholder = "N",
-         .help = "run the N newest winners of the keys of a model or a graph FILE on a device again",
+         .help = "run the N newest winners of a model or a graph FILE again",
          .low = 1,
          .high = 1e6,
          .given = &is_rerun},
@@ -129,16 +129,16 @@ static int verify(int count, char **arguments)
         {.name = "--retry",
          .kind = CLI_SWITCH,
          .value = &retry,
-         .help = "forget what was rejected, so that it may be tried again"}};
+         .help = "forget rejected candidates, so that they may be tried again"}};
     const cli_end end = cache_parse(&cache_verb_verify, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, &paths, &common);
     int code = end.code;
     if (!end.now && is_rerun)
         code = rerun(&model, &paths, &common, retry, max_winners);
     else if (!end.now && model.given)
-        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "a model is for --rerun");
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "model options need --rerun");
     else if (!end.now && retry && paths.count > 0)
-        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--retry is for the stores, not for files");
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--retry applies to the stores and takes no FILE");
     else if (!end.now)
         code = verify_all(&paths, &common, retry);
     cli_texts_free(&paths);
@@ -148,11 +148,11 @@ static int verify(int count, char **arguments)
 const cli_verb cache_verb_verify = {
     .name = "cache verify",
     .operand = "[FILE...]",
-    .summary = "Checks every line of the stores, or of files: damage, form, candidates, environments.",
+    .summary = "Checks every line of the stores, or of files: checksum, format, candidates, environments.",
     .about =
-        "tuff cache prune takes damaged lines out. Exits with 1 where there are findings. --rerun compiles the model\n"
-        "that --layers and the options below it describe, or the graph that FILE holds (see tuff plan), and for its\n"
-        "newest winners compares results and times with the default's: ok, slower by more than 5 %, wrong, or gone,\n"
-        "where they can no longer be made.",
+        "Exits with 1 if there are findings; tuff cache prune removes damaged lines. --rerun compiles the model that\n"
+        "--layers and the options below it describe, or the graph in FILE (see tuff plan), and compares the results\n"
+        "and times of its newest winners with the default's: ok, slower (by more than 5 %), wrong, or gone (can no\n"
+        "longer be built).",
     .run = verify,
 };

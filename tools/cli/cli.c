@@ -79,12 +79,12 @@ static void print_option(const cli_option *option)
 static void print_help(const cli_verb *verb, const cli_option *options, int count)
 {
     const char *operand = verb->operand ? verb->operand : "";
-    const cli_option help = {.name = "--help", .kind = CLI_SWITCH, .help = "print this"};
+    const cli_option help = {.name = "--help", .kind = CLI_SWITCH, .help = "print this help"};
     printf("usage: %s %s%s%s [OPTIONS]\n\n", program_of(verb), verb->name, *operand ? " " : "", operand);
     print_words(verb->summary, 0);
     if (verb->about)
         print_words(verb->about, 0);
-    printf("\noptions (defaults in brackets):\n");
+    printf("\noptions (defaults in parentheses):\n");
     for (int i = 0; i < count; i++)
         print_option(&options[i]);
     print_option(&help);
@@ -127,7 +127,7 @@ static cli_end parse_bytes(const cli_verb *verb, const cli_option *option, const
         value *= 1024;
     rest += unit ? 1 : 0;
     rest += strcmp(rest, "B") == 0 || (unit && strcmp(rest, "iB") == 0) ? strlen(rest) : 0;
-    snprintf(wanted, sizeof wanted, "bytes, as in 65536, 512K, 100M or 1.5G, from %.0f to %g", option->low,
+    snprintf(wanted, sizeof wanted, "a number of bytes, such as 65536, 512K, 100M or 1.5G, from %.0f to %g", option->low,
              option->high);
     if (!is_number || *rest || !(value >= option->low && value <= option->high))
         return end_with(usage_error(verb, option->name, wanted, text));
@@ -205,7 +205,7 @@ static cli_end parse_option(const cli_verb *verb, const cli_option *options, int
     const size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
     const cli_option *option = find_option(options, option_count, argument, length);
     if (!option)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "there is no option %s", argument));
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "unknown option %s", argument));
     if (option->given)
         *option->given = true;
     if (equals)
@@ -312,7 +312,7 @@ int cli_run_verb(const cli_group *group, int count, char **arguments)
     if (verb)
         return verb->run(count - 1, arguments + 1);
     if (name[0])
-        fprintf(stderr, name[0] == '-' ? "%s: there is no option %s\n" : "%s: there is no verb \"%s\"\n", group->name,
+        fprintf(stderr, name[0] == '-' ? "%s: unknown option %s\n" : "%s: unknown verb \"%s\"\n", group->name,
                 name);
     cli_print_verbs(group, stderr);
     return EXIT_WRONG_USE;
@@ -326,7 +326,7 @@ tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code)
     const tuff_status status = tuff_last_status();
     *code = cli_fail(verb, status == TUFF_E_USAGE ? EXIT_WRONG_USE : EXIT_FAILED, "%s", tuff_error());
     if (status == TUFF_E_NO_DEVICE)
-        fputs("tuff devices lists what there is; --device reference runs on the host, slowly\n", stderr);
+        fputs("tuff devices lists the available devices; --device reference runs on the host, slowly\n", stderr);
     return NULL;
 }
 

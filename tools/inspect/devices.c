@@ -42,7 +42,7 @@ static void format_matrix_units(const tuff_device_info *info, char out[96])
                                         [TUFF_MATRICES_OTHER_SIZE] = "unused: no kernel for their block sizes",
                                         [TUFF_MATRICES_NO_COMPILER] =
                                             "unused: the kernel compiler does not support them",
-                                        [TUFF_MATRICES_WRONG] = "unused: they give wrong products"};
+                                        [TUFF_MATRICES_WRONG] = "unused: they compute wrong products"};
     static const char *const forms[] = {
         "", ", VK_NV_cooperative_matrix", ", VK_KHR_cooperative_matrix", ", mma.sync", ", MFMA", ", WMMA", ", dpas"};
     if (info->cooperative_matrix > 0 && info->cooperative_matrix < sizeof forms / sizeof *forms)
@@ -61,8 +61,8 @@ static void format_matrix_units(const tuff_device_info *info, char out[96])
 static const char *watchdog_text(const tuff_device_info *info)
 {
     return info->watchdog == TUFF_WATCHDOG_NONE    ? "none"
-           : info->watchdog == TUFF_WATCHDOG_THERE ? "ends long kernels: work is cut into short submissions"
-                                                   : "not known: work is cut into short submissions";
+           : info->watchdog == TUFF_WATCHDOG_THERE ? "kills long kernels: work is split into short submissions"
+                                                   : "unknown: work is split into short submissions";
 }
 
 /* Prints what differs between vendors and drivers. */
@@ -79,8 +79,8 @@ static void print_vendor_details(const tuff_device_info *info)
     if (info->device_class != TUFF_DEVICE_CPU)
         printf("  watchdog: %s%s%s%s\n", watchdog_text(info),
                info->writes_directly ? "; the host writes into the device's memory" : "",
-               info->local_is_global ? "; local memory is ordinary memory" : "",
-               info->units_estimated ? "; compute units by the name" : "");
+               info->local_is_global ? "; local memory is emulated in global memory" : "",
+               info->units_estimated ? "; compute units estimated from the name" : "");
 }
 
 static const char *subgroups_text(const tuff_device_info *info, char *buffer, size_t size)
@@ -88,7 +88,7 @@ static const char *subgroups_text(const tuff_device_info *info, char *buffer, si
     if (info->proved_subgroup_size == 0)
         return "no subgroups";
     snprintf(buffer, size, "subgroups of %u%s", info->proved_subgroup_size,
-             info->subgroup_shuffle ? " that shuffle" : "");
+             info->subgroup_shuffle ? " with shuffles" : "");
     return buffer;
 }
 
@@ -98,7 +98,7 @@ void inspect_print_device(const tuff_device_info *info, const char *reason)
     printf("  %s, %s; %s\n", info->api, info->driver, class_name(info->device_class));
     if (info->device_class == TUFF_DEVICE_REFERENCE)
         return;
-    printf("  %u compute units, groups of %u, %s local, %s memory, %s an allocation\n", info->compute_units,
+    printf("  %u compute units, groups of %u, %s local, %s memory, %s per allocation\n", info->compute_units,
            info->max_group_size, BYTES_TEXT(info->local_memory_size), BYTES_TEXT(info->memory_size),
            BYTES_TEXT(info->max_allocation));
     printf("  %u bindings of %s, aligned to %u bytes; subgroups of %u%s%s%s\n", info->max_bindings,
@@ -107,7 +107,7 @@ void inspect_print_device(const tuff_device_info *info, const char *reason)
            info->narrow_storage ? "; 8 and 16-bit storage" : "");
     print_vendor_details(info);
     if (reason)
-        printf("  does not open: %s\n", reason);
+        printf("  cannot be opened: %s\n", reason);
     else if (info->proved)
         printf("  proved: %s; barriers %s, 8 and 16-bit storage %s, NaNs kept %s, -0 kept %s, denormals %s\n",
                subgroups_text(info, (char[48]){0}, 48),
@@ -228,10 +228,9 @@ static int devices(int count, char **arguments)
 
 const cli_verb verb_devices = {
     .name = "devices",
-    .summary = "Lists the devices here: driver, limits, and what the self-test proved.",
+    .summary = "Lists the available devices: driver, limits and self-test results.",
     .about =
-        "The self-test runs when a device is first opened. `tuff verify --device D` shows that ops compute what they "
-        "should, `tuff verify --device D --programs 100` that whole programs do. Exits with 1 where a device does not "
-        "open.",
+        "The self-test runs when a device is first opened. `tuff verify --device D` checks the results of ops, "
+        "`tuff verify --device D --programs 100` those of whole programs. Exits with 1 if a device cannot be opened.",
     .run = devices,
 };

@@ -38,7 +38,7 @@ static tuff_status write_text(text_writer *self, const tuff_task_info *task)
     const int length =
         snprintf(path, sizeof path, "%s/%s-%016" PRIx64 ".%s", self->folder, task->program, hash.low, ending);
     if (length < 0 || (size_t)length >= sizeof path)
-        return FAIL(TUFF_E_USAGE, "the name of the folder is too long");
+        return FAIL(TUFF_E_USAGE, "the folder's path is too long");
     TRY(tuff__file_write(path, &whole, 1, false, false));
     if (!GROW(self->written, self->count, self->capacity))
         return TUFF_E_OOM_HOST;

@@ -10,7 +10,7 @@
         .name = "--as", .kind = CLI_CHOICE, .value = vendor,                                                           \
         .placeholder = "itself|intel|amd|nvidia|intel-max|amd-instinct|nvidia-hopper",                                 \
         .help =                                                                                                        \
-            "what a GPU of that vendor would get, matrix units included, in the language of the device. amd: RDNA 3; " \
+            "compile for a GPU of that vendor, with its matrix units, in the language of the device; amd: RDNA 3; " \
             "intel: Arc"                                                                                               \
     }
 

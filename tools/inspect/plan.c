@@ -111,16 +111,15 @@ static void print_json_plan(const model_plan *known, const tuff_plan_info *info,
 
 static void print_plan(const model_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
 {
-    printf("%s: %d nodes in %d tasks: %d dispatches, %d copies; with every op by itself %d dispatches: %.1f times as "
-           "many\n"
-           "%s of intermediates at the peak, %s if none shared memory; %s of constants; %d programs\n",
+    printf("%s: %d nodes in %d tasks: %d dispatches, %d copies; without fusion %d dispatches, %.1f times as many\n"
+           "intermediates need %s at the peak, %s without sharing memory; %s of constants; %d programs\n",
            known->name, info->node_count, info->task_count, info->dispatch_count, info->copy_count,
            unfused->dispatch_count,
            (double)unfused->dispatch_count / (info->dispatch_count > 0 ? info->dispatch_count : 1),
            BYTES_TEXT(info->memory_peak), BYTES_TEXT(info->memory_unplanned), BYTES_TEXT(info->constant_size),
            info->program_count);
     if (info->narrow_matmul_count > 0)
-        printf("%d of %d matmuls read both operands with 16 bits\n", info->narrow_matmul_count, info->matmul_count);
+        printf("%d of %d matmuls read both operands in 16 bits\n", info->narrow_matmul_count, info->matmul_count);
     if (PLAN_DIGITS(known->plan)[0])
         printf("plan hash %s\n", PLAN_DIGITS(known->plan));
 }
@@ -218,7 +217,7 @@ static int plan(int count, char **arguments)
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
     if (self.description.file && self.save_graph)
-        return cli_fail(&verb_plan, EXIT_WRONG_USE, "--save-graph is for a model's graph: %s is one already",
+        return cli_fail(&verb_plan, EXIT_WRONG_USE, "--save-graph saves the graph of a model: %s is already a graph file",
                         self.description.file);
     int code = EXIT_FAILED;
     tuff_device *device =
@@ -234,7 +233,7 @@ static int plan(int count, char **arguments)
 const cli_verb verb_plan = {
     .name = "plan",
     .operand = GRAPH_OPERAND,
-    .summary = "Shows what a GPT's or Llama's training step and next token, or a graph file, become: tasks, memory.",
+    .summary = "Shows the tasks and memory of a GPT's or Llama's training step and next token, or of a graph file.",
     .about = GRAPH_ABOUT "\nEach task lists the ops that were fused into it.",
     .run = plan,
 };

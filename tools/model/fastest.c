@@ -36,13 +36,13 @@ static void print_result(const tuff_device_race_result *result, const fastest_wo
                                                          : "a token";
     if (result->left_out > 0)
         (void)fprintf(stderr,
-                      "fastest: %d of the devices here left out: a process ended while they were in this race; tuff "
-                      "cache verify --retry allows them again\n",
+                      "fastest: %d devices skipped, because a process died while racing them; tuff cache verify --retry "
+                      "allows them again\n",
                       result->left_out);
     if (result->nanoseconds == 0)
-        (void)fprintf(stderr, "fastest: %s, the only device that takes part\n", result->selector);
+        (void)fprintf(stderr, "fastest: %s, the only device that can be raced\n", result->selector);
     else if (result->runner_up[0] == '\0')
-        (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; no other device can\n", result->selector,
+        (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; no other device can run it\n", result->selector,
                       (double)result->nanoseconds * 1e-6, work);
     else
         (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; %s takes %.2f ms (%s)\n", result->selector,

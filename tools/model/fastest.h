@@ -9,7 +9,7 @@
 #define WORK_DEVICE_OPTION(name)                                                                                \
     {                                                                                                           \
         "--device", CLI_TEXT, (name), "D",                                                                      \
-            "auto, fastest (races the devices here in this work, once), opencl[:n|:name], vulkan[:n|:name] or " \
+            "auto, fastest (races all devices in this work, once), opencl[:n|:name], vulkan[:n|:name] or " \
             "reference; default $TUFF_DEVICE, else auto",                                                       \
             0, 0, NULL                                                                                          \
     }

@@ -223,16 +223,16 @@ static cli_end parse(int count, char **arguments, profile_options *self)
         WORK_DEVICE_OPTION(&self->device),
         MODEL_OPTIONS(&self->description),
         {"--optimizer", CLI_CHOICE, &self->optimizer.kind, optimizer_choices("--optimizer"),
-         "rule of the updates, with the defaults of tuff train", 0, 0, &self->description.given},
+         "optimizer of the training step, with the defaults of tuff train", 0, 0, &self->description.given},
         PRECISION_OPTION(&self->description.precision, &self->description.has_precision),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         RECOMPUTE_OPTION(&self->description.recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
-        {"--runs", CLI_WHOLE, &self->runs, "N", "profiled runs, of which each task counts with its median; default 5",
+        {"--runs", CLI_WHOLE, &self->runs, "N", "profiled runs; the time of a task is its median over them",
          1, 1000, NULL},
-        {"--trace", CLI_TEXT, &self->trace_path, "FILE", "write the last run's timeline, for ui.perfetto.dev", 0, 0,
+        {"--trace", CLI_TEXT, &self->trace_path, "FILE", "write the timeline of the last run, for ui.perfetto.dev", 0, 0,
          NULL},
         JSON_OPTION(&self->json, "one object with the plans and their kernels"),
     };
@@ -250,7 +250,7 @@ static int profile(int count, char **arguments)
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&verb_profile, EXIT_WRONG_USE, "%s", tuff_error());
     if (self.description.file && self.plan > 0)
-        return cli_fail(&verb_profile, EXIT_WRONG_USE, "--plan is for a model: %s is one plan", self.description.file);
+        return cli_fail(&verb_profile, EXIT_WRONG_USE, "--plan selects a plan of a model: %s has only one", self.description.file);
     optimizer_setup_make(&self.optimizer, 1e-3, 1000, &setup);
     self.description.rule = &setup.options;
     int code = EXIT_FAILED;
@@ -269,8 +269,8 @@ const cli_verb verb_profile = {
     .summary = "Times each kernel of a GPT's or Llama's training step and next token, or of a graph file.",
     .about = GRAPH_ABOUT
     "\n"
-    "Kernels are sorted by time. \"of peak\" is the least time that the kernel's arithmetic and memory traffic\n"
-    "need, at what a loop of multiply-adds and a large copy reach on the device, as a fraction of its time:\n"
-    "above 100 % where its memory stays in caches.",
+    "Kernels are sorted by time. \"of peak\" is the minimum time of the kernel's arithmetic and memory traffic, at\n"
+    "the rates that a loop of multiply-adds and a large copy reach on the device, as a fraction of its actual time.\n"
+    "It exceeds 100 % if the kernel's memory stays in caches.",
     .run = profile,
 };

@@ -19,10 +19,10 @@ static int write_page(const json_t *data, const char *path)
     text page = {0};
     int code = EXIT_DONE;
     if (report_page(data, &page) != TUFF_OK)
-        code = cli_fail_library(&tune_verb_report, "the page");
+        code = cli_fail_library(&tune_verb_report, "creating the page");
     const file_part part = {tuff__text_get(&page), page.length};
     if (code == EXIT_DONE && !path && fwrite(part.data, 1, part.size, stdout) != part.size)
-        code = cli_fail(&tune_verb_report, EXIT_FAILED, "the output could not be written");
+        code = cli_fail(&tune_verb_report, EXIT_FAILED, "cannot write the output");
     if (code == EXIT_DONE && path && tuff__file_write(path, &part, 1, false, false) != TUFF_OK)
         code = cli_fail_library(&tune_verb_report, "--out");
     tuff__text_free(&page);
@@ -32,7 +32,7 @@ static int write_page(const json_t *data, const char *path)
 static int print(const report_options *self, json_t *data)
 {
     if (!data)
-        return cli_fail(&tune_verb_report, EXIT_FAILED, "there is not memory enough");
+        return cli_fail(&tune_verb_report, EXIT_FAILED, "out of memory");
     if (self->common.json)
         return cache_print_json(&tune_verb_report, data, EXIT_DONE);
     const int code = write_page(data, self->path);
@@ -86,7 +86,7 @@ static int report(int count, char **arguments)
          .kind = CLI_TEXT,
          .value = &self.path,
          .placeholder = "FILE",
-         .help = "write the page to FILE; default: to the output"},
+         .help = "write the page to FILE instead of standard output"},
         MODEL_OPTIONS(&self.description),
     };
     const cli_end end = cache_parse(&tune_verb_report, options, sizeof options / sizeof *options, count, arguments,
@@ -94,7 +94,7 @@ static int report(int count, char **arguments)
     if (end.now)
         return end.code;
     if (self.common.json && self.path)
-        return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "--out is for the page, --json goes to the output");
+        return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "--out cannot be combined with --json");
     if (!self.description.given && !self.description.file)
         return report_on(&self, self.common.device, NULL, NULL);
     if (model_options_complete(&self.description) != TUFF_OK)
@@ -105,10 +105,10 @@ static int report(int count, char **arguments)
 const cli_verb tune_verb_report = {
     .name = "tune report",
     .operand = GRAPH_OPERAND,
-    .summary = "Writes what was tuned as one HTML page that needs nothing else, or as JSON.",
+    .summary = "Writes the results of tuning as a self-contained HTML page, or as JSON.",
     .about =
-        "For each key: the default, the winner, the spread of the candidates' times, what was rejected and why.\n"
-        "With options of a model (--layers and the like) or a graph FILE (see tuff tune warm): only the keys of its\n"
-        "plans, on one device, with the share of their kernels' time that tuning saves.",
+        "Shows for each key the default, the winner, the spread of the candidates' times, and which candidates were\n"
+        "rejected and why. With model options (such as --layers) or a graph FILE (see tuff tune warm), shows only the\n"
+        "keys of its plans, on one device, with the share of the kernels' time that tuning saves.",
     .run = report,
 };

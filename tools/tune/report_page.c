@@ -112,8 +112,8 @@ static void draw_spread(text *out, const json_t *key)
             DURATION(item_of(key, "spread", 4)));
     else
         tuff__text_add(out, "<div class=\"soft\">%s</div>",
-                       number_of(key, "timed") > 0 ? "nothing but the default was timed"
-                                                   : "how its candidates lay was not recorded");
+                       number_of(key, "timed") > 0 ? "only the default was timed"
+                                                   : "the spread of the candidates' times was not recorded");
 }
 
 static void add_times(text *out, const json_t *key, const json_t *steps)
@@ -156,7 +156,7 @@ static void add_winner(text *out, const json_t *key)
     const json_t *runners_up = json_object_get(key, "runners_up");
     tuff__text_add(out, "<dt>winner</dt><dd>");
     add_candidate(out, text_of(key, "candidate"));
-    tuff__text_add(out, "</dd><dt>its times</dt><dd>%s, quartiles %s and %s, %.0f samples</dd>",
+    tuff__text_add(out, "</dd><dt>times</dt><dd>%s, quartiles %s and %s, %.0f samples</dd>",
                    DURATION(item_of(key, "nanoseconds", 1)), DURATION(item_of(key, "nanoseconds", 0)),
                    DURATION(item_of(key, "nanoseconds", 2)), number_of(key, "samples"));
     if (json_array_size(runners_up) > 0)
@@ -172,7 +172,7 @@ static void add_winner(text *out, const json_t *key)
     tuff__text_add(out, "%s</dd>",
                    json_is_true(json_object_get(key, "current"))
                        ? ""
-                       : ", <span class=\"warn\">with other kernel texts than today's: not used</span>");
+                       : ", <span class=\"warn\">with outdated kernel texts: not used</span>");
 }
 
 static void add_details(text *out, const json_t *key, const json_t *steps)
@@ -252,9 +252,9 @@ static void add_tiles(text *out, const json_t *environment)
     tuff__text_add(out, "<div class=\"tiles\">");
     json_array_foreach(json_object_get(environment, "steps"), index, one) add_step(out, one);
     (void)snprintf(value, sizeof value, "%zu of %zu", improved, known);
-    page_add_tile(out, "keys with a winner that beats the default", value);
+    page_add_tile(out, "keys with a winner faster than the default", value);
     (void)snprintf(value, sizeof value, "%.2f\xc3\x97", best);
-    page_add_tile(out, "the most that one gained", value);
+    page_add_tile(out, "largest speedup", value);
     (void)snprintf(value, sizeof value, "%zu", rejected);
     page_add_tile(out, "candidates rejected", value);
     tuff__text_add(out, "</div>\n");
@@ -285,22 +285,22 @@ static void add_legend(text *out)
         "y2=\"15\"/></svg>winner</span><span><svg viewBox=\"0 0 24 16\"><line class=\"default\" x1=\"12\" x2=\"12\" "
         "y1=\"0\" y2=\"16\"/></svg>default</span><span><svg viewBox=\"0 0 24 16\"><line class=\"least\" x1=\"0\" "
         "x2=\"24\" y1=\"8\" y2=\"8\"/><rect class=\"box\" x=\"6\" y=\"3\" width=\"12\" height=\"10\"/><line "
-        "class=\"median\" x1=\"12\" x2=\"12\" y1=\"3\" y2=\"13\"/></svg>candidates: least, quartiles, median, most; "
-        "to the left is faster, the scale is logarithmic</span></p>\n");
+        "class=\"median\" x1=\"12\" x2=\"12\" y1=\"3\" y2=\"13\"/></svg>candidates: minimum, quartiles, median, maximum; "
+        "left is faster, the scale is logarithmic</span></p>\n");
 }
 
 tuff_status report_page(const json_t *data, text *out)
 {
     size_t index;
     json_t *environment;
-    page_begin(out, "what was tuned", style);
-    tuff__text_add(out, "<h1>What was tuned</h1><p class=\"soft\">tuff ");
+    page_begin(out, "tuning results", style);
+    tuff__text_add(out, "<h1>Tuning results</h1><p class=\"soft\">tuff ");
     page_add_escaped(out, text_of(data, "version"));
     tuff__text_add(out, " \xc2\xb7 %s</p>\n", page_day((int64_t)number_of(data, "time"), (char[32]){0}, 32));
     add_legend(out);
     json_array_foreach(json_object_get(data, "environments"), index, environment) add_environment(out, environment);
     if (json_array_size(json_object_get(data, "environments")) == 0)
-        tuff__text_add(out, "<p>Nothing is remembered: <code>tuff tune warm</code> measures a model.</p>\n");
+        tuff__text_add(out, "<p>There are no results yet: <code>tuff tune warm</code> tunes a model.</p>\n");
     page_end(out);
     return tuff__text_status(out);
 }

@@ -23,7 +23,7 @@ static void print_line(tuning *self, const tuff_tune_progress *now)
     if (after > 0 && now->best[0] == '\0')
         fprintf(stderr, "%.3f ms  ", before);
     else if (after > 0)
-        fprintf(stderr, "%.2fx by a few samples (%.3f->%.3f ms)  ", before / after, before, after);
+        fprintf(stderr, "%.2fx unconfirmed (%.3f->%.3f ms)  ", before / after, before, after);
     fprintf(stderr, "%d cand, %d rejected", now->candidates, now->rejected);
     if (now->rejected > 0)
         fprintf(stderr, " (%.60s)", now->rejection);
@@ -138,7 +138,7 @@ bool tuning_end(tuning *self, tuff_plan *plan)
     fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, ", known, stats.keys, stats.measured,
             stats.improved);
     if (unconfirmed > 0)
-        fprintf(stderr, "%d led by a few samples but won no race, ", unconfirmed);
+        fprintf(stderr, "%d with a fast candidate that was not confirmed, ", unconfirmed);
     fprintf(stderr, "%d left out; ", stats.skipped);
     fprintf(stderr,
             "%llu candidates, %llu rejected; %.3f s (compiling %.1f, "
@@ -148,7 +148,7 @@ bool tuning_end(tuning *self, tuff_plan *plan)
             (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9,
             (double)stats.sample_nanoseconds * 1e-9, (double)stats.verify_nanoseconds * 1e-9);
     if (self->background)
-        fprintf(stderr, "tuned in the background: the plan was exchanged %d times, %d keys are left\n", stats.swaps,
+        fprintf(stderr, "tuned in the background: the plan was replaced %d times, %d keys are left\n", stats.swaps,
                 stats.background_keys_left);
     return save_manifest(self, plan);
 }

@@ -230,7 +230,7 @@ static tuff_status open_device(server *self)
         return tuff_last_status();
     tuff__environment_from_info(tuff__device_info(self->device), &device_environment);
     if (strcmp(ENVIRONMENT_TEXT(&device_environment), self->job.environment) != 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "%s is another device there", self->job.selector);
+        return FAIL(TUFF_E_UNSUPPORTED, "%s is a different device in the worker process", self->job.selector);
     return TUFF_OK;
 }
 
@@ -242,7 +242,7 @@ static tuff_status look_up_keys(server *self)
     TRY(tuff__fuse(self->graph, session->options, self->job.buffer_limit, &self->passes, &self->fusion));
     TRY(tuff__session_look_up(session));
     if (!tuff__is_same_hash(tuff__worker_hash_keys(session), self->job.keys))
-        return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
+        return FAIL(TUFF_E_FORMAT, "the plan has different keys in the worker process");
     return TUFF_OK;
 }
 
@@ -432,7 +432,7 @@ static int run(int count, char **arguments)
     socklen_t size = sizeof kind;
     (void)arguments;
     if (count > 0 || getsockopt(SOCKET, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
-        return cli_fail(&tune_verb_worker, EXIT_WRONG_USE, "it is started by programs that tune");
+        return cli_fail(&tune_verb_worker, EXIT_WRONG_USE, "for internal use: programs start it to tune in another process");
     server *self = tuff__calloc(1, sizeof *self);
     if (!self || !detach_from_parent())
         return EXIT_FAILED;

@@ -124,7 +124,7 @@ tuff_status tuff_cache_merge(const char *const *paths, int count, const char *ou
     for (int i = 0; complete && i < count; i++)
         complete = paths[i] != NULL;
     if (!complete)
-        return FAIL(TUFF_E_USAGE, "cache: merging needs at least one file, and a path for what comes of it");
+        return FAIL(TUFF_E_USAGE, "cache: merging needs at least one input file and an output path");
     return tuff__cache_merge(paths, count, NULL, out, conflict ? forward_conflict : NULL, &adapter,
                              counts ? counts : &unused);
 }

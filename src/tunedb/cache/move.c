@@ -127,7 +127,7 @@ tuff_status tuff_cache_export(const tuff_cache *cache, const char *path, tuff_ca
     tuff_cache_exported unused;
     text lines = {0};
     if (!cache || !path || (unsigned)form > TUFF_CACHE_EXPORT_MANIFEST)
-        return FAIL(TUFF_E_USAGE, "cache: an export needs a cache, a path and one of three forms");
+        return FAIL(TUFF_E_USAGE, "cache: an export needs a cache, a path and a valid kind");
     tuff_status status = tuff__cache_export_text(cache, form, &lines, counts ? counts : &unused);
     const file_part part = {tuff__text_get(&lines), lines.length};
     if (status == TUFF_OK)

@@ -37,7 +37,7 @@ tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const 
     pin.reason = "user";
     const tune_record *bad = find_rejection(self, &pin);
     if (bad && tuff__environment_parse(environment, &parts) == TUFF_OK)
-        return FAIL(TUFF_E_UNSUPPORTED, "%s is not pinned on %s: it was rejected there, %s in %s",
+        return FAIL(TUFF_E_UNSUPPORTED, "cannot pin %s on %s: it was rejected there, %s in %s",
                     candidate[0] ? candidate : "default", parts.device, bad->reason,
                     bad->phase[0] ? bad->phase : "use");
     return tuff__cache_add(self, environment, &pin);

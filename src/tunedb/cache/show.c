@@ -59,7 +59,7 @@ tuff_status tuff_cache_file(const tuff_cache *cache, int index, tuff_cache_file_
         count_records(file->store, info);
         return TUFF_OK;
     }
-    return FAIL(TUFF_E_USAGE, "cache: there is no such file");
+    return FAIL(TUFF_E_USAGE, "cache: the file index is out of range");
 }
 
 void tuff__cache_fill_record(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out)

@@ -57,7 +57,7 @@ static void check_record(checking *self, int line, const tune_record *record)
         report_finding(self, line, subject, tuff_error());
     } else if (!tuff__store_environment(self->store, record->environment)) {
         self->found.orphans++;
-        report_finding(self, line, "of an environment that no line describes", record->op);
+        report_finding(self, line, "unknown environment", record->op);
     } else if ((record->kind == RECORD_WIN || record->kind == RECORD_PIN) &&
                (bad = tuff__store_rejection(self->store, record->environment, record->key, record->candidate,
                                             generator)) &&
@@ -82,15 +82,15 @@ static tuff_status check_line(checking *self, int number, const char *line, size
         break;
     case LINE_DAMAGED:
         self->found.damaged++;
-        report_finding(self, number, "damaged", "the check of the line does not hold");
+        report_finding(self, number, "damaged", "checksum mismatch");
         break;
     case LINE_MALFORMED:
         self->found.malformed++;
-        report_finding(self, number, "malformed", "the line is whole, and no record");
+        report_finding(self, number, "malformed", "the checksum matches, but the line is not a valid record");
         break;
     case LINE_UNKNOWN:
         self->found.unknown++;
-        report_finding(self, number, "of a later version", "");
+        report_finding(self, number, "from a later version", "");
         break;
     }
     return TUFF_OK;
