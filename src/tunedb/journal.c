@@ -127,7 +127,8 @@ static tuff_status make_folder(const char *folder, char *path)
     if (result < 0 && errno != EEXIST)
         return tuff__fail_errno("make", path);
     if (!tuff__journal_is_private_folder(path))
-        return FAIL(TUFF_E_IO, "cannot use %s: not a directory owned by this user and writable only by this user", path);
+        return FAIL(TUFF_E_IO, "cannot use %s: not a directory owned by this user and writable only by this user",
+                    path);
     return TUFF_OK;
 }
 

@@ -412,7 +412,8 @@ static void log_worker_end(const char *subject, tuff_status why, int status)
         (void)snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
     else if (status != -1 && WIFEXITED(status))
         (void)snprintf(how, sizeof how, "exited with code %d", WEXITSTATUS(status));
-    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while measuring %s; the candidate in progress is skipped", how, subject);
+    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while measuring %s; the candidate in progress is skipped", how,
+              subject);
 }
 
 /* Handles a process that ended, or must be ended, during `work`: blames the candidate in flight, so that the next

@@ -25,14 +25,14 @@ typedef struct cache_common {
    --device. */
 cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
                     const char **operand, cli_texts *operands, cache_common *common);
-#define CACHE_COMMON(common)                                                                              \
-    {.name = "--device",                                                                                  \
-     .kind = CLI_TEXT,                                                                                    \
-     .value = &(common).device,                                                                           \
-     .placeholder = "D",                                                                                  \
+#define CACHE_COMMON(common)                                                                            \
+    {.name = "--device",                                                                                \
+     .kind = CLI_TEXT,                                                                                  \
+     .value = &(common).device,                                                                         \
+     .placeholder = "D",                                                                                \
      .help = "only stores whose name or environment contains D, ignoring case; opencl:0: that device"}, \
-    {                                                                                                     \
-        .name = "--json", .kind = CLI_SWITCH, .value = &(common).json, .help = "print JSON"               \
+    {                                                                                                   \
+        .name = "--json", .kind = CLI_SWITCH, .value = &(common).json, .help = "print JSON"             \
     }
 
 /* Opens all stores and marks those that match the filter `device` as wanted; prints a line for each of these that

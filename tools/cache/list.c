@@ -194,7 +194,8 @@ const cli_verb cache_verb_list = {
     .name = "cache list",
     .summary = "Lists the stores: winners, rejected candidates, pins; keys and median gain per family.",
     .about =
-        "The last column says how this machine's devices can use a store: T1 as it is, T2 as results of another driver\n"
+        "The last column says how this machine's devices can use a store: T1 as it is, T2 as results of another "
+        "driver\n"
         "of the device, T4 as seeds of searches, - not at all. Exits with 1 if a store is damaged or cannot be read.",
     .run = list,
 };

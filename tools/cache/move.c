@@ -34,8 +34,7 @@ static int write_export(const tuff_cache *cache, tuff_cache_export_kind form, co
     printf("exported %d win, %d bad, %d pin of %d environments to %s\n", counts.winners, counts.rejected, counts.pins,
            counts.environments, path);
     if (counts.left_out > 0)
-        printf("left out %d keys whose candidates can no longer be used; see tuff cache explain\n",
-               counts.left_out);
+        printf("left out %d keys whose candidates can no longer be used; see tuff cache explain\n", counts.left_out);
     return CACHE_OK;
 }
 
@@ -140,8 +139,9 @@ static int run_import(int count, char **arguments)
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();
-    code = tuff_cache_import(cache, path, as_seed, &counts) == TUFF_OK ? report_import(&counts, as_seed, &common)
-                                                                       : cache_fail(&cache_verb_import, "importing the file");
+    code = tuff_cache_import(cache, path, as_seed, &counts) == TUFF_OK
+               ? report_import(&counts, as_seed, &common)
+               : cache_fail(&cache_verb_import, "importing the file");
     tuff_cache_close(cache);
     return code;
 }

@@ -174,8 +174,7 @@ static int retune(int count, char **arguments)
         return end.code;
     if (measure_now != (model.given || model.file))
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE,
-                        measure_now
-                            ? "--now needs model options (such as --layers) or --graph FILE"
+                        measure_now  ? "--now needs model options (such as --layers) or --graph FILE"
                         : model.file ? "--graph needs --now"
                                      : "model options need --now");
     if (measure_now && model_options_complete(&model) != TUFF_OK)
@@ -190,7 +189,8 @@ const cli_verb cache_verb_retune = {
     .name = "cache retune",
     .operand = "[KEY]",
     .summary = "Drops the winners of keys, so that they are measured again.",
-    .about = "Pins and rejected candidates are kept. A winner that was shipped with tuff becomes a seed of the search. --now\n"
+    .about = "Pins and rejected candidates are kept. A winner that was shipped with tuff becomes a seed of the search. "
+             "--now\n"
              "compiles the model that --layers and the options below it describe, or the graph FILE, and measures its "
              "keys that have no winner.",
     .run = retune,

@@ -98,7 +98,10 @@ static int prune(int count, char **arguments)
          .help = "drop the oldest records until all stores together take at most BYTES, such as 16M",
          .low = 1,
          .high = 1e15},
-        {.name = "--dry-run", .kind = CLI_SWITCH, .value = &criteria.dry_run, .help = "only print what would be dropped"}};
+        {.name = "--dry-run",
+         .kind = CLI_SWITCH,
+         .value = &criteria.dry_run,
+         .help = "only print what would be dropped"}};
     const cli_end end = cache_parse(&cache_verb_prune, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, NULL, &common);
     if (end.now)

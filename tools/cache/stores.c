@@ -91,10 +91,12 @@ int cache_find_keys(const cli_verb *verb, const tuff_cache *cache, const cache_s
     *out = (cache_keys){0};
     const int ways = (which->prefix != NULL) + (which->pattern != NULL) + which->all;
     if (ways != 1)
-        return cli_fail(verb, EXIT_WRONG_USE, "%s", ways == 0 ? "expected a KEY, or --op PATTERN" : "keys can be selected in only one way");
+        return cli_fail(verb, EXIT_WRONG_USE, "%s",
+                        ways == 0 ? "expected a KEY, or --op PATTERN" : "keys can be selected in only one way");
     if (which->prefix && (!which->prefix[0] || strlen(which->prefix) > 32 ||
                           strspn(which->prefix, "0123456789abcdef") != strlen(which->prefix)))
-        return cli_fail(verb, EXIT_WRONG_USE, "expected the first of a key's 32 hexadecimal digits, got \"%s\"", which->prefix);
+        return cli_fail(verb, EXIT_WRONG_USE, "expected the first of a key's 32 hexadecimal digits, got \"%s\"",
+                        which->prefix);
     const tuff_status status = collect(cache, which, out);
     const int code = status == TUFF_OK ? check_keys(verb, which, out) : cache_fail(verb, "listing the keys");
     if (code != CACHE_OK)

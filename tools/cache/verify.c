@@ -98,9 +98,10 @@ static int rerun(model_options *model, const cli_texts *paths, const cache_commo
 {
     model->file = paths->count == 1 ? paths->items[0] : NULL;
     if (!model->given && paths->count == 0)
-        return cli_fail(&cache_verb_verify, EXIT_WRONG_USE,
-                        "--rerun needs model options (such as --layers) or a graph FILE, because kernels cannot be built "
-                        "from a key alone");
+        return cli_fail(
+            &cache_verb_verify, EXIT_WRONG_USE,
+            "--rerun needs model options (such as --layers) or a graph FILE, because kernels cannot be built "
+            "from a key alone");
     if (paths->count > 1 || retry)
         return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun takes at most one FILE and no --retry");
     if (model_options_complete(model) != TUFF_OK)
@@ -115,21 +116,20 @@ static int verify(int count, char **arguments)
     bool retry = false, is_rerun = false;
     int64_t max_winners = 0;
     model_options model = MODEL_OPTIONS_DEFAULT;
-    const cli_option options[] = {
-        CACHE_COMMON(common),
-        {.name = "--rerun",
-         .kind = CLI_WHOLE,
-         .value = &max_winners,
-         .placeholder = "N",
-         .help = "run the N newest winners of a model or a graph FILE again",
-         .low = 1,
-         .high = 1e6,
-         .given = &is_rerun},
-        MODEL_OPTIONS(&model),
-        {.name = "--retry",
-         .kind = CLI_SWITCH,
-         .value = &retry,
-         .help = "forget rejected candidates, so that they may be tried again"}};
+    const cli_option options[] = {CACHE_COMMON(common),
+                                  {.name = "--rerun",
+                                   .kind = CLI_WHOLE,
+                                   .value = &max_winners,
+                                   .placeholder = "N",
+                                   .help = "run the N newest winners of a model or a graph FILE again",
+                                   .low = 1,
+                                   .high = 1e6,
+                                   .given = &is_rerun},
+                                  MODEL_OPTIONS(&model),
+                                  {.name = "--retry",
+                                   .kind = CLI_SWITCH,
+                                   .value = &retry,
+                                   .help = "forget rejected candidates, so that they may be tried again"}};
     const cli_end end = cache_parse(&cache_verb_verify, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, &paths, &common);
     int code = end.code;

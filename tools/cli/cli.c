@@ -127,8 +127,8 @@ static cli_end parse_bytes(const cli_verb *verb, const cli_option *option, const
         value *= 1024;
     rest += unit ? 1 : 0;
     rest += strcmp(rest, "B") == 0 || (unit && strcmp(rest, "iB") == 0) ? strlen(rest) : 0;
-    snprintf(wanted, sizeof wanted, "a number of bytes, such as 65536, 512K, 100M or 1.5G, from %.0f to %g", option->low,
-             option->high);
+    snprintf(wanted, sizeof wanted, "a number of bytes, such as 65536, 512K, 100M or 1.5G, from %.0f to %g",
+             option->low, option->high);
     if (!is_number || *rest || !(value >= option->low && value <= option->high))
         return end_with(usage_error(verb, option->name, wanted, text));
     *(int64_t *)option->value = (int64_t)value;
@@ -312,8 +312,7 @@ int cli_run_verb(const cli_group *group, int count, char **arguments)
     if (verb)
         return verb->run(count - 1, arguments + 1);
     if (name[0])
-        fprintf(stderr, name[0] == '-' ? "%s: unknown option %s\n" : "%s: unknown verb \"%s\"\n", group->name,
-                name);
+        fprintf(stderr, name[0] == '-' ? "%s: unknown option %s\n" : "%s: unknown verb \"%s\"\n", group->name, name);
     cli_print_verbs(group, stderr);
     return EXIT_WRONG_USE;
 }

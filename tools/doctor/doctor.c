@@ -186,8 +186,8 @@ static void examine_speed(examination *self)
         fail(self, "%s", failure);
     printf("  %-34s %9.1f GFLOP/s\n", "multiply-adds, f32", speed.operations * 1e-9);
     printf("  %-34s %9.1f GB/s\n", "copy, read and write", speed.bytes * 1e-9);
-    printf("  %-34s %9.1f us, %.1f us more for each further kernel\n", "one kernel, until it ends", speed.submission * 1e6,
-           speed.launch * 1e6);
+    printf("  %-34s %9.1f us, %.1f us more for each further kernel\n", "one kernel, until it ends",
+           speed.submission * 1e6, speed.launch * 1e6);
     snprintf(subject, sizeof subject, "matmul %d x %d x %d, f32", speed.matmul_side, speed.matmul_side,
              speed.matmul_side);
     print_rate(subject, speed.matmul, speed.matmul_predicted);
@@ -236,8 +236,9 @@ static int doctor(int count, char **arguments)
     if (!self.device)
         return code;
     cli_catch_interrupt();
-    code = tuff_device_describe(self.device, &self.info) == TUFF_OK ? examine(&self)
-                                                                    : cli_fail_library(&verb_doctor, "describing the device");
+    code = tuff_device_describe(self.device, &self.info) == TUFF_OK
+               ? examine(&self)
+               : cli_fail_library(&verb_doctor, "describing the device");
     tuff_device_close(self.device);
     return code;
 }

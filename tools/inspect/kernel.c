@@ -236,8 +236,9 @@ const cli_verb verb_kernel = {
     .name = "kernel",
     .operand = "[FILE] [NAME]",
     .summary = "Prints the assembled source of a kernel for a device.",
-    .about = "Without NAME, lists the kernels of the graph FILE (see tuff plan) or, without FILE, those of a GPT's plans. "
-             "NAME selects kernels by number in the list, program, kind of task (map, row, column, matmul, ...) or op. "
-             "With --out, writes each distinct kernel to a file and lists the files.",
+    .about =
+        "Without NAME, lists the kernels of the graph FILE (see tuff plan) or, without FILE, those of a GPT's plans. "
+        "NAME selects kernels by number in the list, program, kind of task (map, row, column, matmul, ...) or op. "
+        "With --out, writes each distinct kernel to a file and lists the files.",
     .run = kernel,
 };

@@ -35,10 +35,11 @@ static void print_result(const tuff_device_race_result *result, const fastest_wo
                        : raced->plan == MODEL_PLAN_TRAIN ? "a training step"
                                                          : "a token";
     if (result->left_out > 0)
-        (void)fprintf(stderr,
-                      "fastest: %d devices skipped, because a process died while racing them; tuff cache verify --retry "
-                      "allows them again\n",
-                      result->left_out);
+        (void)fprintf(
+            stderr,
+            "fastest: %d devices skipped, because a process died while racing them; tuff cache verify --retry "
+            "allows them again\n",
+            result->left_out);
     if (result->nanoseconds == 0)
         (void)fprintf(stderr, "fastest: %s, the only device that can be raced\n", result->selector);
     else if (result->runner_up[0] == '\0')

@@ -6,12 +6,12 @@
 #include "tools/model/known_plans.h"
 
 /* Takes a const char *, for cli_open_device_for. */
-#define WORK_DEVICE_OPTION(name)                                                                                \
-    {                                                                                                           \
-        "--device", CLI_TEXT, (name), "D",                                                                      \
+#define WORK_DEVICE_OPTION(name)                                                                           \
+    {                                                                                                      \
+        "--device", CLI_TEXT, (name), "D",                                                                 \
             "auto, fastest (races all devices in this work, once), opencl[:n|:name], vulkan[:n|:name] or " \
-            "reference; default $TUFF_DEVICE, else auto",                                                       \
-            0, 0, NULL                                                                                          \
+            "reference; default $TUFF_DEVICE, else auto",                                                  \
+            0, 0, NULL                                                                                     \
     }
 
 typedef struct fastest_work {

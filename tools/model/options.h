@@ -20,8 +20,9 @@ typedef struct model_options {
 
 /* How verbs name their operand, and what --help says about it. */
 #define GRAPH_OPERAND "[FILE]"
-#define GRAPH_ABOUT                                                                                                \
-    "FILE is a graph that was saved by tuff_graph_save, or by tuff train or tuff plan with --save-graph. It replaces\n" \
+#define GRAPH_ABOUT                                                                                           \
+    "FILE is a graph that was saved by tuff_graph_save, or by tuff train or tuff plan with --save-graph. It " \
+    "replaces\n"                                                                                              \
     "the model and is compiled with the options that were saved with it. Its inputs and arrays get random values."
 
 #define MODEL_OPTIONS_DEFAULT                                                                                   \
@@ -39,7 +40,7 @@ typedef struct model_options {
          CLI_WHOLE,                                                                                                \
          &(of)->model.key_value_heads,                                                                             \
          "N",                                                                                                      \
-         "llama: number of key and value heads; 0: same as --heads",                                                        \
+         "llama: number of key and value heads; 0: same as --heads",                                               \
          0,                                                                                                        \
          1 << 20,                                                                                                  \
          &(of)->given},                                                                                            \

@@ -90,7 +90,8 @@ static int64_t size_of(const model_config *config, size_name size)
 static tuff_status check_extent(const char *name, int64_t size)
 {
     if (size < 1 || size > EXTENT_LIMIT)
-        return FAIL(TUFF_E_USAGE, "model: %" PRId64 " is not a valid number of %s: expected 1 to %d", size, name, EXTENT_LIMIT);
+        return FAIL(TUFF_E_USAGE, "model: %" PRId64 " is not a valid number of %s: expected 1 to %d", size, name,
+                    EXTENT_LIMIT);
     return TUFF_OK;
 }
 
@@ -113,10 +114,11 @@ tuff_status model_check(const model_config *config)
     TRY(check_extent("key and value heads", config->key_value_heads));
     TRY(check_extent("columns of the MLP (hidden)", config->hidden));
     if (config->heads % config->key_value_heads != 0 || config->width / config->heads % 2 != 0)
-        return FAIL(TUFF_E_USAGE,
-                    "model: %" PRId64 " heads of width %" PRId64 " with %" PRId64
-                    " key and value heads: the heads must be a multiple of the key and value heads, and their width even",
-                    config->heads, config->width / config->heads, config->key_value_heads);
+        return FAIL(
+            TUFF_E_USAGE,
+            "model: %" PRId64 " heads of width %" PRId64 " with %" PRId64
+            " key and value heads: the heads must be a multiple of the key and value heads, and their width even",
+            config->heads, config->width / config->heads, config->key_value_heads);
     return TUFF_OK;
 }
 
@@ -333,8 +335,9 @@ static tuff_status parse_config(const json_t *object, model_config *out)
 tuff_status model_config_parse(const char *text, model_config *out)
 {
     json_t *object = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    const tuff_status status =
-        json_is_object(object) ? parse_config(object, out) : FAIL(TUFF_E_FORMAT, "model: the configuration is not a JSON object");
+    const tuff_status status = json_is_object(object)
+                                   ? parse_config(object, out)
+                                   : FAIL(TUFF_E_FORMAT, "model: the configuration is not a JSON object");
     json_decref(object);
     return status;
 }

@@ -230,10 +230,10 @@ static cli_end parse(int count, char **arguments, profile_options *self)
         RECOMPUTE_OPTION(&self->description.recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
-        {"--runs", CLI_WHOLE, &self->runs, "N", "profiled runs; the time of a task is its median over them",
-         1, 1000, NULL},
-        {"--trace", CLI_TEXT, &self->trace_path, "FILE", "write the timeline of the last run, for ui.perfetto.dev", 0, 0,
+        {"--runs", CLI_WHOLE, &self->runs, "N", "profiled runs; the time of a task is its median over them", 1, 1000,
          NULL},
+        {"--trace", CLI_TEXT, &self->trace_path, "FILE", "write the timeline of the last run, for ui.perfetto.dev", 0,
+         0, NULL},
         JSON_OPTION(&self->json, "one object with the plans and their kernels"),
     };
     return cli_parse(&verb_profile, options, sizeof options / sizeof *options, count, arguments,
@@ -250,7 +250,8 @@ static int profile(int count, char **arguments)
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&verb_profile, EXIT_WRONG_USE, "%s", tuff_error());
     if (self.description.file && self.plan > 0)
-        return cli_fail(&verb_profile, EXIT_WRONG_USE, "--plan selects a plan of a model: %s has only one", self.description.file);
+        return cli_fail(&verb_profile, EXIT_WRONG_USE, "--plan selects a plan of a model: %s has only one",
+                        self.description.file);
     optimizer_setup_make(&self.optimizer, 1e-3, 1000, &setup);
     self.description.rule = &setup.options;
     int code = EXIT_FAILED;

@@ -285,7 +285,8 @@ static void add_legend(text *out)
         "y2=\"15\"/></svg>winner</span><span><svg viewBox=\"0 0 24 16\"><line class=\"default\" x1=\"12\" x2=\"12\" "
         "y1=\"0\" y2=\"16\"/></svg>default</span><span><svg viewBox=\"0 0 24 16\"><line class=\"least\" x1=\"0\" "
         "x2=\"24\" y1=\"8\" y2=\"8\"/><rect class=\"box\" x=\"6\" y=\"3\" width=\"12\" height=\"10\"/><line "
-        "class=\"median\" x1=\"12\" x2=\"12\" y1=\"3\" y2=\"13\"/></svg>candidates: minimum, quartiles, median, maximum; "
+        "class=\"median\" x1=\"12\" x2=\"12\" y1=\"3\" y2=\"13\"/></svg>candidates: minimum, quartiles, median, "
+        "maximum; "
         "left is faster, the scale is logarithmic</span></p>\n");
 }
 

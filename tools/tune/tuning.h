@@ -38,21 +38,21 @@ typedef struct tuning {
          .kind = CLI_NUMBER,                                                                                           \
          .value = &(tuning)->seconds,                                                                                  \
          .placeholder = "S",                                                                                           \
-         .help = "time limit of tuning in seconds; 0: set by the mode",                                                    \
+         .help = "time limit of tuning in seconds; 0: set by the mode",                                                \
          .high = 1e6},                                                                                                 \
         {.name = "--deterministic",                                                                                    \
          .kind = CLI_SWITCH,                                                                                           \
          .value = &(tuning)->deterministic,                                                                            \
-         .help = "measure nothing, and use only tuned kernels with bit-identical results; "               \
+         .help = "measure nothing, and use only tuned kernels with bit-identical results; "                            \
                  "default $TUFF_DETERMINISTIC"},                                                                       \
         {.name = "--save-manifest",                                                                                    \
          .kind = CLI_TEXT,                                                                                             \
          .value = &(tuning)->save_manifest,                                                                            \
          .placeholder = "FILE",                                                                                        \
-         .help = "add the configurations of the plan's kernels to the manifest FILE"},                                          \
+         .help = "add the configurations of the plan's kernels to the manifest FILE"},                                 \
     {                                                                                                                  \
         .name = "--lock-manifest", .kind = CLI_TEXT, .value = &(tuning)->manifest, .placeholder = "FILE",              \
-        .help = "use only configurations from the manifest FILE; fail if one is missing"                        \
+        .help = "use only configurations from the manifest FILE; fail if one is missing"                               \
     }
 
 /* A row for verbs that run one plan many times. */
@@ -63,11 +63,11 @@ typedef struct tuning {
     }
 
 /* A row for verbs that only measure. */
-#define TUNING_ISOLATE_OPTION(tuning)                                                                         \
-    {                                                                                                         \
-        .name = "--isolate", .kind = CLI_CHOICE, .value = &(tuning)->isolate, .placeholder = "auto|on|off",   \
+#define TUNING_ISOLATE_OPTION(tuning)                                                                             \
+    {                                                                                                             \
+        .name = "--isolate", .kind = CLI_CHOICE, .value = &(tuning)->isolate, .placeholder = "auto|on|off",       \
         .help = "on: measure in a worker process, which is restarted after a crash; off: in this process; auto: " \
-                "$TUFF_TUNE_ISOLATE, else on",                                                                \
+                "$TUFF_TUNE_ISOLATE, else on",                                                                    \
     }
 
 /* For verbs that only measure: measures in a worker unless the options or the environment say otherwise. */

@@ -65,8 +65,9 @@ static int print_plan(const model_plan *known, const warm_options *options, bool
 {
     tuff_tune_stats stats;
     if (options->list)
-        return print_keys(known, options->json, last) == TUFF_OK ? EXIT_DONE
-                                                                 : cli_fail_library(&tune_verb_warm, "listing the keys");
+        return print_keys(known, options->json, last) == TUFF_OK
+                   ? EXIT_DONE
+                   : cli_fail_library(&tune_verb_warm, "listing the keys");
     if (tuff_plan_tune_stats(known->plan, &stats) != TUFF_OK)
         return cli_fail_library(&tune_verb_warm, "reading the statistics");
     print_stats(known->name, &stats, options->json, last);
@@ -97,8 +98,7 @@ static int warm(int count, char **arguments)
         MODEL_OPTIONS(&self.description),
         PRECISION_OPTION(&self.description.precision, &self.description.has_precision),
         TUNING_OPTIONS(&self.tune),
-        {"--list", CLI_SWITCH, &self.list, NULL, "print the candidate that each key uses; measure nothing", 0, 0,
-         NULL},
+        {"--list", CLI_SWITCH, &self.list, NULL, "print the candidate that each key uses; measure nothing", 0, 0, NULL},
         TUNING_ISOLATE_OPTION(&self.tune),
         JSON_OPTION(&self.json, "one object with the counts of both plans"),
     };
@@ -128,6 +128,7 @@ const cli_verb tune_verb_warm = {
     .name = "tune warm",
     .operand = GRAPH_OPERAND,
     .summary = "Tunes the kernels of a model or of a graph file on a device ahead of time.",
-    .about = GRAPH_ABOUT "\nResults are stored in the cache (see tuff cache). Ctrl-C stops and keeps the results so far.",
+    .about =
+        GRAPH_ABOUT "\nResults are stored in the cache (see tuff cache). Ctrl-C stops and keeps the results so far.",
     .run = warm,
 };
