@@ -52,7 +52,7 @@ static bool grow_index(tune_store *store)
     store->index = larger;
     store->index_size = size;
     for (int i = 0; i < store->count; i++)
-        if (!store->states[i].is_dead)
+        if (!store->states[i].is_superseded)
             *find_slot(store, &store->records[i]) = i + 1; /* later records overwrite earlier ones */
     return true;
 }
@@ -76,7 +76,7 @@ static int *find_generator(const tune_store *store, int *newest, const tune_reco
 static void unlink_record(tune_store *store, int *at)
 {
     record_state *state = &store->states[*at - 1];
-    state->is_dead = true;
+    state->is_superseded = true;
     *at = state->older;
     state->older = 0;
     store->counts.superseded++;
@@ -112,7 +112,7 @@ tuff_status tuff__store_insert(tune_store *store, const tune_record *record)
     const bool outranked = *before > 0 && is_outranked(store, record, &store->records[*before - 1]);
     record_state *state = &store->states[store->count];
     store->records[store->count++] = *record;
-    *state = (record_state){.is_dead = outranked};
+    *state = (record_state){.is_superseded = outranked};
     store->counts.superseded += outranked;
     if (outranked)
         return TUFF_OK;
@@ -378,7 +378,7 @@ const tune_record *tuff__store_next(const tune_store *store, int *at)
 {
     while (*at < store->count) {
         const int i = (*at)++;
-        if (!store->states[i].is_dead)
+        if (!store->states[i].is_superseded)
             return &store->records[i];
     }
     return NULL;

@@ -14,7 +14,7 @@
    device do not delete each other's results. */
 enum { MAX_GENERATORS = 3 };
 typedef struct record_state {
-    bool is_dead; /* superseded */
+    bool is_superseded;
     int older;    /* index + 1 of the record with the same identity and another generator; 0 if none */
 } record_state;
 

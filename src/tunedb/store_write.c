@@ -115,7 +115,7 @@ tuff_status tuff__store_add(tune_store *store, const tune_record *record)
 static tuff_status collect(tune_store *store, record_filter drop, void *state, text *out)
 {
     for (int i = 0; i < store->count; i++)
-        if (!store->states[i].is_dead && !(drop && drop(&store->records[i], state)))
+        if (!store->states[i].is_superseded && !(drop && drop(&store->records[i], state)))
             TRY(tuff__record_write(&store->records[i], out));
     tuff__text_add_bytes(out, tuff__text_get(&store->unknown), store->unknown.length);
     return tuff__text_status(out);

@@ -84,34 +84,34 @@ static int list_keys_to_measure(const background *self, weighted_key *out)
 }
 
 /* Half of the remaining budget is shared out by weight, half equally. */
-static uint64_t share_of(const background *self, const weighted_key *keys, int count, uint64_t whole)
+static uint64_t share_of(const background *self, const weighted_key *keys, int count, uint64_t budget)
 {
-    const uint64_t left = whole > self->spent ? whole - self->spent : 0;
+    const uint64_t left = budget > self->spent ? budget - self->spent : 0;
     double weight = 0;
     for (int i = 0; i < count; ++i)
         weight += keys[i].weight;
     return (uint64_t)((double)left * (keys[0].weight / weight + 1.0 / count) / 2);
 }
 
-static bool is_offer_due(const background *self)
+static bool is_swap_due(const background *self)
 {
-    return tuff__nanoseconds() - self->last_offer >= BACKGROUND_ACTIVE_FACTOR * atomic_load(&tuff__background_idle);
+    return tuff__nanoseconds() - self->last_prepared >= BACKGROUND_ACTIVE_FACTOR * atomic_load(&tuff__background_idle);
 }
 
 static tuff_status measure(background *self, const weighted_key *keys, int count)
 {
     tuning_session *session = &self->tuning_session;
-    const uint64_t whole = tuff__tune_budget(&self->tuning);
+    const uint64_t budget = tuff__tune_budget(&self->tuning);
     session->keys_wanted = count;
-    self->last_offer = tuff__nanoseconds();
+    self->last_prepared = tuff__nanoseconds();
     for (int i = 0; i < count && !session->stopped && !session->lost && !tuff__worker_gave_up(self->worker); ++i) {
         self->keys_left = count - i;
         if (!tuff__background_yield(self, true) || !tuff__session_may_measure(session))
             break;
-        const uint64_t share = share_of(self, keys + i, count - i, whole);
+        const uint64_t share = share_of(self, keys + i, count - i, budget);
         if (share == 0)
             break;
-        session->later = whole > self->spent + share ? whole - self->spent - share : 0;
+        session->later = budget > self->spent + share ? budget - self->spent - share : 0;
         tuning_task *next = &session->tasks[keys[i].tuning_task];
         const tuff_status status = tuff__worker_measure_task(self->worker, next, share);
         self->spent += tuff__nanoseconds() - session->begin;
@@ -121,7 +121,7 @@ static tuff_status measure(background *self, const weighted_key *keys, int count
             tuff__log(TUFF_LOG_WARNING, "tune: a key is skipped: %s", tuff_error());
         self->keys_left = i + 1 < count ? count - i - 1 : 1;
         tuff__background_publish(self);
-        if (is_offer_due(self) && !session->lost)
+        if (is_swap_due(self) && !session->lost)
             TRY(tuff__background_prepare_swap(self));
     }
     return tuff__background_is_stopped(self) || session->lost ? TUFF_OK : tuff__background_prepare_swap(self);
@@ -162,7 +162,7 @@ static tuff_status tune(background *self)
     return status;
 }
 
-static void *work(void *state)
+static void *run_tuning(void *state)
 {
     background *self = state;
     tuff_status status = TUFF_OK;
@@ -215,7 +215,7 @@ static int create_thread(background *self)
     sigset_t every, before;
     (void)sigfillset(&every);
     (void)pthread_sigmask(SIG_SETMASK, &every, &before);
-    const int error = pthread_create(&self->thread, NULL, work, self);
+    const int error = pthread_create(&self->thread, NULL, run_tuning, self);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }

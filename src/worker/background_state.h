@@ -4,7 +4,7 @@
    Ownership: the plan belongs to the program's thread. The background thread reads the parts of it that never change
    (device, graph, fusion) and, while no executable is ready, the parts that only a swap changes (launches, keys). The
    next executable and the session belong to the background thread, except from the moment that the next executable is
-   ready until it is taken or revoked. */
+   ready until it is swapped in or discarded. */
 #ifndef TUFF_WORKER_BACKGROUND_STATE_H
 #define TUFF_WORKER_BACKGROUND_STATE_H
 
@@ -23,10 +23,10 @@ struct background {
     worker *worker;       /* does the measuring */
     tune_config *running; /* per task: what the plan runs with, or will run with after the next swap */
     bool holds_turn;
-    uint64_t work_began; /* start of the current stretch of work */
-    uint64_t work_time;  /* earlier work since the last rest, in nanoseconds */
-    uint64_t rest_until; /* end of the rest that is due while the program is active */
-    uint64_t last_offer; /* when a plan was last made ready, or measuring began */
+    uint64_t work_began;    /* start of the current stretch of work */
+    uint64_t work_time;     /* earlier work since the last rest, in nanoseconds */
+    uint64_t rest_until;    /* end of the rest that is due while the program is active */
+    uint64_t last_prepared; /* when a plan was last made ready, or measuring began */
     uint64_t spent;   /* nanoseconds of the budget that are used up */
     int keys_left;    /* keys still to be measured; at least 1 until the thread is done */
 
@@ -61,7 +61,7 @@ bool tuff__background_has_new_choices(const background *self);
 tuff_status tuff__background_prepare_swap(background *self);
 /* See plan_observer.before_run. Swaps in the executable that is ready, unless work is still in flight on the device. */
 void tuff__background_swap(void *state, tuff_plan *plan);
-/* Frees an executable that is ready and was not taken. */
+/* Frees an executable that is ready and was not swapped in. */
 void tuff__background_discard_next(background *self);
 
 #endif

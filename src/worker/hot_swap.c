@@ -70,7 +70,7 @@ tuff_status tuff__background_prepare_swap(background *self)
         return TUFF_OK;
     tuff__background_discard_next(self);
     const tuff_status status = prepare_next(self);
-    self->last_offer = tuff__nanoseconds();
+    self->last_prepared = tuff__nanoseconds();
     if (status != TUFF_OK) {
         free_executable(&self->next, &self->next_keys);
         if (status != TUFF_E_OOM_HOST && !tuff__background_is_stopped(self))

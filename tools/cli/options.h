@@ -23,9 +23,10 @@
     }
 
 /* Takes an int, a tuff_matmul_library. */
-#define MATMUL_OPTION(library)                                                                   \
-    {                                                                                            \
-        "--matmul", CLI_CHOICE, (library), "own|clblast", "library that matmuls use", 0, 0, NULL \
+#define MATMUL_OPTION(library)                                                                                         \
+    {                                                                                                                  \
+        "--matmul", CLI_CHOICE, (library), "own|clblast", "kernels for matmuls: tuff's own or those of CLBlast", 0, 0, \
+            NULL                                                                                                       \
     }
 
 /* Takes an int, a tuff_precision. given: a bool, or NULL. */
