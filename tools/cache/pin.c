@@ -166,7 +166,7 @@ static int retune(int count, char **arguments)
          .kind = CLI_TEXT,
          .value = &which.pattern,
          .placeholder = "PATTERN",
-         .help = "keys whose text contains PATTERN, or matches it where it has * or ?"},
+         .help = "keys whose text contains PATTERN, or matches it if it has * or ?"},
         {.name = "--all", .kind = CLI_SWITCH, .value = &which.all, .help = "all keys of the stores"}};
     const cli_end end = cache_parse(&cache_verb_retune, options, sizeof options / sizeof *options, count, arguments,
                                     &which.prefix, NULL, &common);
