@@ -22,7 +22,8 @@ static tuff_status array_size(const char *call, tuff_dtype dtype, tuff_shape sha
     return TUFF_OK;
 }
 
-tuff_array *tuff__array_over(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype, tuff_shape shape)
+tuff_array *tuff__array_from_storage(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype,
+                                     tuff_shape shape)
 {
     tuff_array *array = tuff__calloc(1, sizeof *array);
     if (!array) {
@@ -50,7 +51,7 @@ tuff_array *tuff_array_create(tuff_device *device, tuff_dtype dtype, tuff_shape 
     if (array_size("tuff_array_create", dtype, shape, &size) != TUFF_OK ||
         tuff__storage_create(device, size, true, &memory) != TUFF_OK)
         return NULL;
-    return tuff__array_over(device, memory, 0, dtype, shape);
+    return tuff__array_from_storage(device, memory, 0, dtype, shape);
 }
 
 tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape)
@@ -70,7 +71,7 @@ tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape)
     }
     tuff__storage_retain(array->storage);
     uint64_t bytes = (uint64_t)offset * tuff_dtype_size(array->dtype);
-    return tuff__array_over(array->device, array->storage, array->offset + bytes, array->dtype, shape);
+    return tuff__array_from_storage(array->device, array->storage, array->offset + bytes, array->dtype, shape);
 }
 
 tuff_array *tuff__array_import(const char *call, tuff_device *device, const void *buffer, uint64_t offset,
@@ -89,7 +90,7 @@ tuff_array *tuff__array_import(const char *call, tuff_device *device, const void
     const uint64_t words = tuff__device_takes_glsl(device) ? -(offset + size) % 4 : 0;
     if (tuff__storage_import(device, buffer, offset + size + words, &memory) != TUFF_OK)
         return NULL;
-    return tuff__array_over(device, memory, offset, dtype, shape);
+    return tuff__array_from_storage(device, memory, offset, dtype, shape);
 }
 
 void tuff_array_destroy(tuff_array *array)

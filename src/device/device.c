@@ -36,7 +36,7 @@ static tuff_status connect(tuff_device *device, device_choice choice, const void
         TRY(calls->open(choice.index, &device->handle));
     }
     device->driver = calls;
-    TRY(tuff__device_prove(device));
+    TRY(tuff__device_self_test(device));
     device->counters = (tuff_device_counters){0};
     return TUFF_OK;
 }

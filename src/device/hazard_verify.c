@@ -1,14 +1,14 @@
 /* Proves that the barriers of a recording cover every hazard. Vulkan's rule is applied to the bindings anew, pair by
-   pair, without sharing any code with tuff__hazards, whose faults this is meant to find. */
+   pair, without sharing any code with tuff__set_barriers, whose faults this is meant to find. */
 #include "device/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool tuff__verifies(void)
+bool tuff__verification_is_on(void)
 {
-    const char *asked = getenv("TUFF_VERIFY");
-    return asked == NULL || strcmp(asked, "0") != 0;
+    const char *setting = getenv("TUFF_VERIFY");
+    return setting == NULL || strcmp(setting, "0") != 0;
 }
 
 /* Whether two commands depend on their order, judged by the bytes of buffers that they touch. */

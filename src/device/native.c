@@ -62,9 +62,9 @@ tuff_status tuff_device_unwrap_vulkan(tuff_device *device, tuff_vulkan_handles *
 
 /* Checks that the device belongs to the API; a failure names the call and its NULL argument. */
 static tuff_status check_api(const char *call, const tuff_device *device, const char *api, const char *argument,
-                             bool is_there)
+                             bool is_set)
 {
-    if (!device || !is_there)
+    if (!device || !is_set)
         return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", call, device ? argument : "device");
     if (!device->driver || strcmp(device->driver->name, api) != 0)
         return FAIL(TUFF_E_UNSUPPORTED, "%s: %s is no device of %s", call, device->info.selector, api);

@@ -20,7 +20,7 @@ struct storage {
     _Atomic uint64_t version;
     bool imported;        /* owned by the application: never pooled, not counted */
     bool marked_imported; /* the compiler treats it as imported */
-    bool stands_in;       /* placeholder for memory that is elsewhere: never pooled, not counted */
+    bool is_placeholder;  /* placeholder for memory that is elsewhere: never pooled, not counted */
     storage *next;       /* in the pool */
 };
 
@@ -59,11 +59,11 @@ bool tuff__pool_trim(tuff_device *device)
 bool tuff__pool_reclaim(tuff_device *device, tuff_status status)
 {
     return (status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE) &&
-           tuff__device_lost_or(device, status) != TUFF_E_DEVICE_LOST && tuff__pool_trim(device);
+           tuff__device_detect_loss(device, status) != TUFF_E_DEVICE_LOST && tuff__pool_trim(device);
 }
 
 /* Takes the smallest idle buffer of at least size bytes that wastes at most a quarter of itself. */
-static storage *take_idle(tuff_device *device, uint64_t size)
+static storage *take_from_pool(tuff_device *device, uint64_t size)
 {
     storage **best = NULL;
     for (storage **at = &device->idle; *at; at = &(*at)->next) {
@@ -82,7 +82,7 @@ static storage *take_idle(tuff_device *device, uint64_t size)
 
 /* Puts a buffer into the pool, which keeps at most an eighth of the device's memory; the least recently released
    buffers are freed first. */
-static void give_idle(tuff_device *device, storage *released)
+static void add_to_pool(tuff_device *device, storage *released)
 {
     released->next = device->idle;
     device->idle = released;
@@ -130,7 +130,7 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
 /* Takes a storage from the pool or makes a new one. Lock held. */
 static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
 {
-    storage *memory = device->driver ? take_idle(device, size) : NULL;
+    storage *memory = device->driver ? take_from_pool(device, size) : NULL;
     if (!memory) {
         memory = tuff__calloc(1, sizeof *memory);
         if (!memory)
@@ -152,14 +152,14 @@ static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
     return TUFF_OK;
 }
 
-static void put_back(storage *memory)
+static void recycle(storage *memory)
 {
     tuff_device *device = memory->device;
-    const bool is_ours = !memory->imported && !memory->stands_in;
+    const bool is_ours = !memory->imported && !memory->is_placeholder;
     if (is_ours)
         device->counters.bytes_allocated -= memory->size;
     if (device->driver && !device->lost && is_ours)
-        give_idle(device, memory);
+        add_to_pool(device, memory);
     else
         destroy(memory);
 }
@@ -198,7 +198,7 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
     if (status == TUFF_OK && zeroed) {
         status = fill_zero(device, memory);
         if (status != TUFF_OK)
-            put_back(memory);
+            recycle(memory);
     }
     if (status == TUFF_OK)
         *out = memory;
@@ -247,7 +247,7 @@ tuff_status tuff__storage_create_placeholder(tuff_device *device, uint64_t size,
     memory->device = device;
     memory->size = memory->capacity = size;
     memory->imported = is_imported;
-    memory->stands_in = true;
+    memory->is_placeholder = true;
     atomic_store(&memory->references, 1);
     return TUFF_OK;
 }
@@ -263,7 +263,7 @@ void tuff__storage_release(storage *memory)
         return;
     tuff_device *device = memory->device;
     tuff__lock(&device->lock);
-    put_back(memory);
+    recycle(memory);
     tuff__unlock(&device->lock);
 }
 
@@ -314,7 +314,7 @@ void tuff__storage_touch(storage *memory)
 
 static tuff_status check_range(const storage *memory, uint64_t offset, uint64_t size)
 {
-    if (memory->stands_in)
+    if (memory->is_placeholder)
         return FAIL(TUFF_E_USAGE, "a storage without bytes: it stands for another process's");
     if (offset > memory->size || size > memory->size - offset)
         return FAIL(TUFF_E_USAGE, "bytes %llu to %llu of a storage of %llu", (unsigned long long)offset,

@@ -59,20 +59,20 @@ static tuff_status check_command(const command *work, int index)
     return work->kind == COMMAND_DISPATCH ? check_dispatch(work, index) : check_transfer(work, index);
 }
 
-tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool everywhere, bool timed,
-                                   recording **out)
+tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool barriers_everywhere,
+                                   bool timed, recording **out)
 {
     *out = NULL;
     if (!device->driver)
         return FAIL(TUFF_E_UNSUPPORTED, "the reference device takes no recordings");
-    const char *absence = tuff__device_library_absence(device);
+    const char *reason = tuff__device_library_unavailable_reason(device);
     for (int i = 0; i < count; i++) {
-        if (commands[i].kind == COMMAND_PRODUCT && absence)
-            return FAIL(TUFF_E_UNSUPPORTED, "%s", absence);
+        if (commands[i].kind == COMMAND_PRODUCT && reason)
+            return FAIL(TUFF_E_UNSUPPORTED, "%s", reason);
         TRY(check_command(&commands[i], i));
     }
-    tuff__hazards(commands, count, everywhere);
-    if (tuff__verifies())
+    tuff__set_barriers(commands, count, barriers_everywhere);
+    if (tuff__verification_is_on())
         TRY(tuff__verify_hazards(commands, count));
     recording *record = tuff__calloc(1, sizeof *record);
     if (!record)

@@ -30,11 +30,11 @@ bool tuff__device_takes_glsl(const tuff_device *device)
     return strcmp(tuff__device_language(device), "GLSL") == 0;
 }
 
-const char *tuff__device_library_absence(const tuff_device *device)
+const char *tuff__device_library_unavailable_reason(const tuff_device *device)
 {
-    if (!device->driver || !device->driver->library_absence)
+    if (!device->driver || !device->driver->library_unavailable_reason)
         return "there is no library of matmuls for this device: CLBlast is for OpenCL";
-    return device->driver->library_absence(device->handle);
+    return device->driver->library_unavailable_reason(device->handle);
 }
 
 tuff_status tuff__device_begin(tuff_device *device)
@@ -48,13 +48,13 @@ tuff_status tuff__device_begin(tuff_device *device)
     return status;
 }
 
-static void note_loss(tuff_device *device)
+static void record_loss(tuff_device *device)
 {
     device->lost = true;
     snprintf(device->lost_message, sizeof device->lost_message, "%.255s", tuff_error());
 }
 
-tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status)
+tuff_status tuff__device_detect_loss(tuff_device *device, tuff_status status)
 {
     char first[160];
     if (status != TUFF_E_OOM_DEVICE || device->is_stuck || !device->driver || !device->driver->is_lost)
@@ -66,15 +66,15 @@ tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status)
         return FAIL(status, "%s", first);
     status =
         FAIL(TUFF_E_DEVICE_LOST, "%s; the device takes no work any more: a kernel faulted or ran for too long", first);
-    note_loss(device);
+    record_loss(device);
     return status;
 }
 
 tuff_status tuff__device_end(tuff_device *device, tuff_status status)
 {
-    status = tuff__device_lost_or(device, status);
+    status = tuff__device_detect_loss(device, status);
     if (status == TUFF_E_DEVICE_LOST && !device->lost)
-        note_loss(device);
+        record_loss(device);
     tuff__unlock(&device->lock);
     return status;
 }

@@ -442,7 +442,7 @@ static tuff_status lower(launch_list *list, const tune_config *const *choices)
         TRY(add_assign(list, graph->assigns[i]));
     TRY(move_setup_first(list));
     TRY(tuff__plan_memory(list));
-    return list->peak <= list->budget && tuff__verifies() ? tuff__verify_launches(list) : TUFF_OK;
+    return list->peak <= list->budget && tuff__verification_is_on() ? tuff__verify_launches(list) : TUFF_OK;
 }
 
 static launch_list begin(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options)

@@ -114,7 +114,7 @@ tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, 
 {
     if ((device->pending_count > 0 || device->pace.is_shared) && size <= STAGED_SIZE)
         return write_staged(device, buffer, (size_t)offset, data, (size_t)size);
-    TRY(tuff__cl_wait_to_block(device));
+    TRY(tuff__cl_wait_before_blocking(device));
     CL_TRY(EnqueueWriteBuffer,
            (device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)size, data, 0, NULL, NULL));
     return TUFF_OK;
@@ -123,7 +123,7 @@ tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, 
 tuff_status tuff__cl_buffer_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
                                  uint64_t size)
 {
-    TRY(tuff__cl_wait_to_block(device));
+    TRY(tuff__cl_wait_before_blocking(device));
     CL_TRY(EnqueueReadBuffer,
            (device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)size, data, 0, NULL, NULL));
     return TUFF_OK;

@@ -23,7 +23,7 @@ static void load(void)
 #undef X
 }
 
-const char *tuff__cl_library_absence(driver_device *device)
+const char *tuff__cl_library_unavailable_reason(driver_device *device)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)device;
@@ -35,7 +35,7 @@ const char *tuff__cl_library_absence(driver_device *device)
 }
 
 /* CLBlast keeps programs, and with them contexts, until its cache is cleared. */
-void tuff__cl_library_forget(const driver_device *device)
+void tuff__cl_library_clear_cache(const driver_device *device)
 {
     if (device->used_library)
         (void)tuff__clblast.clear_cache();

@@ -21,7 +21,7 @@ static tuff_status check_queue(const tuff_opencl_handles *handles)
     return TUFF_OK;
 }
 
-static tuff_status fill(driver_device *device, const tuff_opencl_handles *handles, tuff_device_info *info)
+static tuff_status fill_device(driver_device *device, const tuff_opencl_handles *handles, tuff_device_info *info)
 {
     cl_platform_id platform = NULL;
     device->id = handles->device_id;
@@ -43,7 +43,7 @@ tuff_status tuff__cl_wrap(const void *handles, tuff_device_info *info, driver_de
     driver_device *device = tuff__calloc(1, sizeof *device);
     if (!device)
         return TUFF_E_OOM_HOST;
-    tuff_status status = fill(device, handles, info);
+    tuff_status status = fill_device(device, handles, info);
     if (status != TUFF_OK) {
         tuff__cl_close(device);
         return status;
@@ -105,13 +105,13 @@ void tuff__cl_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle)
 tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *signal)
 {
     cl_context context = NULL;
-    cl_event before = signal->event, behind = NULL;
+    cl_event before = signal->event, marker = NULL;
     CL_TRY(GetEventInfo, (before, CL_EVENT_CONTEXT, sizeof(cl_context), &context, NULL));
     if (context != device->context)
         return FAIL(TUFF_E_USAGE, "tuff_opencl_enqueue_wait: the event is one of another context");
     TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
-    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 1, &before, &behind));
-    tuff__cl_track(device, behind, NULL, 0);
+    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 1, &before, &marker));
+    tuff__cl_track(device, marker, NULL, 0);
     CL_TRY(Flush, (device->queue));
     return TUFF_OK;
 }

@@ -26,7 +26,7 @@ static bool is_wanted(const block *one)
 }
 
 /* Keeps the larger block, or the first one of equal blocks. */
-static void take(const block *one, uint32_t shape[3])
+static void keep_larger(const block *one, uint32_t shape[3])
 {
     if (is_wanted(one) && one->shape[0] * one->shape[1] * one->shape[2] > shape[0] * shape[1] * shape[2])
         memcpy(shape, one->shape, sizeof one->shape);
@@ -42,13 +42,13 @@ static void find_nv(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t shap
         all[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
     if (all && vk->cooperative_nv(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
-            take(&(block){{all[i].MSize, all[i].NSize, all[i].KSize},
-                          all[i].AType,
-                          all[i].BType,
-                          all[i].CType,
-                          all[i].DType,
-                          all[i].scope},
-                 shape);
+            keep_larger(&(block){{all[i].MSize, all[i].NSize, all[i].KSize},
+                                 all[i].AType,
+                                 all[i].BType,
+                                 all[i].CType,
+                                 all[i].DType,
+                                 all[i].scope},
+                        shape);
     tuff__free(all);
 }
 
@@ -63,7 +63,7 @@ static void find_khr(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t sha
     if (all && vk->cooperative_khr(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
             if (!all[i].saturating)
-                take(
+                keep_larger(
                     &(block){{all[i].m, all[i].n, all[i].k}, all[i].a, all[i].b, all[i].c, all[i].result, all[i].scope},
                     shape);
     tuff__free(all);
@@ -84,10 +84,10 @@ static tuff_status compile_khr(void)
    12). It is tried once, and again only if memory was short. */
 static bool compiles_khr(void)
 {
-    static mutex asking = MUTEX_INITIALIZER;
+    static mutex khr_lock = MUTEX_INITIALIZER;
     static bool is_known, compiles;
     saved_error before;
-    tuff__lock(&asking);
+    tuff__lock(&khr_lock);
     if (!is_known) {
         tuff__error_save(&before);
         const tuff_status status = compile_khr();
@@ -95,9 +95,9 @@ static bool compiles_khr(void)
         compiles = status == TUFF_OK;
         is_known = status != TUFF_E_OOM_HOST;
     }
-    const bool answer = compiles;
-    tuff__unlock(&asking);
-    return answer;
+    const bool result = compiles;
+    tuff__unlock(&khr_lock);
+    return result;
 }
 
 /* Prefers KHR's form if the compiler knows it. It is also used if there is no other; the self-test then finds out

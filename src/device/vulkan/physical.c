@@ -31,12 +31,12 @@ static bool find_queue_family(const VkQueueFamilyProperties *families, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || !families[i].queueCount)
             continue;
-        bool alone = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) && families[i].timestampValidBits;
-        if (found && !alone)
+        bool is_dedicated = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) && families[i].timestampValidBits;
+        if (found && !is_dedicated)
             continue;
         *family = i;
         *timestamp_bits = families[i].timestampValidBits;
-        if (alone)
+        if (is_dedicated)
             return true;
         found = true;
     }
@@ -81,7 +81,7 @@ static bool choose_queues(VkPhysicalDevice handle, vulkan_physical *physical)
 }
 
 /* Takes the application's queue, for uploads too. */
-static tuff_status take_queue(const tuff_vulkan_handles *application, vulkan_physical *physical)
+static tuff_status use_application_queue(const tuff_vulkan_handles *application, vulkan_physical *physical)
 {
     VkQueueFamilyProperties families[MAX_FAMILIES];
     const uint32_t count = list_families(physical->vk, physical->handle, families);
@@ -232,9 +232,9 @@ static void query_features(vulkan_physical *physical, const extension_list *list
     keep_used_features(physical);
 }
 
-static void find_version(const tuff_vulkan_handles *application, uint32_t of_device, vulkan_physical *physical)
+static void find_version(const tuff_vulkan_handles *application, uint32_t device_version, vulkan_physical *physical)
 {
-    uint32_t version = of_device & ~UINT32_C(0xfff), limit = VK_API_VERSION_1_3;
+    uint32_t version = device_version & ~UINT32_C(0xfff), limit = VK_API_VERSION_1_3;
     if (application)
         limit = application->api_version ? application->api_version & ~UINT32_C(0xfff) : VK_API_VERSION_1_1;
     if (limit > VK_API_VERSION_1_3)
@@ -245,7 +245,7 @@ static void find_version(const tuff_vulkan_handles *application, uint32_t of_dev
 static tuff_status find_queues(const tuff_vulkan_handles *application, const char *name, vulkan_physical *physical)
 {
     if (application)
-        return take_queue(application, physical);
+        return use_application_queue(application, physical);
     if (choose_queues(physical->handle, physical))
         return TUFF_OK;
     return FAIL(TUFF_E_NO_DEVICE, "vulkan: %s has no compute queue", name);
@@ -265,7 +265,7 @@ tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, 
         query_features(physical, &list);
         query_properties(physical, &list);
         if (application)
-            tuff__vulkan_keep_enabled(physical, application->features);
+            tuff__vulkan_restrict_features(physical, application->features);
         vk->vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
         /* A property of the physical device alone: no application has to enable it. */
         physical->has_budget = has(list.items, list.count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
@@ -291,7 +291,7 @@ static tuff_device_class device_class(VkPhysicalDeviceType type)
     }
 }
 
-static uint32_t lower(uint32_t a, uint32_t b)
+static uint32_t min_u32(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -316,7 +316,7 @@ static int main_heap(const VkPhysicalDeviceMemoryProperties *memory)
     return best;
 }
 
-uint64_t tuff__vulkan_available(const vulkan_physical *physical, int heap)
+uint64_t tuff__vulkan_available_memory(const vulkan_physical *physical, int heap)
 {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
@@ -331,7 +331,7 @@ uint64_t tuff__vulkan_available(const vulkan_physical *physical, int heap)
 
 /* True for a card if its window on the bus is as large as its memory; with a small window, drivers have another heap
    for it. */
-bool tuff__vulkan_is_reached(const vulkan_physical *physical)
+bool tuff__vulkan_is_host_visible(const vulkan_physical *physical)
 {
     const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
     const VkPhysicalDeviceType type = physical->properties.properties.deviceType;
@@ -358,7 +358,7 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
 {
     const VkPhysicalDeviceLimits *limits = &physical->properties.properties.limits;
     const VkPhysicalDeviceShaderCorePropertiesAMD *amd = &physical->compute_units;
-    uint32_t bindings = lower(limits->maxPerStageDescriptorStorageBuffers, limits->maxDescriptorSetStorageBuffers);
+    uint32_t bindings = min_u32(limits->maxPerStageDescriptorStorageBuffers, limits->maxDescriptorSetStorageBuffers);
     info->memory_size = memory_size(&physical->memory);
     info->max_allocation = tuff__vulkan_max_allocation(physical);
     info->max_binding = limits->maxStorageBufferRange / 256u * 256u;
@@ -367,16 +367,16 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
     if (info->offset_alignment < 16)
         info->offset_alignment = 16;
     info->local_memory_size = limits->maxComputeSharedMemorySize;
-    info->max_group_size = lower(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]);
-    info->max_bindings = lower(lower(bindings, limits->maxPerStageResources), MAX_BINDINGS);
+    info->max_group_size = min_u32(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]);
+    info->max_bindings = min_u32(min_u32(bindings, limits->maxPerStageResources), MAX_BINDINGS);
     info->compute_units = physical->multiprocessors.shaderSMCount;
     if (!info->compute_units)
         info->compute_units =
             amd->shaderEngineCount * amd->shaderArraysPerEngineCount * amd->computeUnitsPerShaderArray;
     if (!info->compute_units)
         tuff__vulkan_estimate_units(info);
-    info->memory_available = tuff__vulkan_available(physical, main_heap(&physical->memory));
-    info->writes_directly = tuff__vulkan_is_reached(physical);
+    info->memory_available = tuff__vulkan_available_memory(physical, main_heap(&physical->memory));
+    info->writes_directly = tuff__vulkan_is_host_visible(physical);
 }
 
 /* Fills in the subgroup widths that kernels can require. */
@@ -450,7 +450,7 @@ char *tuff__vulkan_identity(const vulkan_physical *physical)
     add_uuid(&lines, "pipeline cache", properties->pipelineCacheUUID);
     add_uuid(&lines, "driver", physical->id.driverUUID);
     tuff__text_add(&lines, "\nSPIR-V " SPIRV_REVISION);
-    tuff__vulkan_add_usable(physical, &lines);
+    tuff__vulkan_append_features(physical, &lines);
     char *copy = lines.failed ? NULL : tuff__strdup(tuff__text_get(&lines));
     tuff__text_free(&lines);
     return copy;

@@ -98,7 +98,7 @@ static tuff_status create_pipeline(driver_device *device, const program_request 
     bool full = width > 0 && device->physical.subgroup_control.computeFullSubgroups && request->local_size % width == 0;
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .flags = device->tells_spills ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,
+        .flags = device->collects_statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -155,7 +155,7 @@ static tuff_status create(driver_device *device, const program_request *request,
         return TUFF_E_OOM_HOST;
     program->buffer_count = (uint32_t)request->buffer_count;
     program->word_count = (uint32_t)request->word_count;
-    program->has_statistics = device->tells_spills;
+    program->has_statistics = device->collects_statistics;
     tuff_status status = build(device, request, spirv, program);
     if (status == TUFF_OK)
         *out = program;

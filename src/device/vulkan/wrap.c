@@ -112,8 +112,8 @@ tuff_status tuff__vulkan_import(driver_device *device, const void *handle, uint6
     return TUFF_OK;
 }
 
-static tuff_status take_semaphore(const driver_device *device, const driver_signal *signal, const char *call,
-                                  vulkan_semaphore *out)
+static tuff_status import_semaphore(const driver_device *device, const driver_signal *signal, const char *call,
+                                    vulkan_semaphore *out)
 {
     out->value = signal->value;
     _Static_assert(sizeof out->handle == sizeof signal->semaphore, "a pointer or a number, of 64 bits");
@@ -128,7 +128,7 @@ static tuff_status take_semaphore(const driver_device *device, const driver_sign
 
 /* Makes the application's writes visible to all later work and to the host, by one command buffer that is submitted
    after every semaphore. */
-static tuff_status make_entry(driver_device *device)
+static tuff_status create_entry_barrier(driver_device *device)
 {
     const VkCommandBufferAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -154,7 +154,7 @@ static tuff_status make_entry(driver_device *device)
         status = VULKAN(device->vk, vkEndCommandBuffer, commands);
     }
     if (status == TUFF_OK)
-        device->entry = commands;
+        device->entry_barrier = commands;
     else
         device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &commands);
     return status;
@@ -164,10 +164,10 @@ tuff_status tuff__vulkan_enqueue_wait(driver_device *device, const driver_signal
 {
     vulkan_semaphore semaphore;
     uint64_t ticket;
-    TRY(take_semaphore(device, signal, "tuff_vulkan_enqueue_wait", &semaphore));
-    if (!device->entry)
-        TRY(make_entry(device));
-    return tuff__vulkan_submit_between(device, device->entry, &semaphore, NULL, &ticket);
+    TRY(import_semaphore(device, signal, "tuff_vulkan_enqueue_wait", &semaphore));
+    if (!device->entry_barrier)
+        TRY(create_entry_barrier(device));
+    return tuff__vulkan_submit_with_semaphores(device, device->entry_barrier, &semaphore, NULL, &ticket);
 }
 
 /* A timeline never goes back: the value must be greater than the semaphore's and greater than those that submissions in
@@ -176,18 +176,18 @@ static tuff_status check_value(driver_device *device, const vulkan_semaphore *se
 {
     const PFN_vkGetSemaphoreCounterValue counter_value =
         device->physical.version >= VK_API_VERSION_1_2 ? device->vk->counter_value : device->vk->counter_value_khr;
-    uint64_t reached = 0, coming = 0;
+    uint64_t reached = 0, pending_value = 0;
     if (!counter_value)
         return FAIL(TUFF_E_UNSUPPORTED, "vulkan: there is no vkGetSemaphoreCounterValue");
     (void)tuff__vulkan_is_done(device, device->submitted);
     for (uint64_t ticket = device->finished + 1; ticket <= device->submitted; ticket++) {
-        const vulkan_semaphore *under_way = &device->signals[ticket % MAX_IN_FLIGHT];
-        if (under_way->handle == semaphore->handle && under_way->value > coming)
-            coming = under_way->value;
+        const vulkan_semaphore *pending = &device->signals[ticket % MAX_IN_FLIGHT];
+        if (pending->handle == semaphore->handle && pending->value > pending_value)
+            pending_value = pending->value;
     }
     TRY(tuff__vulkan_check_device(device, counter_value(device->handle, semaphore->handle, &reached),
                                   "vkGetSemaphoreCounterValue"));
-    reached = coming > reached ? coming : reached;
+    reached = pending_value > reached ? pending_value : reached;
     if (semaphore->value > reached)
         return TUFF_OK;
     return FAIL(TUFF_E_USAGE, "tuff_vulkan_enqueue_signal: value %llu of a timeline semaphore that has or gets %llu",
@@ -198,8 +198,8 @@ tuff_status tuff__vulkan_enqueue_signal(driver_device *device, driver_signal *si
 {
     vulkan_semaphore semaphore;
     uint64_t ticket;
-    TRY(take_semaphore(device, signal, "tuff_vulkan_enqueue_signal", &semaphore));
+    TRY(import_semaphore(device, signal, "tuff_vulkan_enqueue_signal", &semaphore));
     if (semaphore.value)
         TRY(check_value(device, &semaphore));
-    return tuff__vulkan_submit_between(device, NULL, NULL, &semaphore, &ticket);
+    return tuff__vulkan_submit_with_semaphores(device, NULL, NULL, &semaphore, &ticket);
 }
