@@ -21,7 +21,7 @@ struct storage {
     bool imported;        /* owned by the application: never pooled, not counted */
     bool marked_imported; /* the compiler treats it as imported */
     bool is_placeholder;  /* placeholder for memory that is elsewhere: never pooled, not counted */
-    storage *next;       /* in the pool */
+    storage *next;        /* in the pool */
 };
 
 static void count_bytes(tuff_device *device, uint64_t size)

@@ -19,8 +19,8 @@ struct tuff_device {
     storage *idle; /* the pool: unused buffers, most recently released first */
     uint64_t idle_size;
     program *programs;
-    uint64_t compile_limit; /* nanoseconds that the driver's compiler may take; 0: no limit */
-    bool is_stuck;          /* a compilation took longer, and may still be in the driver */
+    uint64_t compile_limit;     /* nanoseconds that the driver's compiler may take; 0: no limit */
+    bool is_stuck;              /* a compilation took longer, and may still be in the driver */
     struct job *jobs_in_flight; /* compilations concurrent with other calls (watch.c) */
     uint64_t binary_cost;       /* nanoseconds to get the bytes of the program last stored late; 0: there was none */
     /* Ordinals of the last submission, and of the last one known to be done. These and the next two can be read without

@@ -16,7 +16,7 @@ typedef struct step {
     bool has_other_base;      /* the argument still has another value, from an earlier submission */
     cl_mem source, destination;
     size_t source_offset, destination_offset, size;
-    command *product;       /* owned */
+    command *product;             /* owned */
     cl_event start_marker, event; /* of the last timed submission; start_marker: a marker in front of a product */
 } step;
 

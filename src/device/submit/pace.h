@@ -19,9 +19,9 @@
 
 typedef struct pace {
     bool is_on;
-    bool is_shared;   /* others submit to the queue too: measurements may include their work */
-    double scale;     /* for programs that have not run */
-    uint64_t version; /* raised whenever a prediction changes */
+    bool is_shared;         /* others submit to the queue too: measurements may include their work */
+    double scale;           /* for programs that have not run */
+    uint64_t version;       /* raised whenever a prediction changes */
     uint64_t last_end;      /* when the last submission was seen to end */
     bool is_last_end_exact; /* that was seen at once, not later */
 } pace;

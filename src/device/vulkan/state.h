@@ -110,14 +110,14 @@ struct driver_device {
     pace_mark marks[MAX_IN_FLIGHT];          /* likewise, the predicted time of each */
     pace pace;
     VkCommandBuffer
-        entry_barrier;     /* a barrier after an application's work; NULL until the first wait for a semaphore */
-    uint64_t wait_limit;   /* nanoseconds without progress until TUFF_E_TIMEOUT */
-    int segment_size;      /* most commands of a recording that are submitted together */
+        entry_barrier;   /* a barrier after an application's work; NULL until the first wait for a semaphore */
+    uint64_t wait_limit; /* nanoseconds without progress until TUFF_E_TIMEOUT */
+    int segment_size;    /* most commands of a recording that are submitted together */
     bool lost;
-    const char *lost_in; /* the function that first reported the loss */
-    _Atomic bool hung;   /* also read while programs are made, concurrently with other calls */
-    bool has_stuck_upload; /* an upload did not end in time: the device is never destroyed */
-    bool mapped;         /* buffers live in memory that host and device both reach */
+    const char *lost_in;       /* the function that first reported the loss */
+    _Atomic bool hung;         /* also read while programs are made, concurrently with other calls */
+    bool has_stuck_upload;     /* an upload did not end in time: the device is never destroyed */
+    bool mapped;               /* buffers live in memory that host and device both reach */
     bool reads_through_copies; /* reads go through copies: a card's memory is slow to read across the bus */
     bool collects_statistics;  /* pipelines are created with statistics */
     vulkan_staging staging;
