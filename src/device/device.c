@@ -24,8 +24,7 @@ static tuff_status connect(tuff_device *device, device_choice choice, const void
     if (handles) {
         if (!calls->wrap)
             return FAIL(TUFF_E_UNSUPPORTED,
-                        "%s: using an application's own device is not supported yet: open one with "
-                        "tuff_device_open",
+                        "%s: wrapping an application's device is not supported: open one with tuff_device_open",
                         calls->name);
         TRY(calls->wrap(handles, &device->info, &device->handle));
         snprintf(device->info.selector, sizeof device->info.selector, "%s:wrapped", calls->name);
@@ -48,7 +47,7 @@ static tuff_status make_device(device_choice choice, const void *handles, uint64
         return TUFF_E_OOM_HOST;
     if (tuff__mutex_create(&device->lock) != 0) {
         tuff__free(device);
-        return FAIL(TUFF_E_OOM_HOST, "a device: no memory for a lock");
+        return FAIL(TUFF_E_OOM_HOST, "cannot create the device's lock: out of memory");
     }
     device->compile_limit = compile_limit;
     tuff_status status = connect(device, choice, handles);
@@ -85,7 +84,7 @@ tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds)
         if (status == TUFF_E_OOM_HOST)
             return NULL;
         if (i + 1 < count)
-            tuff__log(TUFF_LOG_WARNING, "\"%s\" passes over a device that does not open: %s", name, tuff_error());
+            tuff__log(TUFF_LOG_WARNING, "\"%s\" skips a device that cannot be opened: %s", name, tuff_error());
     }
     return NULL;
 }

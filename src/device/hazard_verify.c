@@ -43,7 +43,7 @@ tuff_status tuff__verify_hazards(const command *commands, int count)
             const bool waits = commands[earlier].kind == COMMAND_DISPATCH ? waits_for_dispatches : waits_for_copies;
             if (!waits && depend(&commands[earlier], &commands[later]))
                 return FAIL(TUFF_E_COMPILE,
-                            "record: the barriers are wrong, please report it: command %d does not wait for command %d",
+                            "record: internal error, please report it: no barrier makes command %d wait for command %d",
                             later, earlier);
         }
     }

@@ -36,16 +36,16 @@ static api_row apis[] = {
 #undef DRIVER
 };
 /* The names of the same APIs, for messages. */
-static const char unknown_api[] = "no such API; tuff has drivers for:"
+static const char unknown_api[] = "unknown API, expected one of:"
 #define DRIVER(name, option, api) " " #name
 #include "device/drivers.def"
 #undef DRIVER
     ;
-static const char selector_forms[] = "write auto, auto:matrix or reference"
-#define DRIVER(name, option, api) " or " #name "[:n|:name]"
+static const char selector_forms[] = "expected auto, auto:matrix, reference"
+#define DRIVER(name, option, api) ", " #name "[:n|:name]"
 #include "device/drivers.def"
 #undef DRIVER
-                                     "; there is ";
+                                     "; ";
 enum { API_COUNT = (int)(sizeof apis / sizeof apis[0]) };
 
 static mutex apis_lock = MUTEX_INITIALIZER; /* guards the rows of apis until they were queried */
@@ -178,7 +178,8 @@ tuff_status tuff_device_describe_at(int index, tuff_device_info *info)
     if (!info)
         return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: info is NULL");
     if (index < 0 || index >= count)
-        return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: index %d, but there are devices 0 to %d", index, count - 1);
+        return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: index %d is out of range: expected 0 to %d", index,
+                    count - 1);
     return tuff__device_describe(choice_at(index), info);
 }
 
@@ -276,9 +277,8 @@ static tuff_status no_such_device(const char *selector, const selection *wanted)
     for (int i = 0; i < API_COUNT; i++)
         if (api_at(i)->count == 0 && wanted && (!wanted->api || strcmp(wanted->api, apis[i].name) == 0))
             tuff__text_add(&reasons, "; %s: %s", apis[i].name, apis[i].unavailable_reason);
-    tuff_status status =
-        FAIL(TUFF_E_NO_DEVICE, "no device \"%.100s\": %s%s here%s", selector, wanted ? "there is " : selector_forms,
-             tuff__text_get(&devices), tuff__text_get(&reasons));
+    tuff_status status = FAIL(TUFF_E_NO_DEVICE, "no device \"%.100s\": %savailable: %s%s", selector,
+                              wanted ? "" : selector_forms, tuff__text_get(&devices), tuff__text_get(&reasons));
     tuff__text_free(&reasons);
     tuff__text_free(&devices);
     return status;
@@ -379,7 +379,7 @@ static tuff_status add_choices(choices *self, const api_row *api)
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status != TUFF_OK)
-            tuff__log(TUFF_LOG_WARNING, "%s:%d is left out: %s", api->name, i, tuff_error());
+            tuff__log(TUFF_LOG_WARNING, "skipping %s:%d: %s", api->name, i, tuff_error());
         else if (allows(self->wanted, found, &info)) {
             self->found[self->count] = found;
             self->infos[self->count++] = info;

@@ -40,7 +40,7 @@ static tuff_status submit_dummy(driver_device *device, driver_recording *recorde
     (void)device;
     if (recorded == (driver_recording *)&transferring)
         return TUFF_OK;
-    return FAIL(TUFF_E_UNSUPPORTED, "a device that is described as another runs nothing");
+    return FAIL(TUFF_E_UNSUPPORTED, "a device whose description is overridden cannot run kernels");
 }
 
 void tuff__device_override_info(tuff_device *device, const tuff_device_info *as)

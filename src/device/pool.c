@@ -46,7 +46,8 @@ bool tuff__pool_trim(tuff_device *device)
         return false;
     tuff_status drained = tuff__device_drain(device);
     if (drained != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "%s: waiting before a release of memory: %s", device->info.selector, tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "%s: cannot wait for the device before freeing memory: %s", device->info.selector,
+                  tuff_error());
     while (device->idle) {
         storage *memory = device->idle;
         device->idle = memory->next;
@@ -108,7 +109,7 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
 {
     const driver *calls = device->driver;
     if (memory->size > device->info.max_allocation || memory->size > SIZE_MAX)
-        return FAIL(TUFF_E_LIMIT, "%s: a buffer of %llu bytes; the largest of this device has %llu",
+        return FAIL(TUFF_E_LIMIT, "%s: a buffer of %llu bytes exceeds the device's limit of %llu",
                     device->info.selector, (unsigned long long)memory->size,
                     (unsigned long long)device->info.max_allocation);
     if (!calls) {
@@ -122,7 +123,8 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
         return status;
     status = calls->buffer_create_anywhere(device->handle, memory->size, &memory->buffer);
     if (status == TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "%s: its memory is full: a buffer of %llu bytes may be slow to reach",
+        tuff__log(TUFF_LOG_WARNING,
+                  "%s: device memory is full: a buffer of %llu bytes goes to memory that may be slower",
                   device->info.selector, (unsigned long long)memory->size);
     return status;
 }
@@ -191,7 +193,7 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
 {
     *out = NULL;
     if (!tuff__align_u64(size ? size : 1, SIZE_STEP, &size))
-        return FAIL(TUFF_E_LIMIT, "a storage of more than 2^64 bytes");
+        return FAIL(TUFF_E_LIMIT, "the size of the storage overflows 64 bits");
     TRY(tuff__device_begin(device));
     storage *memory = NULL;
     tuff_status status = obtain(device, size, &memory);
@@ -210,12 +212,12 @@ static tuff_status import_buffer(tuff_device *device, const void *handle, uint64
     const driver *calls = device->driver;
     if (!calls || !calls->buffer_import)
         return FAIL(TUFF_E_UNSUPPORTED,
-                    "%s: using an application's buffer is not supported: copy it with tuff_array_write",
+                    "%s: importing an application's buffer is not supported: copy its data with tuff_array_write",
                     device->info.selector);
     TRY(calls->buffer_import(device->handle, handle, &memory->size, &memory->buffer));
     if (memory->size < size)
-        return FAIL(TUFF_E_USAGE, "%s: the array ends at byte %llu of a buffer that has %llu", device->info.selector,
-                    (unsigned long long)size, (unsigned long long)memory->size);
+        return FAIL(TUFF_E_USAGE, "%s: the array ends at byte %llu, but the buffer has %llu bytes",
+                    device->info.selector, (unsigned long long)size, (unsigned long long)memory->size);
     return TUFF_OK;
 }
 
@@ -315,10 +317,10 @@ void tuff__storage_touch(storage *memory)
 static tuff_status check_range(const storage *memory, uint64_t offset, uint64_t size)
 {
     if (memory->is_placeholder)
-        return FAIL(TUFF_E_USAGE, "a storage without bytes: it stands for another process's");
+        return FAIL(TUFF_E_USAGE, "cannot read or write a placeholder: its memory is in another process");
     if (offset > memory->size || size > memory->size - offset)
-        return FAIL(TUFF_E_USAGE, "bytes %llu to %llu of a storage of %llu", (unsigned long long)offset,
-                    (unsigned long long)(offset + size), (unsigned long long)memory->size);
+        return FAIL(TUFF_E_USAGE, "bytes %llu to %llu are not within a storage of %llu bytes",
+                    (unsigned long long)offset, (unsigned long long)(offset + size), (unsigned long long)memory->size);
     return TUFF_OK;
 }
 

@@ -89,7 +89,7 @@ static tuff_status create_from_disk(const program_build *self, program *shared)
     /* These failures say nothing about the bytes, so the entry stays. */
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE || status == TUFF_E_DEVICE_LOST)
         return status;
-    tuff__log(TUFF_LOG_WARNING, "kernel %s: the cached program is dropped: %s", self->request->name, tuff_error());
+    tuff__log(TUFF_LOG_WARNING, "kernel %s: discarding the cached program: %s", self->request->name, tuff_error());
     tuff__cache_drop(entry);
     return TUFF_E_COMPILE;
 }
@@ -165,17 +165,18 @@ static void destroy(tuff_device *device, program *compiled_program)
 static tuff_status check_request(const tuff_device *device, const program_request *request)
 {
     if (!device->driver)
-        return FAIL(TUFF_E_UNSUPPORTED, "the reference device takes no kernels");
+        return FAIL(TUFF_E_UNSUPPORTED, "the reference device does not support kernels");
     if (!request->name || !*request->name || !request->text)
         return FAIL(TUFF_E_USAGE, "a kernel needs a name and a text");
     if (request->buffer_count < 0 || (uint32_t)request->buffer_count > device->info.max_bindings ||
         request->buffer_count > MAX_BINDINGS)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: %d buffers; %s binds %lu", request->name, request->buffer_count,
-                    device->info.selector, (unsigned long)device->info.max_bindings);
+        return FAIL(TUFF_E_LIMIT, "kernel %s: %d buffers; %s supports at most %lu", request->name,
+                    request->buffer_count, device->info.selector, (unsigned long)device->info.max_bindings);
     if (request->word_count < 0 || request->word_count > MAX_WORDS)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: %d words; at most %d", request->name, request->word_count, MAX_WORDS);
+        return FAIL(TUFF_E_LIMIT, "kernel %s: %d words; at most %d are allowed", request->name, request->word_count,
+                    MAX_WORDS);
     if (request->local_size == 0 || request->local_size > device->info.max_group_size)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu; %s has 1 to %lu", request->name,
+        return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu items; %s supports 1 to %lu", request->name,
                     (unsigned long)request->local_size, device->info.selector,
                     (unsigned long)device->info.max_group_size);
     return TUFF_OK;
@@ -373,7 +374,7 @@ static tuff_status store_bytes(tuff_device *device, program *one)
     TRY(tuff__device_drain(device));
     const uint64_t begin = tuff__nanoseconds();
     if (device->driver->program_bytes(device->handle, one->driver, &made) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "a program is not kept: %s", tuff_error());
+        tuff__log(TUFF_LOG_INFO, "cannot get a program's binary for the cache: %s", tuff_error());
     else if (made.size > 0) {
         tuff__cache_store(entry, made);
         tuff__cache_drop(mark);
@@ -419,7 +420,7 @@ uint64_t tuff__program_spilled_bytes(tuff_device *device, program *shared)
         return 0;
     const tuff_status status = device->driver->spilled_bytes(device->handle, shared->driver, &bytes);
     if (status != TUFF_OK)
-        tuff__log(TUFF_LOG_DEBUG, "what a program spills is not known: %s", tuff_error());
+        tuff__log(TUFF_LOG_DEBUG, "cannot read a program's spill statistics: %s", tuff_error());
     (void)tuff__device_end(device, status);
     return status == TUFF_OK ? bytes : 0;
 }

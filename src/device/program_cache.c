@@ -54,7 +54,7 @@ static void warn_no_cache(void)
     const char *setting = getenv("TUFF_CACHE_DIR");
     const bool is_wanted = !setting || setting[0];
     if (is_wanted && !atomic_exchange(&is_warned, true))
-        tuff__log(TUFF_LOG_WARNING, "programs are compiled anew at every start: %s", tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "no program cache, programs are recompiled at every start: %s", tuff_error());
 }
 
 static bool find_folder(char *folder)
@@ -88,20 +88,20 @@ static const char *rejection_reason(unsigned char *entry, size_t size, cache_key
 {
     size_t key_length = strlen(key.text);
     if (size < KEY_AT || memcmp(entry, magic, sizeof magic) != 0)
-        return "it is none of ours";
+        return "it is not a tuff cache file";
     if (read_le(entry + FORMAT_AT, 4) != FORMAT)
-        return "its format is another";
+        return "it has another format version";
     uint64_t header = read_le(entry + HEADER_LENGTH_AT, 4), payload = read_le(entry + PAYLOAD_LENGTH_AT, 8);
     if (header < KEY_AT || header > size || payload != size - header)
-        return "its length is wrong";
+        return "its length does not match its header";
     unsigned char hash[16], stored[16];
     memcpy(stored, entry + HASH_AT, sizeof stored);
     memset(entry + HASH_AT, 0, sizeof stored);
     write_hash(hash, tuff__hash(entry, size));
     if (memcmp(hash, stored, sizeof hash) != 0)
-        return "it is damaged";
+        return "its checksum does not match";
     if (header - KEY_AT != key_length || memcmp(entry + KEY_AT, key.text, key_length) != 0)
-        return "its key is another";
+        return "its key does not match";
     return NULL;
 }
 
@@ -115,7 +115,7 @@ bool tuff__cache_load(cache_key key, blob *payload)
         return false;
     const char *reason = rejection_reason(data, size, key);
     if (reason) {
-        tuff__log(TUFF_LOG_WARNING, "cache entry %s is not used: %s", path, reason);
+        tuff__log(TUFF_LOG_WARNING, "ignoring cache entry %s: %s", path, reason);
     } else {
         size_t header = KEY_AT + strlen(key.text);
         payload->size = size - header;
@@ -145,7 +145,7 @@ void tuff__cache_store(cache_key key, blob payload)
     write_hash(entry + HASH_AT, tuff__hash(entry, size));
     file_part part = {entry, size};
     if (tuff__file_write(path, &part, 1, false, false) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "cache entry %s is not kept: %s", path, tuff_error());
+        tuff__log(TUFF_LOG_INFO, "cannot write cache entry %s: %s", path, tuff_error());
     tuff__free(entry);
 }
 
@@ -217,7 +217,7 @@ static void remove_oldest(cached_files *self, uint64_t limit)
         self->size -= self->items[i].size;
         removed++;
     }
-    tuff__log(TUFF_LOG_INFO, "the cache had %.0f MiB of programs: %d that were not used for long are removed",
+    tuff__log(TUFF_LOG_INFO, "the cache held %.0f MiB of programs: removed the %d least recently used",
               (double)before / (1 << 20), removed);
 }
 

@@ -478,12 +478,13 @@ static bool decode_record(blob record, tuff_device_info *info)
 static void warn_unused_matrix_units(const tuff_device *device)
 {
     if (device->info.matrix_state == TUFF_MATRICES_NO_COMPILER)
-        tuff__log(TUFF_LOG_WARNING,
-                  "%s: its matrix units stay unused: the compiler of GLSL does not know them (libshaderc before 2023.6 "
-                  "knows NVIDIA's own form alone): install a newer libshaderc",
-                  device->info.selector);
+        tuff__log(
+            TUFF_LOG_WARNING,
+            "%s: matrix units are not used: the kernel compiler does not support them (in Vulkan, libshaderc before "
+            "2023.6 supports only NVIDIA's extension: install a newer libshaderc)",
+            device->info.selector);
     if (device->info.matrix_state == TUFF_MATRICES_WRONG)
-        tuff__log(TUFF_LOG_WARNING, "%s: its matrix units stay unused: the self-test got wrong products from them",
+        tuff__log(TUFF_LOG_WARNING, "%s: matrix units are not used: they gave wrong results in the self-test",
                   device->info.selector);
 }
 

@@ -67,13 +67,13 @@ void *tuff__staging_memory(staging *self)
 static tuff_status check_transfers(const staging *self, const staging_transfer *transfers, int count)
 {
     if (count < 0 || count > MAX_STAGED_COPIES)
-        return FAIL(TUFF_E_LIMIT, "%d staged copies; at most %d", count, MAX_STAGED_COPIES);
+        return FAIL(TUFF_E_LIMIT, "%d staged copies; at most %d are allowed", count, MAX_STAGED_COPIES);
     for (int i = 0; i < count; i++) {
         const staging_transfer *transfer = &transfers[i];
         const uint64_t size = tuff__storage_size(transfer->storage);
         if (transfer->offset > size || transfer->size > size - transfer->offset ||
             transfer->staging_offset > self->size || transfer->size > self->size - transfer->staging_offset)
-            return FAIL(TUFF_E_USAGE, "a staged copy of %llu bytes does not lie within its memory",
+            return FAIL(TUFF_E_USAGE, "a staged copy of %llu bytes is out of range",
                         (unsigned long long)transfer->size);
     }
     return TUFF_OK;
@@ -135,8 +135,8 @@ tuff_status tuff__staging_send(staging *self, uint64_t size)
 {
     tuff_device *device = self->device;
     if (!self->sends || size > self->size)
-        return FAIL(TUFF_E_USAGE, "%llu bytes sent of staging memory that has %llu%s", (unsigned long long)size,
-                    (unsigned long long)self->size, self->sends ? "" : " and does not send");
+        return FAIL(TUFF_E_USAGE, "cannot send %llu bytes of %llu bytes of staging memory%s", (unsigned long long)size,
+                    (unsigned long long)self->size, self->sends ? "" : ", which was not created for sending");
     if (!self->driver || size == 0)
         return TUFF_OK;
     TRY(tuff__device_begin_work(device));

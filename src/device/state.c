@@ -33,7 +33,7 @@ bool tuff__device_takes_glsl(const tuff_device *device)
 const char *tuff__device_library_unavailable_reason(const tuff_device *device)
 {
     if (!device->driver || !device->driver->library_unavailable_reason)
-        return "there is no library of matmuls for this device: CLBlast is for OpenCL";
+        return "no matmul library for this device: CLBlast supports only OpenCL";
     return device->driver->library_unavailable_reason(device->handle);
 }
 
@@ -42,7 +42,7 @@ tuff_status tuff__device_begin(tuff_device *device)
     tuff__lock(&device->lock);
     if (!device->lost)
         return TUFF_OK;
-    tuff_status status = FAIL(TUFF_E_DEVICE_LOST, "%s was lost earlier (%s): close it and open it again",
+    tuff_status status = FAIL(TUFF_E_DEVICE_LOST, "%s was lost earlier (%s): close and reopen it",
                               device->info.selector, device->lost_message);
     tuff__unlock(&device->lock);
     return status;
@@ -64,8 +64,7 @@ tuff_status tuff__device_detect_loss(tuff_device *device, tuff_status status)
     snprintf(first, sizeof first, "%.159s", tuff_error());
     if (!device->driver->is_lost(device->handle))
         return FAIL(status, "%s", first);
-    status =
-        FAIL(TUFF_E_DEVICE_LOST, "%s; the device takes no work any more: a kernel faulted or ran for too long", first);
+    status = FAIL(TUFF_E_DEVICE_LOST, "%s; the device accepts no more work: a kernel faulted or ran too long", first);
     record_loss(device);
     return status;
 }

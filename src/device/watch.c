@@ -92,7 +92,7 @@ static job *make_job(const tuff_device *device, const program_request *request, 
     tuff__free(self->cached.data);
     tuff__free(self);
     if (complete)
-        (void)FAIL(TUFF_E_OOM_HOST, "a kernel: no memory for a thread");
+        (void)FAIL(TUFF_E_OOM_HOST, "cannot create a compiler thread: out of memory");
     return NULL;
 }
 
@@ -241,7 +241,7 @@ static tuff_status start_job(tuff_device *device, const program_request *request
     self->begin = tuff__nanoseconds();
     if (pthread_create(&self->thread, NULL, run_job, self) != 0) {
         free_job(self);
-        return FAIL(TUFF_E_OOM_HOST, "a kernel: no thread to compile it");
+        return FAIL(TUFF_E_OOM_HOST, "cannot create a compiler thread");
     }
     *out = self;
     return TUFF_OK;

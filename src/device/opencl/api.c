@@ -24,7 +24,7 @@ const char *tuff__cl_load(void)
         return NULL;
     void *library = tuff__library_open(names, 2);
     if (!library)
-        return "libOpenCL.so.1 could not be opened: install an OpenCL loader and a driver (Debian: ocl-icd-libopencl1 "
+        return "cannot open libOpenCL.so.1: install an OpenCL loader and a driver (Debian: ocl-icd-libopencl1 "
                "and pocl-opencl-icd for the CPU, or your GPU's)";
     opencl_api loaded;
 #define X(name)                                                                                         \

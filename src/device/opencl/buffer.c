@@ -25,7 +25,7 @@ tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_
 {
     cl_int error = CL_SUCCESS;
     if (size > SIZE_MAX)
-        return FAIL(TUFF_E_OOM_DEVICE, "a buffer of %llu bytes", (unsigned long long)size);
+        return FAIL(TUFF_E_OOM_DEVICE, "a buffer of %llu bytes is too large", (unsigned long long)size);
     driver_buffer *buffer = tuff__calloc(1, sizeof *buffer);
     if (!buffer)
         return TUFF_E_OOM_HOST;

@@ -31,7 +31,7 @@ const char *tuff__cl_library_unavailable_reason(driver_device *device)
     const clblast_api *all = &tuff__clblast;
     return all->sgemm && all->sgemv && all->sgemm_batched && all->clear_cache && all->override
                ? NULL
-               : "CLBlast could not be opened (libclblast.so.1 with CLBlastSgemmStridedBatched; Debian: libclblast1)";
+               : "cannot open CLBlast: install libclblast.so.1 with CLBlastSgemmStridedBatched (Debian: libclblast1)";
 }
 
 /* CLBlast keeps programs, and with them contexts, until its cache is cleared. */
@@ -117,7 +117,7 @@ tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue
     if (error != 0 && error > -1000)
         return tuff__cl_fail(error, "CLBlast");
     if (error != 0 || (event && !*event))
-        return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a matmul of %lld x %lld x %lld failed with %d%s",
+        return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a matmul of %lld x %lld x %lld failed with error %d%s",
                     (long long)gemm->rows, (long long)gemm->columns, (long long)gemm->inner, error,
                     error ? "" : " and no event");
     return TUFF_OK;

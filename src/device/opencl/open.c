@@ -89,14 +89,14 @@ int tuff__cl_count(const char **reason)
     if (*reason)
         return 0;
     if (tuff__cl.GetPlatformIDs(PLATFORM_LIMIT, platforms, &count) != CL_SUCCESS || count == 0) {
-        *reason = "the OpenCL loader is here but finds no driver: install one (Debian: pocl-opencl-icd for the CPU, or "
+        *reason = "the OpenCL loader finds no driver: install one (Debian: pocl-opencl-icd for the CPU, or "
                   "your GPU's)";
         return 0;
     }
     for (cl_uint i = 0; i < count && i < PLATFORM_LIMIT; i++)
         list_platform(platforms[i]);
     if (device_count == 0)
-        *reason = "the OpenCL drivers here offer no device with OpenCL 1.2 and a compiler";
+        *reason = "the OpenCL drivers offer no device with OpenCL 1.2 and a compiler";
     return device_count;
 }
 

@@ -92,10 +92,10 @@ static tuff_status check_limits(driver_device *device, const driver_program *pro
     if (error != CL_SUCCESS)
         return tuff__cl_fail(error, "clGetDeviceInfo");
     if (size < program->local_size)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu; the device can run it in groups of up to %zu",
+        return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu items; the device can run it in groups of at most %zu",
                     program->name, (unsigned long)program->local_size, size);
     if (local > available + device->local_overhead)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: it takes %llu bytes of local memory; the device has %llu", program->name,
+        return FAIL(TUFF_E_LIMIT, "kernel %s: needs %llu bytes of local memory; the device has %llu", program->name,
                     (unsigned long long)local, (unsigned long long)available);
     return TUFF_OK;
 }
@@ -129,8 +129,8 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
     for (int i = 0; i < SUBGROUP_SIZES; i++)
         found |= device->subgroup_sizes[i] == request->subgroup_size;
     return found ? TUFF_OK
-                 : FAIL(TUFF_E_UNSUPPORTED, "kernel %s: no kernel can require subgroups of %lu here", request->name,
-                        (unsigned long)request->subgroup_size);
+                 : FAIL(TUFF_E_UNSUPPORTED, "kernel %s: the device cannot be made to use subgroups of %lu",
+                        request->name, (unsigned long)request->subgroup_size);
 }
 
 static cl_int build(const driver_device *device, cl_program program, bool many_registers, const char *extra_options)

@@ -114,7 +114,7 @@ static tuff_status add_dispatch(driver_device *device, driver_recording *record,
 {
     const driver_program *program = work->program;
     if (work->binding_count != program->buffer_count || work->word_count != program->word_count)
-        return FAIL(TUFF_E_USAGE, "kernel %s takes %d buffers and %d words, not %d and %d", program->name,
+        return FAIL(TUFF_E_USAGE, "kernel %s expects %d buffers and %d words, got %d and %d", program->name,
                     program->buffer_count, program->word_count, work->binding_count, work->word_count);
     const uint64_t limit = launch_limit(device, record, work);
     if (work->group_count > limit && work->word_count == 0)

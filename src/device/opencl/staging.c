@@ -46,7 +46,7 @@ tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, bool s
                                     void **memory)
 {
     if (size > SIZE_MAX)
-        return FAIL(TUFF_E_OOM_HOST, "staging memory of %llu bytes", (unsigned long long)size);
+        return FAIL(TUFF_E_OOM_HOST, "staging memory of %llu bytes is too large", (unsigned long long)size);
     driver_staging *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return TUFF_E_OOM_HOST;

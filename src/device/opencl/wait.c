@@ -74,7 +74,7 @@ tuff_status tuff__cl_wait_event(driver_device *device, cl_event event)
         const bool hangs = now - progress > timeout;
         set_hung(device, hangs);
         if (hangs)
-            return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
+            return FAIL(TUFF_E_TIMEOUT, "the device made no progress for %.1f s: a kernel may be hanging",
                         (double)timeout / SECOND);
         pause_for(device, event, now - begin, seen, &has_callback);
     }

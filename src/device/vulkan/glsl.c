@@ -65,8 +65,8 @@ static tuff_status find_module(void **module)
             return open_module(path, module);
     }
     return FAIL(TUFF_E_IO,
-                "the GLSL compiler module %s cannot be opened: it is neither beside tuff in %s nor at %s; the variable "
-                "TUFF_SHADERC_MODULE names it where it is elsewhere",
+                "the GLSL compiler module %s cannot be opened: it is neither next to tuff in %s nor at %s; if it is "
+                "elsewhere, set TUFF_SHADERC_MODULE to its path",
                 MODULE, has_folder ? folder : "?", TUFF_SHADERC_MODULE_INSTALLED);
 }
 

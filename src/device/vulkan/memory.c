@@ -92,7 +92,7 @@ static tuff_status allocate(driver_device *device, const VkMemoryRequirements *r
 {
     int type = choose_type(device, requirements->memoryTypeBits, kind);
     if (type < 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: no memory type serves a buffer of %llu bytes",
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: no memory type can hold a buffer of %llu bytes",
                     (unsigned long long)requirements->size);
     /* Flushes round to whole atoms, which must lie within the memory. */
     if (!tuff__align_u64(requirements->size, device->physical.properties.properties.limits.nonCoherentAtomSize,
@@ -102,7 +102,7 @@ static tuff_status allocate(driver_device *device, const VkMemoryRequirements *r
     if (kind == MEMORY_ANYWHERE)
         return allocate_anywhere(device, requirements->memoryTypeBits, type, memory);
     if (kind == MEMORY_DEVICE && is_over_budget(device, type, memory->size))
-        return FAIL(TUFF_E_OOM_DEVICE, "vulkan: a buffer of %llu bytes is more than is left of the device's memory",
+        return FAIL(TUFF_E_OOM_DEVICE, "vulkan: not enough free device memory for a buffer of %llu bytes",
                     (unsigned long long)memory->size);
     return allocate_type(device, type, kind, memory);
 }
@@ -135,7 +135,7 @@ tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vul
     *buffer = (driver_buffer){.size = size};
     uint64_t limit = tuff__vulkan_max_allocation(&device->physical);
     if (size > limit)
-        return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is larger than %s allows (%llu)",
+        return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes exceeds the limit of %s (%llu)",
                     (unsigned long long)size, device->physical.properties.properties.deviceName,
                     (unsigned long long)limit);
     tuff_status status = fill_buffer(device, size, kind, shared, buffer);

@@ -87,11 +87,13 @@ static tuff_status use_application_queue(const tuff_vulkan_handles *application,
     const uint32_t count = list_families(physical->vk, physical->handle, families);
     const uint32_t family = application->queue_family;
     if (family >= count)
-        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: queue family %u of a device that has %u", family, count);
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: queue family %u is out of range: the device has %u", family,
+                    count);
     if (!(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT))
-        return FAIL(TUFF_E_UNSUPPORTED,
-                    "tuff_device_wrap_vulkan: queue family %u cannot compute: take one with VK_QUEUE_COMPUTE_BIT",
-                    family);
+        return FAIL(
+            TUFF_E_UNSUPPORTED,
+            "tuff_device_wrap_vulkan: queue family %u does not support compute: choose one with VK_QUEUE_COMPUTE_BIT",
+            family);
     physical->queue_family = family;
     physical->timestamp_bits = families[family].timestampValidBits;
     physical->upload = (vulkan_upload_queue){.family = family};

@@ -74,7 +74,7 @@ static tuff_status choose_width(const vulkan_physical *physical, const program_r
     }
     if (can_require(physical, width)) {
         if (request->local_size > (uint64_t)width * sizes->maxComputeWorkgroupSubgroups)
-            return FAIL(TUFF_E_LIMIT, "%s: groups of %u items are more than %u subgroups of %u", request->name,
+            return FAIL(TUFF_E_LIMIT, "%s: groups of %u items exceed %u subgroups of %u", request->name,
                         request->local_size, sizes->maxComputeWorkgroupSubgroups, width);
         *out = width;
         return TUFF_OK;
@@ -82,7 +82,7 @@ static tuff_status choose_width(const vulkan_physical *physical, const program_r
     bool varies = physical->subgroup_control.subgroupSizeControl && sizes->minSubgroupSize != sizes->maxSubgroupSize;
     if (!varies && physical->subgroup.subgroupSize == width)
         return TUFF_OK;
-    return FAIL(TUFF_E_UNSUPPORTED, "%s: %s has no subgroups of %u items", request->name,
+    return FAIL(TUFF_E_UNSUPPORTED, "%s: %s does not support subgroups of %u items", request->name,
                 physical->properties.properties.deviceName, width);
 }
 

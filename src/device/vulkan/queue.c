@@ -22,7 +22,7 @@ tuff_status tuff__vulkan_check_lost(const driver_device *device)
 {
     if (!device->lost)
         return TUFF_OK;
-    return FAIL(TUFF_E_DEVICE_LOST, "vulkan: %s was lost (%s)", device->physical.properties.properties.deviceName,
+    return FAIL(TUFF_E_DEVICE_LOST, "vulkan: %s was lost in %s", device->physical.properties.properties.deviceName,
                 device->lost_in);
 }
 

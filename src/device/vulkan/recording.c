@@ -92,7 +92,7 @@ static tuff_status record_command(driver_device *device, VkCommandBuffer command
     case COMMAND_PRODUCT: /* rejected at the front door */
         break;
     }
-    return FAIL(TUFF_E_USAGE, "vulkan: command kind %d", (int)step->kind);
+    return FAIL(TUFF_E_USAGE, "vulkan: unsupported command kind %d", (int)step->kind);
 }
 
 /* Records a part of a command, with the barriers and timestamps around it. pending: the stages of the commands since
@@ -230,7 +230,7 @@ static tuff_status create_queries(driver_device *device, driver_recording *recor
 {
     const VkPhysicalDeviceProperties *properties = &device->physical.properties.properties;
     if (!device->physical.timestamp_bits || properties->limits.timestampPeriod <= 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: %s has no timestamps", properties->deviceName);
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: %s does not support timestamps", properties->deviceName);
     VkQueryPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
@@ -390,13 +390,13 @@ static tuff_status read_ticks(driver_device *device, driver_recording *recording
         device->vk->vkGetQueryPoolResults(device->handle, recording->queries, 2 * index, 2, 2 * sizeof *ticks, ticks,
                                           sizeof *ticks, VK_QUERY_RESULT_64_BIT);
     TRY(tuff__vulkan_check(result, "vkGetQueryPoolResults"));
-    return result == VK_SUCCESS ? TUFF_OK : FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver kept no timestamps");
+    return result == VK_SUCCESS ? TUFF_OK : FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver returned no timestamps");
 }
 
 static tuff_status wait_for_ticks(driver_device *device, driver_recording *recording)
 {
     if (!recording->queries || !recording->last_use)
-        return FAIL(TUFF_E_USAGE, "vulkan: timestamps of a recording that is not timed or was never submitted");
+        return FAIL(TUFF_E_USAGE, "vulkan: no timestamps: the recording is not timed or was not submitted");
     return tuff__vulkan_wait_until(device, recording->last_use);
 }
 
