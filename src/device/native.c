@@ -68,7 +68,7 @@ static tuff_status check_api(const char *call, const tuff_device *device, const 
     if (!device || !is_set)
         return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", call, device ? argument : "device");
     if (!device->driver || strcmp(device->driver->name, api) != 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "%s: %s is not a device of %s", call, device->info.selector, api);
+        return FAIL(TUFF_E_UNSUPPORTED, "%s: expected a device of %s, got %s", call, api, device->info.selector);
     return TUFF_OK;
 }
 

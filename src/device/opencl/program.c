@@ -129,7 +129,7 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
     for (int i = 0; i < SUBGROUP_SIZES; i++)
         found |= device->subgroup_sizes[i] == request->subgroup_size;
     return found ? TUFF_OK
-                 : FAIL(TUFF_E_UNSUPPORTED, "kernel %s: the device cannot be made to use subgroups of %lu",
+                 : FAIL(TUFF_E_UNSUPPORTED, "kernel %s: the device does not support a required subgroup size of %lu",
                         request->name, (unsigned long)request->subgroup_size);
 }
 
