@@ -67,14 +67,14 @@ tuff_device *tuff_device_open(const char *name)
 
 tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds)
 {
-    enum { MOST = 16 };
-    device_choice choices[MOST];
+    enum { MAX_TRIED = 16 };
+    device_choice choices[MAX_TRIED];
     int count = 0;
     if (!name)
         name = getenv("TUFF_DEVICE");
     if (!name || !*name)
         name = "auto";
-    if (tuff__device_choose(name, choices, MOST, &count) != TUFF_OK)
+    if (tuff__device_choose(name, choices, MAX_TRIED, &count) != TUFF_OK)
         return NULL;
     for (int i = 0; i < count; i++) {
         tuff_device *device = NULL;

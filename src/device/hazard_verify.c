@@ -12,7 +12,7 @@ bool tuff__verification_is_on(void)
 }
 
 /* Whether two commands depend on their order, judged by the bytes of buffers that they touch. */
-static bool depend(const command *a, const command *b)
+static bool depend_on_order(const command *a, const command *b)
 {
     for (int i = 0; i < a->binding_count; i++) {
         const buffer_binding *x = &a->bindings[i];
@@ -41,7 +41,7 @@ tuff_status tuff__verify_hazards(const command *commands, int count)
                 waits_for_copies |= barrier->after_copy;
             }
             const bool waits = commands[earlier].kind == COMMAND_DISPATCH ? waits_for_dispatches : waits_for_copies;
-            if (!waits && depend(&commands[earlier], &commands[later]))
+            if (!waits && depend_on_order(&commands[earlier], &commands[later]))
                 return FAIL(TUFF_E_COMPILE,
                             "record: internal error, please report it: no barrier makes command %d wait for command %d",
                             later, earlier);

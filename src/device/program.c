@@ -105,11 +105,11 @@ static bool mark_seen(const char *key)
 {
     const cache_key mark = {"seen", key};
     blob empty;
-    const bool met = tuff__cache_load(mark, &empty);
-    if (!met)
+    const bool is_known = tuff__cache_load(mark, &empty);
+    if (!is_known)
         tuff__cache_store(mark, (blob){0});
     tuff__free(empty.data);
-    return met;
+    return is_known;
 }
 
 static tuff_status create_from_text(const program_build *self, program *shared)
@@ -353,9 +353,9 @@ void tuff__program_release(tuff_device *device, program *shared)
     tuff__unlock(&device->lock);
 }
 
-/* Storing a program that no process compiled before may take this fraction (1/FRESH_PART) of the time for which it was
-   of use; a program that was compiled before, and may be again, all of that time. */
-enum { FRESH_PART = 2 };
+/* Storing a program that no process compiled before may take this fraction (1/STORE_TIME_DIVISOR) of the time for which
+   it was of use; a program that was compiled before, and may be again, all of that time. */
+enum { STORE_TIME_DIVISOR = 2 };
 #define INITIAL_COST_GUESS UINT64_C(100000000) /* nanoseconds to get the bytes of a program */
 
 static bool is_worth_storing(const tuff_device *device, const program *one, bool launched, uint64_t used,
@@ -363,7 +363,7 @@ static bool is_worth_storing(const tuff_device *device, const program *one, bool
 {
     const uint64_t expected = device->binary_cost > 0 ? device->binary_cost : INITIAL_COST_GUESS;
     return one && one->is_unstored && (launched || one->was_seen) &&
-           spent + expected <= (one->was_seen ? used : used / FRESH_PART) && tuff__cache_is_on();
+           spent + expected <= (one->was_seen ? used : used / STORE_TIME_DIVISOR) && tuff__cache_is_on();
 }
 
 /* The device's lock is held. */

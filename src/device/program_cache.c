@@ -172,9 +172,9 @@ typedef struct cached_files {
 
 static bool is_program(const char *name)
 {
-    static const char ending[] = ".program";
+    static const char extension[] = ".program";
     const size_t length = strlen(name);
-    return length >= sizeof ending && strcmp(name + length - (sizeof ending - 1), ending) == 0;
+    return length >= sizeof extension && strcmp(name + length - (sizeof extension - 1), extension) == 0;
 }
 
 static tuff_status add_file(const char *name, void *state)

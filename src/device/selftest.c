@@ -102,10 +102,10 @@ static bool is_denormal(uint32_t bits)
 static bool keeps_denormal(const words *got, int i)
 {
     const uint32_t x = got->a[i], *magnitude = got->c, *larger = got->c + 64, *sum = got->c + 128,
-                   *is_more = got->c + 192;
+                   *is_positive = got->c + 192;
     const bool negative = x >> 31;
     return magnitude[i] == (x & 0x7fffffffu) && larger[i] == (negative ? 0 : x) && sum[i] == x &&
-           is_more[i] == !negative;
+           is_positive[i] == !negative;
 }
 
 static void check_floats(const words *got, tuff_device_info *info)

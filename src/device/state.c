@@ -87,7 +87,7 @@ tuff_status tuff__device_begin_work(tuff_device *device)
 
 tuff_status tuff__device_end_work(tuff_device *device, tuff_status status)
 {
-    atomic_store(&device->used, tuff__nanoseconds());
+    atomic_store(&device->last_use, tuff__nanoseconds());
     atomic_store(&device->is_working, false);
     return tuff__device_end(device, status);
 }
@@ -96,8 +96,8 @@ uint64_t tuff__device_idle_time(tuff_device *device)
 {
     if (atomic_load(&device->is_working) || atomic_load(&device->finished) < atomic_load(&device->submitted))
         return 0;
-    const uint64_t used = atomic_load(&device->used), now = tuff__nanoseconds();
-    return now > used ? now - used : 1;
+    const uint64_t last_use = atomic_load(&device->last_use), now = tuff__nanoseconds();
+    return now > last_use ? now - last_use : 1;
 }
 
 tuff_status tuff__device_drain(tuff_device *device)

@@ -26,8 +26,8 @@ struct tuff_device {
     /* Ordinals of the last submission, and of the last one known to be done. These and the next two can be read without
        the lock. */
     _Atomic uint64_t submitted, finished;
-    _Atomic uint64_t used;   /* when a call last submitted work or waited for it; 0: never */
-    _Atomic bool is_working; /* such a call is in progress */
+    _Atomic uint64_t last_use; /* when a call last submitted work or waited for it; 0: never */
+    _Atomic bool is_working;   /* such a call is in progress */
 };
 
 /* Makes a device of the driver from an application's own objects, in the form that the driver's wrap takes; NULL on

@@ -11,7 +11,7 @@ typedef struct target {
     const tuff_device_info *info; /* the device's; valid as long as the device */
     kernel_language language;
     bool is_cpu;
-    bool keeps_to_registers; /* local memory is no nearer than global memory: copies to it cost time and gain nothing */
+    bool avoids_local_memory; /* local memory is no nearer than global memory: copies to it gain nothing */
     /* The compiler maps the items of a group to lanes of the processor's vectors: neighbouring items should access
        neighbouring vectors of four. Otherwise an item is scalar code with vectors of its own, and few large items with
        wide vectors are best. */
@@ -24,8 +24,9 @@ typedef struct target {
     bool has_fast_fma;           /* a fused multiply-add is one instruction, not a call */
     bool has_subgroup_matrices;  /* matrix units, proved by the self-test */
     bool compiles_unrolled_fast; /* compile time is about linear in the length of the unrolled code */
-    bool keeps_arrays_near; /* an item's arrays are in registers or the nearest cache, even if indexed lane by lane */
-    int max_array_vectors;  /* larger arrays of an item are known to be miscompiled */
+    bool
+        has_fast_private_arrays; /* arrays of an item are fast even if indexed lane by lane: in registers or near caches */
+    int max_array_vectors;       /* larger arrays of an item are known to be miscompiled */
 } target;
 
 target tuff__device_target(const tuff_device *device);

@@ -243,7 +243,7 @@ static bool keeps_alignment(const launch_list *list, const tuff_array *array, in
     enum { LONGEST = 8 };
     if (array->offset % (LONGEST * tuff_dtype_size(array->dtype)) == 0)
         return true;
-    if (!list->policy.target.keeps_to_registers || list->policy.target.addresses_vectors)
+    if (!list->policy.target.avoids_local_memory || list->policy.target.addresses_vectors)
         return false;
     for (int i = 0; i < list->launch_count; ++i)
         if (list->launches[i].aligned && accesses(list, &list->launches[i], from))

@@ -60,7 +60,7 @@ static operand operand_of(const command *work, int index)
 
 /* Returns the stride between the elements of a vector, which are one line in memory if its form is `lengthwise`, else
    one per line. */
-static size_t step_along(const operand *side, int lengthwise)
+static size_t vector_stride(const operand *side, int lengthwise)
 {
     return side->form == lengthwise ? 1 : side->line;
 }
@@ -78,8 +78,8 @@ static int multiply_vector(const library_product *product, const operand *x, con
     return tuff__clblast.sgemv(ROW_MAJOR, results_are_lines ? NO_TRANSPOSE : TRANSPOSE,
                                results_are_lines ? length : inner, results_are_lines ? inner : length, 1,
                                matrix->memory, matrix->start, matrix->line, vector->memory, vector->start,
-                               step_along(vector, row ? NO_TRANSPOSE : TRANSPOSE), 0, result->memory, result->start, 1,
-                               queue, event);
+                               vector_stride(vector, row ? NO_TRANSPOSE : TRANSPOSE), 0, result->memory, result->start,
+                               1, queue, event);
 }
 
 /* CLBlast's sgemv adds 0 times the old contents of the result, which may be NaN, so they are cleared. */

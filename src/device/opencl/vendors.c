@@ -55,7 +55,7 @@ static void list_subgroup_sizes(cl_device_id id, const char *extensions, size_t 
         memset(sizes, 0, SUBGROUP_SIZES * sizeof *sizes);
 }
 
-static uint32_t as_width(size_t size)
+static uint32_t clamp_width(size_t size)
 {
     return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 }
@@ -158,7 +158,7 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
         return tuff_last_status();
     list_subgroup_sizes(id, extensions, sizes);
     for (int i = 0; i < SUBGROUP_SIZES; i++) {
-        const uint32_t width = as_width(sizes[i]);
+        const uint32_t width = clamp_width(sizes[i]);
         if (width > info->max_subgroup_size)
             info->max_subgroup_size = width;
         if (width > 0 && (info->min_subgroup_size == 0 || width < info->min_subgroup_size))

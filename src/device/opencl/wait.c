@@ -103,10 +103,10 @@ static tuff_status wait_first(driver_device *device)
     cl_int state = CL_QUEUED;
     bool done = false;
     cl_event event = device->pending[device->pending_first].event;
-    const bool is_early = device->pace.is_on && tuff__cl_poll_event(event, &done, &state) == TUFF_OK && !done;
+    const bool was_pending = device->pace.is_on && tuff__cl_poll_event(event, &done, &state) == TUFF_OK && !done;
     tuff_status status = tuff__cl_wait_event(device, event);
     if (status == TUFF_OK || (tuff__cl_poll_event(event, &done, &state) != TUFF_OK && done))
-        drop_first(device, status == TUFF_OK && is_early);
+        drop_first(device, status == TUFF_OK && was_pending);
     return status;
 }
 

@@ -12,7 +12,7 @@
    programs. */
 #define MIN_SHARE 1e-4
 /* The smallest factor by which one submission can lower a scale. */
-#define FALL 0.7
+#define MIN_FALL 0.7
 
 uint64_t (*tuff__pace_clock)(void) = tuff__nanoseconds;
 
@@ -80,7 +80,7 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
     int count;
     const pace_share *shares = shares_of(mark, &count);
     double slowest = 0;
-    ratio = ratio < FALL ? FALL : ratio;
+    ratio = ratio < MIN_FALL ? MIN_FALL : ratio;
     for (int i = 0; i < count; i++) {
         if (shares[i].seconds <= 0 || is_repeated(shares, i))
             continue;
@@ -94,7 +94,7 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
     if (slowest == 0 && ratio > 1)
         return;
     slowest = slowest < MAX_PACE_SCALE ? slowest : MAX_PACE_SCALE;
-    const double lowest = NEW_PROGRAM_SCALE > slowest ? NEW_PROGRAM_SCALE : slowest, fallen = self->scale * FALL;
+    const double lowest = NEW_PROGRAM_SCALE > slowest ? NEW_PROGRAM_SCALE : slowest, fallen = self->scale * MIN_FALL;
     self->scale = lowest > fallen ? lowest : fallen;
 }
 

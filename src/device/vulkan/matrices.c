@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "device/vulkan/state.h"
 
-enum { UNIT = 8, MAX_SIDE = 32 };
+enum { SIDE_MULTIPLE = 8, MAX_SIDE = 32 };
 
 /* One way to multiply; types are numbered like NV's. */
 typedef struct block {
@@ -18,7 +18,7 @@ static bool is_wanted(const block *one)
 {
     bool fits = true;
     for (int i = 0; i < 3; i++)
-        fits = fits && one->shape[i] % UNIT == 0 && one->shape[i] > 0 && one->shape[i] <= MAX_SIDE &&
+        fits = fits && one->shape[i] % SIDE_MULTIPLE == 0 && one->shape[i] > 0 && one->shape[i] <= MAX_SIDE &&
                (one->shape[i] & (one->shape[i] - 1)) == 0;
     return fits && one->a == VK_COMPONENT_TYPE_FLOAT16_NV && one->b == VK_COMPONENT_TYPE_FLOAT16_NV &&
            one->c == VK_COMPONENT_TYPE_FLOAT32_NV && one->result == VK_COMPONENT_TYPE_FLOAT32_NV &&
@@ -82,7 +82,7 @@ static tuff_status compile_khr(void)
 
 /* Whether this build's GLSL compiler knows KHR's form, which is newer than the compilers of some distributions (Debian
    12). It is tried once, and again only if memory was short. */
-static bool compiles_khr(void)
+static bool compiler_supports_khr(void)
 {
     static mutex khr_lock = MUTEX_INITIALIZER;
     static bool is_known, compiles;
@@ -105,7 +105,7 @@ static bool compiles_khr(void)
 uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv, uint32_t shape[3])
 {
     memset(shape, 0, 3 * sizeof *shape);
-    if (nv && (!khr || !compiles_khr()))
+    if (nv && (!khr || !compiler_supports_khr()))
         find_nv(vk, handle, shape);
     if (shape[0] > 0)
         return TUFF_MATRIX_NV;

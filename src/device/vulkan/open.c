@@ -231,7 +231,7 @@ static tuff_status wait_for_all(driver_device *device)
 
 static bool has_upload_queue(driver_device *device)
 {
-    return device->physical.upload.is_second;
+    return device->physical.upload.is_separate;
 }
 
 static void set_timeout(driver_device *device, uint64_t nanoseconds)

@@ -51,9 +51,9 @@ vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperti
     for (uint32_t i = 0; i < count; i++)
         if (families[i].queueCount > 0 && families[i].queueFlags & VK_QUEUE_TRANSFER_BIT &&
             !(families[i].queueFlags & ~allowed))
-            return (vulkan_upload_queue){.family = i, .is_second = true};
+            return (vulkan_upload_queue){.family = i, .is_separate = true};
     const bool has_two = families[compute_family].queueCount > 1;
-    return (vulkan_upload_queue){.family = compute_family, .index = has_two ? 1 : 0, .is_second = has_two};
+    return (vulkan_upload_queue){.family = compute_family, .index = has_two ? 1 : 0, .is_separate = has_two};
 }
 
 enum { MAX_FAMILIES = 32 };
@@ -108,7 +108,7 @@ bool tuff__vulkan_is_usable(VkPhysicalDevice handle)
     return properties.apiVersion >= VK_API_VERSION_1_1 && choose_queues(handle, &physical);
 }
 
-static bool has(const VkExtensionProperties *extensions, uint32_t count, const char *name)
+static bool has_extension(const VkExtensionProperties *extensions, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(extensions[i].extensionName, name) == 0)
@@ -135,7 +135,7 @@ static tuff_status list_extensions(const vulkan_physical *physical, extension_li
 
 static bool can_use(const extension_list *list, const char *name)
 {
-    return has(list->items, list->count, name) &&
+    return has_extension(list->items, list->count, name) &&
            (!list->application || tuff__vulkan_has_enabled(list->application, name));
 }
 
@@ -158,7 +158,7 @@ static void query_properties(vulkan_physical *physical, const extension_list *li
     CHAIN(*head, physical->maintenance3, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
     CHAIN(*head, physical->subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
     if (physical->version >= VK_API_VERSION_1_2 ||
-        has(list->items, list->count, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
+        has_extension(list->items, list->count, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
         CHAIN(*head, physical->driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
     if (physical->subgroup_control.sType)
         CHAIN(*head, physical->subgroup_sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
@@ -166,9 +166,9 @@ static void query_properties(vulkan_physical *physical, const extension_list *li
         CHAIN(*head, physical->float_controls, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
     if (physical->version >= VK_API_VERSION_1_3)
         CHAIN(*head, physical->maintenance4, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
-    if (has(list->items, list->count, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
+    if (has_extension(list->items, list->count, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
         CHAIN(*head, physical->multiprocessors, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
-    if (has(list->items, list->count, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME))
+    if (has_extension(list->items, list->count, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME))
         CHAIN(*head, physical->compute_units, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
     physical->vk->vkGetPhysicalDeviceProperties2(physical->handle, head);
 }
@@ -270,9 +270,9 @@ tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, 
             tuff__vulkan_restrict_features(physical, application->features);
         vk->vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
         /* A property of the physical device alone: no application has to enable it. */
-        physical->has_budget = has(list.items, list.count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+        physical->has_budget = has_extension(list.items, list.count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         /* Layers over other APIs, such as MoltenVK, require that their restrictions are accepted. */
-        if (has(list.items, list.count, "VK_KHR_portability_subset"))
+        if (has_extension(list.items, list.count, "VK_KHR_portability_subset"))
             physical->extensions[physical->extension_count++] = "VK_KHR_portability_subset";
     }
     tuff__free(list.items);

@@ -21,7 +21,7 @@ uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handl
 /* A queue of a device, by its family and its index in the family. The compute queue is the first one of its family. */
 typedef struct vulkan_upload_queue {
     uint32_t family, index;
-    bool is_second; /* false: this is the compute queue, because the device has no other */
+    bool is_separate; /* false: this is the compute queue, because the device has no other */
 } vulkan_upload_queue;
 
 /* Chooses the queue for uploads that run concurrently with kernels: one of a transfer-only family, which is a copy

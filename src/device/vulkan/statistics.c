@@ -52,7 +52,7 @@ static uint64_t bytes_of(statistic_unit unit, uint64_t number, uint32_t subgroup
     }
 }
 
-static bool is_whole(VkPipelineExecutableStatisticFormatKHR format)
+static bool is_integer(VkPipelineExecutableStatisticFormatKHR format)
 {
     return format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR ||
            format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR;
@@ -64,7 +64,7 @@ static uint64_t find_spill_bytes(const VkPipelineExecutableStatisticKHR *statist
 {
     for (int i = 0; i < SPILL_STATISTIC_COUNT; i++)
         for (uint32_t k = 0; k < count; k++)
-            if (is_whole(statistics[k].format) && strcmp(statistics[k].name, spills[i].name) == 0)
+            if (is_integer(statistics[k].format) && strcmp(statistics[k].name, spills[i].name) == 0)
                 return bytes_of(spills[i].unit, statistics[k].value.u64, subgroup_size);
     return 0;
 }
