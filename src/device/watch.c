@@ -61,7 +61,7 @@ static void *run_job(void *argument)
     return NULL; /* the result of an abandoned job stays with the driver's device, which is never closed */
 }
 
-static bool init_lock(job *self)
+static bool init_sync(job *self)
 {
     const bool good = tuff__condition_create(&self->changed) == 0;
     if (good && pthread_mutex_init(&self->lock, NULL) != 0) {
@@ -85,7 +85,7 @@ static job *make_job(const tuff_device *device, const program_request *request, 
     if (cached.size > 0)
         self->cached = (blob){tuff__memdup(cached.data, cached.size), cached.size};
     const bool complete = self->request.name && self->request.text && (cached.size == 0 || self->cached.data);
-    if (complete && init_lock(self))
+    if (complete && init_sync(self))
         return self;
     tuff__free((char *)self->request.name);
     tuff__free((char *)self->request.text);

@@ -153,7 +153,7 @@ static cl_int build(const driver_device *device, cl_program program, bool many_r
    into instructions and the target into sm_*a. */
 static const char ptx_comment[] = "//@", ptx_target[] = ".target sm_";
 
-static size_t copy_enabled(blob ptx, unsigned char *out)
+static size_t copy_uncommented(blob ptx, unsigned char *out)
 {
     const size_t mark = sizeof ptx_comment - 1, word = sizeof ptx_target - 1;
     const char *bytes = ptx.data;
@@ -185,14 +185,14 @@ static bool has_ptx_comments(blob ptx)
     return false;
 }
 
-static tuff_status build_enabled(driver_device *device, const program_request *request, blob ptx, cl_program *out)
+static tuff_status build_uncommented(driver_device *device, const program_request *request, blob ptx, cl_program *out)
 {
-    unsigned char *enabled = tuff__calloc(ptx.size + ptx.size / (sizeof ptx_target - 1) + 1, 1);
-    if (!enabled)
+    unsigned char *uncommented = tuff__calloc(ptx.size + ptx.size / (sizeof ptx_target - 1) + 1, 1);
+    if (!uncommented)
         return TUFF_E_OOM_HOST;
     cl_program made = NULL;
-    tuff_status status = create_from_binary(device, (blob){enabled, copy_enabled(ptx, enabled)}, &made);
-    tuff__free(enabled);
+    tuff_status status = create_from_binary(device, (blob){uncommented, copy_uncommented(ptx, uncommented)}, &made);
+    tuff__free(uncommented);
     if (status != TUFF_OK)
         return status;
     const cl_int error = build(device, made, false, "");
@@ -208,13 +208,13 @@ static tuff_status build_enabled(driver_device *device, const program_request *r
 static tuff_status enable_ptx_comments(driver_device *device, const program_request *request, cl_program *program)
 {
     blob ptx = {0};
-    cl_program enabled = NULL;
+    cl_program uncommented = NULL;
     fetch_binary(*program, &ptx);
-    const tuff_status status = has_ptx_comments(ptx) ? build_enabled(device, request, ptx, &enabled) : TUFF_OK;
+    const tuff_status status = has_ptx_comments(ptx) ? build_uncommented(device, request, ptx, &uncommented) : TUFF_OK;
     tuff__free(ptx.data);
-    if (enabled) {
+    if (uncommented) {
         tuff__cl.ReleaseProgram(*program);
-        *program = enabled;
+        *program = uncommented;
     }
     return status;
 }

@@ -9,7 +9,7 @@ struct driver_staging {
     cl_mem memory;
     void *mapped;
     cl_event event;       /* of the last copy enqueued; NULL: there is none, or it is known to be done */
-    cl_mem device_buffer; /* the device buffer; NULL: it does not send */
+    cl_mem device_buffer; /* for uploads; NULL: it does not send */
     cl_event upload_done; /* event of the last upload to it; NULL: none */
     bool has_upload;      /* the uploaded bytes wait for a staging_copy */
 };

@@ -11,10 +11,10 @@ struct driver_staging {
     uint64_t ticket; /* of the copies submitted last */
     bool is_download;
     /* The following is set only if it sends. */
-    driver_buffer device_buffer; /* on the device; no handle: it does not send */
+    driver_buffer device_buffer; /* for uploads; no handle: it does not send */
     VkCommandBuffer upload_commands;
-    VkFence uploaded;
-    VkSemaphore upload_done;
+    VkFence upload_fence;
+    VkSemaphore upload_semaphore;
     bool is_uploading; /* the fence is not known to be signalled */
     bool has_upload;   /* the semaphore is signalled, or will be, and nothing waits for it yet */
 };
@@ -44,8 +44,8 @@ static tuff_status fill_staging(driver_device *device, uint64_t size, bool sends
     if (!sends)
         return TUFF_OK;
     TRY(allocate_commands(device, device->upload_commands, &self->upload_commands));
-    TRY(VULKAN(device->vk, vkCreateFence, device->handle, &fence, NULL, &self->uploaded));
-    TRY(create_semaphore(device, &self->upload_done));
+    TRY(VULKAN(device->vk, vkCreateFence, device->handle, &fence, NULL, &self->upload_fence));
+    TRY(create_semaphore(device, &self->upload_semaphore));
     return tuff__vulkan_buffer_create(device, size, MEMORY_ANYWHERE, true, &self->device_buffer);
 }
 
@@ -71,17 +71,17 @@ static void destroy_objects(driver_device *device, driver_staging *self)
         device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &self->commands);
     if (self->upload_commands)
         device->vk->vkFreeCommandBuffers(device->handle, device->upload_commands, 1, &self->upload_commands);
-    if (self->uploaded)
-        device->vk->vkDestroyFence(device->handle, self->uploaded, NULL);
-    if (self->upload_done)
-        device->vk->vkDestroySemaphore(device->handle, self->upload_done, NULL);
+    if (self->upload_fence)
+        device->vk->vkDestroyFence(device->handle, self->upload_fence, NULL);
+    if (self->upload_semaphore)
+        device->vk->vkDestroySemaphore(device->handle, self->upload_semaphore, NULL);
     tuff__vulkan_buffer_release(device, &self->device_buffer);
     tuff__vulkan_buffer_release(device, &self->buffer);
 }
 
 void tuff__vulkan_staging_destroy(driver_device *device, driver_staging *self)
 {
-    const bool is_uploaded = !self->is_uploading || tuff__vulkan_settle_upload(device, self->uploaded);
+    const bool is_uploaded = !self->is_uploading || tuff__vulkan_settle_upload(device, self->upload_fence);
     if (tuff__vulkan_settle(device, self->ticket) && is_uploaded)
         destroy_objects(device, self);
     tuff__free(self);
@@ -110,8 +110,8 @@ tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *sel
     for (int i = 0; i < count; i++)
         record_copy(device, self, &copies[i], upload);
     TRY(tuff__vulkan_end(device, self->commands));
-    const vulkan_semaphore upload_done = {.handle = self->upload_done};
-    TRY(tuff__vulkan_submit_with_semaphores(device, self->commands, has_upload ? &upload_done : NULL, NULL,
+    const vulkan_semaphore upload_semaphore = {.handle = self->upload_semaphore};
+    TRY(tuff__vulkan_submit_with_semaphores(device, self->commands, has_upload ? &upload_semaphore : NULL, NULL,
                                             &self->ticket));
     self->is_download = !upload;
     self->has_upload = self->has_upload && !upload;
@@ -123,9 +123,9 @@ tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *sel
 /* A semaphore that was signalled but never waited for cannot be signalled again. */
 static tuff_status renew_semaphore(driver_device *device, driver_staging *self)
 {
-    device->vk->vkDestroySemaphore(device->handle, self->upload_done, NULL);
-    self->upload_done = VK_NULL_HANDLE;
-    TRY(create_semaphore(device, &self->upload_done));
+    device->vk->vkDestroySemaphore(device->handle, self->upload_semaphore, NULL);
+    self->upload_semaphore = VK_NULL_HANDLE;
+    TRY(create_semaphore(device, &self->upload_semaphore));
     self->has_upload = false;
     return TUFF_OK;
 }
@@ -143,12 +143,12 @@ static tuff_status record_upload(const driver_device *device, driver_staging *se
 
 tuff_status tuff__vulkan_staging_send(driver_device *device, driver_staging *self, uint64_t size)
 {
-    if (self->has_upload || !self->upload_done)
+    if (self->has_upload || !self->upload_semaphore)
         TRY(renew_semaphore(device, self));
     TRY(tuff__vulkan_flush(device, &self->buffer, 0, self->buffer.size));
     TRY(record_upload(device, self, size));
-    TRY(VULKAN(device->vk, vkResetFences, device->handle, 1, &self->uploaded));
-    TRY(tuff__vulkan_submit_upload(device, self->upload_commands, self->upload_done, self->uploaded));
+    TRY(VULKAN(device->vk, vkResetFences, device->handle, 1, &self->upload_fence));
+    TRY(tuff__vulkan_submit_upload(device, self->upload_commands, self->upload_semaphore, self->upload_fence));
     self->is_uploading = self->has_upload = true;
     self->is_download = false;
     return TUFF_OK;
@@ -159,7 +159,7 @@ tuff_status tuff__vulkan_staging_poll(driver_device *device, driver_staging *sel
     *done = tuff__vulkan_is_done(device, self->ticket);
     TRY(tuff__vulkan_check_lost(device));
     if (*done && self->is_uploading) {
-        TRY(tuff__vulkan_is_uploaded(device, self->uploaded, done));
+        TRY(tuff__vulkan_is_uploaded(device, self->upload_fence, done));
         self->is_uploading = !*done;
     }
     if (*done && self->is_download)
