@@ -591,7 +591,7 @@ static void drop_barriers(tuff_device *device)
     command *commands = in.plan->executable.commands;
     const int count = in.plan->executable.command_count;
     int barriers = 0;
-    tuff__hazards(commands, count, false);
+    tuff__set_barriers(commands, count, false);
     assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);
     for (int i = 0; i < count; i++) {
         if (!commands[i].barrier)
@@ -607,7 +607,7 @@ static void drop_barriers(tuff_device *device)
         commands[i].after_dispatch = after_dispatch;
     }
     assert_true(barriers > count / 4);
-    tuff__hazards(commands, count, true);
+    tuff__set_barriers(commands, count, true);
     assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);
     discharge(&in);
 }
@@ -640,7 +640,7 @@ static void barriers_cover_random_commands(void **state)
                                      .size = 16 * (1 + (uint64_t)tuff__rng_below(&random, 3)),
                                      .written = made->kind == COMMAND_DISPATCH && k == 2};
         }
-        tuff__hazards(commands, COMMANDS, false);
+        tuff__set_barriers(commands, COMMANDS, false);
         if (tuff__verify_hazards(commands, COMMANDS) != TUFF_OK)
             fail_msg("round %d: %s", round, tuff_error());
         for (int i = 0; i < COMMANDS; i++)

@@ -406,7 +406,7 @@ static void check_library(tuff_device *device)
     static const tuff_compile_options library = {.matmul_library = TUFF_MATMUL_CLBLAST};
     tuff_device_info info;
     tuff_plan *plan = NULL;
-    if (tuff__device_library_absence(device)) {
+    if (tuff__device_library_unavailable_reason(device)) {
         refuse_library(device);
         return;
     }

@@ -243,7 +243,7 @@ static bool keeps_alignment(const launch_list *list, const tuff_array *array, in
     enum { LONGEST = 8 };
     if (array->offset % (LONGEST * tuff_dtype_size(array->dtype)) == 0)
         return true;
-    if (!list->policy.target.keeps_to_registers || list->policy.target.addresses_vectors)
+    if (!list->policy.target.avoids_local_memory || list->policy.target.addresses_vectors)
         return false;
     for (int i = 0; i < list->launch_count; ++i)
         if (list->launches[i].aligned && accesses(list, &list->launches[i], from))
@@ -442,7 +442,7 @@ static tuff_status lower(launch_list *list, const tune_config *const *choices)
         TRY(add_assign(list, graph->assigns[i]));
     TRY(move_setup_first(list));
     TRY(tuff__plan_memory(list));
-    return list->peak <= list->budget && tuff__verifies() ? tuff__verify_launches(list) : TUFF_OK;
+    return list->peak <= list->budget && tuff__verification_is_on() ? tuff__verify_launches(list) : TUFF_OK;
 }
 
 static launch_list begin(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options)

@@ -264,7 +264,7 @@ static tuff_status find_library(const launch_list *list, const fused_chain *chai
     *found = false;
     if (tuff__library(&list->policy) != TUFF_MATMUL_CLBLAST)
         return TUFF_OK;
-    const char *absence = tuff__device_library_absence(list->device);
+    const char *absence = tuff__device_library_unavailable_reason(list->device);
     if (absence != NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
     *found = tuff__find_library_gemm(list, chain, inner, product);

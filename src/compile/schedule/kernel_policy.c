@@ -6,7 +6,7 @@ bool tuff__uses_registers(const kernel_policy *policy)
     const tuff_family family = tuff__family(policy);
     if (family == TUFF_FAMILY_REGISTER || family == TUFF_FAMILY_LOCAL)
         return family == TUFF_FAMILY_REGISTER;
-    return policy->target.keeps_to_registers;
+    return policy->target.avoids_local_memory;
 }
 
 int tuff__tunable_of(const kernel_policy *policy, tunable name)
