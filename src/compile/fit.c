@@ -13,7 +13,7 @@ typedef struct fitting {
     tuff_device *device;
     tuff_graph *source;
     const tuff_compile_options *options;
-    fit_result to;
+    compilation_result to;
     int bindings;
     recomputed *ranking;
     int ranked, used; /* used: values of the ranking that the current launches recompute */
@@ -29,7 +29,7 @@ static tuff_status fuse_again(fitting *self)
 /* Simplifies and fuses the source, with cheap values recomputed. */
 static tuff_status prepare(fitting *self)
 {
-    const fit_result *to = &self->to;
+    const compilation_result *to = &self->to;
     bool changed = false;
     tuff__launch_list_free(to->launches);
     tuff__fusion_free(to->fusion);
@@ -37,7 +37,7 @@ static tuff_status prepare(fitting *self)
     *to->graph = tuff__simplify(self->source, false);
     if (*to->graph == NULL)
         return tuff__failure_status();
-    to->passes->found = (tune_config){.set = {0}};
+    to->passes->possible = (tune_config){.set = {0}};
     if (self->options->fuse == TUFF_FUSE_ALL)
         TRY(tuff__merge_matmuls(*to->graph, to->passes));
     TRY(tuff__separate_parts(*to->graph));
@@ -103,7 +103,8 @@ static tuff_status search(fitting *self)
     return self->used == high ? TUFF_OK : attempt(self, high);
 }
 
-tuff_status tuff__fit(tuff_device *device, tuff_graph *source, const tuff_compile_options *options, fit_result to)
+tuff_status tuff__compile_within_budget(tuff_device *device, tuff_graph *source, const tuff_compile_options *options,
+                                        compilation_result to)
 {
     const uint32_t bindings = tuff__device_info(device)->max_bindings;
     fitting self = {.device = device, .source = source, .options = options, .to = to, .least = UINT64_MAX};

@@ -324,7 +324,7 @@ bool tuff__subgraph_is_discontinuous(const subgraph *self)
     return false;
 }
 
-bool tuff__subgraph_takes_signs(const subgraph *self)
+bool tuff__subgraph_allows_negative(const subgraph *self)
 {
     for (int i = 0; i < self->node_count; ++i)
         if (!self->read[i] && tuff__op_is_partial(self->nodes[i]->op))
@@ -404,7 +404,7 @@ tuff_dtype tuff__subgraph_rounding(const subgraph *self, const node *at)
     return dtype == TUFF_F32 && rounding != TUFF_F32 ? rounding : tuff__subgraph_dtype(self, at);
 }
 
-tuff_dtype tuff__subgraph_factors(const subgraph *self)
+tuff_dtype tuff__subgraph_factor_dtype(const subgraph *self)
 {
     tuff_dtype found = tuff__factor_precision(self->fusion);
     for (int i = 0; i < tuff__subgraph_read_count(self) && found == TUFF_F32; ++i) {

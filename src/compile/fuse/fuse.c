@@ -119,7 +119,7 @@ static const node *end_of_epilogue(const struct fusion *fusion, const node *matm
     const node *end = matmul, *at = matmul;
     for (;;) {
         const node_facts *facts = &fusion->facts[at->id];
-        if (facts->consumer_count != 1 || facts->kept || facts->placed != NULL || facts->forced)
+        if (facts->consumer_count != 1 || facts->is_output || facts->placed_in != NULL || facts->forced)
             return end;
         at = facts->consumer;
         if (fusion->facts[at->id].task >= 0 || (at->op != OP_RESHAPE && !tuff__op_is_elementwise(at->op)))
@@ -136,7 +136,7 @@ static void fuse_epilogue(struct fusion *fusion, struct task *task, int index)
     if (end == task->core)
         return;
     fusion->facts[task->core->id].materialized = false;
-    fusion->facts[task->core->id].ordered = false;
+    fusion->facts[task->core->id].has_layout = false;
     fusion->facts[end->id].materialized = true;
     task->roots[0] = end;
 }
@@ -150,7 +150,7 @@ static tuff_status add_task(struct fusion *fusion, const node *at)
     if (task->kind == TASK_ATTENTION)
         gather_attention(fusion, task, fusion->task_count);
     else if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->by_library &&
-             !fusion->facts[at->id].alone)
+             !fusion->facts[at->id].no_epilogue)
         fuse_epilogue(fusion, task, fusion->task_count);
     else
         fusion->facts[at->id].task = fusion->task_count;
@@ -188,8 +188,8 @@ static tuff_status make_tasks(struct fusion *fusion)
 static bool straighten(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
-    const bool fresh = facts->materialized && facts->ordered && !facts->in_rows;
-    facts->in_rows |= fresh;
+    const bool fresh = facts->materialized && facts->has_layout && !facts->row_major;
+    facts->row_major |= fresh;
     return fresh;
 }
 
@@ -241,8 +241,8 @@ static tuff_status check_task(struct fusion *fusion, const struct task *task, bo
     } else if (impossible && straighten(fusion, task->roots[0])) {
         *again = true;
     } else if ((give_up != NULL || impossible || crowded) && task->core != NULL && task->roots[0] != task->core &&
-               !fusion->facts[task->core->id].alone) {
-        fusion->facts[task->core->id].alone = true;
+               !fusion->facts[task->core->id].no_epilogue) {
+        fusion->facts[task->core->id].no_epilogue = true;
         *again = true;
     } else if (give_up != NULL || impossible || crowded) {
         return FAIL(TUFF_E_LIMIT, "compile: %s %s cannot be addressed by one kernel",
@@ -264,18 +264,18 @@ static tuff_status group(struct fusion *fusion)
     return TUFF_OK;
 }
 
-/* Fills in copy_begins. Nodes that no recomputation made have number 0. */
+/* Fills in recomputation_begins. Nodes that no recomputation made have number 0. */
 static bool find_copies(struct fusion *fusion)
 {
     const tuff_graph *graph = fusion->graph;
     int most = 0;
     for (int i = 0; i < graph->node_count; ++i)
         most = graph->nodes[i]->copy > most ? graph->nodes[i]->copy : most;
-    fusion->copy_begins = tuff__calloc((size_t)most + 1, sizeof *fusion->copy_begins);
-    for (int i = graph->node_count - 1; i >= 0 && fusion->copy_begins != NULL; --i)
+    fusion->recomputation_begins = tuff__calloc((size_t)most + 1, sizeof *fusion->recomputation_begins);
+    for (int i = graph->node_count - 1; i >= 0 && fusion->recomputation_begins != NULL; --i)
         if (graph->nodes[i]->copy != 0)
-            fusion->copy_begins[graph->nodes[i]->copy] = i;
-    return fusion->copy_begins != NULL;
+            fusion->recomputation_begins[graph->nodes[i]->copy] = i;
+    return fusion->recomputation_begins != NULL;
 }
 
 tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, pass_choices *passes,
@@ -321,6 +321,6 @@ void tuff__fusion_free(struct fusion *fusion)
     tuff__free(fusion->tasks);
     tuff__free(fusion->facts);
     tuff__free(fusion->marks);
-    tuff__free(fusion->copy_begins);
+    tuff__free(fusion->recomputation_begins);
     *fusion = (struct fusion){.graph = NULL};
 }

@@ -10,7 +10,7 @@
 view tuff__fusion_layout(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
-    if (facts->ordered)
+    if (facts->has_layout)
         return facts->layout;
     return tuff__view_contiguous(at->outputs[0].shape);
 }
@@ -82,7 +82,7 @@ static bool makes_patches(struct fusion *fusion, const node *at)
         at = at->inputs[0]->node;
     node_facts *facts = &fusion->facts[at->id];
     const node *image = behind_windows(at, &found);
-    if (!found || facts->materialized || facts->forced || facts->kept || fusion->mode != TUFF_FUSE_ALL ||
+    if (!found || facts->materialized || facts->forced || facts->is_output || fusion->mode != TUFF_FUSE_ALL ||
         fusion->by_library || tuff__uses_registers(&policy))
         return false;
     facts->prologue_fused = facts->patches = true;
@@ -331,7 +331,7 @@ static void choose(struct fusion *fusion, const node *at)
     const bool is_view = tuff__op_is_view(at->op);
     if (tuff__op_is_source(at->op) || at->op == OP_ASSIGN)
         return;
-    facts->materialized |= facts->forced || facts->kept || tuff__op_is_materialized(at->op) ||
+    facts->materialized |= facts->forced || facts->is_output || tuff__op_is_materialized(at->op) ||
                            (fusion->mode == TUFF_FUSE_NONE && !is_view && at->op != OP_IOTA);
     need_operands(fusion, at);
     if (at->op == OP_CONCAT)
@@ -348,16 +348,17 @@ static void choose(struct fusion *fusion, const node *at)
 static void choose_order(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
-    if (at->op != OP_MATMUL || facts->consumer_count != 1 || facts->kept || facts->in_rows)
+    if (at->op != OP_MATMUL || facts->consumer_count != 1 || facts->is_output || facts->row_major)
         return;
     const node *permute = facts->consumer;
-    if (permute->op == OP_RESHAPE && fusion->facts[permute->id].consumer_count == 1 && !fusion->facts[permute->id].kept)
+    if (permute->op == OP_RESHAPE && fusion->facts[permute->id].consumer_count == 1 &&
+        !fusion->facts[permute->id].is_output)
         permute = fusion->facts[permute->id].consumer;
     if (permute->op != OP_PERMUTE || fusion->mode == TUFF_FUSE_NONE)
         return;
     view layout = tuff__view_ordered(permute->inputs[0]->shape, permute->attributes.order);
     const path back = tuff__path_reshape(at->outputs[0].shape, NULL);
-    facts->ordered = tuff__view_apply(&layout, &back);
+    facts->has_layout = tuff__view_apply(&layout, &back);
     facts->layout = layout;
 }
 
@@ -366,7 +367,8 @@ tuff_status tuff__choose_materialized(struct fusion *fusion)
     tuff_graph *graph = fusion->graph;
     for (int i = 0; i < graph->node_count; ++i) {
         node_facts *facts = &fusion->facts[i];
-        *facts = (node_facts){.forced = facts->forced, .alone = facts->alone, .in_rows = facts->in_rows, .task = -1};
+        *facts = (node_facts){
+            .forced = facts->forced, .no_epilogue = facts->no_epilogue, .row_major = facts->row_major, .task = -1};
     }
     for (int i = 0; i < graph->node_count; ++i)
         for (int k = 0; k < graph->nodes[i]->input_count; ++k) {
@@ -375,9 +377,9 @@ tuff_status tuff__choose_materialized(struct fusion *fusion)
             input->consumer = graph->nodes[i];
         }
     for (int i = 0; i < graph->output_count; ++i)
-        fusion->facts[graph->outputs[i].tensor->node->id].kept = true;
+        fusion->facts[graph->outputs[i].tensor->node->id].is_output = true;
     for (int i = 0; i < graph->assign_count; ++i)
-        fusion->facts[graph->assigns[i]->inputs[0]->node->id].kept = true;
+        fusion->facts[graph->assigns[i]->inputs[0]->node->id].is_output = true;
     for (int i = 0; i < graph->node_count; ++i)
         choose_order(fusion, graph->nodes[i]);
     find_compared(fusion);

@@ -69,7 +69,7 @@ static bool fit(const struct task *early, const struct task *late, const struct 
 static bool is_needed_elsewhere(const struct fusion *fusion, const node *at, int first, int second)
 {
     const node_facts *facts = &fusion->facts[at->id];
-    if (facts->kept || facts->placed != NULL)
+    if (facts->is_output || facts->placed_in != NULL)
         return true;
     for (int i = 0; i < fusion->task_count; ++i) {
         const struct task *task = &fusion->tasks[i];
@@ -256,7 +256,7 @@ static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool
             (early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late)) ||
             (is_map_beside(early, late) && (early->kind == TASK_MAP || !writes_in_place(fusion, late))) ||
             (early->kind == TASK_COLUMN && late->kind == TASK_COLUMN && shares_a_writer(fusion, early, late));
-        if ((!vertical && !beside) || !tuff__can_run_together(fusion, first, second, seen))
+        if ((!vertical && !beside) || !tuff__order_allows_merge(fusion, first, second, seen))
             continue;
         TRY(try_merge(fusion, first, second, merged));
     }

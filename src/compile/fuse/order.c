@@ -55,7 +55,7 @@ static tuff_status collect(struct fusion *fusion, ordering *self)
 static int64_t temporary_size(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
-    if (tuff__op_is_source(at->op) || facts->kept || facts->placed != NULL || facts->task < 0)
+    if (tuff__op_is_source(at->op) || facts->is_output || facts->placed_in != NULL || facts->task < 0)
         return 0;
     return 4 * tuff_shape_count(at->outputs[0].shape);
 }
@@ -118,7 +118,8 @@ static int choose(const struct fusion *fusion, const ordering *self, int strictn
     int best = -1;
     int64_t most = 0;
     for (int i = 0; i < fusion->task_count; ++i) {
-        if (self->waiting[i] != 0 || (strictness >= 1 && oldest < tuff__task_begin(fusion, &fusion->tasks[i])) ||
+        if (self->waiting[i] != 0 ||
+            (strictness >= 1 && oldest < tuff__task_recomputation_begin(fusion, &fusion->tasks[i])) ||
             (strictness >= 2 && overwrites_too_early(fusion, self, i)))
             continue;
         const int64_t gain = gain_of(fusion, self, &fusion->tasks[i]);

@@ -33,7 +33,7 @@ static bool move_back(const node *movement, view *place)
 
 static bool has_memory_elsewhere(const struct fusion *fusion, const node *at)
 {
-    return tuff__op_is_source(at->op) || fusion->facts[at->id].placed != NULL || at->op == OP_CONCAT;
+    return tuff__op_is_source(at->op) || fusion->facts[at->id].placed_in != NULL || at->op == OP_CONCAT;
 }
 
 static bool is_whole_piece(const destination *part)
@@ -48,7 +48,7 @@ static bool is_whole_piece(const destination *part)
 static bool can_lie(const struct fusion *fusion, const destination *part)
 {
     const node_facts *facts = &fusion->facts[part->at->id];
-    if (facts->kept || facts->in_rows || part->at->op == OP_ATTENTION_LSE)
+    if (facts->is_output || facts->row_major || part->at->op == OP_ATTENTION_LSE)
         return is_whole_piece(part);
     return !tuff__op_is_attention(part->at->op) || part->place.extent[3] == 1 || part->place.stride[3] == 1;
 }
@@ -119,11 +119,11 @@ static void place(struct fusion *fusion, const node *concat, const destination *
     node_facts *facts = &fusion->facts[part->at->id];
     add_to_parts(fusion, concat, part->at);
     facts->materialized = true;
-    facts->placed = concat;
+    facts->placed_in = concat;
     facts->placed_at = part->place.offset;
     facts->layout = part->place;
     facts->layout.offset = 0;
-    facts->ordered = true;
+    facts->has_layout = true;
 }
 
 void tuff__write_parts_in_place(struct fusion *fusion, const node *concat)
@@ -132,7 +132,7 @@ void tuff__write_parts_in_place(struct fusion *fusion, const node *concat)
     if (!facts->materialized && concat->input_count <= WALKED_PARTS)
         return;
     facts->materialized = true;
-    if (facts->placed != NULL || !can_be_placed(fusion, concat))
+    if (facts->placed_in != NULL || !can_be_placed(fusion, concat))
         return;
     int64_t start = 0;
     ++fusion->mark;

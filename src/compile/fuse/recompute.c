@@ -39,7 +39,7 @@ static void find_last_readers(rewrite *self)
 {
     memset(self->last, 0, (size_t)self->original_count * sizeof *self->last);
     for (int i = 0; i < self->original_count; ++i)
-        if (self->fusion->facts[i].kept)
+        if (self->fusion->facts[i].is_output)
             self->last[i] = FOREVER;
     for (int i = self->graph->node_count - 1; i >= 0; --i) {
         const node *at = self->graph->nodes[i];
@@ -160,7 +160,7 @@ static bool is_candidate(const rewrite *self, const node *at)
     const node_facts *facts = &self->fusion->facts[at->id];
     if (is_narrow_copy(at) || facts->compared)
         return false;
-    return facts->materialized && !facts->kept && facts->placed == NULL && tuff__op_is_elementwise(at->op) &&
+    return facts->materialized && !facts->is_output && facts->placed_in == NULL && tuff__op_is_elementwise(at->op) &&
            4 * tuff_shape_count(at->outputs[0].shape) >= MIN_BYTES;
 }
 

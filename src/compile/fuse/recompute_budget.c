@@ -39,8 +39,8 @@ static int64_t bytes_of(const node *at)
 /* Returns the node whose memory holds `at`: a part of a concat lives as long as the concat. */
 static const node *owner_of(const rewrite *self, const node *at)
 {
-    while (self->fusion->facts[at->id].placed != NULL)
-        at = self->fusion->facts[at->id].placed;
+    while (self->fusion->facts[at->id].placed_in != NULL)
+        at = self->fusion->facts[at->id].placed_in;
     return at;
 }
 
@@ -49,7 +49,7 @@ static const node *owner_of(const rewrite *self, const node *at)
 static void find_last_readers(rewrite *self)
 {
     for (int i = 0; i < self->original_count; ++i)
-        self->last[i] = self->fusion->facts[i].kept || tuff__op_is_source(self->graph->nodes[i]->op) ? FOREVER : 0;
+        self->last[i] = self->fusion->facts[i].is_output || tuff__op_is_source(self->graph->nodes[i]->op) ? FOREVER : 0;
     for (int i = self->original_count - 1; i >= 0; --i) {
         const node *at = self->graph->nodes[i];
         const int reach = is_materialized(self, at) ? i : self->last[i];
@@ -140,7 +140,7 @@ static int64_t idle_size(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
     const bool temporary =
-        facts->materialized && !facts->kept && !facts->compared && facts->placed == NULL && facts->task >= 0;
+        facts->materialized && !facts->is_output && !facts->compared && facts->placed_in == NULL && facts->task >= 0;
     return temporary && at->op != OP_ATTENTION_LSE ? bytes_of(at) : 0;
 }
 

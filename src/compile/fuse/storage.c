@@ -122,9 +122,9 @@ static bool is_random(const node *at)
 static bool fits_own_dtype(const choice *self, const node *at)
 {
     const node_facts *facts = &self->fusion->facts[at->id];
-    if (at->op == OP_CAST || (facts->kept && facts->consumer_count == 0))
+    if (at->op == OP_CAST || (facts->is_output && facts->consumer_count == 0))
         return true;
-    return self->precision != TUFF_F32 && !facts->kept && !facts->compared;
+    return self->precision != TUFF_F32 && !facts->is_output && !facts->compared;
 }
 
 static tuff_dtype wanted_dtype(const choice *self, const node *at)
@@ -137,7 +137,7 @@ static tuff_dtype wanted_dtype(const choice *self, const node *at)
         return TUFF_F32;
     if (dtype != TUFF_F32)
         return fits_own_dtype(self, at) ? dtype : TUFF_F32;
-    const bool keeps = facts->kept || facts->compared || at->phase == TUFF_PHASE_OPTIMIZER ||
+    const bool keeps = facts->is_output || facts->compared || at->phase == TUFF_PHASE_OPTIMIZER ||
                        at->outputs[0].shape.rank == 0 || self->precise[at->id] || self->statistic[at->id] ||
                        is_random(at);
     return keeps ? TUFF_F32 : self->precision;
@@ -145,8 +145,8 @@ static tuff_dtype wanted_dtype(const choice *self, const node *at)
 
 static const node *whole_of(const struct fusion *fusion, const node *at)
 {
-    while (fusion->facts[at->id].materialized && fusion->facts[at->id].placed != NULL)
-        at = fusion->facts[at->id].placed;
+    while (fusion->facts[at->id].materialized && fusion->facts[at->id].placed_in != NULL)
+        at = fusion->facts[at->id].placed_in;
     return at;
 }
 

@@ -116,12 +116,12 @@ int tuff__task_newest(const struct task *task)
     return newest;
 }
 
-int tuff__task_begin(const struct fusion *fusion, const struct task *task)
+int tuff__task_recomputation_begin(const struct fusion *fusion, const struct task *task)
 {
     int begin = 0;
     for (int i = 0; i < task->root_count; ++i)
-        if (fusion->copy_begins[task->roots[i]->copy] > begin)
-            begin = fusion->copy_begins[task->roots[i]->copy];
+        if (fusion->recomputation_begins[task->roots[i]->copy] > begin)
+            begin = fusion->recomputation_begins[task->roots[i]->copy];
     return begin;
 }
 
@@ -129,8 +129,8 @@ int tuff__task_begin(const struct fusion *fusion, const struct task *task)
    a recomputation a task from before it. Its result would be kept from then on, which recomputing is meant to avoid. */
 static bool is_too_early(const struct fusion *fusion, const struct task *early, const struct task *late)
 {
-    if (tuff__task_newest(early) < tuff__task_begin(fusion, late) ||
-        tuff__task_newest(late) < tuff__task_begin(fusion, early))
+    if (tuff__task_newest(early) < tuff__task_recomputation_begin(fusion, late) ||
+        tuff__task_newest(late) < tuff__task_recomputation_begin(fusion, early))
         return true;
     for (int i = 0; i < late->root_count; ++i)
         if (late->roots[i]->is_late_copy && tuff__task_newest(early) < late->roots[i]->id - LATE_GAP / 2)
@@ -138,7 +138,7 @@ static bool is_too_early(const struct fusion *fusion, const struct task *early, 
     return false;
 }
 
-bool tuff__can_run_together(struct fusion *fusion, int first, int second, bool *seen)
+bool tuff__order_allows_merge(struct fusion *fusion, int first, int second, bool *seen)
 {
     return !is_too_early(fusion, &fusion->tasks[first], &fusion->tasks[second]) &&
            !needs(fusion, first, second, seen, true) && !needs(fusion, second, first, seen, false);
@@ -156,5 +156,5 @@ bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen)
             shared |= early->reads[k] == at;
         same_memory |= shared && tuff_shape_count(at->outputs[0].shape) == count;
     }
-    return same_memory && tuff__can_run_together(fusion, first, second, seen);
+    return same_memory && tuff__order_allows_merge(fusion, first, second, seen);
 }

@@ -34,8 +34,8 @@ static tuff_status add_node_buffers(launch_list *list)
     }
     for (int i = 0; i < graph->node_count; ++i) {
         const node_facts *facts = &list->fusion->facts[i];
-        if (facts->placed != NULL && facts->materialized) {
-            list->buffers[i].parent = facts->placed->id;
+        if (facts->placed_in != NULL && facts->materialized) {
+            list->buffers[i].parent = facts->placed_in->id;
             list->buffers[i].parent_at = facts->placed_at;
             list->buffers[i].count = tuff__view_span(&facts->layout);
         }
@@ -62,7 +62,7 @@ static tuff_status write_constant(launch_list *list, const node *at, uint64_t of
     const int64_t count = tuff_shape_count(value->shape);
     const size_t size = (size_t)count * tuff_dtype_size(value->dtype);
     fix(list, at->id, list->constants, offset);
-    if (count == 0 || list->like != NULL)
+    if (count == 0 || list->reuse_from != NULL)
         return TUFF_OK;
     if (at->attributes.data != NULL)
         return tuff__storage_write(list->device, list->constants, offset, at->attributes.data, size);
@@ -83,8 +83,8 @@ static tuff_status add_constants(launch_list *list)
             list->constant_size += constant_size(&graph->nodes[i]->outputs[0]);
     if (list->constant_size == 0)
         return TUFF_OK;
-    if (list->like != NULL)
-        tuff__storage_retain(list->constants = list->like->constants);
+    if (list->reuse_from != NULL)
+        tuff__storage_retain(list->constants = list->reuse_from->constants);
     else
         TRY(tuff__storage_create(list->device, list->constant_size, false, &list->constants));
     uint64_t offset = 0;
@@ -96,13 +96,13 @@ static tuff_status add_constants(launch_list *list)
     return TUFF_OK;
 }
 
-/* Gets memory for an input or output of the plan. other: the same one of list->like, whose memory is shared; or
+/* Gets memory for an input or output of the plan. other: the same one of list->reuse_from, whose memory is shared; or
    NULL. */
 static tuff_status take_storage(launch_list *list, const named_buffer *other, tuff_dtype dtype, tuff_shape shape,
                                 storage **out)
 {
     if (other != NULL) {
-        tuff__storage_retain(*out = list->like->buffers[other->buffer].storage);
+        tuff__storage_retain(*out = list->reuse_from->buffers[other->buffer_id].storage);
         return TUFF_OK;
     }
     const uint64_t size = (uint64_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
@@ -120,11 +120,11 @@ static tuff_status add_sources(launch_list *list)
         if (at->op != OP_INPUT)
             continue;
         storage *made;
-        const named_buffer *other = list->like == NULL ? NULL : &list->like->inputs[list->input_count];
+        const named_buffer *other = list->reuse_from == NULL ? NULL : &list->reuse_from->inputs[list->input_count];
         TRY(take_storage(list, other, value->dtype, value->shape, &made));
         fix(list, i, made, 0);
         list->inputs[list->input_count++] =
-            (named_buffer){.name = at->attributes.name, .buffer = i, .dtype = value->dtype, .shape = value->shape};
+            (named_buffer){.name = at->attributes.name, .buffer_id = i, .dtype = value->dtype, .shape = value->shape};
     }
     return add_constants(list);
 }
@@ -159,10 +159,10 @@ static tuff_status add_output(launch_list *list, const graph_output *output)
     storage *made;
     if (to < 0)
         return TUFF_E_OOM_HOST;
-    const named_buffer *other = list->like == NULL ? NULL : &list->like->outputs[list->output_count];
+    const named_buffer *other = list->reuse_from == NULL ? NULL : &list->reuse_from->outputs[list->output_count];
     TRY(take_storage(list, other, value->dtype, value->shape, &made));
     list->outputs[list->output_count++] =
-        (named_buffer){.name = output->name, .buffer = to, .dtype = value->dtype, .shape = value->shape};
+        (named_buffer){.name = output->name, .buffer_id = to, .dtype = value->dtype, .shape = value->shape};
     fix(list, to, made, 0);
     memory_buffer *node_buffer = &list->buffers[from];
     if (node_buffer->dtype != value->dtype || node_buffer->fixed || node_buffer->parent >= 0)
@@ -425,7 +425,7 @@ static tuff_status move_setup_first(launch_list *list)
     return TUFF_OK;
 }
 
-static tuff_status lower(launch_list *list, const tune_config *const *choices)
+static tuff_status lower(launch_list *list, const tune_config *const *configs)
 {
     const tuff_graph *graph = list->fusion->graph;
     TRY(add_node_buffers(list));
@@ -435,7 +435,7 @@ static tuff_status lower(launch_list *list, const tune_config *const *choices)
         return TUFF_E_OOM_HOST;
     TRY(add_sources(list));
     for (int i = 0; i < list->fusion->task_count; ++i)
-        TRY(lower_into(list, i, choices == NULL ? NULL : choices[i]));
+        TRY(lower_into(list, i, configs == NULL ? NULL : configs[i]));
     for (int i = 0; i < graph->output_count; ++i)
         TRY(add_output(list, &graph->outputs[i]));
     for (int i = 0; i < graph->assign_count; ++i)
@@ -455,28 +455,28 @@ static launch_list begin(tuff_device *device, const struct fusion *fusion, const
                          .budget = options->memory_budget == 0 ? UINT64_MAX : options->memory_budget};
 }
 
-static tuff_status lower_all(launch_list *list, const tune_config *const *choices)
+static tuff_status lower_all(launch_list *list, const tune_config *const *configs)
 {
-    const tuff_status status = lower(list, choices);
-    list->like = NULL;
+    const tuff_status status = lower(list, configs);
+    list->reuse_from = NULL;
     if (status != TUFF_OK)
         tuff__launch_list_free(list);
     return status;
 }
 
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                        const tune_config *const *choices, launch_list *out)
+                        const tune_config *const *configs, launch_list *out)
 {
     *out = begin(device, fusion, options);
-    return lower_all(out, choices);
+    return lower_all(out, configs);
 }
 
-tuff_status tuff__relower(const launch_list *like, const struct fusion *fusion, const tuff_compile_options *options,
-                          const tune_config *const *choices, launch_list *out)
+tuff_status tuff__relower(const launch_list *reuse_from, const struct fusion *fusion,
+                          const tuff_compile_options *options, const tune_config *const *configs, launch_list *out)
 {
-    *out = begin(like->device, fusion, options);
-    out->like = like;
-    return lower_all(out, choices);
+    *out = begin(reuse_from->device, fusion, options);
+    out->reuse_from = reuse_from;
+    return lower_all(out, configs);
 }
 
 /* Whether a node is an output. Outputs have memory of their own, which the host reads. */

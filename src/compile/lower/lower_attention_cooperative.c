@@ -147,7 +147,8 @@ static bool has_such_units(const tuff_device_info *info)
 /* Whether the hardware copies an operand to local memory: its parts are used as they are in memory. */
 static bool copies(const attention *job, const attention_rows *operand)
 {
-    return tuff_dtype_size(job->list->buffers[operand->id].dtype) == 2 && tuff__attention_in_parts(job->list, operand);
+    return tuff_dtype_size(job->list->buffers[operand->id].dtype) == 2 &&
+           tuff__attention_can_load_parts(job->list, operand);
 }
 
 static units tile_of_table(const attention *job)
@@ -155,22 +156,23 @@ static units tile_of_table(const attention *job)
     const tuff_device_info *info = job->list->policy.target.info;
     const kernel_policy *policy = &job->list->policy;
     enum { OTHERS = 32 };
-    units out = {
-        .shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
-        .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
-        .is_padded = info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
-        .in_registers = has_such_units(info) && tuff__tuned(policy, TUNABLE_attention_cooperative_registers) != 0,
-        .dtype = tuff__attention_factor_dtype(job),
-        .depth = power_of_2(job->q.width),
-        .width = MAX_WIDTH};
+    units out = {.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
+                 .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
+                 .is_padded =
+                     info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
+                 .in_registers =
+                     has_such_units(info) && tuff__tunable_value(policy, TUNABLE_attention_cooperative_registers) != 0,
+                 .dtype = tuff__attention_factor_dtype(job),
+                 .depth = power_of_2(job->q.width),
+                 .width = MAX_WIDTH};
     if (out.in_registers) {
-        out.subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_register_subgroups);
-        out.rows = tuff__tuned(policy, TUNABLE_attention_cooperative_register_rows);
-        out.keys = tuff__tuned(policy, TUNABLE_attention_cooperative_register_keys);
+        out.subgroups = tuff__tunable_value(policy, TUNABLE_attention_cooperative_register_subgroups);
+        out.rows = tuff__tunable_value(policy, TUNABLE_attention_cooperative_register_rows);
+        out.keys = tuff__tunable_value(policy, TUNABLE_attention_cooperative_register_keys);
     } else {
-        out.subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_subgroups);
-        out.rows = tuff__tuned(policy, TUNABLE_attention_cooperative_rows);
-        out.keys = tuff__tuned(policy, TUNABLE_attention_cooperative_keys);
+        out.subgroups = tuff__tunable_value(policy, TUNABLE_attention_cooperative_subgroups);
+        out.rows = tuff__tunable_value(policy, TUNABLE_attention_cooperative_rows);
+        out.keys = tuff__tunable_value(policy, TUNABLE_attention_cooperative_keys);
     }
     if (out.lanes < 16)
         out.width = MAX_NARROW_WIDTH; /* each lane has more of the sums */
@@ -239,15 +241,15 @@ bool tuff__attention_suits_units(const attention *job)
 static void add_units(const attention *job, launch *made, const int shape[3], int lanes, int columns, text *defines)
 {
     const kernel_policy *policy = &job->list->policy;
-    tuff__attention_parts(job->list, made, &job->q, "Q", defines);
-    tuff__attention_parts(job->list, made, &job->k, "K", defines);
-    tuff__attention_parts(job->list, made, &job->v, "V", defines);
+    tuff__attention_add_parts(job->list, made, &job->q, "Q", defines);
+    tuff__attention_add_parts(job->list, made, &job->k, "K", defines);
+    tuff__attention_add_parts(job->list, made, &job->v, "V", defines);
     tuff__text_add(defines,
                    "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n#define "
                    "MATRIX_LANES %d\n#define A_K_CONTIGUOUS 1\n#define B_K_CONTIGUOUS 1\n#define BLOCK_COLUMNS %d\n"
                    "#define HARDWARE_EXP2 %d\n",
                    shape[0], shape[1], shape[2], tuff__attention_factor_dtype(job) == TUFF_BF16, lanes, columns,
-                   tuff__tuned(policy, TUNABLE_attention_cooperative_hardware_exp2));
+                   tuff__tunable_value(policy, TUNABLE_attention_cooperative_hardware_exp2));
     made->vec = 4;
     made->cooperative = policy->target.info->cooperative_matrix;
 }
@@ -273,7 +275,7 @@ static tuff_status finish(const attention *job, launch *made, const units *use, 
     if (made->cooperative <= TUFF_MATRIX_KHR || made->cooperative == TUFF_MATRIX_INTEL)
         made->subgroup_size = (uint32_t)use->lanes;
     made->local_size = (uint32_t)(use->lanes * use->subgroups);
-    return tuff__keep_defines(made, defines);
+    return tuff__set_defines(made, defines);
 }
 
 tuff_status tuff__lower_attention_cooperative(const attention *job)
@@ -294,10 +296,10 @@ tuff_status tuff__lower_attention_cooperative(const attention *job)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_operands(job, made, blocks, parts, items, &defines);
-    tuff__attention_result(job, made, tuff__attention_root(job->task, OP_ATTENTION), "R", &defines);
-    tuff__attention_whole(list, made, lse, 1, "L", true, &defines);
-    tuff__attention_options(job, made, &defines);
+    tuff__attention_add_operands(job, made, blocks, parts, items, &defines);
+    tuff__attention_add_result(job, made, tuff__attention_root(job->task, OP_ATTENTION), "R", &defines);
+    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
+    tuff__attention_add_options(job, made, &defines);
     made->groups = (uint64_t)items;
     made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
     return finish(job, made, &use, &defines);
@@ -332,10 +334,10 @@ static bool choose_backward(const attention *job, attention_units *out)
 {
     const tuff_device_info *info = job->list->policy.target.info;
     const kernel_policy *policy = &job->list->policy;
-    *out = (attention_units){.queries = tuff__tuned(policy, TUNABLE_attention_cooperative_backward_queries),
+    *out = (attention_units){.queries = tuff__tunable_value(policy, TUNABLE_attention_cooperative_backward_queries),
                              .depth = power_of_2(job->q.width),
                              .width = power_of_2(job->v.width)};
-    int subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_backward_subgroups);
+    int subgroups = tuff__tunable_value(policy, TUNABLE_attention_cooperative_backward_subgroups);
     while (subgroups > 1 && subgroups / 2 * UNIT_SIDE >= job->k.count)
         subgroups /= 2;
     while (out->queries > UNIT_SIDE && out->queries / 2 >= job->q.count)
@@ -352,7 +354,7 @@ static bool choose_backward(const attention *job, attention_units *out)
     return true;
 }
 
-bool tuff__attention_backward_units(const attention *job, attention_units *out)
+bool tuff__attention_backward_suits_units(const attention *job, attention_units *out)
 {
     const target *device = &job->list->policy.target;
     const tuff_family family = tuff__family(&job->list->policy);
@@ -387,10 +389,10 @@ static void add_blocks(const attention *job, const attention_units *use, text *d
 static void add_copies(const attention *job, launch *made, const attention_rows *copies, text *defines)
 {
     if (copies->id < 0) {
-        tuff__attention_parameters(made, (int64_t[]){0, 0, 0, 0}, 4);
+        tuff__attention_add_parameters(made, (int64_t[]){0, 0, 0, 0}, 4);
         return;
     }
-    tuff__attention_rows(job->list, made, copies, "DQ", true, defines);
+    tuff__attention_add_rows(job->list, made, copies, "DQ", true, defines);
     const int buffer = made->chain.buffer_count - 1;
     made->chain.buffers[buffer].read = false;
     tuff__text_add(defines, "#define DQ_PAIR(i) (*(__global float2 *)(b%d + (i)))\n", buffer);
@@ -406,23 +408,23 @@ tuff_status tuff__launch_attention_backward(const attention *job, const attentio
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_operands(job, made, use->blocks, 1, items, &defines);
-    tuff__attention_rows(job->list, made, &job->upstream, "G", false, &defines);
-    tuff__attention_operand(job, made, &job->lse, "L", &defines);
-    tuff__attention_operand(job, made, &job->sums, "S", &defines);
+    tuff__attention_add_operands(job, made, use->blocks, 1, items, &defines);
+    tuff__attention_add_rows(job->list, made, &job->upstream, "G", false, &defines);
+    tuff__attention_add_operand(job, made, &job->lse, "L", &defines);
+    tuff__attention_add_operand(job, made, &job->sums, "S", &defines);
     add_copies(job, made, copies, &defines);
-    tuff__attention_result(job, made, use->dk, "DK", &defines);
-    tuff__attention_result(job, made, use->dv, "DV", &defines);
-    tuff__attention_bias_result(job, made, -1, &defines);
-    tuff__attention_options(job, made, &defines);
-    tuff__attention_parameters(made, (int64_t[]){job->batches, 1, use->splits, job->batches * copies->batch}, 4);
+    tuff__attention_add_result(job, made, use->dk, "DK", &defines);
+    tuff__attention_add_result(job, made, use->dv, "DV", &defines);
+    tuff__attention_add_bias_result(job, made, -1, &defines);
+    tuff__attention_add_options(job, made, &defines);
+    tuff__attention_add_parameters(made, (int64_t[]){job->batches, 1, use->splits, job->batches * copies->batch}, 4);
     tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n", dq, dk, dv);
     add_blocks(job, tiles, &defines);
     add_units(job, made, (int[]){UNIT_SIDE, UNIT_SIDE, UNIT_SIDE}, (int)info->matrix_lanes, tiles->depth, &defines);
-    tuff__attention_parts(job->list, made, &job->upstream, "G", &defines);
+    tuff__attention_add_parts(job->list, made, &job->upstream, "G", &defines);
     made->local_size = (uint32_t)tiles->lanes;
     made->local_bytes = (uint32_t)backward_bytes(tiles);
     made->groups = (uint64_t)items;
     made->operations = (2.0 + dq + dk + dv) * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    return tuff__keep_defines(made, &defines);
+    return tuff__set_defines(made, &defines);
 }

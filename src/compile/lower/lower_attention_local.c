@@ -51,18 +51,18 @@ static void set_block(const attention *job, int64_t block, forward *use)
 {
     const launch_list *list = job->list;
     use->block = block;
-    use->lanes = tuff__tuned(&list->policy, TUNABLE_attention_local_lanes);
+    use->lanes = tuff__tunable_value(&list->policy, TUNABLE_attention_local_lanes);
     while (row_lanes(use) > MAX_ROW_LANES ||
            (use->lanes > list->policy.target.info->max_group_size && row_lanes(use) > 1))
         use->lanes /= 2;
     while (row_lanes(use) < 1)
         use->lanes *= 2;
-    use->keys = tuff__tuned(&list->policy, TUNABLE_attention_local_keys);
+    use->keys = tuff__tunable_value(&list->policy, TUNABLE_attention_local_keys);
     while (use->keys < row_lanes(use))
         use->keys *= 2;
     while (use->keys > row_lanes(use) * MAX_LANE_KEYS)
         use->keys /= 2;
-    use->columns = tuff__tuned(&list->policy, TUNABLE_attention_local_vectors);
+    use->columns = tuff__tunable_value(&list->policy, TUNABLE_attention_local_vectors);
     while (use->columns > 1 && chunk_of(use) / 2 >= job->v.width)
         use->columns /= 2;
     use->depth = tuff__divide_up(job->q.width, UNROLLED) * UNROLLED;
@@ -108,7 +108,7 @@ static bool fits(const attention *job, const forward *use)
 
 static forward choose_forward(const attention *job)
 {
-    int64_t block = tuff__tuned(&job->list->policy, TUNABLE_attention_local_queries);
+    int64_t block = tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_queries);
     forward use;
     while (block > MIN_BLOCK && block / 2 >= job->q.count)
         block /= 2;
@@ -128,12 +128,12 @@ static tuff_status finish_forward(const attention *job, launch *made, const forw
                    (int)use->block, (int)use->keys, (int)use->columns, (int)use->depth, (int)key_pieces(job, use),
                    (int)use->value_keys, use->keeps_queries, (int)job->q.width, (int)job->v.width,
                    job->k.count % use->keys == 0,
-                   tuff__tuned(&job->list->policy, TUNABLE_attention_local_hardware_exp2));
+                   tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_hardware_exp2));
     made->vec = LANES;
     made->local_size = (uint32_t)use->lanes;
     made->many_registers = true;
     made->local_bytes = (uint32_t)local_memory_of(job, use);
-    return tuff__keep_defines(made, defines);
+    return tuff__set_defines(made, defines);
 }
 
 static tuff_status lower_forward(const attention *job)
@@ -152,10 +152,10 @@ static tuff_status lower_forward(const attention *job)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_operands(job, made, blocks, parts, items, &defines);
-    tuff__attention_result(job, made, result, "R", &defines);
-    tuff__attention_whole(list, made, lse, 1, "L", true, &defines);
-    tuff__attention_options(job, made, &defines);
+    tuff__attention_add_operands(job, made, blocks, parts, items, &defines);
+    tuff__attention_add_result(job, made, result, "R", &defines);
+    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
+    tuff__attention_add_options(job, made, &defines);
     tuff__text_add(&defines, "#define RESULT %d\n", result >= 0);
     made->groups = (uint64_t)items;
     made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
@@ -191,9 +191,9 @@ static void choose_tiles(const attention *job, attention_backward *use)
     use->width = 16;
     while (use->width < 128 && use->width < width)
         use->width *= 2;
-    use->queries = tuff__tuned(policy, TUNABLE_attention_local_backward_queries);
-    use->keys = tuff__tuned(policy, TUNABLE_attention_local_backward_keys);
-    use->vectors = tuff__tuned(policy, TUNABLE_attention_local_backward_vectors);
+    use->queries = tuff__tunable_value(policy, TUNABLE_attention_local_backward_queries);
+    use->keys = tuff__tunable_value(policy, TUNABLE_attention_local_backward_keys);
+    use->vectors = tuff__tunable_value(policy, TUNABLE_attention_local_backward_vectors);
     while ((local_bytes(use) > info->local_memory_size || lanes_of(use) > (int)info->max_group_size) && use->keys > 8)
         if (use->keys > use->queries)
             use->keys /= 2;
@@ -244,7 +244,7 @@ static attention_rows copies_of(const attention *job, const attention_backward *
 static bool fetches_ahead(const attention *job, const attention_backward *use)
 {
     return use->parts == 1 && 2 * use->queries <= use->keys * (use->vectors > 1 ? 2 : 1) &&
-           tuff__tuned(&job->list->policy, TUNABLE_attention_local_backward_ahead) > 0;
+           tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_backward_ahead) > 0;
 }
 
 static void add_tiles(const attention *job, const attention_backward *use, text *defines)
@@ -291,21 +291,21 @@ static tuff_status launch_backward(const attention *job, const attention_backwar
     if (join)
         operands.q = (attention_rows){.id = copies.id, .batch = copies.batch, .row = copies.row, .head = copies.head,
                                       .count = job->q.count, .heads = job->q.heads, .width = job->q.width};
-    tuff__attention_operands(&operands, made, use->blocks, key_parts, items, &defines);
-    tuff__attention_rows(list, made, &job->upstream, "G", false, &defines);
-    tuff__attention_operand(job, made, &job->lse, "L", &defines);
-    tuff__attention_operand(job, made, &job->sums, "S", &defines);
+    tuff__attention_add_operands(&operands, made, use->blocks, key_parts, items, &defines);
+    tuff__attention_add_rows(list, made, &job->upstream, "G", false, &defines);
+    tuff__attention_add_operand(job, made, &job->lse, "L", &defines);
+    tuff__attention_add_operand(job, made, &job->sums, "S", &defines);
     if (dq && use->copies >= 0 && !join) {
-        tuff__attention_rows(list, made, &copies, "DQ", true, &defines);
+        tuff__attention_add_rows(list, made, &copies, "DQ", true, &defines);
         made->chain.buffers[made->chain.buffer_count - 1].read = false; /* initialized by the launch itself */
     } else
-        tuff__attention_result(job, made, use->dq, "DQ", &defines);
-    tuff__attention_result(job, made, use->dk, "DK", &defines);
-    tuff__attention_result(job, made, use->dv, "DV", &defines);
-    tuff__attention_bias_result(job, made, use->db, &defines);
-    tuff__attention_options(job, made, &defines);
+        tuff__attention_add_result(job, made, use->dq, "DQ", &defines);
+    tuff__attention_add_result(job, made, use->dk, "DK", &defines);
+    tuff__attention_add_result(job, made, use->dv, "DV", &defines);
+    tuff__attention_add_bias_result(job, made, use->db, &defines);
+    tuff__attention_add_options(job, made, &defines);
     const int64_t stride = use->copies < 0 ? 0 : job->batches * copies.batch;
-    tuff__attention_parameters(made, (int64_t[]){job->batches, use->parts, use->splits, stride}, 4);
+    tuff__attention_add_parameters(made, (int64_t[]){job->batches, use->parts, use->splits, stride}, 4);
     tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n#define ADD_COPIES %d\n", dq,
                    dk, dv, db, join);
     add_tiles(job, use, &defines);
@@ -316,7 +316,7 @@ static tuff_status launch_backward(const attention *job, const attention_backwar
     made->groups = (uint64_t)items;
     made->operations =
         join ? 0 : products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    return tuff__keep_defines(made, &defines);
+    return tuff__set_defines(made, &defines);
 }
 
 static tuff_status add_copies(const attention *job, attention_backward *use)
@@ -360,7 +360,7 @@ static tuff_status lower_backward(const attention *job, int dq, int dk, int dv)
         .dq = dq, .dk = dk, .dv = dv, .db = -1, .copies = -1, .owners = job->batches * job->k.heads, .splits = 1};
     choose_tiles(job, &use);
     use.blocks = tuff__divide_up(job->k.count, use.keys);
-    if (tuff__attention_backward_units(job, &units))
+    if (tuff__attention_backward_suits_units(job, &units))
         return lower_on_units(job, &use, &units);
     use.splits = dq >= 0 ? choose_splits(job, &use, lanes_of(&use)) : use.blocks;
     if (dq >= 0 && (use.splits > 1 || keeps_fewer_bits(job->list, dq)))

@@ -228,9 +228,9 @@ tuff_status tuff__finish_transpose(const launch_list *list, launch *kernel, int 
     const int64_t batches = tuff__batch_count(chain, chain->rank), inner_blocks = tuff__divide_up(inner, vec),
                   column_blocks = tuff__divide_up(lines, width) * width / vec;
     kernel->vec = vec;
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_pack_transpose_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_pack_transpose_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, kernel->local_size);
-    tuff__set_fixed(kernel, (int64_t[]){lines, inner, inner_blocks, column_blocks, batches, line_stride}, 6);
+    tuff__set_parameters(kernel, (int64_t[]){lines, inner, inner_blocks, column_blocks, batches, line_stride}, 6);
     text defines = {0};
     const bool aligned = tuff__operand_is_aligned(list, chain, 0, chain->rank, line_stride) && inner % 4 == 0;
     tuff__define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
@@ -242,7 +242,7 @@ tuff_status tuff__finish_transpose(const launch_list *list, launch *kernel, int 
         inner % vec == 0 ? 0
         : inner >= vec   ? 1
                          : 2);
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 /* Makes the operand's producer that of the copy. */
@@ -265,17 +265,17 @@ static tuff_status take_producer(const fused_chain *matmul, const struct packing
 static tuff_status finish_lines(const launch_list *list, launch *kernel, int vec, const struct packing *packing)
 {
     const fused_chain *chain = &kernel->chain;
-    const int terms = tuff__tuned(&list->policy, TUNABLE_pack_lines_terms),
-              panels = tuff__tuned(&list->policy, TUNABLE_pack_lines_panels);
+    const int terms = tuff__tunable_value(&list->policy, TUNABLE_pack_lines_terms),
+              panels = tuff__tunable_value(&list->policy, TUNABLE_pack_lines_panels);
     const int64_t batches = tuff__batch_count(chain, chain->rank), term_blocks = tuff__divide_up(packing->inner, terms),
                   panel_blocks = tuff__divide_up(packing->panels, panels);
     kernel->vec = vec;
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_pack_lines_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_pack_lines_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(batches * term_blocks * panel_blocks, kernel->local_size);
-    tuff__set_fixed(kernel,
-                    (int64_t[]){packing->lines, packing->inner, packing->panels, term_blocks, panel_blocks, batches,
-                                packing->inner_stride},
-                    7);
+    tuff__set_parameters(kernel,
+                         (int64_t[]){packing->lines, packing->inner, packing->panels, term_blocks, panel_blocks,
+                                     batches, packing->inner_stride},
+                         7);
     text defines = {0};
     tuff__define_load(chain, 0, "LOADV_B", "LOADU", &defines);
     tuff__define_load(chain, 0, "LOAD_B", "LOAD", &defines);
@@ -284,7 +284,7 @@ static tuff_status finish_lines(const launch_list *list, launch *kernel, int vec
                    "#define PANEL %d\n#define TERMS %d\n#define PANELS %d\n",
                    tuff_dtype_name(packing->dtype), chain->operand_buffers[1], tuff_dtype_name(packing->dtype),
                    chain->operand_buffers[1], (int)packing->width, terms, panels);
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 /* Copies by blocks in registers, transposed if terms are contiguous and lines are not. */

@@ -210,7 +210,7 @@ static tuff_status key_chain(const launch_list *list, const split *scatter, int6
 /* Adds a launch of a body without a chain. access: a letter for each buffer id, 'r' read, 'w' written, 'b' both. The
    last parameters, one for each buffer, are offsets, to which those of the buffers are added. */
 static tuff_status add_plain(launch_list *list, int index, const char *body, const int *ids, const char *access,
-                             int64_t items, const int64_t *fixed, int fixed_count)
+                             int64_t items, const int64_t *parameters, int parameter_count)
 {
     launch *kernel = tuff__launch_add(list, body, WALK_MAP, index);
     if (kernel == NULL)
@@ -221,13 +221,13 @@ static tuff_status add_plain(launch_list *list, int index, const char *body, con
         kernel->chain.buffers[i].written |= access[i] == 'b';
     }
     kernel->chain.buffer_count = count;
-    for (int i = 0; i < fixed_count; ++i) {
-        kernel->fixed[i] = fixed[i];
-        kernel->fixed_buffer[i] = i >= fixed_count - count ? i - (fixed_count - count) : -1;
+    for (int i = 0; i < parameter_count; ++i) {
+        kernel->parameters[i] = parameters[i];
+        kernel->parameter_buffers[i] = i >= parameter_count - count ? i - (parameter_count - count) : -1;
     }
-    kernel->fixed_count = fixed_count;
+    kernel->parameter_count = parameter_count;
     kernel->vec = 1;
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_scatter_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_scatter_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(items, kernel->local_size);
     return TUFF_OK;
 }
@@ -314,14 +314,14 @@ static tuff_status clear(launch_list *list, int index, int buffer, int64_t count
 static tuff_status find_starts(launch_list *list, int index, int64_t keys, const scratch *use)
 {
     const int64_t length = run_length(keys), runs = at_least_one(tuff__divide_up(keys, length));
-    const int64_t fixed[] = {keys, length, runs, 0, 0, 0};
-    TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums}, "rw", runs, fixed, 6));
+    const int64_t parameters[] = {keys, length, runs, 0, 0, 0};
+    TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums}, "rw", runs, parameters, 6));
     launch *made = &list->launches[list->launch_count - 1];
     for (int i = 3; i < 6; ++i)
-        made->fixed_buffer[i] = i < 5 ? i - 3 : -1; /* the first launch does not have the starts */
+        made->parameter_buffers[i] = i < 5 ? i - 3 : -1; /* the first launch does not have the starts */
     snprintf(made->defines, sizeof made->defines, "#define RUN_SUMS\n");
-    return add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums, use->starts}, "rrw", runs, fixed,
-                     6);
+    return add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums, use->starts}, "rrw", runs,
+                     parameters, 6);
 }
 
 /* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], relative to the part's first item. */
@@ -355,21 +355,21 @@ static tuff_status sum_segments(launch_list *list, int index, const split *scatt
 {
     const int64_t tile = tile_columns(list, scatter), tiles = tuff__divide_up(scatter->columns, tile);
     const int64_t items = tiles * part->keys;
-    const int64_t fixed[] = {items,
-                             scatter->columns,
-                             tiles,
-                             tile,
-                             source->row_stride,
-                             source->column_stride,
-                             x->row_stride,
-                             x->column_stride,
-                             0,
-                             0,
-                             source->offset + part->item * source->row_stride,
-                             x->offset + part->key * x->row_stride,
-                             part->key * scatter->columns};
+    const int64_t parameters[] = {items,
+                                  scatter->columns,
+                                  tiles,
+                                  tile,
+                                  source->row_stride,
+                                  source->column_stride,
+                                  x->row_stride,
+                                  x->column_stride,
+                                  0,
+                                  0,
+                                  source->offset + part->item * source->row_stride,
+                                  x->offset + part->key * x->row_stride,
+                                  part->key * scatter->columns};
     TRY(add_plain(list, index, "scatter_sum", (int[]){use->starts, use->positions, source->id, x->id, result}, "rrrrw",
-                  items, fixed, sizeof fixed / sizeof *fixed));
+                  items, parameters, sizeof parameters / sizeof *parameters));
     launch *last = &list->launches[list->launch_count - 1];
     last->k = (double)part->items;
     define_values(list, last, source->id, x->id, list->buffers[result].dtype);

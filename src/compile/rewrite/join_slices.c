@@ -24,15 +24,15 @@ static bool is_block(const node *slice, int64_t *begin)
 
 static slice_range range_of(tuff_tensor *x)
 {
-    slice_range found = {.of = x, .count = tuff_shape_count(x->shape)};
+    slice_range found = {.source = x, .count = tuff_shape_count(x->shape)};
     int64_t begin;
     for (;;) {
-        const node *at = found.of->node;
+        const node *at = found.source->node;
         if (at->op == OP_SLICE && is_block(at, &begin))
             found.begin += begin;
         else if (at->op != OP_RESHAPE)
             return found;
-        found.of = at->inputs[0];
+        found.source = at->inputs[0];
     }
 }
 
@@ -40,8 +40,8 @@ static slice_range range_of(tuff_tensor *x)
    must end with the last element of its last array. */
 static bool is_behind(const slice_range *range, const slice_range *next)
 {
-    const node *first = range->of->node, *other = next->of->node;
-    if (next->of == range->of)
+    const node *first = range->source->node, *other = next->source->node;
+    if (next->source == range->source)
         return next->begin == range->begin + range->count;
     if (first->op != OP_ARRAY || other->op != OP_ARRAY || next->begin != 0)
         return false;

@@ -121,7 +121,7 @@ static bool users_agree(const rewriting *self, const bundle *joined, node **user
 {
     for (int i = 0; i < joined->count; ++i) {
         users[i] = tuff__only_user(self, joined->parts[i]->node);
-        if (users[i] == NULL || self->kept[users[i]->id])
+        if (users[i] == NULL || self->is_output[users[i]->id])
             return false;
         const tuff_tensor *first = &users[0]->outputs[0], *value = &users[i]->outputs[0];
         const int at = position_of(users[i], joined->parts[i]);
@@ -184,7 +184,7 @@ static void replace_parts(rewriting *self, const bundle *joined)
     for (int i = 0; i < joined->count && self->graph->status == TUFF_OK; ++i) {
         const tuff_tensor *part = joined->parts[i];
         stop[axis] = start[axis] + (joined->stacked ? 1 : columns_of(part));
-        self->now[part->node->id] = tuff_reshape(tuff_slice(joined->joined, start, stop, NULL), part->shape);
+        self->replacement[part->node->id] = tuff_reshape(tuff_slice(joined->joined, start, stop, NULL), part->shape);
         start[axis] = stop[axis];
     }
 }
@@ -298,7 +298,7 @@ static void merge_readers(rewriting *self, node **members, factor *factors, int 
 
 static bool is_candidate(const rewriting *self, const node *at, factor *out)
 {
-    return at->op == OP_MATMUL && at->outputs[0].shape.rank == 2 && !self->taken[at->id] && !self->kept[at->id] &&
+    return at->op == OP_MATMUL && at->outputs[0].shape.rank == 2 && !self->taken[at->id] && !self->is_output[at->id] &&
            self->use_count[at->id] > 0 && tuff__factor_of(at->inputs[1], out);
 }
 

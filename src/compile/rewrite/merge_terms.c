@@ -43,7 +43,8 @@ static void add_term(const rewriting *self, tuff_tensor *term, terms *out)
 static bool is_whole_sum(const rewriting *self, const node *at)
 {
     const node *user = tuff__only_user(self, at);
-    return at->op == OP_ADD && self->use_count[at->id] + self->kept[at->id] > 0 && (user == NULL || user->op != OP_ADD);
+    return at->op == OP_ADD && self->use_count[at->id] + self->is_output[at->id] > 0 &&
+           (user == NULL || user->op != OP_ADD);
 }
 
 /* Whether joining pays. Each product but one saves a read and a write of the running sum. Only half of this traffic is
@@ -118,7 +119,7 @@ tuff_status tuff__merge_terms(rewriting *self)
             continue;
         for (int k = 0; k < found.other_count; ++k)
             sum = plus(sum, found.others[k], at->outputs[0].shape);
-        self->now[i] = sum;
+        self->replacement[i] = sum;
     }
     return self->graph->status;
 }

@@ -181,8 +181,8 @@ static tuff_tensor *stretch(tuff_graph *graph, const tuff_array *first, int64_t 
 
 static tuff_tensor *view_of_range(tuff_graph *graph, const slice_range *found, tuff_shape shape)
 {
-    int64_t all = tuff_shape_count(found->of->shape);
-    tuff_tensor *x = found->of;
+    int64_t all = tuff_shape_count(found->source->shape);
+    tuff_tensor *x = found->source;
     if (found->begin + found->count > all) {
         all = found->begin + found->count;
         x = stretch(graph, x->node->attributes.array, all);

@@ -143,7 +143,7 @@ tuff_status tuff__split_k(rewriting *self)
         tuff__graph_set_origin(self->graph, at);
         tuff_tensor *parts = tuff_matmul(cut(at->inputs[0], at->inputs[0]->shape.rank - 1, &split),
                                          cut(at->inputs[1], at->inputs[1]->shape.rank - 2, &split));
-        self->now[i] = tuff_sum(parts, &axis, 1, false);
+        self->replacement[i] = tuff_sum(parts, &axis, 1, false);
         TRY(self->graph->status);
     }
     return TUFF_OK;

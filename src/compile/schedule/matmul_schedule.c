@@ -143,7 +143,7 @@ static const struct packing_rule {
 bool tuff__wants_copy(const kernel_policy *policy, tunable name, bool pays)
 {
     enum { BY_RULES, NO };
-    const int wanted = tuff__tuned(policy, name);
+    const int wanted = tuff__tunable_value(policy, name);
     return wanted == BY_RULES ? pays : wanted != NO;
 }
 
@@ -161,7 +161,7 @@ static int max_tile_rows(const kernel_policy *policy, const fused_chain *chain, 
     const int64_t row_stride =
         chain->operand_strides[0][0] * (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[0]].dtype);
     if (problem->packed[0])
-        return tuff__tuned(policy, TUNABLE_matmul_register_packed_rows);
+        return tuff__tunable_value(policy, TUNABLE_matmul_register_packed_rows);
     const bool meets = chain->operand_strides[0][1] == 1 && thrashes(12, 1, row_stride, NEAR_SETS, NEAR_WAYS);
     return meets ? NEAR_WAYS : INT_MAX;
 }
@@ -202,8 +202,8 @@ static double cost_of_tile(const kernel_policy *policy, const matmul_problem *pr
 static void choose_accumulators(const kernel_policy *policy, const matmul_problem *problem, matmul_tile *best)
 {
     const int registers = tuff__cpu_registers(best->vec);
-    const int most = tuff__tuned(policy, problem->packed[1] ? TUNABLE_matmul_register_packed_rows
-                                                            : TUNABLE_matmul_register_tile_rows);
+    const int most = tuff__tunable_value(policy, problem->packed[1] ? TUNABLE_matmul_register_packed_rows
+                                                                    : TUNABLE_matmul_register_tile_rows);
     const int64_t whole = problem->rows < most ? problem->rows : most;
     double least = 0;
     for (int columns = 1; columns <= 4; ++columns)
@@ -224,8 +224,8 @@ static void choose_accumulators(const kernel_policy *policy, const matmul_proble
 /* Returns the tile that the configuration requests, of any shape, else the one given. */
 static matmul_tile configured_tile(const kernel_policy *policy, matmul_tile by_default)
 {
-    const int rows = tuff__tuned(policy, TUNABLE_matmul_register_rows),
-              vectors = tuff__tuned(policy, TUNABLE_matmul_register_vectors);
+    const int rows = tuff__tunable_value(policy, TUNABLE_matmul_register_rows),
+              vectors = tuff__tunable_value(policy, TUNABLE_matmul_register_vectors);
     by_default.rows = rows > 0 ? rows : by_default.rows;
     by_default.columns = vectors > 0 ? vectors : by_default.columns;
     return by_default;
@@ -234,9 +234,9 @@ static matmul_tile configured_tile(const kernel_policy *policy, matmul_tile by_d
 matmul_tile tuff__choose_tile(const kernel_policy *policy, const matmul_problem *problem)
 {
     matmul_tile best = {.vec = tuff__native_lanes(policy),
-                        .rows = tuff__tuned(policy, TUNABLE_matmul_register_tile_rows),
-                        .columns = tuff__tuned(policy, TUNABLE_matmul_register_tile_columns),
-                        .local_size = (uint32_t)tuff__tuned(policy, TUNABLE_matmul_register_local_size)};
+                        .rows = tuff__tunable_value(policy, TUNABLE_matmul_register_tile_rows),
+                        .columns = tuff__tunable_value(policy, TUNABLE_matmul_register_tile_columns),
+                        .local_size = (uint32_t)tuff__tunable_value(policy, TUNABLE_matmul_register_local_size)};
     if (policy->target.items_are_lanes) {
         while (best.columns > 1 && problem->columns < 8 * (int64_t)best.vec * best.columns)
             best.columns /= 2;
@@ -282,8 +282,8 @@ gemv_form tuff__gemv_local_form(const kernel_policy *policy, const fused_chain *
 void tuff__choose_dots(const kernel_policy *policy, const fused_chain *chain, int64_t inner, int *tile_rows,
                        int *tile_columns)
 {
-    const int tuned_rows = tuff__tuned(policy, TUNABLE_matmul_dot_tile_rows);
-    const int tuned_columns = tuff__tuned(policy, TUNABLE_matmul_dot_tile_columns);
+    const int tuned_rows = tuff__tunable_value(policy, TUNABLE_matmul_dot_tile_rows);
+    const int tuned_columns = tuff__tunable_value(policy, TUNABLE_matmul_dot_tile_columns);
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t y_size = columns * inner * (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[1]].dtype);
     const int side_by_side = rows == 1 ? 8 : rows < 5 || rows >= FEW_ROWS ? 4 : 2;
@@ -306,7 +306,7 @@ int64_t tuff__gemv_span(const kernel_policy *policy, const fused_chain *chain, i
 {
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t wanted = tuff__divide_up(wanted_items(policy), tuff__batch_count(chain, chain->rank - 2));
-    const int64_t most = tuff__tuned(policy, TUNABLE_matmul_gemv_span) / rows, share = columns / vec / wanted;
+    const int64_t most = tuff__tunable_value(policy, TUNABLE_matmul_gemv_span) / rows, share = columns / vec / wanted;
     const int64_t span = share < most ? share : most;
     return span < 1 ? 1 : span;
 }
