@@ -15,6 +15,6 @@ typedef struct compilation_result {
 
 /* Fills in the result, replacing an earlier one. The caller frees its contents, also after a failure. */
 tuff_status tuff__compile_within_budget(tuff_device *device, tuff_graph *source, const tuff_compile_options *options,
-                                        compilation_result to);
+                                        compilation_result result);
 
 #endif

@@ -13,14 +13,14 @@ typedef struct subgraph subgraph;
 tuff_status tuff__subgraph_create(const struct fusion *fusion, int task, subgraph **out);
 void tuff__subgraph_destroy(subgraph *self); /* self may be NULL */
 
-/* Samples at most `most` places of each axis that allows it: the required ones, the first, the last, the middle one,
-   and some in between. 0 selects all places. */
-tuff_status tuff__subgraph_sample(subgraph *self, int most);
+/* Samples at most max_places places of each axis that allows it: the required ones, the first, the last, the middle
+   one, and some in between. 0 selects all places. */
+tuff_status tuff__subgraph_sample(subgraph *self, int max_places);
 /* Makes later samples include an element of a node, given by its place along every axis. If not all required elements
    fit, the latest ones are kept. */
 void tuff__subgraph_require_sample(subgraph *self, const node *at, const int64_t *place);
-/* Gives odd extents of at most `most` to the axes that allow it. *changed is whether any does. */
-tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed);
+/* Gives odd extents of at most max_extent to the axes that allow it. *changed is whether any does. */
+tuff_status tuff__subgraph_shrink(subgraph *self, int64_t max_extent, bool *changed);
 
 /* Estimates the number of terms that the host has to compute. */
 double tuff__subgraph_cost(const subgraph *self);

@@ -84,9 +84,9 @@ tuff_dtype tuff__factor_precision(const struct fusion *fusion);
    else. If it sets *changed, the graph must be fused anew. */
 tuff_status tuff__recompute(struct fusion *fusion, bool *changed);
 
-/* A value that is recomputed for readers with an id of at least `late`, instead of being kept. */
+/* A value that is recomputed, instead of being kept, for readers with an id of at least first_late_reader. */
 typedef struct recomputed {
-    int id, late;
+    int id, first_late_reader;
 } recomputed;
 /* Ranks the values that are idle while memory use is at its peak, the one that costs least per byte saved first. The
    caller frees *out, also after a failure. */
@@ -98,7 +98,7 @@ tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list
    task and never in it. Returns 0 if it belongs to none. */
 int tuff__task_recomputation_begin(const struct fusion *fusion, const struct task *task);
 /* Returns the highest id of the nodes that a task stores. */
-int tuff__task_newest(const struct task *task);
+int tuff__task_newest_root(const struct task *task);
 
 /* Returns the memory layout of a source or a materialized node. */
 view tuff__fusion_layout(const struct fusion *fusion, const node *at);

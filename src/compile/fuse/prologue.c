@@ -9,7 +9,7 @@
 enum { EXPENSIVE_OPS = 20, RANDOM_OPS = 60, GATHER_OPS = 4 };
 
 /* Whether the node has a single reader, and nothing else needs its memory. */
-static bool is_alone(const struct fusion *fusion, const node *at)
+static bool has_single_reader(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
     return facts->consumer_count == 1 && !facts->is_output && !facts->forced && facts->placed_in == NULL;
@@ -20,10 +20,10 @@ static const node *find_producer(const struct fusion *fusion, const tuff_tensor 
 {
     const node *at = operand->node;
     while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized && !fusion->facts[at->id].prologue_fused &&
-           is_alone(fusion, at))
+           has_single_reader(fusion, at))
         at = at->inputs[0]->node;
     const node_facts *facts = &fusion->facts[at->id];
-    if (!tuff__op_is_elementwise(at->op) || !facts->materialized || facts->has_layout || !is_alone(fusion, at))
+    if (!tuff__op_is_elementwise(at->op) || !facts->materialized || facts->has_layout || !has_single_reader(fusion, at))
         return NULL;
     const struct task *task = &fusion->tasks[facts->task];
     return task->kind == TASK_MAP && task->root_count == 1 && task->roots[0] == at ? at : NULL;

@@ -108,7 +108,7 @@ static bool needs(struct fusion *fusion, int from, int wanted, bool *seen, bool 
     return false;
 }
 
-int tuff__task_newest(const struct task *task)
+int tuff__task_newest_root(const struct task *task)
 {
     int newest = -1;
     for (int i = 0; i < task->root_count; ++i)
@@ -129,11 +129,11 @@ int tuff__task_recomputation_begin(const struct fusion *fusion, const struct tas
    a recomputation a task from before it. Its result would be kept from then on, which recomputing is meant to avoid. */
 static bool is_too_early(const struct fusion *fusion, const struct task *early, const struct task *late)
 {
-    if (tuff__task_newest(early) < tuff__task_recomputation_begin(fusion, late) ||
-        tuff__task_newest(late) < tuff__task_recomputation_begin(fusion, early))
+    if (tuff__task_newest_root(early) < tuff__task_recomputation_begin(fusion, late) ||
+        tuff__task_newest_root(late) < tuff__task_recomputation_begin(fusion, early))
         return true;
     for (int i = 0; i < late->root_count; ++i)
-        if (late->roots[i]->is_late_copy && tuff__task_newest(early) < late->roots[i]->id - LATE_GAP / 2)
+        if (late->roots[i]->is_late_copy && tuff__task_newest_root(early) < late->roots[i]->id - LATE_GAP / 2)
             return true;
     return false;
 }

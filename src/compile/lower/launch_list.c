@@ -43,7 +43,7 @@ tuff_status tuff__set_defines(launch *kernel, text *defines)
     if (status == TUFF_OK && defines->length < sizeof kernel->defines)
         memcpy(kernel->defines, tuff__text_get(defines), defines->length + 1);
     else if (status == TUFF_OK)
-        status = FAIL(TUFF_E_LIMIT, "compile: too many tunables for one kernel");
+        status = FAIL(TUFF_E_LIMIT, "compile: the macros of a kernel are too long");
     tuff__text_free(defines);
     return status;
 }

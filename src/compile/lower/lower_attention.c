@@ -201,8 +201,8 @@ static void add_step(const attention *job, launch *to, const tuff_tensor *step, 
 void tuff__attention_add_options(const attention *job, launch *to, text *defines)
 {
     const node *core = job->task->core;
-    const op_attributes *how = &core->attributes;
-    const attention_inputs at = tuff__attention_inputs(core->op, how->options);
+    const op_attributes *attributes = &core->attributes;
+    const attention_inputs at = tuff__attention_inputs(core->op, attributes->options);
     if (at.bias >= 0)
         add_bias(job, to, core->inputs[at.bias], defines);
     else
@@ -211,11 +211,12 @@ void tuff__attention_add_options(const attention *job, launch *to, text *defines
         add_step(job, to, core->inputs[at.step], defines);
     else
         add_parameter(to, 0, -1);
-    const int64_t dropout[] = {(int32_t)how->seed, (int32_t)how->ordinal, tuff__attention_float_bits(how->dropout),
-                               tuff__attention_float_bits(1 / (1 - how->dropout))};
+    const int64_t dropout[] = {(int32_t)attributes->seed, (int32_t)attributes->ordinal,
+                               tuff__attention_float_bits(attributes->dropout),
+                               tuff__attention_float_bits(1 / (1 - attributes->dropout))};
     tuff__attention_add_parameters(to, dropout, 4);
     tuff__text_add(defines, "#define BIAS %d\n#define DROPOUT %d\n#define SOFTMAX %d\n", at.bias >= 0, at.step >= 0,
-                   (how->options & ATTENTION_NO_SOFTMAX) == 0);
+                   (attributes->options & ATTENTION_NO_SOFTMAX) == 0);
 }
 
 void tuff__attention_add_bias_result(const attention *job, launch *to, int id, text *defines)
@@ -343,11 +344,11 @@ static tuff_status lower_forward(const attention *job)
     const op_attributes *attributes = &job->task->core->attributes;
     const attention_band band = tuff__attention_band(job);
     const int result = tuff__attention_root(job->task, OP_ATTENTION);
-    const tile use = choose_tile(job);
-    const int64_t panel = use.panel * job->vec, blocks = tuff__divide_up(job->q.count, use.block);
+    const tile work = choose_tile(job);
+    const int64_t panel = work.panel * job->vec, blocks = tuff__divide_up(job->q.count, work.block);
     const int64_t items = job->batches * job->q.heads * blocks;
     int packed, lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
-    TRY(tuff__check_accumulators(list, job->vec, use.rows * (use.panel > use.columns ? use.panel : use.columns)));
+    TRY(tuff__check_accumulators(list, job->vec, work.rows * (work.panel > work.columns ? work.panel : work.columns)));
     TRY(pack(job, &job->k, panel, &packed));
     const bool softmax = (attributes->options & ATTENTION_NO_SOFTMAX) == 0;
     if (lse < 0 && softmax)
@@ -370,15 +371,15 @@ static tuff_status lower_forward(const attention *job)
     tuff__text_add(&defines,
                    "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_COLUMNS %d\n"
                    "#define ROW_TAIL %d\n#define VALUE_TAIL %d\n#define RESULT %d\n",
-                   (int)use.rows, (int)use.block, (int)use.panel, use.columns, job->q.count % use.rows != 0,
+                   (int)work.rows, (int)work.block, (int)work.panel, work.columns, job->q.count % work.rows != 0,
                    job->v.width % job->vec != 0, result >= 0);
     made->vec = job->vec;
     made->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_attention_register_local_size);
-    made->array_bytes = (int64_t)sizeof(float) * job->vec * (use.block + use.rows * (2 * use.panel + use.columns));
+    made->array_bytes = (int64_t)sizeof(float) * job->vec * (work.block + work.rows * (2 * work.panel + work.columns));
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
     made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    const double sums = (double)made->groups * made->local_size * (double)(use.rows * use.panel * job->vec);
-    tuff__set_tile(made, use.rows, use.panel, made->operations / 2 / sums);
+    const double sums = (double)made->groups * made->local_size * (double)(work.rows * work.panel * job->vec);
+    tuff__set_tile(made, work.rows, work.panel, made->operations / 2 / sums);
     return tuff__set_defines(made, &defines);
 }
 
@@ -391,74 +392,74 @@ typedef struct backward {
     bool dq, dk, dv, db;
 } backward;
 
-static int64_t panels_of(const attention *job, const backward *use)
+static int64_t panels_of(const attention *job, const backward *work)
 {
-    return tuff__divide_up(job->k.count, use->panel * job->vec);
+    return tuff__divide_up(job->k.count, work->panel * job->vec);
 }
 
-static void add_backward_buffers(const attention *job, launch *made, const backward *use, text *defines)
+static void add_backward_buffers(const attention *job, launch *made, const backward *work, text *defines)
 {
     launch_list *list = job->list;
-    const int64_t panel = use->panel * job->vec;
+    const int64_t panel = work->panel * job->vec;
     tuff__attention_add_rows(list, made, &job->q, "Q", false, defines);
     tuff__attention_add_rows(list, made, &job->k, "K", false, defines);
     tuff__attention_add_rows(list, made, &job->upstream, "G", false, defines);
     tuff__attention_add_operand(job, made, &job->lse, "L", defines);
     tuff__attention_add_operand(job, made, &job->sums, "S", defines);
-    tuff__attention_add_contiguous(list, made, use->packed_k, panel, "PK", false, defines);
-    tuff__attention_add_contiguous(list, made, use->packed_v, panel, "PV", false, defines);
-    const int dq = use->dq ? tuff__attention_root(job->task, OP_ATTENTION_DQ) : -1;
+    tuff__attention_add_contiguous(list, made, work->packed_k, panel, "PK", false, defines);
+    tuff__attention_add_contiguous(list, made, work->packed_v, panel, "PV", false, defines);
+    const int dq = work->dq ? tuff__attention_root(job->task, OP_ATTENTION_DQ) : -1;
     tuff__attention_add_result(job, made, dq, "DQ", defines);
-    const int dk = use->dk ? tuff__attention_root(job->task, OP_ATTENTION_DK) : -1;
+    const int dk = work->dk ? tuff__attention_root(job->task, OP_ATTENTION_DK) : -1;
     tuff__attention_add_result(job, made, dk, "DK", defines);
-    const int dv = use->dv ? tuff__attention_root(job->task, OP_ATTENTION_DV) : -1;
+    const int dv = work->dv ? tuff__attention_root(job->task, OP_ATTENTION_DV) : -1;
     tuff__attention_add_result(job, made, dv, "DV", defines);
-    const int db = use->db ? tuff__attention_root(job->task, OP_ATTENTION_DB) : -1;
+    const int db = work->db ? tuff__attention_root(job->task, OP_ATTENTION_DB) : -1;
     tuff__attention_add_bias_result(job, made, db, defines);
     tuff__attention_add_options(job, made, defines);
 }
 
-static tuff_status launch_backward(const attention *job, const backward *use)
+static tuff_status launch_backward(const attention *job, const backward *work)
 {
     const op_attributes *attributes = &job->task->core->attributes;
     const attention_band band = tuff__attention_band(job);
-    const int64_t items = use->owners * use->key_parts * use->query_parts;
+    const int64_t items = work->owners * work->key_parts * work->query_parts;
     launch *made = tuff__launch_add(job->list, "attention_backward_register", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
     tuff__attention_add_parameters(made,
                                    (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
-                                               job->v.width, panels_of(job, use), use->key_parts, use->panels_each,
-                                               use->query_parts, use->rows_each, items, job->batches, band.first,
+                                               job->v.width, panels_of(job, work), work->key_parts, work->panels_each,
+                                               work->query_parts, work->rows_each, items, job->batches, band.first,
                                                band.last, tuff__attention_float_bits(attributes->value)},
                                    16);
-    add_backward_buffers(job, made, use, &defines);
+    add_backward_buffers(job, made, work, &defines);
     const int most = tuff__tunable_value(&job->list->policy, TUNABLE_attention_register_tile_columns);
     tuff__text_add(
         &defines,
         "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_KEYS %d\n"
         "#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n#define ROW_TAIL %d\n#define LANE_TAIL %d\n"
         "#define KEY_TAIL %d\n#define VALUE_TAIL %d\n#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n",
-        (int)use->rows, (int)use->block, (int)use->panel, (int)use->tile_keys,
+        (int)work->rows, (int)work->block, (int)work->panel, (int)work->tile_keys,
         choose_columns(job->q.width, job->vec, most), choose_columns(job->v.width, job->vec, most),
-        job->q.count % use->rows != 0, job->k.count % use->tile_keys != 0, job->q.width % job->vec != 0,
-        job->v.width % job->vec != 0, use->dq, use->dk, use->dv, use->db);
+        job->q.count % work->rows != 0, job->k.count % work->tile_keys != 0, job->q.width % job->vec != 0,
+        job->v.width % job->vec != 0, work->dq, work->dk, work->dv, work->db);
     made->vec = job->vec;
     made->local_size = (uint32_t)tuff__tunable_value(&job->list->policy, TUNABLE_attention_register_local_size);
-    made->array_bytes = 2 * (int64_t)sizeof(float) * job->vec * use->panel * (use->block + 2 * use->rows);
+    made->array_bytes = 2 * (int64_t)sizeof(float) * job->vec * work->panel * (work->block + 2 * work->rows);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
-    const double products = 1.0 + (use->dq || use->dk || use->db) + use->dq + use->dk + use->dv;
+    const double products = 1.0 + (work->dq || work->dk || work->db) + work->dq + work->dk + work->dv;
     made->operations = products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
     return tuff__set_defines(made, &defines);
 }
 
 /* One pass computes all gradients from one set of scores, with an item for each group of heads. If there are so few
    items that idle processors would cost more time than computing the scores twice, queries and keys get a pass each. */
-static bool takes_one_pass(const attention *job, const backward *use)
+static bool takes_one_pass(const attention *job, const backward *work)
 {
     const int64_t units = job->list->policy.target.info->compute_units, items = job->batches * job->k.heads;
-    if (!use->dq || !(use->dk || use->dv) || job->list->policy.target.items_are_lanes ||
+    if (!work->dq || !(work->dk || work->dv) || job->list->policy.target.items_are_lanes ||
         !tuff__uses_registers(&job->list->policy))
         return false;
     return units > 0 && items * 7 >= tuff__divide_up(items, units) * units * 5;
@@ -503,30 +504,30 @@ static tuff_status lower_backward(const attention *job)
 {
     const launch_list *list = job->list;
     const int64_t tile_rows = tuff__tunable_value(&list->policy, TUNABLE_attention_register_tile_rows);
-    backward use = {.rows = choose_rows(job->q.count, tile_rows),
-                    .panel = choose_panel(job),
-                    .tile_keys = tuff__tunable_value(&list->policy, TUNABLE_attention_register_key_unroll),
-                    .owners = job->batches * job->k.heads,
-                    .key_parts = 1,
-                    .query_parts = 1,
-                    .dq = tuff__attention_root(job->task, OP_ATTENTION_DQ) >= 0,
-                    .dk = tuff__attention_root(job->task, OP_ATTENTION_DK) >= 0,
-                    .dv = tuff__attention_root(job->task, OP_ATTENTION_DV) >= 0};
-    while (use.panel * job->vec % use.tile_keys != 0)
-        use.tile_keys /= 2;
+    backward work = {.rows = choose_rows(job->q.count, tile_rows),
+                     .panel = choose_panel(job),
+                     .tile_keys = tuff__tunable_value(&list->policy, TUNABLE_attention_register_key_unroll),
+                     .owners = job->batches * job->k.heads,
+                     .key_parts = 1,
+                     .query_parts = 1,
+                     .dq = tuff__attention_root(job->task, OP_ATTENTION_DQ) >= 0,
+                     .dk = tuff__attention_root(job->task, OP_ATTENTION_DK) >= 0,
+                     .dv = tuff__attention_root(job->task, OP_ATTENTION_DV) >= 0};
+    while (work.panel * job->vec % work.tile_keys != 0)
+        work.tile_keys /= 2;
     const int64_t block = tuff__tunable_value(&list->policy, TUNABLE_attention_register_backward_rows);
     const int bias = tuff__attention_root(job->task, OP_ATTENTION_DB);
-    use.block = tuff__divide_up(block < job->q.count ? block : job->q.count, use.rows) * use.rows;
-    TRY(tuff__check_accumulators(list, job->vec, use.rows * use.panel));
-    use.panels_each = panels_of(job, &use);
-    use.rows_each = tuff__divide_up(job->q.count, use.block) * use.block;
-    TRY(pack(job, &job->k, use.panel * job->vec, &use.packed_k));
-    TRY(pack(job, &job->v, use.panel * job->vec, &use.packed_v));
-    if (takes_one_pass(job, &use))
-        TRY(launch_backward(job, &use));
+    work.block = tuff__divide_up(block < job->q.count ? block : job->q.count, work.rows) * work.rows;
+    TRY(tuff__check_accumulators(list, job->vec, work.rows * work.panel));
+    work.panels_each = panels_of(job, &work);
+    work.rows_each = tuff__divide_up(job->q.count, work.block) * work.block;
+    TRY(pack(job, &job->k, work.panel * job->vec, &work.packed_k));
+    TRY(pack(job, &job->v, work.panel * job->vec, &work.packed_v));
+    if (takes_one_pass(job, &work))
+        TRY(launch_backward(job, &work));
     else
-        TRY(lower_in_two_passes(job, &use));
-    return bias < 0 ? TUFF_OK : lower_bias(job, &use, bias);
+        TRY(lower_in_two_passes(job, &work));
+    return bias < 0 ? TUFF_OK : lower_bias(job, &work, bias);
 }
 
 /* Finds the operands of the backward pass besides q, k and v. */
@@ -556,7 +557,7 @@ tuff_status tuff__lower_attention(launch_list *list, int index)
     const struct task *task = &list->fusion->tasks[index];
     const node *core = task->core;
     if (is_empty(core))
-        return FAIL(TUFF_E_LIMIT, "compile: attention without queries, keys or values has no kernel");
+        return FAIL(TUFF_E_LIMIT, "compile: attention with empty queries, keys or values is not supported");
     attention job = {.list = list,
                      .index = index,
                      .task = task,
@@ -575,7 +576,7 @@ tuff_status tuff__lower_attention(launch_list *list, int index)
         return tuff__lower_attention_local(&job);
     for (int i = 0; i < task->root_count; ++i)
         if (tuff_dtype_size(list->buffers[task->roots[i]->id].dtype) < 4)
-            return FAIL(TUFF_E_LIMIT, "compile: attention in registers adds up its results in memory, in f32");
+            return FAIL(TUFF_E_LIMIT, "compile: attention in registers accumulates in memory and needs f32 results");
     job.vec = choose_vector(list, forward ? job.v.width : job.q.width, job.v.width, job.k.count);
     return forward ? lower_forward(&job) : lower_backward(&job);
 }

@@ -92,7 +92,7 @@ typedef struct attention_units {
 /* Whether the gradients of queries, keys and values are computed on matrix units; fills in their groups. */
 bool tuff__attention_backward_suits_units(const attention *job, attention_units *out);
 /* Adds that launch. dq goes to the copies, if these have an id; the caller adds the copies up. */
-tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *use,
+tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *work,
                                             const attention_units *units, const attention_rows *copies);
 
 #endif

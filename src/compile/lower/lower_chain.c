@@ -134,7 +134,7 @@ static int64_t wanted_lanes(const launch_list *list, const launch *kernel, int64
 }
 
 /* Whether there are enough groups to keep the device busy, so that they may be smaller or share rows. */
-static bool are_many(const launch_list *list, int64_t groups)
+static bool fills_device(const launch_list *list, int64_t groups)
 {
     return groups >= 4 * (int64_t)list->policy.target.info->compute_units;
 }
@@ -147,7 +147,7 @@ static uint32_t row_group_size(const launch_list *list, const launch *kernel, in
     if (columns < tuff__tunable_value(&list->policy, TUNABLE_row_local_wide_columns))
         return (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_row_local_local_size);
     int64_t lanes = tuff__tunable_value(&list->policy, TUNABLE_row_local_wide_size);
-    while (are_many(list, rows) && lanes > MIN_LANES && lanes / 2 >= wanted_lanes(list, kernel, columns))
+    while (fills_device(list, rows) && lanes > MIN_LANES && lanes / 2 >= wanted_lanes(list, kernel, columns))
         lanes /= 2;
     return (uint32_t)lanes;
 }
@@ -161,7 +161,7 @@ static int rows_of_group(const launch_list *list, const launch *kernel, int64_t 
     const int64_t wanted = wanted_lanes(list, kernel, columns);
     int lanes = (int)kernel->local_size, group_rows = 1;
     while (kernel->chain.item_rows == 0 && wanted <= MAX_LANES && lanes % 2 == 0 && lanes / 2 >= wanted &&
-           are_many(list, rows / (2 * group_rows))) {
+           fills_device(list, rows / (2 * group_rows))) {
         lanes /= 2;
         group_rows *= 2;
     }

@@ -169,8 +169,8 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
     if (out->rows % (out->subgroup_rows * out->shape[0]) != 0 ||
         out->columns % (out->subgroup_columns * out->shape[1]) != 0 || out->step % out->shape[2] != 0)
         return FAIL(TUFF_E_LIMIT,
-                    "compile: tiles of %d by %d by %d are not whole blocks of %d by %d by %d for each of "
-                    "%d by %d subgroups",
+                    "compile: a tile of %d x %d x %d does not divide into blocks of %d x %d x %d for each of "
+                    "%d x %d subgroups",
                     out->rows, out->columns, out->step, out->shape[0], out->shape[1], out->shape[2], out->subgroup_rows,
                     out->subgroup_columns);
     shrink(list, chain, out);
@@ -179,8 +179,8 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
     while (!fits(info, out) && (halve(&out->rows, &out->subgroup_rows, out->shape[0]) || halve_columns(out)))
         continue;
     if (!fits(info, out))
-        return FAIL(TUFF_E_LIMIT, "compile: blocks of %d by %d, %u bytes, are too large for %s", out->rows,
-                    out->columns, local_bytes(out), info->selector);
+        return FAIL(TUFF_E_LIMIT, "compile: a tile of %d x %d, with %u bytes of local memory, is too large for %s",
+                    out->rows, out->columns, local_bytes(out), info->selector);
     return TUFF_OK;
 }
 
@@ -243,16 +243,17 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
 static tuff_status suits_matrix_units(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
     const target *device = &list->policy.target;
-    const bool asked = tuff__family(&list->policy) == TUFF_FAMILY_COOPERATIVE;
+    const bool requested = tuff__family(&list->policy) == TUFF_FAMILY_COOPERATIVE;
     const tuff_dtype dtype = factor_dtype(list, chain);
     *suits = false;
     if (!device->has_subgroup_matrices)
-        return !asked
-                   ? TUFF_OK
-                   : FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units", device->info->selector);
-    *suits = !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
-             (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) && inner > 0 &&
-             (asked || (chain->extent[chain->rank - 2] >= MIN_LINES && chain->extent[chain->rank - 1] >= MIN_LINES));
+        return !requested ? TUFF_OK
+                          : FAIL(TUFF_E_UNSUPPORTED, "compile: the self-test found no working matrix units on %s",
+                                 device->info->selector);
+    *suits =
+        !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
+        (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) && inner > 0 &&
+        (requested || (chain->extent[chain->rank - 2] >= MIN_LINES && chain->extent[chain->rank - 1] >= MIN_LINES));
     return TUFF_OK;
 }
 

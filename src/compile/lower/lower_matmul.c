@@ -40,7 +40,7 @@ static int64_t unrolled_values(const fused_chain *chain, const matmul_tile *tile
 
 /* Returns the factor by which a step along k takes longer if operands come from many pages. Measured on AVX2, and with
    wide vectors on AVX-512. */
-static double delay_of(const launch_list *list, const matmul_problem *problem)
+static double step_slowdown(const launch_list *list, const matmul_problem *problem)
 {
     const bool wide = tuff__native_lanes(&list->policy) >= 16;
     return 1 + 0.4 * problem->scattered[0] + (wide ? 0.1 : 0.4) * problem->scattered[1];
@@ -72,7 +72,7 @@ static tuff_status finish_registers(launch_list *list, launch *kernel, const mat
                                                                                                  : tile->local_size;
     kernel->array_bytes = (int64_t)sizeof(float) * tile->vec * tile->rows * tile->columns;
     kernel->unrolled = unrolled_values(chain, tile, column_tail != 0);
-    tuff__set_tile(kernel, tile->rows, tile->columns, (double)inner * delay_of(list, problem));
+    tuff__set_tile(kernel, tile->rows, tile->columns, (double)inner * step_slowdown(list, problem));
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     kernel->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, kernel->local_size);
     if (list->policy.target.items_are_lanes)

@@ -85,7 +85,7 @@ static tuff_status suits_subgroups(const launch_list *list, const fused_chain *c
     const tuff_device_info *info = list->policy.target.info;
     const uint32_t width = info->proved_subgroup_size;
     if (!info->subgroup_shuffle || width < 2 || (width & (width - 1)) != 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have subgroups whose lanes share registers",
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: the self-test found no working subgroup shuffles on %s",
                     info->selector);
     *suits = true;
     return TUFF_OK;

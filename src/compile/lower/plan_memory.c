@@ -107,7 +107,7 @@ static tuff_status find_placements(planner *self)
             continue;
         if (bound_size(list, buffer) > info->max_binding)
             return FAIL(TUFF_E_LIMIT,
-                        "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
+                        "compile: a tensor of %llu bytes exceeds the limit of %llu bytes for a buffer on %s",
                         (unsigned long long)size, (unsigned long long)info->max_binding, info->name);
         if (buffer->fixed || buffer->parent >= 0)
             continue;
@@ -147,7 +147,8 @@ static void find_pieces(planner *self)
 }
 
 /* Returns how far `placed`, tried at offset `at`, must move to clear `other` at `start`; 0 if they do not conflict. */
-static uint64_t clash(const planner *self, const placement *placed, uint64_t at, const placement *other, uint64_t start)
+static uint64_t required_shift(const planner *self, const placement *placed, uint64_t at, const placement *other,
+                               uint64_t start)
 {
     if (start >= at + placed->size || at >= start + other->size)
         return 0;
@@ -161,13 +162,13 @@ static uint64_t clash(const planner *self, const placement *placed, uint64_t at,
     return 0;
 }
 
-static uint64_t find_clash(const planner *self, int index, uint64_t block, uint64_t at)
+static uint64_t find_required_shift(const planner *self, int index, uint64_t block, uint64_t at)
 {
     for (int i = 0; i < index; ++i) {
         const uint64_t planned = self->list->buffers[self->all[i].id].planned;
         const uint64_t step = planned >> BLOCK_SHIFT != block
                                   ? 0
-                                  : clash(self, &self->all[index], at, &self->all[i], planned & OFFSET_MASK);
+                                  : required_shift(self, &self->all[index], at, &self->all[i], planned & OFFSET_MASK);
         if (step != 0)
             return step;
     }
@@ -178,7 +179,7 @@ static void place(const planner *self, int index, uint64_t limit)
 {
     for (uint64_t block = 0;; ++block) {
         uint64_t at = 0, step = 0;
-        while ((step = find_clash(self, index, block, at)) != 0)
+        while ((step = find_required_shift(self, index, block, at)) != 0)
             at += (step + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         if (at == 0 || at + self->all[index].size <= limit) {
             self->list->buffers[self->all[index].id].planned = block << BLOCK_SHIFT | at;

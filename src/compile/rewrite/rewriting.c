@@ -12,7 +12,7 @@ node *tuff__only_user(const rewriting *self, const node *at)
 
 /* Returns the seconds that compute units would idle during the last tiles of separate products, minus those of the
    joined product. */
-static double waiting_saved(const cost_parameters *on, const merge_cost *cost)
+static double idle_seconds_saved(const cost_parameters *on, const merge_cost *cost)
 {
     const double tile = 2.0 * (double)(on->tile_rows * on->tile_columns * cost->inner) / on->rate;
     int64_t apart = 0, tiles = 0;
@@ -30,7 +30,7 @@ static double waiting_saved(const cost_parameters *on, const merge_cost *cost)
 bool tuff__merge_is_profitable(const rewriting *self, const merge_cost *cost)
 {
     const cost_parameters on = tuff__cost_parameters(&self->target);
-    const double saved = (double)cost->launches_saved * on.launch + waiting_saved(&on, cost);
+    const double saved = (double)cost->launches_saved * on.launch + idle_seconds_saved(&on, cost);
     return saved > cost->bytes_added / on.bandwidth;
 }
 

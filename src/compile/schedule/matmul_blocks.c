@@ -54,7 +54,7 @@ static block_shape choose_shape(const kernel_policy *policy, const matmul_proble
 
 /* Groups that run together should read as few rows and columns of blocks as possible, so a band is about as many blocks
    wide as high: the square root of the groups that the device runs at a time, about two per unit. */
-static int band_of(const kernel_policy *policy)
+static int choose_band(const kernel_policy *policy)
 {
     const int64_t units = policy->target.info->compute_units > 0 ? policy->target.info->compute_units : 16;
     int band = 4;
@@ -65,7 +65,8 @@ static int band_of(const kernel_policy *policy)
 
 matmul_blocks tuff__choose_blocks(const kernel_policy *policy, const matmul_problem *problem)
 {
-    matmul_blocks made = {.step_k = tuff__tunable_value(policy, TUNABLE_matmul_local_step_k), .band = band_of(policy)};
+    matmul_blocks made = {.step_k = tuff__tunable_value(policy, TUNABLE_matmul_local_step_k),
+                          .band = choose_band(policy)};
     const block_shape shape = choose_shape(policy, problem, made.step_k);
     made.rows = tuff__tunable_value_or(policy, TUNABLE_matmul_local_block_rows, shape.rows);
     made.columns = tuff__tunable_value_or(policy, TUNABLE_matmul_local_block_columns, shape.columns);
