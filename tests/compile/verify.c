@@ -411,7 +411,7 @@ static bool move_range(patient *in, int place)
     launch *at = last_of_range(in, place);
     if (at == NULL)
         return false;
-    at->parameters[RESULT_AT] += at->parameters[RESULT_AT] > 0 ? -at->fixed[COLUMNS] : at->fixed[COLUMNS];
+    at->parameters[RESULT_AT] += at->parameters[RESULT_AT] > 0 ? -at->parameters[COLUMNS] : at->parameters[COLUMNS];
     return true;
 }
 
