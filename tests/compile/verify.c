@@ -386,7 +386,7 @@ static launch *last_of_range(patient *in, int place)
     for (int i = place + 1; i < in->made->launch_count; i++) {
         const launch *next = &in->made->launches[i];
         if (strcmp(next->body, "scatter_sum") == 0)
-            return next->fixed[RESULT_AT] == at->fixed[RESULT_AT] ? NULL : at;
+            return next->parameters[RESULT_AT] == at->parameters[RESULT_AT] ? NULL : at;
     }
     return at;
 }
@@ -411,7 +411,7 @@ static bool move_range(patient *in, int place)
     launch *at = last_of_range(in, place);
     if (at == NULL)
         return false;
-    at->fixed[RESULT_AT] += at->fixed[RESULT_AT] > 0 ? -at->fixed[COLUMNS] : at->fixed[COLUMNS];
+    at->parameters[RESULT_AT] += at->parameters[RESULT_AT] > 0 ? -at->parameters[COLUMNS] : at->parameters[COLUMNS];
     return true;
 }
 
