@@ -581,8 +581,7 @@ static void denormals_are_asked_for(void **state)
         tuff_device *device = open_fake("vulkan", tried[i], NULL);
         (void)width_for(device, EMPTY_KERNEL("// of floats\n"));
         assert_int_equal(declares(DENORM_PRESERVE), expected[i]);
-        assert_false(declares(ROUNDING_TO_EVEN)); /* a driver that lists one of these modes need not support the other
-                                                     */
+        assert_false(declares(ROUNDING_TO_EVEN)); /* not allowed if the mode depends on other widths */
         tuff_device_close(device);
     }
 }
