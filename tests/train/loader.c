@@ -235,7 +235,7 @@ static void goes_on_without_end(void **state)
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
 }
 
-/* Records with an i16 at an odd offset, which the stride skips, and two fields. */
+/* Records of two fields and an i16, which tuff has no dtype for and the stride skips. */
 static void reads_records(void **state)
 {
     enum { RECORDS = 29, HEADER = 5, STRIDE = 11 };
