@@ -283,7 +283,7 @@ static void without_locks_the_number_and_start_tell(void **state)
     assert_counts(recover(), 0, 0, 1, 0);
     craft("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
-    /* Another boot id does not mean that this machine crashed. */
+    /* The boot id of another host does not show whether that machine crashed. */
     strcpy(other.boot, "another");
     craft("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);

@@ -161,7 +161,8 @@ static void records_come_back_whole(void **state)
     }
 }
 
-/* Lines of an earlier version, which have no quartiles of the candidates' times; and lines with only one of them. */
+/* Lines of an earlier version, which lack the distribution of the candidates' times, and malformed ones with a part of
+   it. */
 static void older_lines_are_read(void **state)
 {
     (void)state;
