@@ -34,7 +34,7 @@ typedef struct tally {
     int large;                          /* configurations whose arrays use as much of a thread's stack as lowering
                                            allows */
     int exact, checked, caught, ragged; /* tasks: with exact sums; whose default the host checked; whose poisoned
-                                           ¶results it rejected; also checked at other extents */
+                                           results it rejected; also checked at other extents */
 } tally;
 
 static bool run_and_compare(candidate_run *one, test_buffers *on, bool is_default, char *wrong, size_t size)

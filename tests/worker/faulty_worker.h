@@ -14,13 +14,13 @@ bool is_worker(int count, char **arguments);
 int be_worker(void);
 
 /* Sets up an empty cache and this program as the worker, with a fault that occurs so many times:
-   crash, hang   the first candidate kills or stops it
-   begin         opening its device kills it
-   stuck         OpenCL never returns while it opens its device
-   refuse        it has another device
-   lost, nonsense   its answers after measuring
-   other, silent, noisy   its greeting: of another build, none, no valid message
-   NULL          no fault */
+     crash, hang   the first candidate kills or stops it
+     begin         opening its device kills it
+     stuck         OpenCL never returns while it opens its device
+     refuse        it has another device
+     lost, nonsense   its answers after measuring
+     other, silent, noisy   its greeting: of another build, none, no valid message
+     NULL          no fault */
 void begin_with_worker(const char *fault, const char *times);
 void set_variable(const char *name, const char *value); /* NULL unsets it */
 
