@@ -220,8 +220,8 @@ static void a_gpu_is_kept_running(void **state)
     tuff_device_close(device);
 }
 
-/* Compilations that use no CPU time of the device, as with a GPU, are hidden behind measuring. The message shows how
-   many more candidates are tried in the same time. */
+/* Compilations that do not slow the device down, as next to a GPU (here they sleep), are hidden behind measuring. The
+   message shows how many more candidates are tried in the same time. */
 static void slow_compilers_work_beside(void **state)
 {
     (void)state;

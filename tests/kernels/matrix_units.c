@@ -311,7 +311,7 @@ typedef struct attention_case {
 enum { RESULTS = 4 };
 static const char *const attention_results[RESULTS] = {"out", "dq", "dk", "dv"};
 
-/* Whether it is documented which sums each lane of the units holds. */
+/* Whether kernels know which sums each lane of the units holds. */
 static bool knows_sums(void)
 {
     return emulated_units->form == TUFF_MATRIX_NVIDIA;

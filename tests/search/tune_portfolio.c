@@ -177,7 +177,7 @@ static void what_is_compiled_in_is_what_was_recorded(void **state)
 
 enum { MAX_ROWS = 64 };
 
-/* The rows for GPUs that some task could be lowered with. */
+/* The rows for GPUs, and whether some task could be lowered with each. */
 typedef struct lowered_rows {
     const char *rows[MAX_ROWS];
     bool done[MAX_ROWS];

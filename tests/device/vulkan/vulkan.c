@@ -425,7 +425,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL count_submit(VkQueue queue, uint32_t count
     submits++;
     assert_int_equal(count, 1);
     assert_int_equal(infos->commandBufferCount, 1);
-    assert_true(fence != VK_NULL_HANDLE); /* set if there was progress */
+    assert_true(fence != VK_NULL_HANDLE); /* waits detect progress by fences */
     return real_submit(queue, count, infos, fence);
 }
 
