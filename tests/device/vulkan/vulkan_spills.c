@@ -121,7 +121,7 @@ static void check_names(driver_device *device, driver_program *program)
     tuff__vk = known;
 }
 
-/* A device reports spills only of programs that were created after tell_spills. */
+/* A device reports spills only of programs that were created after it was told to collect them. */
 static void check_gpu(driver_device *device)
 {
     blob made;
