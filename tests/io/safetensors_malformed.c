@@ -1,5 +1,5 @@
-/* Every way in which a safetensors file is known to be wrong, each with the status and the words that name the
-   mistake, and the odd ones that are legal. */
+/* Every known error in safetensors files, each with the status and the words that name the error; and unusual files
+   that are valid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ typedef struct example {
     const char *words; /* part of the message */
 } example;
 
-/* A file from a header, or NULL. The memory that was asked for is held to its bound on the way. */
+/* Parses a file with this header; returns NULL on failure. Checks that memory stays within its bound. */
 static tuff_file *parse(const char *header, size_t header_size, size_t data_size)
 {
     size_t size = 8 + header_size + data_size;
@@ -123,7 +123,7 @@ static void text_that_is_no_header_is_refused(void **state)
     CHECK(examples);
 }
 
-/* A NUL byte ends a C string but not a header. */
+/* A NUL byte ends a C string, but not a header. */
 static void a_nul_byte_anywhere_is_refused(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void data_tile_the_file_exactly(void **state)
     CHECK(examples);
 }
 
-/* The length before the header, and files too short for one. */
+/* The length field of the header, and files too short for one. */
 static void wrong_lengths_of_the_header_are_refused(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void wrong_lengths_of_the_header_are_refused(void **state)
     }
 }
 
-/* A header of repeated pieces between a beginning and an end. %d in piece is the number of the piece. */
+/* Parses a header of repeated pieces between a beginning and an end. %d in piece is replaced by the piece's number. */
 static tuff_status parse_repeated(const char *begin, const char *piece, int count, const char *end)
 {
     size_t capacity = strlen(begin) + strlen(end) + (strlen(piece) + 12) * (size_t)count + 1, used;
@@ -303,7 +303,7 @@ static tuff_status parse_repeated(const char *begin, const char *piece, int coun
     assert_non_null(header);
     used = (size_t)snprintf(header, capacity, "%s", begin);
     for (int i = 0; i < count; i++) {
-        /* The pieces below hold %d at most. */
+        /* A piece contains %d at most once, and no other conversion. */
         const char *number = strstr(piece, "%d");
         int before = number ? (int)(number - piece) : (int)strlen(piece);
         used += (size_t)snprintf(header + used, capacity - used, "%.*s", before, piece);

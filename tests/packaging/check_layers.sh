@@ -1,6 +1,6 @@
 #!/bin/sh
-# tools/check-layers notices what it is there for: planted in a copy of the sources, an include and a call that go upward, a
-# circle of four files, a folder without a row and one with too many files, each fails and is named.
+# tools/check-layers detects what it should: an include and a call to a higher layer, a cycle of four files, a folder
+# without a row and one with too many files, planted in a copy of the sources, each fail and are named.
 set -eu
 source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 work=$(mktemp -d)
@@ -9,20 +9,20 @@ mkdir "$work/tools"
 cp "$source_folder/tools/check-layers" "$work/tools"
 objects=$work/objects/tuff_objects.dir/src
 
-# fresh: the sources as they are, and no objects.
+# fresh: restores the sources, and removes all objects.
 fresh() {
     rm -rf "$work/src" "$work/objects"
     cp -R "$source_folder/src" "$work/src"
 }
 
-# compile FILE TEXT: the object of src/FILE, made of TEXT.
+# compile FILE TEXT: compiles TEXT to the object of src/FILE.
 compile() {
     mkdir -p "$(dirname "$objects/$1")"
     : >>"$work/src/$1"
     echo "$2" | ${CC:-cc} -x c -c -o "$objects/$1.o" -
 }
 
-# expect CODE TEXT: the checker exits with CODE, and its output holds TEXT.
+# expect CODE TEXT: the checker exits with CODE, and its output contains TEXT.
 expect() {
     options=
     [ ! -d "$work/objects" ] || options="--objects $work/objects"

@@ -2,15 +2,15 @@
 """Checks the documents: README.md, docs/*.md and the README.md files of the folders.
 
 - A block marked ```c is a program, a list of declarations and functions, or the body of a function whose parameters
-  are the objects that the documents talk about (PARAMETERS). It must compile as C11 without warnings, ```c cxx as
-  C++17 too; ```c internal sees the headers of src/. ```cpp is C++17. A program is linked with the library of the build
-  and run on the reference device.
-- Lines of a ```sh block that begin with build/tuff are run, on a model that is as small as can be (cheaper); all
-  options must be the verb's own. Of other lines the program must exist, where it is one of this repository's.
-- Relative links lead to files and headings. Paths in backticks exist; functions and environment variables in backticks
-  occur in the sources.
+  are the objects that the documents discuss (PARAMETERS). It must compile as C11 without warnings, and ```c cxx as
+  C++17, too; ```c internal may include the headers of src/. ```cpp is C++17. A program is linked with the library of
+  the build and run on the reference device.
+- Lines of a ```sh block that begin with build/tuff are run, on a model that is as small as possible (cheaper); all
+  options must be the verb's own. The programs of other lines must exist if they are in this repository.
+- Relative links lead to existing files and headings. Paths in backticks exist; functions and environment variables in
+  backticks occur in the sources.
 
-Called: documents.py SOURCE BUILD; exits 1 where there are faults, each on a line of its own."""
+Usage: documents.py SOURCE BUILD. Prints each fault on a line of its own; exits with 1 if there are any."""
 import os
 import pathlib
 import re
@@ -29,14 +29,14 @@ TINY_MODEL = "--layers 1 --heads 1 --width 16 --context 16 --batch 1"
 
 
 class Block:
-    """A fenced block: the words after the fence, its text, and where it begins."""
+    """A fenced block: the words after the fence, its text, and its first line."""
 
     def __init__(self, words, text, line):
         self.words, self.text, self.line = words, text, line
 
 
 def split(text):
-    """The fenced blocks of a document, and its prose with them blanked out, so that lines keep their numbers."""
+    """Returns the fenced blocks of a document, and its prose with them blanked out, so that line numbers stay."""
     blocks, prose, fence = [], [], None
     for number, line in enumerate(text.split("\n"), 1):
         is_fence = line.lstrip().startswith("```")
@@ -57,7 +57,7 @@ def split(text):
 
 
 def anchor(heading):
-    """The anchor that is made of a heading."""
+    """Returns the anchor of a heading."""
     kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
     return kept.replace(" ", "-")
 
@@ -99,7 +99,7 @@ class Checker:
             self.run_program(place, command, name)
 
     def run_program(self, place, command, name):
-        """Where the library was built."""
+        """Links and runs a program, if the library was built."""
         libraries = [self.build / file for file in ("libtuff.a", "libtuff_internal.a")]
         library = next((str(one) for one in libraries if one.exists()), None)
         if library is None or not (self.build / "tuff.pc").exists():
@@ -119,7 +119,7 @@ class Checker:
     # Commands
 
     def prepare(self):
-        """A folder with what commands read, a device for them, and a key of a cache made from shipped records."""
+        """Prepares a folder with the files that commands read, a device, and a key of a cache of shipped records."""
         share = sorted((self.source / "share/tuff/tune").glob("*.jsonl"), key=lambda file: file.stat().st_size)
         self.environment = dict(os.environ, TUFF_CACHE_DIR=str(self.work / "cache"), TUFF_SHARE_DIR=str(self.work))
         for name in ("TUFF_TUNE", "TUFF_DEVICE"):
@@ -129,7 +129,8 @@ class Checker:
         self.has_tuner = re.search(r"^  tune ", self.tool_output("--help"), re.M) is not None
         listed = self.tool_output("devices", "--json")
         found = re.findall(r'"selector": "([^"]*)".*"class": "([^"]*)"', listed)
-        # Of drivers for CPUs Vulkan's, which come last, compile a training step several times as fast as OpenCL's.
+        # Of CPU drivers those for Vulkan, listed last, compile a training step several times as fast as those for
+        # OpenCL.
         gpus = [one for one, kind in found if kind not in ("cpu", "reference")]
         last = [one for one, kind in found if kind == "cpu"][-1:]
         self.device = (gpus + last + ["reference"])[0]
@@ -151,7 +152,7 @@ class Checker:
         return done.stdout
 
     def cheaper(self, words):
-        """The command with what makes it short; None where nothing can be run here. The last of an option counts."""
+        """Returns the command with options that make it short, the last of which count; None if it cannot run here."""
         verb = words[0]
         device = ["--device", self.device]
         is_file = any(word.endswith(".graph") and before != "--save-graph" for before, word in zip(words, words[1:]))
@@ -194,7 +195,7 @@ class Checker:
                 self.fault(place, f"unknown option of tuff {' '.join(verb)}: {option}")
 
     def run_command(self, place, words):
-        # A tool built without the tuner (TUFF_AUTOTUNE=OFF) has neither its verb nor its options.
+        # A tool built without the tuner (TUFF_AUTOTUNE=OFF) lacks its verb and its options.
         if not self.has_tuner and (words[0] == "tune" or {"--tune", "--lock-manifest"} & set(words)):
             return
         self.options_are_known(place, words)
@@ -202,7 +203,7 @@ class Checker:
         if short is None:
             return
         self.counts["commands"] += 1
-        # What a model of bytes writes need not be text.
+        # The output of a byte-level model need not be valid text.
         done = subprocess.run([str(self.tool), *short], capture_output=True, text=True, errors="replace", cwd=self.work,
                               env=self.environment, timeout=600)
         allowed = (0, 1) if short[0] == "cache" else (0,)
@@ -225,7 +226,7 @@ class Checker:
     # Names and links
 
     def sources(self):
-        """All text in which a name counts as known."""
+        """Returns all text in which a name counts as known."""
         if not hasattr(self, "known"):
             text = []
             for folder in ("include", "src", "tools", "cmake", "tests", "bench"):
@@ -243,11 +244,11 @@ class Checker:
 
     @staticmethod
     def pattern(path):
-        """NAME stands for any name."""
+        """Returns a glob pattern for a path, in which NAME stands for any name."""
         return re.sub(r"(?<![A-Z])NAME(?![A-Z])", "*", path).rstrip("/")
 
     def check_path(self, place, path):
-        """A file or folder; a test is named without the ending of its source."""
+        """Reports a file or folder that does not exist; a test is named without the suffix of its source."""
         self.counts["names"] += 1
         pattern = self.pattern(path)
         is_test = pattern.startswith("tests/") and any(self.source.glob(f"tests/**/{pathlib.Path(pattern).name}.*"))
@@ -279,7 +280,7 @@ class Checker:
                 self.fault(place, f"{path or document.name} has no heading {heading}")
 
     def check_prose(self, document, name, prose):
-        """Words may go on in the next line."""
+        """Code in backticks may continue in the next line."""
         def visit(pattern, use):
             for match in re.finditer(pattern, prose):
                 use(f"{name}:{prose.count(chr(10), 0, match.start()) + 1}", " ".join(match.group(1).split()))
@@ -330,8 +331,8 @@ build/tuff verify --no-such-option
 build/tuff generate --checkpoint nothing.safetensors
 ```
 """
-# Two links, two files, two functions, a variable, two snippets and a program that ends with 1; of the commands a program,
-# an option that is neither listed nor taken, and a file that is not there.
+# Two links, two files, two functions, a variable, two snippets and a program that exits with 1; of the commands a
+# program, an option that is neither listed nor accepted, and a file that does not exist.
 FAULTS = {"with the tool": 14, "without": 10}
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Doxygen makes the reference of the public headers without a warning: every declaration has a comment.
-# Called: reference.sh BUILD_FOLDER
+# Doxygen builds the reference of the public headers without warnings: every declaration has a comment. Usage:
+# reference.sh BUILD_FOLDER
 set -eu
 build=$1
 source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 } >"$work/Doxyfile"
 doxygen "$work/Doxyfile"
 
-# A declaration without a comment fails it.
+# Proves that a declaration without a comment fails.
 mkdir "$work/bad"
 printf '/* A header. */\n\nint tuff_nameless(int x);\n' >"$work/bad/bad.h"
 {

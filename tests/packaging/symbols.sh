@@ -1,7 +1,7 @@
 #!/bin/sh
-# The library never aborts, exits, prints or installs a handler, keeps its names to itself, and asks for memory and files
-# only in src/base: told from the symbols of its objects and, where it is a shared library, from what that imports and
-# exports. Called: symbols.sh BUILD_FOLDER
+# The library never aborts, exits, prints or installs a handler, exports no private names, and allocates memory and
+# opens files only in src/base. This is checked by the symbols of its objects and, for a shared library, by its imports
+# and exports. Usage: symbols.sh BUILD_FOLDER
 set -eu
 build=$1
 source_folder=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt")
@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# refuse RULE REGEX OBJECTS... : no object may refer to such a symbol.
+# refuse RULE REGEX OBJECTS...: no object may refer to such a symbol.
 refuse() {
     what=$1
     regex=$2
@@ -47,8 +47,8 @@ if [ -s "$work/strangers" ]; then
     failed=1
 fi
 
-# A shared library imports the same as its objects and nothing of shaderc or the C++ runtime, which are in a module of their
-# own, and exports what include/ declares; the module exports its one table.
+# A shared library imports the same as its objects, and nothing of shaderc or the C++ runtime, which are in a separate
+# module; it exports what include/ declares. The module exports its single table.
 if [ -f "$build/libtuff.so" ]; then
     nm -D --undefined-only "$build/libtuff.so" | awk '{ sub(/@.*/, "", $NF); print $NF }' >"$work/imported"
     stranger='_Z.*|__gxx_.*|_Unwind_.*|__cxa_(throw|rethrow|begin_catch|end_catch|guard_.*|pure_virtual)'
