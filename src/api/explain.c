@@ -90,7 +90,7 @@ static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *times)
 {
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status submitted = tuff__submit(plan->device, timed);
-    tuff__touch_assigned(plan);
+    tuff__mark_assigned_changed(plan);
     TRY(submitted);
     TRY(tuff__wait(plan->device));
     plan->profiled = tuff__nanoseconds() - begin;

@@ -101,7 +101,7 @@ void tuff_plan_destroy(tuff_plan *plan)
     tuff__free(plan);
 }
 
-void tuff__touch_assigned(const tuff_plan *plan)
+void tuff__mark_assigned_changed(const tuff_plan *plan)
 {
     for (int i = 0; i < plan->graph->assign_count; ++i)
         tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
@@ -123,7 +123,7 @@ tuff_status tuff_plan_run(tuff_plan *plan)
     const recording *submitted;
     const tuff_status status = tuff__executable_submit(&plan->executable, &submitted);
     plan->has_run |= status == TUFF_OK;
-    tuff__touch_assigned(plan);
+    tuff__mark_assigned_changed(plan);
     if (status == TUFF_OK || plan->observer.launch_failed == NULL)
         return status;
     const int first = submitted == plan->executable.setup ? 0 : plan->executable.setup_count;

@@ -74,6 +74,6 @@ void tuff__plan_keys_free(plan_keys *self);
 
 /* Marks the arrays that runs assign as changed. Must be called after each submission, even a failed one: commands
    before the one that failed may have written. */
-void tuff__touch_assigned(const tuff_plan *plan);
+void tuff__mark_assigned_changed(const tuff_plan *plan);
 
 #endif

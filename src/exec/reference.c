@@ -6,15 +6,15 @@
 
 #include "exec/reference.h"
 
-typedef struct held {
+typedef struct node_values {
     double *value, *error; /* error is NULL if bounds are not carried */
     int last_use;          /* id of the last node that reads it; node_count if an output or an assign needs it */
     bool written;          /* INPUT: the host wrote it; CONSTANT: a run has evaluated it */
-} held;
+} node_values;
 
 struct reference_plan {
     tuff_graph *graph;
-    held *values; /* one per node */
+    node_values *values; /* one per node */
     bool carries_bounds;
     double slack;                       /* as evaluation.slack */
     tuff_dtype storage;                 /* bounds allow each value to be rounded to it; f32: only by its op */
@@ -39,7 +39,7 @@ static bool is_kept(const reference_plan *plan, const node *at)
     return at->op == OP_INPUT || at->op == OP_CONSTANT || plan->values[at->id].last_use == plan->graph->node_count;
 }
 
-static void release(held *values)
+static void release(node_values *values)
 {
     tuff__free(values->value);
     tuff__free(values->error);
@@ -90,9 +90,9 @@ void tuff__reference_destroy(reference_plan *plan)
 }
 
 /* Allocates a node's values, and its bounds if they are carried, unless that was done. */
-static tuff_status hold(reference_plan *plan, const node *at)
+static tuff_status ensure_values(reference_plan *plan, const node *at)
 {
-    held *values = &plan->values[at->id];
+    node_values *values = &plan->values[at->id];
     if (!values->value)
         values->value = doubles(element_count(at));
     if (!values->error && plan->carries_bounds)
@@ -164,7 +164,7 @@ static tuff_status write_part(reference_plan *plan, const node *input, uint64_t 
 {
     const tuff_dtype dtype = input->outputs[0].dtype;
     const size_t element = tuff_dtype_size(dtype);
-    TRY(hold(plan, input));
+    TRY(ensure_values(plan, input));
     tuff__to_double(dtype, data, (int64_t)(size / element), plan->values[input->id].value + offset / element);
     plan->values[input->id].written = true;
     return TUFF_OK;
@@ -191,7 +191,7 @@ tuff_status tuff__reference_write_double(reference_plan *plan, const char *name,
     const node *input = find_input(plan, name);
     if (!input)
         return FAIL(TUFF_E_USAGE, "write: there is no input \"%.200s\"", name ? name : "(NULL)");
-    TRY(hold(plan, input));
+    TRY(ensure_values(plan, input));
     if (element_count(input) > 0)
         memcpy(plan->values[input->id].value, values, (size_t)element_count(input) * sizeof *values);
     plan->values[input->id].written = true;
@@ -214,7 +214,7 @@ static tuff_status load_arrays(reference_plan *plan)
     node *const *nodes = plan->graph->nodes;
     for (int i = 0; i < plan->graph->node_count; i++)
         if (nodes[i]->op == OP_ARRAY)
-            TRY(hold(plan, nodes[i]));
+            TRY(ensure_values(plan, nodes[i]));
     tuff__host_begin(plan->graph->device);
     for (int i = 0; i < plan->graph->node_count; i++) {
         const tuff_array *array = nodes[i]->op == OP_ARRAY ? nodes[i]->attributes.array : NULL;
@@ -228,7 +228,7 @@ static tuff_status load_arrays(reference_plan *plan)
 }
 
 /* The result of an assign is its value as the array stores it. */
-static void round_value(const node *at, const held *from, held *to)
+static void round_value(const node *at, const node_values *from, node_values *to)
 {
     for (int64_t i = 0; i < element_count(at); i++) {
         to->value[i] = tuff__round_to(at->outputs[0].dtype, from->value[i]);
@@ -295,7 +295,7 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
     tuff_status status = TUFF_E_OOM_HOST;
     if (values && shapes && dtypes) {
         for (size_t i = 0; i < count; i++) {
-            const held *input = &plan->values[at->inputs[i]->node->id];
+            const node_values *input = &plan->values[at->inputs[i]->node->id];
             values[i] = input->value;
             values[count + i] = input->error;
             shapes[i] = at->inputs[i]->shape;
@@ -332,7 +332,7 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
    number. */
 static void allow_rounding(const reference_plan *plan, const node *at)
 {
-    const held *of = &plan->values[at->id];
+    const node_values *of = &plan->values[at->id];
     const bool narrow = plan->storage == TUFF_F16 || plan->storage == TUFF_BF16;
     if (!of->error || !narrow || tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype))
         return;
@@ -344,9 +344,9 @@ static void allow_rounding(const reference_plan *plan, const node *at)
 /* Inputs and constants keep their values between runs. */
 static tuff_status run_node(reference_plan *plan, const node *at)
 {
-    held *values = &plan->values[at->id];
+    node_values *values = &plan->values[at->id];
     const bool made_before = at->op == OP_INPUT || at->op == OP_ARRAY || (at->op == OP_CONSTANT && values->written);
-    TRY(hold(plan, at));
+    TRY(ensure_values(plan, at));
     if (at->op == OP_ASSIGN)
         round_value(at, &plan->values[at->inputs[0]->node->id], values);
     else if (!made_before)

@@ -13,7 +13,7 @@ uint64_t tuff__bound_offset(const launch_list *list, uint64_t offset)
 }
 
 /* Merges buffers of a chain that share memory (an array, and a value assigned to it in place) into one binding. */
-static void unite_aliases(const launch_list *list, fused_chain *chain)
+static void merge_aliases(const launch_list *list, fused_chain *chain)
 {
     for (int i = 0; i < chain->buffer_count; ++i)
         for (int k = i + 1; k < chain->buffer_count; ++k) {
@@ -50,7 +50,7 @@ static tuff_status find_offsets(const launch_list *list, launch *kernel)
 
 tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char name[KERNEL_NAME], assembly *out)
 {
-    unite_aliases(list, &kernel->chain);
+    merge_aliases(list, &kernel->chain);
     TRY(find_offsets(list, kernel));
     assembly_request request = {.body = kernel->body,
                                 .name = name,

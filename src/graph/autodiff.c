@@ -115,20 +115,20 @@ static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int coun
 
 /* Sets the graph's error again for this thread, which may have seen other errors since, and sets every gradient to the
    tensor that carries it. */
-static tuff_status fail_all(tuff_tensor *answer, int count, tuff_tensor **gradients)
+static tuff_status fail_all(tuff_tensor *failure, int count, tuff_tensor **gradients)
 {
     for (int i = 0; gradients && i < count; i++)
-        gradients[i] = answer;
-    const tuff_graph *graph = answer->graph;
+        gradients[i] = failure;
+    const tuff_graph *graph = failure->graph;
     return graph && graph->status != TUFF_OK ? FAIL(graph->status, "%s", graph->message) : TUFF_E_USAGE;
 }
 
 tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *wrt, int count, tuff_tensor **gradients)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("gradients", &target, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("gradients", &target, 1, &failure);
     if (!graph)
-        return fail_all(answer, count, gradients);
+        return fail_all(failure, count, gradients);
     if (count < 0 || (count > 0 && (!wrt || !gradients)))
         return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: %s",
                                          count < 0 ? "the count is negative" : "a list is NULL"),

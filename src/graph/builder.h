@@ -5,11 +5,11 @@
 
 #include "graph/graph.h"
 
-/* Returns the graph of a builder's operands. Returns NULL, and sets *answer to the tensor that the builder must return,
-   if an operand is NULL, carries an error or belongs to another graph. op names the builder in messages. */
-tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer);
-/* The same for builders without operands: returns graph if it is valid, else NULL with *answer set. */
-tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **answer);
+/* Returns the graph of a builder's operands. If an operand is NULL, carries an error or belongs to another graph,
+   returns NULL and sets *failure to the tensor that the builder must return. op is the builder's name, for messages. */
+tuff_graph *tuff__check_operands(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **failure);
+/* The same for builders without operands: returns graph if it is valid, else NULL with *failure set. */
+tuff_graph *tuff__check_graph(const char *op, tuff_graph *graph, tuff_tensor **failure);
 
 /* Whether tensor is a usable value. */
 bool tuff__is_valid(const tuff_tensor *tensor);
@@ -59,7 +59,7 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
 
 /* Returns the positions [R, k] of the k largest elements of each row of rows [R, n], in order. No intermediate tensor
    has more than `limit` elements. */
-tuff_tensor *tuff__largest(tuff_tensor *rows, int64_t k, int64_t limit);
+tuff_tensor *tuff__top_k_positions(tuff_tensor *rows, int64_t k, int64_t limit);
 
 /* Returns x minus its maximum along the axis, and in *log_sum the logarithm of the sum of the exponentials of that. The
    difference of the two is the log-softmax. Both carry the error after a failure. */

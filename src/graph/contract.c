@@ -84,10 +84,10 @@ static tuff_tensor *demote(tuff_tensor *product, bool x_was_vector, bool y_was_v
 /* A vector is promoted to a matrix with one row or one column; that axis is removed from the result. */
 tuff_tensor *tuff_matmul(tuff_tensor *x, tuff_tensor *y)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("matmul", (tuff_tensor *[]){x, y}, 2, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("matmul", (tuff_tensor *[]){x, y}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (x->dtype != y->dtype || !tuff__dtype_is_float(x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "matmul: %s %s x %s %s: takes one of f32, f16 and bf16 for both",
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape), tuff_dtype_name(y->dtype),
@@ -120,11 +120,11 @@ static bool indices_fit(const char *op, const tuff_tensor *x, const tuff_tensor 
 /* x and indices broadcast against each other on all axes except `axis`, where each keeps its own extent. */
 tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     tuff_shape shape;
-    tuff_graph *graph = tuff__enter("gather", (tuff_tensor *[]){x, indices}, 2, &answer);
+    tuff_graph *graph = tuff__check_operands("gather", (tuff_tensor *[]){x, indices}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!indices_fit("gather", x, indices, &axis))
         return &graph->failed;
     if (!tuff__broadcast(tuff__with_extent(x->shape, axis, 1), indices->shape, &shape))
@@ -158,11 +158,11 @@ static bool scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, cons
 /* Expands indices and source to the shape of the addends. x has the result's shape and is never expanded. */
 tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor *source, int axis)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     tuff_shape shape;
-    tuff_graph *graph = tuff__enter("scatter_add", (tuff_tensor *[]){x, indices, source}, 3, &answer);
+    tuff_graph *graph = tuff__check_operands("scatter_add", (tuff_tensor *[]){x, indices, source}, 3, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (x->dtype != source->dtype || !tuff__op_accepts(OP_SCATTER_ADD, x->dtype))
         return tuff__graph_fail(
             graph, TUFF_E_DTYPE, "scatter_add: %s %s into %s %s: takes one of f32, f16, bf16, i32 and u32 for both",

@@ -41,7 +41,7 @@ struct node {
     const own_gradient *own; /* set on the result of a composite with its own gradient; else NULL */
     bool stops_gradient;     /* tuff_gradients treats the value as a constant */
     bool is_late_copy;       /* made by compile: recomputes an earlier node's value near its late users */
-    int copy;                /* number of its recomputation, 0: none; never merged with an equal node of another */
+    int recomputation;       /* number of its recomputation, 0: none; never merged with an equal node of another */
     tuff_phase phase;        /* not earlier than that of any input */
 };
 
@@ -76,8 +76,8 @@ struct tuff_graph {
     int segment_count, segment_capacity;
     graph_array *arrays; /* destroyed with the graph */
     int array_count;
-    int copy_count;     /* number of recomputations so far */
-    int copy;           /* recomputation of the nodes being built; 0: none */
+    int recomputation_count; /* number of recomputations so far */
+    int recomputation;       /* that of the nodes being built; 0: none */
     tuff_phase phase;   /* phase of the nodes being built */
     tuff_tensor failed; /* what builders return when they cannot make a node */
     tuff_status status; /* the first error */

@@ -29,10 +29,10 @@ static bool infer_extent(const tuff_tensor *x, tuff_shape *shape)
 
 tuff_tensor *tuff_reshape(tuff_tensor *x, tuff_shape shape)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("reshape", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("reshape", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     const tuff_shape asked = shape;
     if (!infer_extent(x, &shape))
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "reshape: %s to %s: the extent -1 cannot be inferred",
@@ -49,10 +49,10 @@ tuff_tensor *tuff_reshape(tuff_tensor *x, tuff_shape shape)
 /* order may count axes from the end; the attribute counts them from the front. */
 tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("permute", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("permute", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!order && x->shape.rank > 0)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "permute: %s: the order is NULL", SHAPE_TEXT(x->shape));
     op_attributes attributes = {0};
@@ -76,11 +76,11 @@ tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
 /* The public form broadcasts like NumPy; tuff__expand_to splits it into RESHAPE, for new axes, and EXPAND. */
 tuff_tensor *tuff_expand(tuff_tensor *x, tuff_shape shape)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     tuff_shape together;
-    tuff_graph *graph = tuff__enter("expand", &x, 1, &answer);
+    tuff_graph *graph = tuff__check_operands("expand", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!tuff__shape_is_legal(graph, "expand", shape))
         return &graph->failed;
     if (!tuff__broadcast(x->shape, shape, &together) || !tuff_shape_equal(together, shape))
@@ -102,10 +102,10 @@ static int64_t slice_extent(int64_t extent, int64_t start, int64_t stop, int64_t
 /* Axes of one element get step 1, and empty axes get start 0, so that the compiler sees fewer kinds of views. */
 tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *stop, const int64_t *step)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("slice", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("slice", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if ((!start || !stop) && x->shape.rank > 0)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "slice: %s: start or stop is NULL", SHAPE_TEXT(x->shape));
     op_attributes attributes = {0};
@@ -156,10 +156,10 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b)
 /* Rounds the fill value to the dtype here, so that a kernel's literal and the reference use the same value. */
 tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *after, double value)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("pad", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("pad", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if ((!before || !after) && x->shape.rank > 0)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "pad: %s: before or after is NULL", SHAPE_TEXT(x->shape));
     op_attributes attributes = {.value = tuff__round_to(x->dtype, value)};
@@ -200,12 +200,12 @@ static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_te
 /* Leaves out empty parts, so that kernels need not handle them. A single remaining part is returned itself. */
 tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     if (!parts || count < 1)
         return tuff__graph_fail(NULL, TUFF_E_USAGE, "concat: there are no parts");
-    tuff_graph *graph = tuff__enter("concat", parts, count, &answer);
+    tuff_graph *graph = tuff__check_operands("concat", parts, count, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!tuff__axis("concat", parts[0], axis, &axis))
         return &graph->failed;
     tuff_shape shape = tuff__with_extent(parts[0]->shape, axis, 0);

@@ -38,11 +38,11 @@ static tuff_shape without_axes(tuff_shape shape, uint32_t mask)
 static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int count, bool keep)
 {
     const char *name = tuff__op_info(op)->name;
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     uint32_t mask;
-    tuff_graph *graph = tuff__enter(name, &x, 1, &answer);
+    tuff_graph *graph = tuff__check_operands(name, &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!tuff__op_accepts(op, x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16, bf16, i32 or u32", name,
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
@@ -74,10 +74,10 @@ tuff_tensor *tuff_reduce_max(tuff_tensor *x, const int *axes, int count, bool ke
 /* The node is always the whole running sum; the compiler splits long ones. */
 tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("cumsum", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("cumsum", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!tuff__op_accepts(OP_CUMSUM, x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "cumsum: %s %s: takes f32, f16, bf16, i32 or u32",
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));

@@ -46,23 +46,23 @@ static int mark_ancestors(const tuff_graph *graph, const node *from, const segme
     return low;
 }
 
-/* Returns the graph of y and of its segment's inputs, or NULL with *answer set. */
-static tuff_graph *check_segment(tuff_tensor *y, tuff_tensor *const *inputs, int count, tuff_tensor **answer)
+/* Returns the graph of y and of its segment's inputs, or NULL with *failure set. */
+static tuff_graph *check_segment(tuff_tensor *y, tuff_tensor *const *inputs, int count, tuff_tensor **failure)
 {
-    tuff_graph *graph = tuff__enter("recompute", &y, 1, answer);
+    tuff_graph *graph = tuff__check_operands("recompute", &y, 1, failure);
     if (!graph)
         return NULL;
     if (count < 0 || (count > 0 && !inputs)) {
-        *answer = tuff__graph_fail(graph, TUFF_E_USAGE, "recompute: %s %s: %s", tuff_dtype_name(y->dtype),
-                                   SHAPE_TEXT(y->shape),
-                                   count < 0 ? "the count of inputs is negative" : "the inputs are NULL");
+        *failure = tuff__graph_fail(graph, TUFF_E_USAGE, "recompute: %s %s: %s", tuff_dtype_name(y->dtype),
+                                    SHAPE_TEXT(y->shape),
+                                    count < 0 ? "the count of inputs is negative" : "the inputs are NULL");
         return NULL;
     }
-    if (count > 0 && !tuff__enter("recompute", inputs, count, answer))
+    if (count > 0 && !tuff__check_operands("recompute", inputs, count, failure))
         return NULL;
     if (count > 0 && inputs[0]->graph != graph) {
-        *answer = tuff__graph_fail(graph, TUFF_E_USAGE, "recompute: input 0, %s, belongs to another graph",
-                                   SHAPE_TEXT(inputs[0]->shape));
+        *failure = tuff__graph_fail(graph, TUFF_E_USAGE, "recompute: input 0, %s, belongs to another graph",
+                                    SHAPE_TEXT(inputs[0]->shape));
         return NULL;
     }
     return graph;
@@ -71,10 +71,10 @@ static tuff_graph *check_segment(tuff_tensor *y, tuff_tensor *const *inputs, int
 /* Only records the segment: copies are made when gradients are built. */
 tuff_tensor *tuff_recompute(tuff_tensor *y, tuff_tensor *const *inputs, int count)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = check_segment(y, inputs, count, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = check_segment(y, inputs, count, &failure);
     if (!graph)
-        return answer;
+        return failure;
     const node **kept = tuff__arena_alloc(&graph->arena, ((size_t)count + 1) * sizeof(node *));
     bool *marks = tuff__calloc((size_t)graph->node_count, sizeof *marks);
     if (!kept || !marks || !GROW(graph->segments, graph->segment_count, graph->segment_capacity)) {
@@ -140,7 +140,7 @@ tuff_status tuff__recomputation_begin(tuff_graph *graph, recomputation *out)
     for (int i = 0; i < graph->segment_count && complete; i++) {
         out->count++;
         complete = find_members(graph, i, marks, &out->segments[i]);
-        out->segments[i].number = ++graph->copy_count;
+        out->segments[i].number = ++graph->recomputation_count;
     }
     tuff__free(marks);
     if (!complete)
@@ -212,10 +212,10 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
     if (same && tuff__op_is_view(at->op))
         return value;
     const bool assigns = at->op == OP_ASSIGN;
-    graph->copy = self->segments[index].number;
+    graph->recomputation = self->segments[index].number;
     tuff_tensor *made = tuff__node_create(graph, assigns ? OP_CAST : at->op, value->dtype, value->shape, inputs,
                                           at->input_count, assigns ? NULL : &at->attributes);
-    graph->copy = 0;
+    graph->recomputation = 0;
     if (tuff__is_valid(made))
         made->node->stops_gradient = at->stops_gradient;
     return made;

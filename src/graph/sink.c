@@ -5,15 +5,15 @@
 
 void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tensor)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("output", graph, &answer))
+    tuff_tensor *failure;
+    if (!tuff__check_graph("output", graph, &failure))
         return;
     if (tensor && tensor->graph && tensor->graph != graph) {
         tuff__graph_fail(graph, TUFF_E_USAGE, "output: the tensor %s belongs to another graph",
                          SHAPE_TEXT(tensor->shape));
         return;
     }
-    if (!tuff__enter("output", &tensor, 1, &answer)) {
+    if (!tuff__check_operands("output", &tensor, 1, &failure)) {
         tuff__graph_fail(graph, TUFF_E_USAGE,
                          tensor ? "output: the tensor was not made in any graph" : "output: the tensor is NULL");
         return;
@@ -58,9 +58,9 @@ static bool assign_is_legal(tuff_graph *graph, const tuff_array *array, const tu
 /* The list of assigns keeps these nodes alive in a compiled plan although nothing reads them. */
 tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *value)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("assign", graph, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("assign", graph, &failure))
+        return failure;
     if (!tuff__array_is_legal(graph, "assign", array))
         return &graph->failed;
     if (value && value->graph && value->graph != graph)

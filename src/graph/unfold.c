@@ -33,10 +33,10 @@ static bool windows_fit(const tuff_tensor *x, int axis, int64_t size, int64_t st
 
 tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("unfold", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("unfold", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!tuff__axis("unfold", x, axis, &axis) || !windows_fit(x, axis, size, step, dilation))
         return &graph->failed;
     const int64_t count = (x->shape.extent[axis] - (size - 1) * dilation - 1) / step + 1;

@@ -34,7 +34,7 @@ static tuff_status add_region(tuff_optimizer *self, int index)
     return TUFF_OK;
 }
 
-static tuff_status make_pieces(tuff_optimizer *self)
+static tuff_status make_slab_ranges(tuff_optimizer *self)
 {
     const tuff_parameters *parameters = self->parameters;
     self->ranges = tuff__calloc((size_t)parameters->slab_count, sizeof *self->ranges);
@@ -166,7 +166,7 @@ static tuff_status make_scalars(tuff_optimizer *self)
 static tuff_status make_state(tuff_optimizer *self, const tuff_optimizer_options *options)
 {
     TRY(tuff__complete_options(self, options));
-    TRY(make_pieces(self));
+    TRY(make_slab_ranges(self));
     for (int i = 0; i < self->slab_range_count; i++)
         TRY(make_slab_range_arrays(self, &self->slab_ranges[i]));
     TRY(make_averages(self));

@@ -62,15 +62,15 @@ static tuff_tensor *scaled_loss(const tuff_optimizer *optimizer, tuff_tensor *lo
 
 /* Builds the gradients of the loss with respect to all parameters that are not frozen. `with` must have room for twice
    the number of parameters. */
-static tuff_status derive_into(step *self, tuff_tensor *loss, tuff_tensor **with)
+static tuff_status build_gradients_into(step *self, tuff_tensor *loss, tuff_tensor **wrt)
 {
     const tuff_parameters *parameters = self->optimizer->parameters;
-    tuff_tensor **gradients = with + parameters->count;
+    tuff_tensor **gradients = wrt + parameters->count;
     int count = 0;
     for (int i = 0; i < parameters->count; i++)
         if (tuff__is_trained(self->optimizer, &parameters->items[i]))
-            with[count++] = tuff_array_tensor(self->graph, parameters->items[i].array);
-    TRY(tuff_gradients(scaled_loss(self->optimizer, loss), with, count, gradients));
+            wrt[count++] = tuff_array_tensor(self->graph, parameters->items[i].array);
+    TRY(tuff_gradients(scaled_loss(self->optimizer, loss), wrt, count, gradients));
     for (int i = parameters->count - 1; i >= 0; i--) /* from indices among the trained to indices among all */
         if (tuff__is_trained(self->optimizer, &parameters->items[i]))
             gradients[i] = gradients[--count];
@@ -84,12 +84,12 @@ static tuff_status derive_into(step *self, tuff_tensor *loss, tuff_tensor **with
     return TUFF_OK;
 }
 
-static tuff_status derive(step *self, tuff_tensor *loss)
+static tuff_status build_gradients(step *self, tuff_tensor *loss)
 {
     tuff_tensor **room = tuff__calloc(2 * (size_t)self->optimizer->parameters->count, sizeof *room);
     if (!room)
         return TUFF_E_OOM_HOST;
-    const tuff_status status = derive_into(self, loss, room);
+    const tuff_status status = build_gradients_into(self, loss, room);
     tuff__free(room);
     return status;
 }
@@ -171,7 +171,7 @@ static tuff_tensor *clip_norms(step *self)
     return norm;
 }
 
-static tuff_tensor *keep_small(const step *self, tuff_tensor *gradients)
+static tuff_tensor *clip_values(const step *self, tuff_tensor *gradients)
 {
     const double most = self->optimizer->options.clip_value;
     if (most <= 0)
@@ -194,7 +194,7 @@ static tuff_tensor *slab_range_gradients(const step *self, const update *of)
     }
     if (self->factors[regions[0].group] || clips_groups(self->optimizer))
         gradients = tuff_mul(gradients, clips_groups(self->optimizer) ? tuff__select_by_region(of, values) : values[0]);
-    return keep_small(self, gradients);
+    return clip_values(self, gradients);
 }
 
 /* Assigns the new elements, or the old ones bit for bit if the step is skipped. */
@@ -287,7 +287,7 @@ static tuff_status update_tensor(const step *self, update *made, int index)
     made->gradients =
         tuff__slab_part(self->slabs[item->slab], item->offset - self->optimizer->ranges[item->slab].begin, item->shape);
     tuff_tensor *by_row = tuff__mask_of_rows(mask, item->shape.rank);
-    made->gradients = mask_gradients(self, &by_row, keep_small(self, product(made->gradients, factor)));
+    made->gradients = mask_gradients(self, &by_row, clip_values(self, product(made->gradients, factor)));
     mask = by_row ? mask : NULL;
     tuff_tensor *after = made->slab_range->rule->update(made);
     if (!after)
@@ -317,7 +317,7 @@ static tuff_status update_slab_range(const step *self, const slab_range *of)
     return TUFF_OK;
 }
 
-static void raise(const step *self, tuff_array *counter, bool also_skipped)
+static void increment(const step *self, tuff_array *counter, bool also_skipped)
 {
     tuff_tensor *count = tuff_array_tensor(self->graph, counter);
     tuff_tensor *next = tuff_add(count, tuff_constant(self->graph, TUFF_I32, 1));
@@ -413,7 +413,7 @@ static tuff_status finish(step *self, tuff_optimizer_tensors *made)
     TRY(choose_masks(self, made));
     for (int i = 0; i < optimizer->slab_range_count; i++)
         TRY(update_slab_range(self, &optimizer->slab_ranges[i]));
-    raise(self, optimizer->counter, false);
+    increment(self, optimizer->counter, false);
     return TUFF_OK;
 }
 
@@ -456,11 +456,11 @@ tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss, t
     tuff_optimizer_tensors made = {.loss = loss};
     TRY(check_arguments(optimizer, loss ? tuff_tensor_graph(loss) : NULL, false));
     TRY(begin(&self, optimizer, tuff_tensor_graph(loss)));
-    tuff_status status = derive(&self, loss);
+    tuff_status status = build_gradients(&self, loss);
     if (status == TUFF_OK)
         status = finish(&self, &made);
     if (status == TUFF_OK && optimizer->batches)
-        raise(&self, optimizer->batches, true);
+        increment(&self, optimizer->batches, true);
     TRY(end(&self, status));
     if (tensors)
         *tensors = made;
@@ -485,7 +485,7 @@ static void accumulate_all(const step *self, tuff_tensor *loss)
     tuff_tensor *share = tuff__times(loss, 1.0 / optimizer->options.accumulate);
     tuff_tensor *sum = tuff_add(tuff_array_tensor(self->graph, optimizer->loss), share);
     tuff_assign(self->graph, optimizer->loss, tuff_where(is_first, share, sum));
-    raise(self, optimizer->batches, true);
+    increment(self, optimizer->batches, true);
 }
 
 tuff_status tuff_optimizer_accumulate(tuff_optimizer *optimizer, tuff_tensor *loss)
@@ -493,7 +493,7 @@ tuff_status tuff_optimizer_accumulate(tuff_optimizer *optimizer, tuff_tensor *lo
     step self;
     TRY(check_arguments(optimizer, loss ? tuff_tensor_graph(loss) : NULL, true));
     TRY(begin(&self, optimizer, tuff_tensor_graph(loss)));
-    const tuff_status status = derive(&self, loss);
+    const tuff_status status = build_gradients(&self, loss);
     if (status == TUFF_OK)
         accumulate_all(&self, loss);
     return end(&self, status);

@@ -71,7 +71,7 @@ static void run_rows(tuff_device *device, const rows *of, uint32_t seed)
     if (of->limit == 0) {
         largest = tuff_top_k(in, of->k, -1, &indices);
     } else {
-        indices = tuff__largest(in, of->k, of->limit);
+        indices = tuff__top_k_positions(in, of->k, of->limit);
         largest = tuff_gather(in, indices, 1);
         for (int i = 0; i < graph->node_count; i++)
             assert_true(tuff_shape_count(graph->nodes[i]->outputs[0].shape) <= of->limit);

@@ -120,8 +120,8 @@ int tuff__task_begin(const struct fusion *fusion, const struct task *task)
 {
     int begin = 0;
     for (int i = 0; i < task->root_count; ++i)
-        if (fusion->copy_begins[task->roots[i]->copy] > begin)
-            begin = fusion->copy_begins[task->roots[i]->copy];
+        if (fusion->copy_begins[task->roots[i]->recomputation] > begin)
+            begin = fusion->copy_begins[task->roots[i]->recomputation];
     return begin;
 }
 

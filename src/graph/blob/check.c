@@ -341,7 +341,7 @@ static bool (*const checks[OP_COUNT])(const node *n) = {
 #undef SPECIAL
 };
 
-bool tuff__node_is_plausible(const node *n)
+bool tuff__node_is_valid(const node *n)
 {
     const op_info *info = tuff__op_info(n->op);
     if (info->input_count >= 0 && n->input_count != info->input_count)

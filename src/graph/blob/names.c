@@ -9,7 +9,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-const char *tuff__name_twice(const char **names, int count)
+const char *tuff__duplicate_name(const char **names, int count)
 {
     if (count > 0)
         qsort(names, (size_t)count, sizeof *names, by_text);

@@ -129,7 +129,7 @@ static tuff_status check_array_names(reading *self)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < graph->array_count; i++)
         names[i] = graph->arrays[i].name;
-    self->from->failed |= tuff__name_twice(names, graph->array_count) != NULL;
+    self->from->failed |= tuff__duplicate_name(names, graph->array_count) != NULL;
     tuff__free(names);
     return TUFF_OK;
 }
@@ -270,7 +270,7 @@ static tuff_status read_node(reading *self)
     const tuff_shape shape = take_shape(self);
     const bool stops_gradient = tuff__get_bool(from), is_late_copy = tuff__get_bool(from);
     const tuff_phase phase = (tuff_phase)tuff__get_u8(from);
-    const int copy = tuff__get_below(from, from->size); /* at most one for each byte */
+    const int recomputation = tuff__get_below(from, from->size); /* at most one for each byte */
     TRY(take_inputs(self, &inputs, &input_count));
     if (!from->failed)
         TRY(take_attributes(self, op, dtype, shape, &attributes));
@@ -281,8 +281,8 @@ static tuff_status read_node(reading *self)
         return TUFF_E_OOM_HOST;
     made->node->stops_gradient = stops_gradient;
     made->node->is_late_copy = is_late_copy;
-    made->node->copy = copy;
-    from->failed = phase < made->node->phase || phase > TUFF_PHASE_OPTIMIZER || !tuff__node_is_plausible(made->node);
+    made->node->recomputation = recomputation;
+    from->failed = phase < made->node->phase || phase > TUFF_PHASE_OPTIMIZER || !tuff__node_is_valid(made->node);
     made->node->phase = phase;
     return TUFF_OK;
 }
@@ -292,7 +292,7 @@ static tuff_status read_nodes(reading *self)
     tuff_graph *graph = self->graph;
     graph->seed = tuff__get_u32(self->from);
     graph->random_count = tuff__get_u32(self->from);
-    graph->copy_count = tuff__get_below(self->from, self->from->size);
+    graph->recomputation_count = tuff__get_below(self->from, self->from->size);
     const uint32_t step = tuff__get_u32(self->from);
     if (step != UINT32_MAX && step >= (uint32_t)self->array_count)
         self->from->failed = true;
@@ -382,10 +382,10 @@ static tuff_status check_whole(reading *self)
             names[inputs++] = graph->nodes[i]->attributes.name;
     }
     bool fits = assigns == graph->assign_count && graph->output_count + assigns > 0;
-    fits = fits && tuff__name_twice(names, inputs) == NULL;
+    fits = fits && tuff__duplicate_name(names, inputs) == NULL;
     for (int i = 0; i < graph->output_count; i++)
         names[i] = graph->outputs[i].name;
-    fits = fits && tuff__name_twice(names, graph->output_count) == NULL;
+    fits = fits && tuff__duplicate_name(names, graph->output_count) == NULL;
     for (int i = 1; i < graph->assign_count; i++)
         fits = fits && graph->assigns[i - 1] != graph->assigns[i];
     self->from->failed |= !fits;

@@ -175,7 +175,7 @@ static void put_node(text *out, const listing *listed, const node *n)
     tuff__put_u8(out, n->stops_gradient);
     tuff__put_u8(out, n->is_late_copy);
     tuff__put_u8(out, (uint8_t)n->phase);
-    tuff__put_u32(out, (uint32_t)n->copy);
+    tuff__put_u32(out, (uint32_t)n->recomputation);
     tuff__put_u32(out, (uint32_t)n->input_count);
     for (int i = 0; i < n->input_count; i++)
         tuff__put_u32(out, (uint32_t)n->inputs[i]->node->id);
@@ -206,7 +206,7 @@ static void put_graph(text *out, listing *listed, const tuff_graph *graph)
     put_ops(out, listed, graph);
     tuff__put_u32(out, graph->seed);
     tuff__put_u32(out, graph->random_count);
-    tuff__put_u32(out, (uint32_t)graph->copy_count);
+    tuff__put_u32(out, (uint32_t)graph->recomputation_count);
     tuff__put_u32(out, graph->step_array == NULL ? UINT32_MAX : (uint32_t)find_array(listed, graph->step_array));
     tuff__put_u32(out, (uint32_t)graph->node_count);
     for (int i = 0; i < graph->node_count; i++)
@@ -235,9 +235,9 @@ static tuff_status check_names(const tuff_graph *graph, const listing *listed)
     tuff_status status = names == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
     for (int i = 0; i < listed->array_count && status == TUFF_OK; i++)
         status = check_length(names[i] = name_of(listed, listed->arrays[i]));
-    const char *twice = status == TUFF_OK ? tuff__name_twice(names, listed->array_count) : NULL;
-    if (twice != NULL)
-        status = FAIL(TUFF_E_USAGE, "graph: two arrays have the name \"%.200s\"", twice);
+    const char *duplicate = status == TUFF_OK ? tuff__duplicate_name(names, listed->array_count) : NULL;
+    if (duplicate != NULL)
+        status = FAIL(TUFF_E_USAGE, "graph: two arrays have the name \"%.200s\"", duplicate);
     tuff__free(names);
     for (int i = 0; i < graph->output_count && status == TUFF_OK; i++)
         status = check_length(graph->outputs[i].name);

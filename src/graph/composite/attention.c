@@ -1,6 +1,6 @@
 /* Rotary position embedding, and scaled dot-product attention in two forms: composed of matmuls and a softmax, which
-   supports all options, or the primitive of ../attention.c, which never stores the scores. `attention`, at the end,
-   chooses. */
+   supports all options, or the primitive of ../attention.c, which never stores the scores. `build_attention`, at the
+   end, chooses. */
 #include <math.h>
 
 #include "device/target.h"
@@ -122,10 +122,10 @@ static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pai
 /* Computes in f32 whatever the dtype: in f16, angles at late positions would lose all their digits. */
 tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset, tuff_tensor *position)
 {
-    tuff_tensor *answer, *cosines, *sines;
-    tuff_graph *graph = tuff__enter("rope", (tuff_tensor *[]){x, position}, position ? 2 : 1, &answer);
+    tuff_tensor *failure, *cosines, *sines;
+    tuff_graph *graph = tuff__check_operands("rope", (tuff_tensor *[]){x, position}, position ? 2 : 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!rope_is_legal(graph, x, pairs, theta, offset, position))
         return &graph->failed;
     if (tuff_shape_count(x->shape) == 0)
@@ -286,8 +286,8 @@ static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads
 }
 
 /* Composes attention of other ops. Operands and options were checked. */
-static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
-                            const tuff_attention_options *options)
+static tuff_tensor *build_composite(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
+                                    const tuff_attention_options *options)
 {
     const tuff_shape shape = TUFF_SHAPE(sizes->batch, sizes->queries, sizes->heads, sizes->value_width);
     tuff_tensor *weights = attention_scores(q, k, sizes, options);
@@ -302,8 +302,8 @@ static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, cons
 }
 
 /* Builds the primitive, with the causal mask and the window as one band. */
-static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
-                           const tuff_attention_options *options)
+static tuff_tensor *build_primitive(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
+                                    const tuff_attention_options *options)
 {
     const double scale = options->scale == 0 ? 1 / sqrt((double)sizes->key_width) : options->scale;
     const int64_t shift = sizes->keys - sizes->queries;
@@ -353,15 +353,15 @@ static bool loops_are_too_long(const tuff_graph *graph, const heads *sizes, cons
 
 typedef enum attention_form { FORM_OF_DEVICE, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;
 
-static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options,
-                              attention_form form)
+static tuff_tensor *build_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                    const tuff_attention_options *options, attention_form form)
 {
     const tuff_attention_options defaults = {0}, *chosen = options ? options : &defaults;
-    tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *answer;
-    tuff_graph *graph = tuff__enter("attention", operands, chosen->bias ? 4 : 3, &answer);
+    tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *failure;
+    tuff_graph *graph = tuff__check_operands("attention", operands, chosen->bias ? 4 : 3, &failure);
     heads sizes;
     if (!graph)
-        return answer;
+        return failure;
     if (!heads_are_legal(graph, q, k, v, &sizes) || !options_are_legal(graph, q, &sizes, chosen))
         return &graph->failed;
     const tuff_shape shape = TUFF_SHAPE(sizes.batch, sizes.queries, sizes.heads, sizes.value_width);
@@ -369,23 +369,23 @@ static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, co
         return tuff__full(graph, q->dtype, shape, 0);
     if (form == FORM_COMPOSED || needs_composite(&sizes, chosen) ||
         (form == FORM_OF_DEVICE && (is_quicker_composed(graph, &sizes) || loops_are_too_long(graph, &sizes, chosen))))
-        return compose(q, k, v, &sizes, chosen);
-    return attend(q, k, v, &sizes, chosen);
+        return build_composite(q, k, v, &sizes, chosen);
+    return build_primitive(q, k, v, &sizes, chosen);
 }
 
 tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options)
 {
-    return attention(q, k, v, options, FORM_OF_DEVICE);
+    return build_attention(q, k, v, options, FORM_OF_DEVICE);
 }
 
 tuff_tensor *tuff__composite_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                        const struct tuff_attention_options *options)
 {
-    return attention(q, k, v, options, FORM_COMPOSED);
+    return build_attention(q, k, v, options, FORM_COMPOSED);
 }
 
 tuff_tensor *tuff__primitive_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                        const struct tuff_attention_options *options)
 {
-    return attention(q, k, v, options, FORM_PRIMITIVE);
+    return build_attention(q, k, v, options, FORM_PRIMITIVE);
 }

@@ -11,7 +11,7 @@ typedef struct geometry {
 } geometry;
 
 /* Pads rows and columns with zeros; negative numbers crop. */
-static tuff_tensor *frame(tuff_tensor *x, const int64_t *before, const int64_t *after)
+static tuff_tensor *pad_or_crop(tuff_tensor *x, const int64_t *before, const int64_t *after)
 {
     for (int i = 0; i < 2; i++) {
         if (!tuff__is_valid(x))
@@ -30,7 +30,7 @@ static tuff_tensor *frame(tuff_tensor *x, const int64_t *before, const int64_t *
 /* Returns the patches [N,G,C/G,KH,KW,OH,OW] of x [N,C,H,W]: a view of the padded image. */
 static tuff_tensor *patches(tuff_tensor *x, const geometry *of, const int64_t *size)
 {
-    x = frame(x, of->padding, of->padding);
+    x = pad_or_crop(x, of->padding, of->padding);
     x = tuff__windows(x, 2, size[0], of->stride[0], of->dilation[0]);
     x = tuff__windows(x, 4, size[1], of->stride[1], of->dilation[1]);
     if (!tuff__is_valid(x))
@@ -96,8 +96,8 @@ static tuff_tensor *turned(tuff_tensor *x, int axis)
 static tuff_tensor *turned_kernels(tuff_tensor *weight, int64_t groups, const phases *of)
 {
     const int64_t *w = weight->shape.extent, per_group = w[0] / groups, channels = w[1];
-    weight =
-        frame(weight, (int64_t[]){0, 0}, (int64_t[]){of[0].taps * of[0].step - w[2], of[1].taps * of[1].step - w[3]});
+    weight = pad_or_crop(weight, (int64_t[]){0, 0},
+                         (int64_t[]){of[0].taps * of[0].step - w[2], of[1].taps * of[1].step - w[3]});
     weight =
         tuff_reshape(weight, TUFF_SHAPE(groups, per_group, channels, of[0].taps, of[0].step, of[1].taps, of[1].step));
     weight = turned(turned(weight, 3), 5);
@@ -130,8 +130,9 @@ static tuff_tensor *image_gradient(tuff_tensor *x, tuff_tensor *weight, const ge
     g = tuff_permute(g, (int[]){0, 1, 4, 2, 5, 3});
     const int64_t rows = along[0].rows * along[0].step, columns = along[1].rows * along[1].step;
     g = tuff_reshape(g, TUFF_SHAPE(image.extent[0], image.extent[1], rows, columns));
-    return frame(g, (int64_t[]){-along[0].padding, -along[1].padding},
-                 (int64_t[]){image.extent[2] + along[0].padding - rows, image.extent[3] + along[1].padding - columns});
+    return pad_or_crop(
+        g, (int64_t[]){-along[0].padding, -along[1].padding},
+        (int64_t[]){image.extent[2] + along[0].padding - rows, image.extent[3] + along[1].padding - columns});
 }
 
 /* Returns the gradient with respect to the kernels, over all images at once: each element sums N·OH·OW terms. */
@@ -195,10 +196,10 @@ static bool operands_fit(const char *op, tuff_tensor *x, tuff_tensor *weight)
 
 static bool bias_fits(const char *op, tuff_tensor *weight, tuff_tensor *bias)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     if (!bias)
         return true;
-    if (!tuff__enter(op, (tuff_tensor *[]){weight, bias}, 2, &answer))
+    if (!tuff__check_operands(op, (tuff_tensor *[]){weight, bias}, 2, &failure))
         return false;
     if (bias->shape.rank == 1 && bias->shape.extent[0] == weight->shape.extent[0])
         return true;
@@ -243,11 +244,11 @@ static bool read_options(tuff_tensor *x, tuff_tensor *weight, const tuff_conv2d_
 
 tuff_tensor *tuff_conv2d(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias, const tuff_conv2d_options *options)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     geometry of;
-    tuff_graph *graph = tuff__enter("conv2d", (tuff_tensor *[]){x, weight}, 2, &answer);
+    tuff_graph *graph = tuff__check_operands("conv2d", (tuff_tensor *[]){x, weight}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!operands_fit("conv2d", x, weight) || !bias_fits("conv2d", weight, bias) ||
         !read_options(x, weight, options, &of))
         return &graph->failed;
@@ -258,10 +259,10 @@ tuff_tensor *tuff_conv2d(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias,
 /* Each element is in one patch only, so this is a linear map of a view, and the gradients of the parts serve. */
 tuff_tensor *tuff_patch_embed(tuff_tensor *image, tuff_tensor *weight, tuff_tensor *bias)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("patch_embed", (tuff_tensor *[]){image, weight}, 2, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("patch_embed", (tuff_tensor *[]){image, weight}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!operands_fit("patch_embed", image, weight) || !bias_fits("patch_embed", weight, bias))
         return &graph->failed;
     const int64_t *e = image->shape.extent, *w = weight->shape.extent;

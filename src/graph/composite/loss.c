@@ -55,10 +55,10 @@ static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double 
    0 / 0, NaN. */
 tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64_t ignore_index, double smoothing)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("cross_entropy", (tuff_tensor *[]){logits, targets}, 2, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("cross_entropy", (tuff_tensor *[]){logits, targets}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!classes_are_legal(graph, logits, targets, smoothing))
         return &graph->failed;
     tuff_tensor *column = tuff_reshape(targets, TUFF_SHAPE(targets->shape.extent[0], 1));

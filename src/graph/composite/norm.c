@@ -21,10 +21,10 @@ static bool trailing_axes(const char *op, const tuff_tensor *x, int trailing, in
 /* Whether a gain or bias is NULL or has the shape of x's trailing axes. */
 static bool has_trailing_shape(const char *op, const char *role, tuff_tensor *x, tuff_tensor *operand, int trailing)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     if (!operand)
         return true;
-    if (!tuff__enter(op, (tuff_tensor *[]){x, operand}, 2, &answer))
+    if (!tuff__check_operands(op, (tuff_tensor *[]){x, operand}, 2, &failure))
         return false;
     bool fits = operand->shape.rank == trailing;
     for (int i = 0; fits && i < trailing; i++)
@@ -60,10 +60,10 @@ static tuff_tensor *scale_and_shift(tuff_tensor *x, tuff_tensor *gain, tuff_tens
 tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int trailing, double eps)
 {
     int axes[TUFF_MAX_RANK];
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("layer_norm", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("layer_norm", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!trailing_axes("layer_norm", x, trailing, axes) ||
         !has_trailing_shape("layer_norm", "gain", x, gain, trailing) ||
         !has_trailing_shape("layer_norm", "bias", x, bias, trailing))
@@ -74,10 +74,10 @@ tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
 tuff_tensor *tuff_rms_norm(tuff_tensor *x, tuff_tensor *gain, int trailing, double eps)
 {
     int axes[TUFF_MAX_RANK];
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("rms_norm", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("rms_norm", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!trailing_axes("rms_norm", x, trailing, axes) || !has_trailing_shape("rms_norm", "gain", x, gain, trailing))
         return &graph->failed;
     return scale_and_shift(divide_by_root_mean_square(x, axes, trailing, eps), gain, NULL);
@@ -97,10 +97,10 @@ static tuff_tensor *per_channel(tuff_tensor *operand, int rank)
 /* Whether a gain or bias is NULL or has one number for each channel of x (axis 1). */
 static bool has_channels(tuff_tensor *x, const char *role, tuff_tensor *operand)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     if (!operand)
         return true;
-    if (!tuff__enter("group_norm", (tuff_tensor *[]){x, operand}, 2, &answer))
+    if (!tuff__check_operands("group_norm", (tuff_tensor *[]){x, operand}, 2, &failure))
         return false;
     if (operand->shape.rank == 1 && operand->shape.extent[0] == x->shape.extent[1])
         return true;
@@ -112,10 +112,10 @@ static bool has_channels(tuff_tensor *x, const char *role, tuff_tensor *operand)
 /* The channels of a group are adjacent, so a reshape makes each group one row. */
 tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int groups, double eps)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("group_norm", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("group_norm", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (x->shape.rank < 2 || groups < 1 || x->shape.extent[1] % groups)
         return tuff__graph_fail(graph, TUFF_E_SHAPE,
                                 "group_norm: %s: the channels (axis 1) do not divide into %d groups",
@@ -133,10 +133,10 @@ tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
 /* Merges leading axes around product and bias, so that both are one task over one matrix. */
 tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
 {
-    tuff_tensor *operands[3] = {x, weight, bias}, *answer;
-    tuff_graph *graph = tuff__enter("linear", operands, bias ? 3 : 2, &answer);
+    tuff_tensor *operands[3] = {x, weight, bias}, *failure;
+    tuff_graph *graph = tuff__check_operands("linear", operands, bias ? 3 : 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     const int rank = x->shape.rank;
     if (rank < 1 || weight->shape.rank != 2 || x->shape.extent[rank - 1] != weight->shape.extent[0])
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: takes [..., in] x [in, out]",
@@ -175,10 +175,10 @@ static bool is_list(const char *op, const tuff_tensor *x, const tuff_tensor *ind
 /* The list broadcasts along all other axes of x. */
 tuff_tensor *tuff_gather_rows(tuff_tensor *x, tuff_tensor *indices, int axis)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("gather_rows", (tuff_tensor *[]){x, indices}, 2, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("gather_rows", (tuff_tensor *[]){x, indices}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!is_list("gather_rows", x, indices) || !tuff__axis("gather_rows", x, axis, &axis))
         return &graph->failed;
     return tuff_gather(x, along(indices, axis, x->shape.rank), axis);
@@ -186,10 +186,10 @@ tuff_tensor *tuff_gather_rows(tuff_tensor *x, tuff_tensor *indices, int axis)
 
 tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices, tuff_tensor *source, int axis)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("scatter_add_rows", (tuff_tensor *[]){x, indices, source}, 3, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("scatter_add_rows", (tuff_tensor *[]){x, indices, source}, 3, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!is_list("scatter_add_rows", x, indices) || !tuff__axis("scatter_add_rows", x, axis, &axis))
         return &graph->failed;
     return tuff_scatter_add(x, along(indices, axis, x->shape.rank), source, axis);
@@ -198,10 +198,10 @@ tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices, tuff_te
 /* Gathers by one flat list of rows, whatever the shape of the indices. */
 tuff_tensor *tuff_embedding(tuff_tensor *table, tuff_tensor *indices)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("embedding", (tuff_tensor *[]){table, indices}, 2, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("embedding", (tuff_tensor *[]){table, indices}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (table->shape.rank != 2 || indices->shape.rank >= TUFF_MAX_RANK)
         return tuff__graph_fail(graph, TUFF_E_SHAPE,
                                 "embedding: %s by %s: takes a table [V, C] and indices of rank < %d",

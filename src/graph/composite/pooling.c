@@ -4,14 +4,14 @@
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-/* Sets *out to the options with defaults filled in. Returns NULL with *answer set if x does not fit them. */
+/* Sets *out to the options with defaults filled in. Returns NULL with *failure set if x does not fit them. */
 static tuff_graph *read_options(const char *op, tuff_tensor *x, const tuff_pool2d_options *options,
-                                tuff_pool2d_options *out, tuff_tensor **answer)
+                                tuff_pool2d_options *out, tuff_tensor **failure)
 {
-    tuff_graph *graph = tuff__enter(op, &x, 1, answer);
+    tuff_graph *graph = tuff__check_operands(op, &x, 1, failure);
     if (!graph)
         return NULL;
-    *answer = &graph->failed;
+    *failure = &graph->failed;
     if (!options)
         tuff__graph_fail(graph, TUFF_E_USAGE, "%s: the options are NULL: they hold the size of a window", op);
     else if (!tuff__dtype_is_float(x->dtype))
@@ -50,21 +50,21 @@ static tuff_tensor *windows(tuff_tensor *x, const tuff_pool2d_options *of, doubl
 
 tuff_tensor *tuff_max_pool2d(tuff_tensor *x, const tuff_pool2d_options *options)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     tuff_pool2d_options of;
-    if (!read_options("max_pool2d", x, options, &of, &answer))
-        return answer;
+    if (!read_options("max_pool2d", x, options, &of, &failure))
+        return failure;
     return tuff_reduce_max(windows(x, &of, -INFINITY), (int[]){2, 3}, 2, false);
 }
 
 /* Divides by the number of elements: a constant, or one number per window if only elements of the image count. */
 tuff_tensor *tuff_avg_pool2d(tuff_tensor *x, const tuff_pool2d_options *options)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     tuff_pool2d_options of;
-    tuff_graph *graph = read_options("avg_pool2d", x, options, &of, &answer);
+    tuff_graph *graph = read_options("avg_pool2d", x, options, &of, &failure);
     if (!graph)
-        return answer;
+        return failure;
     tuff_tensor *sum = tuff_sum(windows(x, &of, 0), (int[]){2, 3}, 2, false);
     if (!of.without_padding || (of.padding[0] == 0 && of.padding[1] == 0))
         return tuff__is_valid(sum) ? tuff__scale(sum, 1.0 / (double)of.size[0] / (double)of.size[1]) : sum;

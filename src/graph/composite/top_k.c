@@ -100,7 +100,7 @@ static candidates choose(const candidates *rows, int64_t block, int64_t k, int64
 }
 
 /* All elements of a block are compared with each other, so the square of its extent must not exceed limit. */
-tuff_tensor *tuff__largest(tuff_tensor *rows, int64_t k, int64_t limit)
+tuff_tensor *tuff__top_k_positions(tuff_tensor *rows, int64_t k, int64_t limit)
 {
     tuff_graph *graph = rows->graph;
     const int64_t block = 4 * k > MIN_BLOCK ? 4 * k : MIN_BLOCK, extent = rows->shape.extent[1];
@@ -124,12 +124,12 @@ tuff_tensor *tuff__largest(tuff_tensor *rows, int64_t k, int64_t limit)
 
 tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indices)
 {
-    tuff_tensor *answer, *unused;
-    tuff_graph *graph = tuff__enter("top_k", &x, 1, &answer);
+    tuff_tensor *failure, *unused;
+    tuff_graph *graph = tuff__check_operands("top_k", &x, 1, &failure);
     indices = indices ? indices : &unused;
-    *indices = answer;
+    *indices = failure;
     if (!graph)
-        return answer;
+        return failure;
     *indices = &graph->failed;
     if (!tuff__axis("top_k", x, axis, &axis))
         return &graph->failed;
@@ -147,7 +147,7 @@ tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indic
         return rows;
     const tuff_shape shape = tuff__with_extent(rows->shape, last, k);
     rows = tuff_reshape(rows, TUFF_SHAPE(tuff_shape_count(x->shape) / extent, extent));
-    tuff_tensor *chosen = tuff_reshape(tuff__is_valid(rows) ? tuff__largest(rows, k, INT32_MAX) : rows, shape);
+    tuff_tensor *chosen = tuff_reshape(tuff__is_valid(rows) ? tuff__top_k_positions(rows, k, INT32_MAX) : rows, shape);
     if (!tuff__is_valid(chosen))
         return chosen;
     *indices = tuff__swap_axes(chosen, axis, last);
