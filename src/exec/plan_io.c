@@ -128,11 +128,11 @@ static tuff_status check_part(const tuff_plan_value *value, direction which, uin
 {
     const size_t element = tuff_dtype_size(value->dtype);
     if (offset > value->size || size > value->size - offset)
-        return FAIL(TUFF_E_USAGE, "%s: %zu bytes from byte %llu of \"%.200s\", which is %s %s, %llu bytes",
+        return FAIL(TUFF_E_USAGE, "%s: %zu bytes at offset %llu are not inside \"%.200s\", which is %s %s, %llu bytes",
                     actions[which], size, (unsigned long long)offset, value->name, tuff_dtype_name(value->dtype),
                     SHAPE_TEXT(value->shape), (unsigned long long)value->size);
     if (offset % element != 0 || size % element != 0)
-        return FAIL(TUFF_E_USAGE, "%s: %zu bytes from byte %llu of \"%.200s\" are not whole elements of %s",
+        return FAIL(TUFF_E_USAGE, "%s: %zu bytes at offset %llu of \"%.200s\" are not whole elements of %s",
                     actions[which], size, (unsigned long long)offset, value->name, tuff_dtype_name(value->dtype));
     return TUFF_OK;
 }

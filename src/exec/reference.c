@@ -480,7 +480,7 @@ tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, 
     const tuff_tensor *output;
     TRY(find_result(plan, name, &output));
     if (!plan->values[output->node->id].error)
-        return FAIL(TUFF_E_USAGE, "read: \"%.200s\": the last run carried no bounds", name);
+        return FAIL(TUFF_E_USAGE, "read: \"%.200s\": the last run computed no error bounds", name);
     if (tuff_shape_count(output->shape) > 0)
         memcpy(bounds, plan->values[output->node->id].error, (size_t)tuff_shape_count(output->shape) * sizeof *bounds);
     return TUFF_OK;

@@ -89,7 +89,8 @@ static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuf
     }
     for (int i = 0; i < count; i++)
         if (!tuff__dtype_is_float(wrt[i]->dtype)) {
-            tuff__graph_fail(graph, TUFF_E_DTYPE, "gradients: tensor %d, %s %s, has no gradient: only floats have", i,
+            tuff__graph_fail(graph, TUFF_E_DTYPE,
+                             "gradients: tensor %d, %s %s, has no gradient: only float tensors have one", i,
                              tuff_dtype_name(wrt[i]->dtype), SHAPE_TEXT(wrt[i]->shape));
             return false;
         }
@@ -135,8 +136,8 @@ tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *wrt, int cou
                         count, gradients);
     for (int i = 0; i < count; i++)
         if (!wrt[i] || wrt[i]->graph != graph || !wrt[i]->node)
-            return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: tensor %d is %s", i,
-                                             wrt[i] ? "of another graph" : "NULL"),
+            return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: tensor %d %s", i,
+                                             wrt[i] ? "belongs to another graph" : "is NULL"),
                             count, gradients);
     if (!operands_are_legal(graph, target, wrt, count))
         return fail_all(&graph->failed, count, gradients);

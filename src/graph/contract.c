@@ -89,9 +89,9 @@ tuff_tensor *tuff_matmul(tuff_tensor *x, tuff_tensor *y)
     if (!graph)
         return failure;
     if (x->dtype != y->dtype || !tuff__dtype_is_float(x->dtype))
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "matmul: %s %s x %s %s: takes one of f32, f16 and bf16 for both",
-                                tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape), tuff_dtype_name(y->dtype),
-                                SHAPE_TEXT(y->shape));
+        return tuff__graph_fail(
+            graph, TUFF_E_DTYPE, "matmul: %s %s x %s %s: expected the same dtype for both: f32, f16 or bf16",
+            tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape), tuff_dtype_name(y->dtype), SHAPE_TEXT(y->shape));
     if (x->shape.rank == 0 || y->shape.rank == 0)
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "matmul: %s x %s: a scalar has no inner axis",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(y->shape));
@@ -128,7 +128,8 @@ tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis)
     if (!indices_fit("gather", x, indices, &axis))
         return &graph->failed;
     if (!tuff__broadcast(tuff__with_extent(x->shape, axis, 1), indices->shape, &shape))
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "gather: %s by %s: the shapes do not broadcast beside axis %d",
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "gather: %s by %s: the shapes do not broadcast on the axes other than %d",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(indices->shape), axis);
     const tuff_shape from = tuff__with_extent(shape, axis, x->shape.extent[axis]);
     if (!tuff__shape_is_legal(graph, "gather", shape) || !tuff__shape_is_legal(graph, "gather", from))
@@ -150,7 +151,8 @@ static bool scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, cons
         if (tuff__broadcast(along, *shape, &along) && tuff_shape_equal(along, *shape))
             return tuff__shape_is_legal(x->graph, "scatter_add", *shape);
     }
-    tuff__graph_fail(x->graph, TUFF_E_SHAPE, "scatter_add: %s into %s by %s: the shapes do not fit beside axis %d",
+    tuff__graph_fail(x->graph, TUFF_E_SHAPE,
+                     "scatter_add: %s into %s by %s: the shapes do not match on the axes other than %d",
                      SHAPE_TEXT(source->shape), SHAPE_TEXT(x->shape), SHAPE_TEXT(indices->shape), axis);
     return false;
 }
@@ -165,7 +167,8 @@ tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor 
         return failure;
     if (x->dtype != source->dtype || !tuff__op_accepts(OP_SCATTER_ADD, x->dtype))
         return tuff__graph_fail(
-            graph, TUFF_E_DTYPE, "scatter_add: %s %s into %s %s: takes one of f32, f16, bf16, i32 and u32 for both",
+            graph, TUFF_E_DTYPE,
+            "scatter_add: %s %s into %s %s: expected the same dtype for both: f32, f16, bf16, i32 or u32",
             tuff_dtype_name(source->dtype), SHAPE_TEXT(source->shape), tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     if (!indices_fit("scatter_add", x, indices, &axis) || !scatter_shape(x, indices, source, axis, &shape))
         return &graph->failed;

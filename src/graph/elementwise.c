@@ -57,7 +57,7 @@ static bool unify_all_dtypes(const char *op, tuff_graph *graph, tuff_tensor **op
         tuff__unify_dtypes(&operands[0], &operands[i]);
     for (int i = 1; i < count && graph->status == TUFF_OK; i++)
         if (operands[i]->dtype != operands[0]->dtype)
-            tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: the dtypes differ, cast one of them", op,
+            tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: the dtypes differ: cast one of them", op,
                              OPERANDS_TEXT(operands, count));
     return graph->status == TUFF_OK;
 }
@@ -76,7 +76,7 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
         return &graph->failed;
     const tuff_dtype dtype = operands[0]->dtype;
     if (!tuff__op_accepts(op, dtype))
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: takes %s", info->name, OPERANDS_TEXT(operands, count),
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: expected %s", info->name, OPERANDS_TEXT(operands, count),
                                 kinds_text(info->kinds));
     if (!broadcast_all(info->name, graph, operands, count, &shape))
         return &graph->failed;

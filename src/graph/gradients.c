@@ -105,8 +105,8 @@ static tuff_tensor *transposed(tuff_tensor *x)
 static tuff_tensor *no_second_gradient(const node *n)
 {
     return tuff__graph_fail(n->outputs[0].graph, TUFF_E_UNSUPPORTED,
-                            "gradients: attention has no second derivatives (%s %s)", tuff__op_info(n->op)->name,
-                            SHAPE_TEXT(n->outputs[0].shape));
+                            "gradients: second derivatives of attention are not supported (%s %s)",
+                            tuff__op_info(n->op)->name, SHAPE_TEXT(n->outputs[0].shape));
 }
 
 static tuff_tensor *zero(const tuff_tensor *x)

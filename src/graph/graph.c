@@ -188,7 +188,7 @@ tuff_graph *tuff__check_operands(const char *op, tuff_tensor *const *operands, i
                    : operand->graph && operand->graph != graph
                        ? tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d, %s, belongs to another graph", op, i,
                                           SHAPE_TEXT(operand->shape))
-                       : tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d was not made in any graph", op, i);
+                       : tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d does not belong to a graph", op, i);
         return NULL;
     }
     return graph;

@@ -40,7 +40,8 @@ tuff_tensor *tuff_reshape(tuff_tensor *x, tuff_shape shape)
     if (!tuff__shape_is_legal(graph, "reshape", shape))
         return &graph->failed;
     if (tuff_shape_count(shape) != tuff_shape_count(x->shape))
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "reshape: %s to %s: %lld elements cannot become %lld",
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "reshape: %s to %s: the numbers of elements, %lld and %lld, differ",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(shape), (long long)tuff_shape_count(x->shape),
                                 (long long)tuff_shape_count(shape));
     return tuff_shape_equal(x->shape, shape) ? x : tuff__node_create(graph, OP_RESHAPE, x->dtype, shape, &x, 1, NULL);
@@ -115,9 +116,9 @@ tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *sto
         const int64_t stride = step ? step[axis] : 1;
         const int64_t extent = slice_extent(x->shape.extent[axis], start[axis], stop[axis], stride);
         if (extent < 0)
-            return tuff__graph_fail(graph, TUFF_E_SHAPE, "slice: %s: axis %d has no elements %lld to %lld by %lld",
-                                    SHAPE_TEXT(x->shape), axis, (long long)start[axis], (long long)stop[axis],
-                                    (long long)stride);
+            return tuff__graph_fail(
+                graph, TUFF_E_SHAPE, "slice: %s: axis %d: start %lld, stop %lld, step %lld is out of range",
+                SHAPE_TEXT(x->shape), axis, (long long)start[axis], (long long)stop[axis], (long long)stride);
         shape.extent[axis] = extent;
         attributes.start[axis] = extent > 0 ? start[axis] : 0;
         attributes.step[axis] = extent > 1 ? stride : 1;
@@ -166,7 +167,8 @@ tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *afte
     tuff_shape shape = x->shape;
     for (int axis = 0; axis < shape.rank; axis++) {
         if (before[axis] < 0 || after[axis] < 0)
-            return tuff__graph_fail(graph, TUFF_E_SHAPE, "pad: %s: axis %d cannot grow by %lld and %lld",
+            return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                    "pad: %s: axis %d: the padding, %lld and %lld, must not be negative",
                                     SHAPE_TEXT(x->shape), axis, (long long)before[axis], (long long)after[axis]);
         if (before[axis] > INT32_MAX || after[axis] > INT32_MAX)
             return tuff__graph_fail(graph, TUFF_E_LIMIT, "pad: %s: axis %d would have more than 2147483647 elements",
@@ -184,7 +186,7 @@ tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *afte
 static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_tensor *part, int axis)
 {
     if (part->dtype != first->dtype) {
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "concat: %s %s and %s %s: the dtypes differ, cast one of them",
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "concat: %s %s and %s %s: the dtypes differ: cast one of them",
                          tuff_dtype_name(first->dtype), SHAPE_TEXT(first->shape), tuff_dtype_name(part->dtype),
                          SHAPE_TEXT(part->shape));
         return false;
@@ -192,7 +194,7 @@ static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_te
     if (part->shape.rank == first->shape.rank &&
         tuff_shape_equal(tuff__with_extent(first->shape, axis, 0), tuff__with_extent(part->shape, axis, 0)))
         return true;
-    tuff__graph_fail(graph, TUFF_E_SHAPE, "concat: %s and %s: the shapes differ beside axis %d",
+    tuff__graph_fail(graph, TUFF_E_SHAPE, "concat: %s and %s: the shapes differ on an axis other than %d",
                      SHAPE_TEXT(first->shape), SHAPE_TEXT(part->shape), axis);
     return false;
 }

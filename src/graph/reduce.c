@@ -44,7 +44,7 @@ static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int coun
     if (!graph)
         return failure;
     if (!tuff__op_accepts(op, x->dtype))
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16, bf16, i32 or u32", name,
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16, bf16, i32 or u32", name,
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     if (!axes_mask(name, x, axes, count, &mask))
         return &graph->failed;
@@ -79,7 +79,7 @@ tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis)
     if (!graph)
         return failure;
     if (!tuff__op_accepts(OP_CUMSUM, x->dtype))
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "cumsum: %s %s: takes f32, f16, bf16, i32 or u32",
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "cumsum: %s %s: expected f32, f16, bf16, i32 or u32",
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     if (!tuff__axis("cumsum", x, axis, &axis))
         return &graph->failed;

@@ -98,12 +98,11 @@ void tuff_graph_step(tuff_graph *graph, tuff_array *counter)
     else if (counter->device != graph->device)
         tuff__graph_fail(graph, TUFF_E_USAGE, "step: the counter is on another device than the graph");
     else if (counter->dtype != TUFF_I32 || counter->shape.rank != 0)
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "step: the counter must be i32 of shape [], not %s %s",
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "step: the counter must be an i32 scalar, not %s %s",
                          tuff_dtype_name(counter->dtype), SHAPE_TEXT(counter->shape));
     else if (graph->step_array && graph->step_array != counter)
         tuff__graph_fail(graph, TUFF_E_USAGE,
-                         "step: the graph has a counter already: give it before building anything "
-                         "that is random");
+                         "step: the graph already has a counter: set another one before building random ops");
     else
         graph->step_array = counter;
 }
@@ -114,7 +113,7 @@ static tuff_tensor *fail_for_counter(tuff_graph *graph)
     char reason[512];
     strncpy(reason, tuff_error(), sizeof reason - 1);
     reason[sizeof reason - 1] = 0;
-    return tuff__graph_fail(graph, tuff_last_status(), "step: no counter: %s", reason);
+    return tuff__graph_fail(graph, tuff_last_status(), "step: cannot create the counter: %s", reason);
 }
 
 tuff_tensor *tuff_step(tuff_graph *graph)

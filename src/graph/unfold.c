@@ -21,11 +21,12 @@ static bool windows_fit(const tuff_tensor *x, int axis, int64_t size, int64_t st
                          "unfold: %s: size %lld, step %lld and dilation %lld must be at least 1", SHAPE_TEXT(x->shape),
                          (long long)size, (long long)step, (long long)dilation);
     else if (size > extent || (size > 1 && dilation > (extent - 1) / (size - 1)))
-        tuff__graph_fail(x->graph, TUFF_E_SHAPE,
-                         "unfold: %s: no window of %lld elements, %lld apart, fits axis %d of %lld elements",
-                         SHAPE_TEXT(x->shape), (long long)size, (long long)dilation, axis, (long long)extent);
+        tuff__graph_fail(
+            x->graph, TUFF_E_SHAPE,
+            "unfold: %s: a window of %lld elements with dilation %lld does not fit in axis %d, which has %lld elements",
+            SHAPE_TEXT(x->shape), (long long)size, (long long)dilation, axis, (long long)extent);
     else if (x->shape.rank == TUFF_MAX_RANK)
-        tuff__graph_fail(x->graph, TUFF_E_LIMIT, "unfold: %s: the rank would pass the limit", SHAPE_TEXT(x->shape));
+        tuff__graph_fail(x->graph, TUFF_E_LIMIT, "unfold: %s: the rank would exceed the limit", SHAPE_TEXT(x->shape));
     else
         return true;
     return false;

@@ -78,8 +78,8 @@ static tuff_status check_whole_step(const state_list *self, const char *path, co
         if (strcmp(self->tensors[i].name, BATCHES_NAME) == 0)
             memcpy(&batches, self->tensors[i].data, sizeof batches);
     if (batches % optimizer->options.accumulate != 0)
-        return FAIL(TUFF_E_USAGE, "%s: %" PRId32 " batches are no whole steps of %" PRId32, path, batches,
-                    optimizer->options.accumulate);
+        return FAIL(TUFF_E_USAGE, "%s: %" PRId32 " batches are not a whole number of steps of %" PRId32 " batches",
+                    path, batches, optimizer->options.accumulate);
     return TUFF_OK;
 }
 
@@ -94,8 +94,10 @@ static tuff_status save(state_list *self, const char *path, const tuff_optimizer
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < metadata_count; i++) {
         if (!keys[i] || !texts[i] || strncmp(keys[i], "tuff.", 5) == 0)
-            return FAIL(TUFF_E_USAGE, "checkpoint: the metadata key %s: keys must not be NULL nor begin with tuff.",
-                        keys[i] ? keys[i] : "NULL");
+            return FAIL(
+                TUFF_E_USAGE,
+                "checkpoint: metadata key %s: keys and texts must not be NULL, and keys must not begin with tuff.",
+                keys[i] ? keys[i] : "NULL");
         add_metadata(&metadata, keys[i], texts[i]);
     }
     TRY(check_whole_step(self, path, optimizer));
@@ -116,7 +118,9 @@ tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *parameters, 
 {
     TRY(check_arguments(path, parameters, optimizer));
     if (metadata_count < 0 || (metadata_count > 0 && (!keys || !texts)))
-        return FAIL(TUFF_E_USAGE, "checkpoint: %d rows of metadata without keys or texts", metadata_count);
+        return FAIL(TUFF_E_USAGE,
+                    "checkpoint: metadata_count is %d: it must not be negative, and keys and texts must not be NULL",
+                    metadata_count);
     state_list state;
     tuff_status status = tuff__state_list(parameters, optimizer, &state);
     if (status == TUFF_OK)
@@ -187,7 +191,7 @@ static tuff_status check_format(const char *path, const tuff_file *file)
     char expected[17];
     snprintf(expected, sizeof expected, "%016" PRIx64, hash);
     if (!kept || strcmp(kept, expected) != 0)
-        return FAIL(TUFF_E_FORMAT, "%s: damaged: its tensors do not have the hash that it was saved with", path);
+        return FAIL(TUFF_E_FORMAT, "%s: damaged: the hash of its tensors does not match", path);
     return TUFF_OK;
 }
 
@@ -196,9 +200,10 @@ static tuff_status check_optimizer(const char *path, const tuff_file *file, cons
 {
     const char *name = tuff_file_metadata(file, KEY_OPTIMIZER);
     if (!name)
-        return FAIL(TUFF_E_FORMAT, "%s: holds no state of an optimizer: training cannot go on from it", path);
+        return FAIL(TUFF_E_FORMAT, "%s: has no optimizer state: training cannot resume from it", path);
     if (strcmp(name, optimizer->rule->name) != 0)
-        return FAIL(TUFF_E_FORMAT, "%s: holds the state of %.40s, not of %s", path, name, optimizer->rule->name);
+        return FAIL(TUFF_E_FORMAT, "%s: has the state of optimizer %.40s, not of %s", path, name,
+                    optimizer->rule->name);
     return TUFF_OK;
 }
 
@@ -212,7 +217,7 @@ static tuff_status find_tensor(const char *path, const tuff_file *file, const ch
         return FAIL(TUFF_E_FORMAT, "%s: \"%s\" is %s, not %s", path, name, tuff_dtype_name(out->dtype),
                     tuff_dtype_name(dtype));
     if (!tuff_shape_equal(out->shape, shape))
-        return FAIL(TUFF_E_SHAPE, "%s: \"%s\" is %s, the model's is %s", path, name, SHAPE_TEXT(out->shape),
+        return FAIL(TUFF_E_SHAPE, "%s: \"%s\" is %s, but %s in the model", path, name, SHAPE_TEXT(out->shape),
                     SHAPE_TEXT(shape));
     return TUFF_OK;
 }
@@ -224,8 +229,8 @@ static tuff_status check_no_more(const char *path, const tuff_file *file, tuff_p
         tuff_file_tensor tensor;
         TRY(tuff_file_tensor_at(file, i, &tensor));
         if (strncmp(tensor.name, "optimizer.", 10) != 0 && !tuff_parameters_find(parameters, tensor.name))
-            return FAIL(TUFF_E_FORMAT, "%s: has a tensor \"%.200s\" %s, which the model lacks", path, tensor.name,
-                        SHAPE_TEXT(tensor.shape));
+            return FAIL(TUFF_E_FORMAT, "%s: has a tensor \"%.200s\" %s, which the model does not have", path,
+                        tensor.name, SHAPE_TEXT(tensor.shape));
     }
     return TUFF_OK;
 }
@@ -266,7 +271,8 @@ static tuff_status read_averages(state_list *self, const char *path, const tuff_
         any = any || found;
     }
     return any ? TUFF_OK
-               : FAIL(TUFF_E_FORMAT, "%s: holds no averages of its parameters: it was trained without any", path);
+               : FAIL(TUFF_E_FORMAT, "%s: has no averages of its parameters: it was trained without average_decay",
+                      path);
 }
 
 /* Returns the name under which the file has a tensor. A file without a counter of batches had one batch per step, so
@@ -304,7 +310,7 @@ static tuff_status read_file(state_list *self, const char *path, const tuff_file
         if (strcmp(into->name, COUNTER_NAME) == 0 || strcmp(into->name, BATCHES_NAME) == 0)
             memcpy(&counter, tensor.data, sizeof counter);
         if (counter < 0)
-            return FAIL(TUFF_E_FORMAT, "%s: its %s is %" PRId32, path, into->name, counter);
+            return FAIL(TUFF_E_FORMAT, "%s: its %s is negative: %" PRId32, path, into->name, counter);
     }
     return TUFF_OK;
 }

@@ -107,7 +107,9 @@ tuff_status tuff__checkpoint_names(const char *path, int64_t step, int keep, boo
 tuff_status tuff__check_checkpoint_options(const tuff_checkpoint_options *options)
 {
     if (options->metadata_count < 0 || (options->metadata_count > 0 && (!options->keys || !options->texts)))
-        return FAIL(TUFF_E_USAGE, "checkpoint: %d rows of metadata without keys or texts", options->metadata_count);
+        return FAIL(TUFF_E_USAGE,
+                    "checkpoint: metadata_count is %d: it must not be negative, and keys and texts must not be NULL",
+                    options->metadata_count);
     if (options->step < 0 || options->keep < 0)
         return FAIL(TUFF_E_USAGE, "checkpoint: step %" PRId64 ", keep %d: neither may be negative", options->step,
                     options->keep);

@@ -11,13 +11,13 @@
 static tuff_status check_mask(const parameter *item, tuff_graph *graph, tuff_tensor **mask)
 {
     if (tuff_tensor_graph(*mask) != graph)
-        return FAIL(TUFF_E_USAGE, "optimizer: the mask of \"%s\" is of another graph", item->name);
+        return FAIL(TUFF_E_USAGE, "optimizer: the mask of \"%s\" belongs to another graph", item->name);
     const tuff_shape shape = tuff_tensor_shape(*mask);
     const bool fits =
         shape.rank == 0 || (shape.rank == 1 && item->shape.rank > 0 && shape.extent[0] == item->shape.extent[0]);
     if (!fits)
         return FAIL(TUFF_E_SHAPE,
-                    "optimizer: the mask of \"%s\" %s is %s: it must have rank 0 or an element for each row",
+                    "optimizer: the mask of \"%s\" %s is %s: it must have rank 0 or one element for each row",
                     item->name, SHAPE_TEXT(item->shape), SHAPE_TEXT(shape));
     if (tuff_tensor_dtype(*mask) != TUFF_BOOL)
         *mask = tuff_cast(*mask, TUFF_BOOL);

@@ -15,14 +15,14 @@ static tuff_status check_name(const tuff_parameter_spec *specs, int index)
 {
     const char *name = specs[index].name;
     if (!name || !name[0])
-        return FAIL(TUFF_E_USAGE, "parameters: number %d has no name", index);
+        return FAIL(TUFF_E_USAGE, "parameters: parameter %d has no name", index);
     if (strlen(name) > NAME_LENGTH_MAX)
         return FAIL(TUFF_E_LIMIT, "parameters: the name \"%.40s...\" is longer than %d bytes", name, NAME_LENGTH_MAX);
     if (strncmp(name, "optimizer.", 10) == 0)
         return FAIL(TUFF_E_USAGE,
                     "parameters: \"%s\": names that begin with optimizer. belong to the optimizer's state", name);
     if (tuff__safetensors_check_name(name) != TUFF_OK)
-        return FAIL(tuff_last_status(), "parameters: number %d: %s", index, tuff_error());
+        return FAIL(tuff_last_status(), "parameters: parameter %d: %s", index, tuff_error());
     for (int i = 0; i < index; i++)
         if (strcmp(specs[i].name, name) == 0)
             return FAIL(TUFF_E_USAGE, "parameters: the name \"%s\" is given twice", name);
@@ -91,7 +91,7 @@ static tuff_status place(tuff_parameters *self, int index, int64_t limit, int *p
     parameter *item = &self->items[index];
     const bool matrix = item->shape.rank >= 2;
     if (item->count > limit)
-        return FAIL(TUFF_E_LIMIT, "parameters: \"%s\" %s has more than %lld elements, what the device can bind",
+        return FAIL(TUFF_E_LIMIT, "parameters: \"%s\" %s has more than the %lld elements that the device can bind",
                     item->name, SHAPE_TEXT(item->shape), (long long)limit);
     parameter_slab *into = &self->slabs[self->slab_count - 1];
     bool begins = self->region_count == into->region || self->regions[self->region_count - 1].group != item->group ||
@@ -162,8 +162,9 @@ bool tuff__name_matches(const char *pattern, const char *name)
 static tuff_status choose_groups(tuff_parameters *self, const char *const *patterns, int pattern_count)
 {
     if (pattern_count < 0 || pattern_count >= TUFF_MAX_GROUPS || (pattern_count > 0 && !patterns))
-        return FAIL(TUFF_E_USAGE, "parameters: %d patterns of groups, of at most %d", pattern_count,
-                    TUFF_MAX_GROUPS - 1);
+        return FAIL(TUFF_E_USAGE,
+                    "parameters: pattern_count %d must be between 0 and %d, and patterns must not be NULL",
+                    pattern_count, TUFF_MAX_GROUPS - 1);
     self->group_count = 1 + pattern_count;
     for (int group = pattern_count; group > 0; group--) { /* in reverse, so that the first match wins */
         bool any = false;
@@ -173,7 +174,7 @@ static tuff_status choose_groups(tuff_parameters *self, const char *const *patte
                 any = true;
             }
         if (!any)
-            return FAIL(TUFF_E_USAGE, "parameters: no name matches \"%.200s\"",
+            return FAIL(TUFF_E_USAGE, "parameters: no name matches the pattern \"%.200s\"",
                         patterns[group - 1] ? patterns[group - 1] : "NULL");
     }
     return TUFF_OK;
@@ -191,7 +192,7 @@ static tuff_status copy_specs(tuff_parameters *self, const tuff_parameter_spec *
         item->shape = specs[i].shape;
         item->count = item->shape.rank >= 0 && item->shape.rank <= TUFF_MAX_RANK ? tuff_shape_count(item->shape) : -1;
         if (item->count < 0)
-            return FAIL(TUFF_E_SHAPE, "parameters: \"%s\" has no legal shape", specs[i].name);
+            return FAIL(TUFF_E_SHAPE, "parameters: \"%s\" has an invalid shape", specs[i].name);
         item->name = tuff__strdup(specs[i].name);
         if (!item->name)
             return TUFF_E_OOM_HOST;

@@ -75,7 +75,7 @@ tuff_status tuff_optimizer_check(tuff_optimizer *optimizer)
     int32_t counts[COUNTS];
     float scale;
     if (!optimizer)
-        return FAIL(TUFF_E_USAGE, "optimizer: NULL");
+        return FAIL(TUFF_E_USAGE, "optimizer: the optimizer is NULL");
     if (!optimizer->scale)
         return TUFF_OK;
     TRY(tuff_array_read(optimizer->scale_counts, counts, sizeof counts));

@@ -444,7 +444,7 @@ static tuff_status check_arguments(const tuff_optimizer *optimizer, const void *
     if (!optimizer || !graph)
         return FAIL(TUFF_E_USAGE, "optimizer: the %s is NULL", optimizer ? "loss or graph" : "optimizer");
     if (accumulates != (optimizer->options.accumulate > 1))
-        return FAIL(TUFF_E_USAGE, "optimizer: with accumulate %d a step is built by %s",
+        return FAIL(TUFF_E_USAGE, "optimizer: with accumulate %d, a step must be built with %s",
                     (int)optimizer->options.accumulate,
                     accumulates ? "tuff_optimizer_apply" : "tuff_optimizer_accumulate and tuff_optimizer_update");
     return TUFF_OK;

@@ -80,11 +80,13 @@ static tuff_status check_saving(const tuff_graph *graph, const char *path, const
     if (graph->status != TUFF_OK)
         return FAIL(graph->status, "%s", graph->message);
     if (graph->output_count == 0 && graph->assign_count == 0)
-        return FAIL(TUFF_E_USAGE, "graph: it has no outputs and assigns nothing: call tuff_output or tuff_assign");
+        return FAIL(TUFF_E_USAGE, "graph: there are no outputs and no assignments: call tuff_output or tuff_assign");
     if (options->name != NULL && strlen(options->name) >= TUFF_GRAPH_NAME_SIZE)
-        return FAIL(TUFF_E_LIMIT, "graph: its name has more than %d bytes", TUFF_GRAPH_NAME_SIZE - 1);
+        return FAIL(TUFF_E_LIMIT, "graph: the name is longer than %d bytes", TUFF_GRAPH_NAME_SIZE - 1);
     if (options->array_count < 0 || (options->array_count > 0 && (options->arrays == NULL || options->names == NULL)))
-        return FAIL(TUFF_E_USAGE, "graph: %d names of arrays without arrays and names", options->array_count);
+        return FAIL(TUFF_E_USAGE,
+                    "graph: array_count is %d: it must not be negative, and arrays and names must not be NULL",
+                    options->array_count);
     for (int i = 0; i < options->array_count; i++)
         if (options->names[i] == NULL)
             return FAIL(TUFF_E_USAGE, "graph: the name of array %d is NULL", i);
@@ -99,8 +101,8 @@ tuff_status tuff_graph_save(const tuff_graph *graph, const char *path, const tuf
     TRY(check_saving(graph, path, options));
     tuff_status status = tuff__graph_file_put(graph, options, &file);
     if (status == TUFF_OK && file.length > file_limit)
-        status = FAIL(TUFF_E_LIMIT, "%s: a graph file of %zu bytes; at most %llu", path, file.length,
-                      (unsigned long long)file_limit);
+        status = FAIL(TUFF_E_LIMIT, "%s: the graph file would have %zu bytes, more than the limit of %llu", path,
+                      file.length, (unsigned long long)file_limit);
     if (status == TUFF_OK)
         status = tuff__file_write(path, &(file_part){file.data, file.length}, 1, true, false);
     tuff__text_free(&file);
@@ -127,16 +129,17 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
     const unsigned char *body = (const unsigned char *)data + BODY_AT;
     unsigned char hash[HASH_SIZE];
     if (size < BODY_AT || memcmp(data, magic, sizeof magic) != 0)
-        return FAIL(TUFF_E_FORMAT, "no graph file");
+        return FAIL(TUFF_E_FORMAT, "not a graph file");
     const uint32_t format = tuff__get_u32(&head), zero = tuff__get_u32(&head);
     if (format > FORMAT)
-        return FAIL(TUFF_E_UNSUPPORTED, "a graph file of format %u, of a later tuff: this one reads format %d",
+        return FAIL(TUFF_E_UNSUPPORTED,
+                    "a graph file of format %u, written by a later version of tuff: this version reads format %d",
                     (unsigned)format, FORMAT);
     if (format != FORMAT || zero != 0 || tuff__get_u64(&head) != size - BODY_AT)
-        return FAIL(TUFF_E_FORMAT, "a damaged graph file, or a part of one");
+        return FAIL(TUFF_E_FORMAT, "the graph file is damaged or truncated");
     put_hash(hash, body, size - BODY_AT);
     if (memcmp(body - HASH_SIZE, hash, HASH_SIZE) != 0)
-        return FAIL(TUFF_E_FORMAT, "a damaged graph file: its hash is another");
+        return FAIL(TUFF_E_FORMAT, "the graph file is damaged: its hash does not match");
     *out = (byte_reader){.data = body, .size = size - BODY_AT};
     return TUFF_OK;
 }
@@ -146,7 +149,7 @@ static tuff_status own_step(tuff_graph *graph)
 {
     const tuff_array *step = graph->step_array;
     if (step == NULL || step->dtype != TUFF_I32 || step->shape.rank != 0)
-        return FAIL(TUFF_E_FORMAT, "the graph: its counter is none");
+        return FAIL(TUFF_E_FORMAT, "the graph: its step counter is not an i32 scalar");
     int index = 0;
     while (graph->arrays[index].array != step)
         index++;
@@ -169,7 +172,7 @@ tuff_status tuff__graph_file_read(tuff_device *device, const void *data, size_t 
     info->deterministic = tuff__get_bool(&from);
     const bool owns_step = tuff__get_bool(&from);
     if (from.failed)
-        return FAIL(TUFF_E_FORMAT, "the graph: this version does not know its options");
+        return FAIL(TUFF_E_FORMAT, "the graph: it has options that this version of tuff does not know");
     TRY(tuff__graph_deserialize(device, &from, memory, out));
     const tuff_status status = owns_step ? own_step(*out) : TUFF_OK;
     if (status != TUFF_OK) {

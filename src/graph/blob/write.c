@@ -225,7 +225,7 @@ static tuff_status check_length(const char *name)
 {
     return strlen(name) < NAME_SIZE
                ? TUFF_OK
-               : FAIL(TUFF_E_LIMIT, "graph: the name \"%.60s...\" has more than %d bytes", name, NAME_SIZE - 1);
+               : FAIL(TUFF_E_LIMIT, "graph: the name \"%.60s...\" is longer than %d bytes", name, NAME_SIZE - 1);
 }
 
 /* Checks for names that a reader would refuse. */

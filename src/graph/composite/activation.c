@@ -19,8 +19,8 @@ static tuff_graph *check_float_operand(const char *op, tuff_tensor *x, tuff_tens
     tuff_graph *graph = tuff__check_operands(op, &x, 1, failure);
     if (!graph || tuff__dtype_is_float(x->dtype))
         return graph;
-    *failure = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op, tuff_dtype_name(x->dtype),
-                                SHAPE_TEXT(x->shape));
+    *failure = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16 or bf16", op,
+                                tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     return NULL;
 }
 
@@ -97,7 +97,7 @@ tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high)
     if (!graph)
         return failure;
     if (!(low <= high))
-        return tuff__graph_fail(graph, TUFF_E_USAGE, "clamp: %s: the bounds %g and %g are not in order",
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "clamp: %s: the lower bound %g must not exceed the upper bound %g",
                                 SHAPE_TEXT(x->shape), low, high);
     tuff_tensor *least = tuff__scalar(x, low), *greatest = tuff__scalar(x, high);
     tuff_tensor *inside = tuff_and(tuff_less(least, x), tuff_less(x, greatest));
@@ -151,7 +151,8 @@ tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
         return &graph->failed;
     const int64_t extent = x->shape.extent[axis];
     if (extent % 2)
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "glu: %s: axis %d has no halves", SHAPE_TEXT(x->shape), axis);
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "glu: %s: axis %d must have an even extent", SHAPE_TEXT(x->shape),
+                                axis);
     tuff_tensor *gate = tuff_sigmoid(tuff__slice_axis(x, axis, extent / 2, extent, 1));
     return tuff_mul(tuff__slice_axis(x, axis, 0, extent / 2, 1), gate);
 }
@@ -164,7 +165,7 @@ tuff_tensor *tuff_dropout(tuff_tensor *x, double probability)
     if (!graph)
         return failure;
     if (!(probability >= 0 && probability <= 1))
-        return tuff__graph_fail(graph, TUFF_E_USAGE, "dropout: %s: the probability %g is not in 0 to 1",
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "dropout: %s: the probability %g must be between 0 and 1",
                                 SHAPE_TEXT(x->shape), probability);
     if (probability == 0)
         return x;

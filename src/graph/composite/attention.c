@@ -104,17 +104,18 @@ static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pai
 {
     const tuff_shape s = x->shape;
     if (s.rank != 4 || s.extent[3] % 2)
-        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: takes [B,T,H,D] with D even", SHAPE_TEXT(s));
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: expected [B,T,H,D] with D even", SHAPE_TEXT(s));
     else if (!tuff__dtype_is_float(x->dtype))
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "rope: %s %s: takes f32, f16 or bf16", tuff_dtype_name(x->dtype),
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "rope: %s %s: expected f32, f16 or bf16", tuff_dtype_name(x->dtype),
                          SHAPE_TEXT(s));
     else if ((pairs != TUFF_ROPE_INTERLEAVED && pairs != TUFF_ROPE_HALF) || !(theta > 0))
-        tuff__graph_fail(graph, TUFF_E_USAGE, "rope: %s: unknown pairs %d or theta %g", SHAPE_TEXT(s), (int)pairs,
-                         theta);
+        tuff__graph_fail(graph, TUFF_E_USAGE, "rope: %s: pairs %d are unknown, or theta %g is not positive",
+                         SHAPE_TEXT(s), (int)pairs, theta);
     else if (offset < INT32_MIN || offset > INT32_MAX)
-        tuff__graph_fail(graph, TUFF_E_LIMIT, "rope: %s: the offset %lld is no i32", SHAPE_TEXT(s), (long long)offset);
+        tuff__graph_fail(graph, TUFF_E_LIMIT, "rope: %s: the offset %lld does not fit in i32", SHAPE_TEXT(s),
+                         (long long)offset);
     else if (position && (position->dtype != TUFF_I32 || position->shape.rank != 0))
-        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: the position must be i32 [], not %s %s", SHAPE_TEXT(s),
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: the position must be an i32 scalar, not %s %s", SHAPE_TEXT(s),
                          tuff_dtype_name(position->dtype), SHAPE_TEXT(position->shape));
     return graph->status == TUFF_OK;
 }
@@ -155,15 +156,16 @@ static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_
                       b->extent[0] == c->extent[0] && b->extent[1] == c->extent[1] && b->extent[2] == c->extent[2] &&
                       (b->extent[2] == 0 ? a->extent[2] == 0 : a->extent[2] % b->extent[2] == 0);
     if (!fits) {
-        tuff__graph_fail(graph, TUFF_E_SHAPE,
-                         "attention: %s x %s x %s: takes q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv], H a multiple "
-                         "of Hkv",
-                         SHAPE_TEXT(*a), SHAPE_TEXT(*b), SHAPE_TEXT(*c));
+        tuff__graph_fail(
+            graph, TUFF_E_SHAPE,
+            "attention: %s x %s x %s: expected q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv], with H a multiple "
+            "of Hkv",
+            SHAPE_TEXT(*a), SHAPE_TEXT(*b), SHAPE_TEXT(*c));
         return false;
     }
     if (q->dtype != k->dtype || q->dtype != v->dtype || !tuff__dtype_is_float(q->dtype)) {
         tuff__graph_fail(graph, TUFF_E_DTYPE,
-                         "attention: %s %s x %s %s x %s %s: takes one of f32, f16 and bf16 for all",
+                         "attention: %s %s x %s %s x %s %s: expected the same dtype for all: f32, f16 or bf16",
                          tuff_dtype_name(q->dtype), SHAPE_TEXT(*a), tuff_dtype_name(k->dtype), SHAPE_TEXT(*b),
                          tuff_dtype_name(v->dtype), SHAPE_TEXT(*c));
         return false;
@@ -212,20 +214,21 @@ static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const hea
 {
     const tuff_tensor *bias = options->bias;
     if (options->window < 0 || options->window > INT32_MAX)
-        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the window %lld is not in 0 to 2147483647",
+        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the window %lld must be between 0 and 2147483647",
                          SHAPE_TEXT(q->shape), (long long)options->window);
     if (bias && bias->dtype != q->dtype)
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s: the bias %s %s has another dtype",
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s: the bias %s %s has a different dtype",
                          tuff_dtype_name(q->dtype), SHAPE_TEXT(q->shape), tuff_dtype_name(bias->dtype),
                          SHAPE_TEXT(bias->shape));
     if (bias && !bias_fits(bias, sizes))
-        tuff__graph_fail(graph, TUFF_E_SHAPE,
-                         "attention: %s: the bias %s does not broadcast to [B,H,Tq,Tk] = [%lld,%lld,%lld,%lld], whose "
-                         "last axis it must have whole",
-                         SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape), (long long)sizes->batch,
-                         (long long)sizes->heads, (long long)sizes->queries, (long long)sizes->keys);
+        tuff__graph_fail(
+            graph, TUFF_E_SHAPE,
+            "attention: %s: the bias %s must broadcast to [B,H,Tq,Tk] = [%lld,%lld,%lld,%lld], and its last "
+            "axis must be Tk",
+            SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape), (long long)sizes->batch, (long long)sizes->heads,
+            (long long)sizes->queries, (long long)sizes->keys);
     if (!(options->dropout >= 0 && options->dropout <= 1))
-        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the dropout probability %g is not in 0 to 1",
+        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the dropout probability %g must be between 0 and 1",
                          SHAPE_TEXT(q->shape), options->dropout);
     return graph->status == TUFF_OK;
 }

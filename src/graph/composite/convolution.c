@@ -183,11 +183,12 @@ static bool operands_fit(const char *op, tuff_tensor *x, tuff_tensor *weight)
         tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s with kernels %s: both must have rank 4", op,
                          SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape));
     else if (x->dtype != weight->dtype || !tuff__dtype_is_float(x->dtype))
-        tuff__graph_fail(
-            x->graph, TUFF_E_DTYPE, "%s: %s %s with kernels %s %s: takes one of f32, f16 and bf16 for both", op,
-            tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape), tuff_dtype_name(weight->dtype), SHAPE_TEXT(weight->shape));
+        tuff__graph_fail(x->graph, TUFF_E_DTYPE,
+                         "%s: %s %s with kernels %s %s: expected the same dtype for both: f32, f16 or bf16", op,
+                         tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape), tuff_dtype_name(weight->dtype),
+                         SHAPE_TEXT(weight->shape));
     else if (tuff_shape_count(x->shape) == 0 || tuff_shape_count(weight->shape) == 0)
-        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s with kernels %s: an extent is 0", op, SHAPE_TEXT(x->shape),
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s with kernels %s: no extent may be 0", op, SHAPE_TEXT(x->shape),
                          SHAPE_TEXT(weight->shape));
     else
         return true;
@@ -203,8 +204,8 @@ static bool bias_fits(const char *op, tuff_tensor *weight, tuff_tensor *bias)
         return false;
     if (bias->shape.rank == 1 && bias->shape.extent[0] == weight->shape.extent[0])
         return true;
-    tuff__graph_fail(weight->graph, TUFF_E_SHAPE, "%s: the bias %s has not one element for each of the kernels %s", op,
-                     SHAPE_TEXT(bias->shape), SHAPE_TEXT(weight->shape));
+    tuff__graph_fail(weight->graph, TUFF_E_SHAPE, "%s: the bias %s must have one element for each of the kernels %s",
+                     op, SHAPE_TEXT(bias->shape), SHAPE_TEXT(weight->shape));
     return false;
 }
 
@@ -217,10 +218,11 @@ static bool read_options(tuff_tensor *x, tuff_tensor *weight, const tuff_conv2d_
     const int64_t *w = weight->shape.extent, channels = x->shape.extent[1];
     *out = (geometry){.groups = from->groups ? from->groups : 1};
     if (out->groups < 1 || channels % out->groups != 0 || w[0] % out->groups != 0 || w[1] != channels / out->groups) {
-        tuff__graph_fail(x->graph, TUFF_E_SHAPE,
-                         "conv2d: %s with kernels %s in %lld groups: the kernels must have 1/groups of the channels, "
-                         "and groups must divide both",
-                         SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape), (long long)out->groups);
+        tuff__graph_fail(
+            x->graph, TUFF_E_SHAPE,
+            "conv2d: %s with kernels %s in %lld groups: groups must divide the channels and the kernels, and "
+            "each kernel must have channels / groups channels",
+            SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape), (long long)out->groups);
         return false;
     }
     for (int i = 0; i < 2; i++) {
@@ -236,7 +238,7 @@ static bool read_options(tuff_tensor *x, tuff_tensor *weight, const tuff_conv2d_
                          "conv2d: %s with kernels %s: stride %lld, dilation %lld and padding %lld along %s %s",
                          SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape), (long long)out->stride[i],
                          (long long)out->dilation[i], (long long)out->padding[i], i ? "columns" : "rows",
-                         legal ? "leave no place for a kernel" : "are out of range");
+                         legal ? "leave no room for a kernel" : "are out of range");
         return false;
     }
     return true;
@@ -267,11 +269,11 @@ tuff_tensor *tuff_patch_embed(tuff_tensor *image, tuff_tensor *weight, tuff_tens
         return &graph->failed;
     const int64_t *e = image->shape.extent, *w = weight->shape.extent;
     if (w[1] != e[1] || e[2] % w[2] != 0 || e[3] % w[3] != 0)
-        return tuff__graph_fail(
-            graph, TUFF_E_SHAPE,
-            "patch_embed: %s in patches of the kernels %s: the channels must be equal, and rows and "
-            "columns multiples of those of a patch",
-            SHAPE_TEXT(image->shape), SHAPE_TEXT(weight->shape));
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "patch_embed: %s with kernels %s: the channels must be equal, and the rows and columns "
+                                "of the image multiples "
+                                "of those of a kernel",
+                                SHAPE_TEXT(image->shape), SHAPE_TEXT(weight->shape));
     const int64_t rows = e[2] / w[2], columns = e[3] / w[3], terms = w[1] * w[2] * w[3], batch = e[0], width = w[0];
     tuff_tensor *seen = tuff__windows(tuff__windows(image, 2, w[2], w[2], 1), 4, w[3], w[3], 1);
     seen = tuff_reshape(tuff_permute(seen, (int[]){0, 2, 4, 1, 3, 5}), TUFF_SHAPE(batch, rows * columns, terms));

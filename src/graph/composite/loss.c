@@ -10,18 +10,18 @@ static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, cons
                               double smoothing)
 {
     if (targets->dtype != TUFF_I32 || !tuff__dtype_is_float(logits->dtype)) {
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "cross_entropy: %s %s by %s %s: takes floats and i32 targets",
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "cross_entropy: %s %s by %s %s: expected float logits and i32 targets",
                          tuff_dtype_name(logits->dtype), SHAPE_TEXT(logits->shape), tuff_dtype_name(targets->dtype),
                          SHAPE_TEXT(targets->shape));
         return false;
     }
     if (logits->shape.rank != 2 || targets->shape.rank != 1 || logits->shape.extent[0] != targets->shape.extent[0]) {
-        tuff__graph_fail(graph, TUFF_E_SHAPE, "cross_entropy: %s by %s: takes logits [N, V] and targets [N]",
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "cross_entropy: %s by %s: expected logits [N, V] and targets [N]",
                          SHAPE_TEXT(logits->shape), SHAPE_TEXT(targets->shape));
         return false;
     }
     if (!(smoothing >= 0 && smoothing <= 1))
-        tuff__graph_fail(graph, TUFF_E_USAGE, "cross_entropy: %s: the smoothing %g is not in 0 to 1",
+        tuff__graph_fail(graph, TUFF_E_USAGE, "cross_entropy: %s: the smoothing %g must be between 0 and 1",
                          SHAPE_TEXT(logits->shape), smoothing);
     return graph->status == TUFF_OK;
 }

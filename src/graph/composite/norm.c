@@ -30,7 +30,7 @@ static bool has_trailing_shape(const char *op, const char *role, tuff_tensor *x,
     for (int i = 0; fits && i < trailing; i++)
         fits = operand->shape.extent[i] == x->shape.extent[x->shape.rank - trailing + i];
     if (!fits)
-        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s: the %s %s has not the shape of the last %d axes", op,
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s: the %s %s does not match the shape of the last %d axes", op,
                          SHAPE_TEXT(x->shape), role, SHAPE_TEXT(operand->shape), trailing);
     return fits;
 }
@@ -104,7 +104,7 @@ static bool has_channels(tuff_tensor *x, const char *role, tuff_tensor *operand)
         return false;
     if (operand->shape.rank == 1 && operand->shape.extent[0] == x->shape.extent[1])
         return true;
-    tuff__graph_fail(x->graph, TUFF_E_SHAPE, "group_norm: %s: the %s %s is not one number a channel",
+    tuff__graph_fail(x->graph, TUFF_E_SHAPE, "group_norm: %s: the %s %s must have one element for each channel",
                      SHAPE_TEXT(x->shape), role, SHAPE_TEXT(operand->shape));
     return false;
 }
@@ -118,7 +118,7 @@ tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
         return failure;
     if (x->shape.rank < 2 || groups < 1 || x->shape.extent[1] % groups)
         return tuff__graph_fail(graph, TUFF_E_SHAPE,
-                                "group_norm: %s: the channels (axis 1) do not divide into %d groups",
+                                "group_norm: %s: the channels (axis 1) cannot be divided into %d groups",
                                 SHAPE_TEXT(x->shape), groups);
     if (!has_channels(x, "gain", gain) || !has_channels(x, "bias", bias))
         return &graph->failed;
@@ -139,10 +139,10 @@ tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
         return failure;
     const int rank = x->shape.rank;
     if (rank < 1 || weight->shape.rank != 2 || x->shape.extent[rank - 1] != weight->shape.extent[0])
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: takes [..., in] x [in, out]",
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: expected [..., in] x [in, out]",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape));
     if (bias && (bias->shape.rank != 1 || bias->shape.extent[0] != weight->shape.extent[1]))
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: the bias %s is not [out]", SHAPE_TEXT(x->shape),
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: the bias %s must be [out]", SHAPE_TEXT(x->shape),
                                 SHAPE_TEXT(weight->shape), SHAPE_TEXT(bias->shape));
     int64_t rows = 1;
     for (int axis = 0; axis < rank - 1; axis++)
@@ -167,7 +167,7 @@ static bool is_list(const char *op, const tuff_tensor *x, const tuff_tensor *ind
     if (indices->dtype == TUFF_I32 && indices->shape.rank == 1)
         return true;
     tuff__graph_fail(x->graph, indices->dtype != TUFF_I32 ? TUFF_E_DTYPE : TUFF_E_SHAPE,
-                     "%s: %s by %s %s: indices must be i32 of one axis", op, SHAPE_TEXT(x->shape),
+                     "%s: %s by %s %s: indices must be i32 with one axis", op, SHAPE_TEXT(x->shape),
                      tuff_dtype_name(indices->dtype), SHAPE_TEXT(indices->shape));
     return false;
 }
@@ -204,7 +204,7 @@ tuff_tensor *tuff_embedding(tuff_tensor *table, tuff_tensor *indices)
         return failure;
     if (table->shape.rank != 2 || indices->shape.rank >= TUFF_MAX_RANK)
         return tuff__graph_fail(graph, TUFF_E_SHAPE,
-                                "embedding: %s by %s: takes a table [V, C] and indices of rank < %d",
+                                "embedding: %s by %s: expected a table [V, C] and indices of rank < %d",
                                 SHAPE_TEXT(table->shape), SHAPE_TEXT(indices->shape), TUFF_MAX_RANK);
     tuff_shape shape = indices->shape;
     shape.extent[shape.rank++] = table->shape.extent[1];

@@ -13,12 +13,13 @@ static tuff_graph *read_options(const char *op, tuff_tensor *x, const tuff_pool2
         return NULL;
     *failure = &graph->failed;
     if (!options)
-        tuff__graph_fail(graph, TUFF_E_USAGE, "%s: the options are NULL: they hold the size of a window", op);
+        tuff__graph_fail(graph, TUFF_E_USAGE, "%s: the options are NULL, but the size of a window is required", op);
     else if (!tuff__dtype_is_float(x->dtype))
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op, tuff_dtype_name(x->dtype),
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16 or bf16", op, tuff_dtype_name(x->dtype),
                          SHAPE_TEXT(x->shape));
     else if (x->shape.rank != 4 || tuff_shape_count(x->shape) == 0)
-        tuff__graph_fail(graph, TUFF_E_SHAPE, "%s: %s: takes images [N,C,H,W] with elements", op, SHAPE_TEXT(x->shape));
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "%s: %s: expected images [N,C,H,W] that are not empty", op,
+                         SHAPE_TEXT(x->shape));
     if (graph->status != TUFF_OK)
         return NULL;
     *out = *options;
@@ -28,11 +29,12 @@ static tuff_graph *read_options(const char *op, tuff_tensor *x, const tuff_pool2
         if (size >= 1 && out->stride[i] >= 1 && padding >= 0 && padding < size && padding <= INT32_MAX / 4 &&
             size <= extent + 2 * padding)
             continue;
-        tuff__graph_fail(graph, TUFF_E_SHAPE,
-                         "%s: %s: windows of %lld %s, %lld apart, with padding %lld: both must be at least 1, the "
-                         "padding less than a window, and a window no larger than the padded image",
-                         op, SHAPE_TEXT(x->shape), (long long)size, i ? "columns" : "rows", (long long)out->stride[i],
-                         (long long)padding);
+        tuff__graph_fail(
+            graph, TUFF_E_SHAPE,
+            "%s: %s: windows of %lld %s with stride %lld and padding %lld: size and stride must be at least 1, "
+            "the padding smaller than a window, and a window not larger than the padded image",
+            op, SHAPE_TEXT(x->shape), (long long)size, i ? "columns" : "rows", (long long)out->stride[i],
+            (long long)padding);
         return NULL;
     }
     return graph;

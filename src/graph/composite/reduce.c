@@ -23,7 +23,7 @@ static tuff_tensor *check_float_operand(const char *op, tuff_tensor *x, bool *le
     tuff_graph *graph = tuff__check_operands(op, &x, 1, &failure);
     *legal = graph && tuff__dtype_is_float(x->dtype);
     if (graph && !*legal)
-        failure = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op,
+        failure = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16 or bf16", op,
                                    tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     return failure;
 }
@@ -107,7 +107,7 @@ tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes)
     if (rank == TUFF_MAX_RANK || classes < 0)
         return tuff__graph_fail(graph, classes < 0 ? TUFF_E_SHAPE : TUFF_E_LIMIT, "one_hot: %s into %lld classes: %s",
                                 SHAPE_TEXT(indices->shape), (long long)classes,
-                                classes < 0 ? "the number is negative" : "the rank would pass the limit");
+                                classes < 0 ? "the number is negative" : "the rank would exceed the limit");
     tuff_shape column = indices->shape;
     column.rank = rank + 1;
     column.extent[rank] = 1;

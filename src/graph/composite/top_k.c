@@ -106,11 +106,11 @@ tuff_tensor *tuff__top_k_positions(tuff_tensor *rows, int64_t k, int64_t limit)
     const int64_t block = 4 * k > MIN_BLOCK ? 4 * k : MIN_BLOCK, extent = rows->shape.extent[1];
     const int64_t least_side = extent < block ? extent : block;
     if (least_side > limit / least_side)
-        return tuff__graph_fail(
-            graph, TUFF_E_LIMIT,
-            "top_k: %s: the %lld largest of so long rows take %lld x %lld comparisons at once, more "
-            "than %lld: ask for fewer, or cut the rows",
-            SHAPE_TEXT(rows->shape), (long long)k, (long long)least_side, (long long)least_side, (long long)limit);
+        return tuff__graph_fail(graph, TUFF_E_LIMIT,
+                                "top_k: %s: k = %lld needs %lld x %lld comparisons at once, more than %lld: use a "
+                                "smaller k or shorter rows",
+                                SHAPE_TEXT(rows->shape), (long long)k, (long long)least_side, (long long)least_side,
+                                (long long)limit);
     candidates left = {.elements = rows, .positions = tuff_iota(graph, rows->shape, 1)};
     int64_t length = extent;
     while (graph->status == TUFF_OK && (length > 2 * block || length > limit / length)) {
@@ -134,13 +134,12 @@ tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indic
     if (!tuff__axis("top_k", x, axis, &axis))
         return &graph->failed;
     if (!tuff__op_accepts(OP_REDUCE_MAX, x->dtype))
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "top_k: %s %s: takes f32, f16, bf16, i32 or u32",
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "top_k: %s %s: expected f32, f16, bf16, i32 or u32",
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     const int last = x->shape.rank - 1;
     const int64_t extent = x->shape.extent[axis];
     if (k < 1 || k > extent)
-        return tuff__graph_fail(graph, TUFF_E_SHAPE,
-                                "top_k: %s: axis %d has %lld elements: k must be 1 to that, not %lld",
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "top_k: %s: axis %d: k must be between 1 and %lld, got %lld",
                                 SHAPE_TEXT(x->shape), axis, (long long)extent, (long long)k);
     tuff_tensor *rows = tuff__swap_axes(x, axis, last);
     if (!tuff__is_valid(rows))
