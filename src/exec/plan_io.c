@@ -10,7 +10,7 @@ typedef enum direction { INPUT, OUTPUT } direction;
 static const char *const nouns[] = {[INPUT] = "input", [OUTPUT] = "output"};
 static const char *const actions[] = {[INPUT] = "write", [OUTPUT] = "read"};
 
-static int count_of(const tuff_plan *plan, direction which)
+static int value_count(const tuff_plan *plan, direction which)
 {
     if (plan->reference != NULL)
         return which == INPUT ? tuff__reference_input_count(plan->reference)
@@ -27,8 +27,8 @@ static tuff_plan_value value_at(const tuff_plan *plan, direction which, int inde
         value.dtype = tensor->dtype;
         value.shape = tensor->shape;
     } else {
-        const launch_list *made = &plan->executable.launches;
-        const named_buffer *buffer = which == INPUT ? &made->inputs[index] : &made->outputs[index];
+        const launch_list *launches = &plan->executable.launches;
+        const named_buffer *buffer = which == INPUT ? &launches->inputs[index] : &launches->outputs[index];
         value.name = buffer->name;
         value.dtype = buffer->dtype;
         value.shape = buffer->shape;
@@ -39,7 +39,7 @@ static tuff_plan_value value_at(const tuff_plan *plan, direction which, int inde
 
 static tuff_status check_index(const tuff_plan *plan, direction which, int index)
 {
-    const int count = count_of(plan, which);
+    const int count = value_count(plan, which);
     if (index >= 0 && index < count)
         return TUFF_OK;
     return FAIL(TUFF_E_USAGE, "%s: there is no %s %d; the plan has %d", actions[which], nouns[which], index, count);
@@ -47,7 +47,7 @@ static tuff_status check_index(const tuff_plan *plan, direction which, int index
 
 static int find(const tuff_plan *plan, direction which, const char *name)
 {
-    const int count = count_of(plan, which);
+    const int count = value_count(plan, which);
     for (int i = 0; i < count; ++i)
         if (strcmp(value_at(plan, which, i).name, name) == 0)
             return i;
@@ -74,12 +74,12 @@ static tuff_status describe(const tuff_plan *plan, direction which, int index, t
 
 int tuff_plan_input_count(const tuff_plan *plan)
 {
-    return plan == NULL ? -1 : count_of(plan, INPUT);
+    return plan == NULL ? -1 : value_count(plan, INPUT);
 }
 
 int tuff_plan_output_count(const tuff_plan *plan)
 {
-    return plan == NULL ? -1 : count_of(plan, OUTPUT);
+    return plan == NULL ? -1 : value_count(plan, OUTPUT);
 }
 
 tuff_status tuff_plan_input_at(const tuff_plan *plan, int index, tuff_plan_value *value)
@@ -139,8 +139,8 @@ static tuff_status check_part(const tuff_plan_value *value, direction which, uin
 
 storage *tuff__plan_input_storage(const tuff_plan *plan, int index)
 {
-    const launch_list *made = &plan->executable.launches;
-    return made->buffers[made->inputs[index].buffer].storage;
+    const launch_list *launches = &plan->executable.launches;
+    return launches->buffers[launches->inputs[index].buffer].storage;
 }
 
 tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, const void *data, size_t size)
@@ -169,8 +169,9 @@ tuff_status tuff_plan_read_at(tuff_plan *plan, int index, uint64_t offset, void 
         return tuff__reference_read_at(plan->reference, index, offset, data, size);
     if (!plan->has_run)
         return FAIL(TUFF_E_USAGE, "read: \"%.200s\": the plan has not been run", value.name);
-    const launch_list *made = &plan->executable.launches;
-    return tuff__storage_read(plan->device, made->buffers[made->outputs[index].buffer].storage, offset, data, size);
+    const launch_list *launches = &plan->executable.launches;
+    return tuff__storage_read(plan->device, launches->buffers[launches->outputs[index].buffer].storage, offset, data,
+                              size);
 }
 
 tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size)

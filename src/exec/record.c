@@ -20,7 +20,7 @@ static buffer_binding binding_of(const launch_list *list, const memory_buffer *m
         .buffer = tuff__storage_buffer(memory->storage), .offset = start, .size = (end > whole ? whole : end) - start};
 }
 
-static void bind(const executable *self, const launch *kernel, command *into)
+static void bind_buffers(const executable *self, const launch *kernel, command *into)
 {
     into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(self->parameters),
                                          .size = tuff__storage_size(self->parameters)};
@@ -134,7 +134,7 @@ static tuff_status get_programs(executable *self, const recording_options *optio
 }
 
 /* CLBlast's kernels index elements with 32 bits from the beginning of a buffer. */
-static tuff_status check_product(const memory_buffer *memory)
+static tuff_status check_gemm_offset(const memory_buffer *memory)
 {
     const uint64_t first = memory->offset / tuff_dtype_size(memory->dtype);
     return first + (uint64_t)memory->count <= INT32_MAX
@@ -143,7 +143,7 @@ static tuff_status check_product(const memory_buffer *memory)
                       (unsigned long long)first + (unsigned long long)memory->count - 1);
 }
 
-static tuff_status build_product(executable *self, int index)
+static tuff_status build_gemm(executable *self, int index)
 {
     const launch *kernel = &self->launches.launches[index];
     command *into = &self->commands[index];
@@ -155,7 +155,7 @@ static tuff_status build_product(executable *self, int index)
     into->binding_count = 3;
     for (int i = 0; i < 3; ++i) {
         const memory_buffer *memory = &self->launches.buffers[kernel->chain.buffers[buffers[i]].id];
-        TRY(check_product(memory));
+        TRY(check_gemm_offset(memory));
         into->bindings[i] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
                                              .offset = memory->offset,
                                              .size = tuff__buffer_size(memory),
@@ -194,7 +194,7 @@ static double operations_of(const launch *kernel, const task_record *record)
 }
 
 /* Predicts the duration of a launch, for drivers that must keep submissions short. */
-static void predict(executable *self, int index)
+static void predict_duration(executable *self, int index)
 {
     const launch *kernel = &self->launches.launches[index];
     const task_record *record = &self->records[index];
@@ -210,11 +210,11 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         if (self->launches.launches[i].kind == LAUNCH_COPY)
             build_copy(self, i);
         else if (self->launches.launches[i].kind == LAUNCH_LIBRARY_GEMM)
-            TRY(build_product(self, i));
+            TRY(build_gemm(self, i));
         else
             TRY(build_launch(self, i, block));
         TRY(tuff__describe_launch(self, i, &self->records[i]));
-        predict(self, i);
+        predict_duration(self, i);
     }
     TRY(get_programs(self, options));
     const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
@@ -223,12 +223,12 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         TRY(tuff__storage_write(self->launches.device, self->parameters, 0, block->data, size));
     for (int i = 0; i < self->command_count; ++i)
         if (self->commands[i].kind == COMMAND_DISPATCH)
-            bind(self, &self->launches.launches[i], &self->commands[i]);
+            bind_buffers(self, &self->launches.launches[i], &self->commands[i]);
     return TUFF_OK;
 }
 
 /* Drops launches with no groups; they never reach the device. */
-static int drop_empty(executable *self)
+static int drop_empty_launches(executable *self)
 {
     int kept = 0;
     for (int i = 0; i < self->launches.launch_count; ++i) {
@@ -246,7 +246,7 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
 {
     static const recording_options defaults;
     options = options == NULL ? &defaults : options;
-    self->command_count = drop_empty(self);
+    self->command_count = drop_empty_launches(self);
     self->hash = (hash128){0};
     self->failed_task = -1;
     const size_t count = (size_t)self->command_count + 1;
@@ -308,7 +308,7 @@ void tuff__executable_free(executable *self)
 }
 
 /* Records the versions that kept copies will have after the next submission. Returns whether any copy is stale. */
-static bool note_stale_copies(executable *self)
+static bool update_copy_versions(executable *self)
 {
     bool is_stale = false;
     for (int i = 0; i < self->launches.copy_count && self->setup != NULL; ++i) {
@@ -326,7 +326,7 @@ static bool note_stale_copies(executable *self)
 
 tuff_status tuff__executable_refresh(executable *self)
 {
-    if (!note_stale_copies(self))
+    if (!update_copy_versions(self))
         return TUFF_OK;
     const tuff_status status = tuff__submit(self->launches.device, self->setup);
     for (int i = 0; i < self->launches.copy_count && status != TUFF_OK; ++i)

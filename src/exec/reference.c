@@ -28,7 +28,7 @@ static int64_t element_count(const node *at)
     return tuff_shape_count(at->outputs[0].shape);
 }
 
-static double *doubles(int64_t count)
+static double *alloc_doubles(int64_t count)
 {
     return tuff__calloc((size_t)count, sizeof(double));
 }
@@ -94,9 +94,9 @@ static tuff_status ensure_values(reference_plan *plan, const node *at)
 {
     node_values *values = &plan->values[at->id];
     if (!values->value)
-        values->value = doubles(element_count(at));
+        values->value = alloc_doubles(element_count(at));
     if (!values->error && plan->carries_bounds)
-        values->error = doubles(element_count(at));
+        values->error = alloc_doubles(element_count(at));
     return values->value && (values->error || !plan->carries_bounds) ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
@@ -151,7 +151,7 @@ static int find_output(const reference_plan *plan, const char *name)
     return -1;
 }
 
-static tuff_status size_matches(const char *subject, const char *name, const tuff_tensor *tensor, size_t size)
+static tuff_status check_size(const char *subject, const char *name, const tuff_tensor *tensor, size_t size)
 {
     const size_t whole = (size_t)tuff_shape_count(tensor->shape) * tuff_dtype_size(tensor->dtype);
     if (size == whole)
@@ -182,7 +182,7 @@ tuff_status tuff__reference_write(reference_plan *plan, const char *name, const 
         return FAIL(TUFF_E_USAGE,
                     input ? "write: the data of \"%.200s\" is NULL" : "write: there is no input \"%.200s\"",
                     name ? name : "(NULL)");
-    TRY(size_matches("write", name, &input->outputs[0], size));
+    TRY(check_size("write", name, &input->outputs[0], size));
     return write_part(plan, input, 0, data, size);
 }
 
@@ -198,7 +198,7 @@ tuff_status tuff__reference_write_double(reference_plan *plan, const char *name,
     return TUFF_OK;
 }
 
-static tuff_status inputs_are_written(const reference_plan *plan)
+static tuff_status check_inputs_written(const reference_plan *plan)
 {
     for (int i = 0; i < plan->graph->node_count; i++)
         if (plan->graph->nodes[i]->op == OP_INPUT && !plan->values[i].written)
@@ -255,7 +255,7 @@ static tuff_status round_operands(const reference_plan *plan, const node *at, co
     const int bits = plan->rounding->operands[at->id];
     for (int i = 0; i < at->input_count && i < 2; i++) {
         const int64_t count = tuff_shape_count(at->inputs[i]->shape);
-        copies[i] = doubles(count + 1);
+        copies[i] = alloc_doubles(count + 1);
         if (!copies[i])
             return TUFF_E_OOM_HOST;
         for (int64_t k = 0; k < count; k++)
@@ -332,13 +332,13 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
    number. */
 static void allow_rounding(const reference_plan *plan, const node *at)
 {
-    const node_values *of = &plan->values[at->id];
+    const node_values *values = &plan->values[at->id];
     const bool narrow = plan->storage == TUFF_F16 || plan->storage == TUFF_BF16;
-    if (!of->error || !narrow || tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype))
+    if (!values->error || !narrow || tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype))
         return;
     const double unit = unit_of(plan->storage), least = plan->storage == TUFF_F16 ? 0x1p-25 : 0;
     for (int64_t i = 0; i < element_count(at); i++)
-        of->error[i] += unit * (fabs(of->value[i]) + of->error[i]) + least;
+        values->error[i] += unit * (fabs(values->value[i]) + values->error[i]) + least;
 }
 
 /* Inputs and constants keep their values between runs. */
@@ -386,7 +386,7 @@ static void commit_assigns(reference_plan *plan)
 
 tuff_status tuff__reference_run(reference_plan *plan)
 {
-    TRY(inputs_are_written(plan));
+    TRY(check_inputs_written(plan));
     TRY(load_arrays(plan));
     for (int i = 0; i < plan->graph->node_count; i++) {
         TRY(run_node(plan, plan->graph->nodes[i]));
@@ -397,7 +397,7 @@ tuff_status tuff__reference_run(reference_plan *plan)
     return TUFF_OK;
 }
 
-static tuff_status has_run(const reference_plan *plan, const char *name)
+static tuff_status check_has_run(const reference_plan *plan, const char *name)
 {
     return plan->has_run ? TUFF_OK : FAIL(TUFF_E_USAGE, "read: \"%.200s\": the plan has not been run", name);
 }
@@ -408,7 +408,7 @@ static tuff_status find_result(const reference_plan *plan, const char *name, con
     if (index < 0)
         return FAIL(TUFF_E_USAGE, "read: there is no output \"%.200s\"", name ? name : "(NULL)");
     *out = plan->graph->outputs[index].tensor;
-    return has_run(plan, name);
+    return check_has_run(plan, name);
 }
 
 static void read_part(const reference_plan *plan, const tuff_tensor *output, uint64_t offset, void *data, size_t size)
@@ -421,7 +421,7 @@ static void read_part(const reference_plan *plan, const tuff_tensor *output, uin
 tuff_status tuff__reference_read_at(reference_plan *plan, int index, uint64_t offset, void *data, size_t size)
 {
     const graph_output *output = &plan->graph->outputs[index];
-    TRY(has_run(plan, output->name));
+    TRY(check_has_run(plan, output->name));
     read_part(plan, output->tensor, offset, data, size);
     return TUFF_OK;
 }
@@ -430,7 +430,7 @@ tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *d
 {
     const tuff_tensor *output;
     TRY(find_result(plan, name, &output));
-    TRY(size_matches("read", name, output, size));
+    TRY(check_size("read", name, output, size));
     if (!data && size > 0)
         return FAIL(TUFF_E_USAGE, "read: the destination of \"%.200s\" is NULL", name);
     read_part(plan, output, 0, data, size);

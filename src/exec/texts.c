@@ -31,7 +31,7 @@ static void merge_aliases(const launch_list *list, fused_chain *chain)
 
 /* Computes the offsets of buffers. Kernels index elements with 32 bits from the start of the binding: with OpenCL, the
    start of the whole memory, which may be too large for that. */
-static tuff_status find_offsets(const launch_list *list, launch *kernel)
+static tuff_status set_offsets(const launch_list *list, launch *kernel)
 {
     for (int i = 0; i < kernel->chain.buffer_count; ++i) {
         const memory_buffer *buffer = &list->buffers[kernel->chain.buffers[i].id];
@@ -51,7 +51,7 @@ static tuff_status find_offsets(const launch_list *list, launch *kernel)
 tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char name[KERNEL_NAME], assembly *out)
 {
     merge_aliases(list, &kernel->chain);
-    TRY(find_offsets(list, kernel));
+    TRY(set_offsets(list, kernel));
     assembly_request request = {.body = kernel->body,
                                 .name = name,
                                 .chain = &kernel->chain,

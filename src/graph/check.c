@@ -54,7 +54,7 @@ bool tuff__array_is_legal(tuff_graph *graph, const char *op, const tuff_array *a
     return false;
 }
 
-bool tuff__axis(const char *op, const tuff_tensor *tensor, int axis, int *out)
+bool tuff__resolve_axis(const char *op, const tuff_tensor *tensor, int axis, int *out)
 {
     const int rank = tensor->shape.rank;
     if (axis < -rank || axis >= rank) {

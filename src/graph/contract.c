@@ -114,7 +114,7 @@ static bool indices_fit(const char *op, const tuff_tensor *x, const tuff_tensor 
                          SHAPE_TEXT(indices->shape), x->shape.rank, indices->shape.rank);
         return false;
     }
-    return tuff__axis(op, x, *axis, axis);
+    return tuff__resolve_axis(op, x, *axis, axis);
 }
 
 /* x and indices broadcast against each other on all axes except `axis`, where each keeps its own extent. */

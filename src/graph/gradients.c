@@ -9,7 +9,7 @@ static tuff_tensor *zeros(const tuff_tensor *x)
 }
 
 /* REDUCE_MAX: elements that tie for the maximum share the gradient equally. */
-static tuff_tensor *share_of_largest(const node *n, tuff_tensor *g)
+static tuff_tensor *reduce_max_gradient(const node *n, tuff_tensor *g)
 {
     tuff_tensor *x = n->inputs[0];
     tuff_tensor *largest = tuff_equal(x, &n->outputs[0]);
@@ -21,7 +21,7 @@ static tuff_tensor *share_of_largest(const node *n, tuff_tensor *g)
     return tuff_where(largest, tuff_div(g, ties), tuff__scalar(g, 0));
 }
 
-static tuff_tensor *permute_back(const node *n, tuff_tensor *g)
+static tuff_tensor *permute_gradient(const node *n, tuff_tensor *g)
 {
     int inverse[TUFF_MAX_RANK] = {0};
     for (int axis = 0; axis < g->shape.rank; axis++)
@@ -30,7 +30,7 @@ static tuff_tensor *permute_back(const node *n, tuff_tensor *g)
 }
 
 /* EXPAND: sums the gradients of all copies of an element. */
-static tuff_tensor *sum_of_copies(const node *n, tuff_tensor *g)
+static tuff_tensor *expand_gradient(const node *n, tuff_tensor *g)
 {
     int axes[TUFF_MAX_RANK], count = 0;
     for (int axis = 0; axis < g->shape.rank; axis++)
@@ -40,7 +40,7 @@ static tuff_tensor *sum_of_copies(const node *n, tuff_tensor *g)
 }
 
 /* SLICE, undone axis by axis: reverses, dilates, then pads to the operand's extent. */
-static tuff_tensor *spread_slice(const node *n, tuff_tensor *g)
+static tuff_tensor *slice_gradient(const node *n, tuff_tensor *g)
 {
     const tuff_shape whole = n->inputs[0]->shape;
     int64_t before[TUFF_MAX_RANK] = {0}, after[TUFF_MAX_RANK] = {0};
@@ -61,7 +61,7 @@ static tuff_tensor *spread_slice(const node *n, tuff_tensor *g)
     return tuff_pad(g, before, after, 0);
 }
 
-static tuff_tensor *without_padding(const node *n, tuff_tensor *g)
+static tuff_tensor *pad_gradient(const node *n, tuff_tensor *g)
 {
     int64_t stop[TUFF_MAX_RANK] = {0};
     for (int axis = 0; axis < g->shape.rank; axis++)
@@ -69,7 +69,7 @@ static tuff_tensor *without_padding(const node *n, tuff_tensor *g)
     return tuff_slice(g, n->attributes.start, stop, NULL);
 }
 
-static tuff_tensor *part_of_concat(const node *n, tuff_tensor *g, int input)
+static tuff_tensor *concat_gradient(const node *n, tuff_tensor *g, int input)
 {
     const int axis = n->attributes.axis;
     int64_t start = 0;
@@ -80,7 +80,7 @@ static tuff_tensor *part_of_concat(const node *n, tuff_tensor *g, int input)
 
 /* Returns the gradient of the source of SCATTER_ADD. Elements whose index is out of range were added nowhere and get 0,
    for which a plain gather would give NaN. */
-static tuff_tensor *gather_inside(const node *n, tuff_tensor *g)
+static tuff_tensor *scatter_add_source_gradient(const node *n, tuff_tensor *g)
 {
     tuff_tensor *indices = n->inputs[1];
     const int64_t extent = n->outputs[0].shape.extent[n->attributes.axis];

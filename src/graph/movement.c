@@ -33,10 +33,10 @@ tuff_tensor *tuff_reshape(tuff_tensor *x, tuff_shape shape)
     tuff_graph *graph = tuff__check_operands("reshape", &x, 1, &failure);
     if (!graph)
         return failure;
-    const tuff_shape asked = shape;
+    const tuff_shape requested = shape;
     if (!infer_extent(x, &shape))
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "reshape: %s to %s: the extent -1 cannot be inferred",
-                                SHAPE_TEXT(x->shape), SHAPE_TEXT(asked));
+                                SHAPE_TEXT(x->shape), SHAPE_TEXT(requested));
     if (!tuff__shape_is_legal(graph, "reshape", shape))
         return &graph->failed;
     if (tuff_shape_count(shape) != tuff_shape_count(x->shape))
@@ -61,7 +61,7 @@ tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
     bool seen[TUFF_MAX_RANK] = {false}, identity = true;
     for (int i = 0; i < shape.rank; i++) {
         int axis;
-        if (!tuff__axis("permute", x, order[i], &axis))
+        if (!tuff__resolve_axis("permute", x, order[i], &axis))
             return &graph->failed;
         if (seen[axis])
             return tuff__graph_fail(graph, TUFF_E_SHAPE, "permute: %s: axis %d is given twice", SHAPE_TEXT(x->shape),
@@ -78,13 +78,13 @@ tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
 tuff_tensor *tuff_expand(tuff_tensor *x, tuff_shape shape)
 {
     tuff_tensor *failure;
-    tuff_shape together;
+    tuff_shape broadcast;
     tuff_graph *graph = tuff__check_operands("expand", &x, 1, &failure);
     if (!graph)
         return failure;
     if (!tuff__shape_is_legal(graph, "expand", shape))
         return &graph->failed;
-    if (!tuff__broadcast(x->shape, shape, &together) || !tuff_shape_equal(together, shape))
+    if (!tuff__broadcast(x->shape, shape, &broadcast) || !tuff_shape_equal(broadcast, shape))
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "expand: %s does not broadcast to %s", SHAPE_TEXT(x->shape),
                                 SHAPE_TEXT(shape));
     return tuff__expand_to(x, shape);
@@ -208,7 +208,7 @@ tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis)
     tuff_graph *graph = tuff__check_operands("concat", parts, count, &failure);
     if (!graph)
         return failure;
-    if (!tuff__axis("concat", parts[0], axis, &axis))
+    if (!tuff__resolve_axis("concat", parts[0], axis, &axis))
         return &graph->failed;
     tuff_shape shape = tuff__with_extent(parts[0]->shape, axis, 0);
     tuff_tensor **kept = tuff__arena_alloc(&graph->arena, (size_t)count * sizeof(tuff_tensor *));

@@ -13,7 +13,7 @@ static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int
     }
     for (int i = 0; i < count; i++) {
         int axis;
-        if (!tuff__axis(op, x, axes[i], &axis))
+        if (!tuff__resolve_axis(op, x, axes[i], &axis))
             return false;
         if (*mask >> axis & 1) {
             tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s: axis %d is given twice", op, SHAPE_TEXT(x->shape), axis);
@@ -81,7 +81,7 @@ tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis)
     if (!tuff__op_accepts(OP_CUMSUM, x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "cumsum: %s %s: expected f32, f16, bf16, i32 or u32",
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
-    if (!tuff__axis("cumsum", x, axis, &axis))
+    if (!tuff__resolve_axis("cumsum", x, axis, &axis))
         return &graph->failed;
     return tuff__node_create(graph, OP_CUMSUM, x->dtype, x->shape, &x, 1, &(op_attributes){.axis = axis});
 }

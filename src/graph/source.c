@@ -82,7 +82,7 @@ tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
     if (!tuff__shape_is_legal(graph, "iota", shape))
         return &graph->failed;
     const tuff_tensor probe = {.graph = graph, .shape = shape};
-    if (!tuff__axis("iota", &probe, axis, &axis))
+    if (!tuff__resolve_axis("iota", &probe, axis, &axis))
         return &graph->failed;
     return tuff__node_create(graph, OP_IOTA, TUFF_I32, shape, NULL, 0, &(op_attributes){.axis = axis});
 }

@@ -32,13 +32,13 @@ static bool windows_fit(const tuff_tensor *x, int axis, int64_t size, int64_t st
     return false;
 }
 
-tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
+tuff_tensor *tuff__unfold_node(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
 {
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("unfold", &x, 1, &failure);
     if (!graph)
         return failure;
-    if (!tuff__axis("unfold", x, axis, &axis) || !windows_fit(x, axis, size, step, dilation))
+    if (!tuff__resolve_axis("unfold", x, axis, &axis) || !windows_fit(x, axis, size, step, dilation))
         return &graph->failed;
     const int64_t count = (x->shape.extent[axis] - (size - 1) * dilation - 1) / step + 1;
     const tuff_shape shape = with_windows(x->shape, axis, count, size);
@@ -51,18 +51,18 @@ tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step,
 
 tuff_tensor *tuff_unfold(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
 {
-    tuff_tensor *seen = tuff__windows(x, axis, size, step, dilation);
-    if (!tuff__is_valid(seen))
-        return seen;
-    axis = seen->node->attributes.axis;
-    const int64_t count = seen->shape.extent[axis];
+    tuff_tensor *unfolded = tuff__unfold_node(x, axis, size, step, dilation);
+    if (!tuff__is_valid(unfolded))
+        return unfolded;
+    axis = unfolded->node->attributes.axis;
+    const int64_t count = unfolded->shape.extent[axis];
     if (size == 1)
-        return tuff_reshape(tuff__slice_axis(x, axis, 0, (count - 1) * step + 1, step), seen->shape);
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, (count - 1) * step + 1, step), unfolded->shape);
     if (count == 1)
-        return tuff_reshape(tuff__slice_axis(x, axis, 0, (size - 1) * dilation + 1, dilation), seen->shape);
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, (size - 1) * dilation + 1, dilation), unfolded->shape);
     if (step == size && dilation == 1)
-        return tuff_reshape(tuff__slice_axis(x, axis, 0, count * size, 1), seen->shape);
-    return seen;
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, count * size, 1), unfolded->shape);
+    return unfolded;
 }
 
 /* Merges the axes before and after `axis` meanwhile, so that the rank stays legal. */

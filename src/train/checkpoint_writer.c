@@ -87,7 +87,7 @@ static tuff_status save_state(tuff_checkpoint_writer *self)
         TRY(download(self, self->copies[i], tuff__checkpoint_array(self->state, i).host));
     TRY(tuff__checkpoint_store(self->state, self->path, (const char *const *)self->keys,
                                (const char *const *)self->texts, self->metadata_count));
-    return tuff__checkpoint_names(self->path, self->options.step, self->options.keep, self->options.best);
+    return tuff__rotate_checkpoints(self->path, self->options.step, self->options.keep, self->options.best);
 }
 
 static void *run_save(void *user)

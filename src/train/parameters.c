@@ -81,7 +81,7 @@ static tuff_status open_region(tuff_parameters *self, int group, bool matrices)
     if (!GROW(self->regions, self->region_count, self->region_capacity))
         return TUFF_E_OOM_HOST;
     self->regions[self->region_count++] =
-        (region){.slab = self->slab_count - 1, .group = group, .matrices = matrices, .begin = into->total};
+        (region){.slab = self->slab_count - 1, .group = group, .has_matrices = matrices, .begin = into->total};
     return TUFF_OK;
 }
 
@@ -95,7 +95,7 @@ static tuff_status place(tuff_parameters *self, int index, int64_t limit, int *p
                     item->name, SHAPE_TEXT(item->shape), (long long)limit);
     parameter_slab *into = &self->slabs[self->slab_count - 1];
     bool begins = self->region_count == into->region || self->regions[self->region_count - 1].group != item->group ||
-                  self->regions[self->region_count - 1].matrices != matrix;
+                  self->regions[self->region_count - 1].has_matrices != matrix;
     if (align_to(into->total, begins ? SLAB_CHUNK : SLAB_ALIGNMENT) + item->count > limit && into->total > 0) {
         TRY(open_slab(self, *placed));
         begins = true;
@@ -220,7 +220,7 @@ static tuff_status make_arrays(tuff_parameters *self)
 
 /* Lays out the parameters that copy_specs recorded, and allocates them. On failure, destroys the set and returns
    NULL. */
-static tuff_parameters *finish(tuff_parameters *self, tuff_status status, int64_t limit)
+static tuff_parameters *lay_out_and_allocate(tuff_parameters *self, tuff_status status, int64_t limit)
 {
     if (status == TUFF_OK)
         status = place_all(self, limit);
@@ -242,22 +242,22 @@ tuff_parameters *tuff__parameters_create(tuff_device *device, const tuff_paramet
     tuff_status status = copy_specs(self, specs, count);
     if (status == TUFF_OK)
         status = choose_groups(self, patterns, pattern_count);
-    return finish(self, status, limit);
+    return lay_out_and_allocate(self, status, limit);
 }
 
-tuff_parameters *tuff__parameters_like(const tuff_parameters *of)
+tuff_parameters *tuff__parameters_like(const tuff_parameters *source)
 {
-    tuff_parameter_spec *specs = tuff__calloc((size_t)of->count, sizeof *specs);
+    tuff_parameter_spec *specs = tuff__calloc((size_t)source->count, sizeof *specs);
     tuff_parameters *self = specs ? tuff__calloc(1, sizeof *self) : NULL;
     if (self) {
-        for (int i = 0; i < of->count; i++)
-            specs[i] = (tuff_parameter_spec){of->items[i].name, of->items[i].shape};
-        self->device = of->device;
-        self->group_count = of->group_count;
-        const tuff_status status = copy_specs(self, specs, of->count);
+        for (int i = 0; i < source->count; i++)
+            specs[i] = (tuff_parameter_spec){source->items[i].name, source->items[i].shape};
+        self->device = source->device;
+        self->group_count = source->group_count;
+        const tuff_status status = copy_specs(self, specs, source->count);
         for (int i = 0; i < self->count; i++)
-            self->items[i].group = of->items[i].group;
-        self = finish(self, status, slab_limit(of->device));
+            self->items[i].group = source->items[i].group;
+        self = lay_out_and_allocate(self, status, slab_limit(source->device));
     }
     tuff__free(specs);
     return self;

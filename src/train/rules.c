@@ -7,9 +7,9 @@
 
 #include "train/rules.h"
 
-tuff_tensor *tuff__f32(tuff_tensor *beside, double value)
+tuff_tensor *tuff__f32(tuff_tensor *like, double value)
 {
-    return tuff_constant(tuff_tensor_graph(beside), TUFF_F32, value);
+    return tuff_constant(tuff_tensor_graph(like), TUFF_F32, value);
 }
 
 tuff_tensor *tuff__times(tuff_tensor *x, double factor)
@@ -63,7 +63,7 @@ double tuff__region_rate(const tuff_optimizer *optimizer, const region *at)
 
 static double region_decay(const tuff_optimizer *optimizer, const region *at)
 {
-    return at->matrices || optimizer->options.decay_all ? optimizer->groups[at->group].weight_decay : 0;
+    return at->has_matrices || optimizer->options.decay_all ? optimizer->groups[at->group].weight_decay : 0;
 }
 
 double tuff__region_rate_decay(const tuff_optimizer *optimizer, const region *at)
@@ -178,8 +178,11 @@ static const optimizer_rule rules[] = {
                         .state_parts = tuff__adafactor_parts,
                         .update = tuff__update_adafactor,
                         .epsilon = 1e-30},
-    [TUFF_MUON] =
-        {.name = "muon", .moments = {"m"}, .update = tuff__update_muon, .others = &rules[TUFF_ADAMW], .momentum = 0.95},
+    [TUFF_MUON] = {.name = "muon",
+                   .moments = {"m"},
+                   .update = tuff__update_muon,
+                   .fallback = &rules[TUFF_ADAMW],
+                   .momentum = 0.95},
 };
 
 const optimizer_rule *tuff__optimizer_rule(int kind)

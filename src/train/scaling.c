@@ -30,9 +30,9 @@ tuff_tensor *tuff__any_not_finite(tuff_graph *graph, tuff_tensor *const *slabs, 
     return any;
 }
 
-static tuff_tensor *whole(tuff_tensor *beside, int64_t value)
+static tuff_tensor *i32_constant(tuff_tensor *like, int64_t value)
 {
-    return tuff_constant(tuff_tensor_graph(beside), TUFF_I32, (double)value);
+    return tuff_constant(tuff_tensor_graph(like), TUFF_I32, (double)value);
 }
 
 static tuff_tensor *count_at(tuff_tensor *counts, int index)
@@ -41,19 +41,19 @@ static tuff_tensor *count_at(tuff_tensor *counts, int index)
     return tuff_reshape(tuff_slice(counts, &start, &stop, NULL), TUFF_SCALAR);
 }
 
-void tuff__scale_update(const tuff_optimizer *optimizer, tuff_tensor *skip, tuff_optimizer_tensors *made)
+void tuff__update_loss_scale(const tuff_optimizer *optimizer, tuff_tensor *skip, tuff_optimizer_tensors *made)
 {
     const tuff_loss_scaling *options = &optimizer->loss_scaling;
     tuff_graph *graph = tuff_tensor_graph(skip);
     tuff_tensor *scale = tuff_array_tensor(graph, optimizer->scale);
     tuff_tensor *counts = tuff_array_tensor(graph, optimizer->scale_counts);
-    tuff_tensor *zero = whole(counts, 0), *one = whole(counts, 1);
+    tuff_tensor *zero = i32_constant(counts, 0), *one = i32_constant(counts, 1);
     tuff_tensor *good = tuff_add(count_at(counts, COUNT_GOOD), one);
-    tuff_tensor *full = tuff_less(whole(counts, options->interval - 1), good);
+    tuff_tensor *full = tuff_less(i32_constant(counts, options->interval - 1), good);
     tuff_tensor *grown = tuff_where(full, tuff__times(scale, options->growth), scale);
     scale = tuff_where(skip, tuff__times(scale, options->backoff), grown);
     scale = tuff_max(tuff__f32(scale, options->low), tuff_min(tuff__f32(scale, options->high), scale));
-    tuff_tensor *in_row = count_at(counts, COUNT_IN_ROW), *limit = whole(counts, options->skip_limit);
+    tuff_tensor *in_row = count_at(counts, COUNT_IN_ROW), *limit = i32_constant(counts, options->skip_limit);
     tuff_tensor *longer = tuff_min(limit, tuff_add(in_row, one));
     tuff_tensor *kept = tuff_where(tuff_less(in_row, limit), zero, in_row); /* kept until the program sees it */
     tuff_tensor *next[COUNTS] = {

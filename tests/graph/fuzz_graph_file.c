@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     for (size_t i = 0; i < 8; i++)
         copy[LENGTH_AT + i] = (unsigned char)((uint64_t)(size - BODY_AT) >> (8 * i));
-    tuff__graph_file_seal(copy, size);
+    tuff__graph_file_set_hash(copy, size);
     check(copy, size);
     free(copy);
     return 0;

@@ -175,7 +175,7 @@ static int accumulated(const trainer *self, tuff_array **arrays, int most)
     const int count = self->parameters->slab_count;
     assert_true(count <= most);
     for (int i = 0; i < count; i++)
-        arrays[i] = self->optimizer->ranges[i].accumulated;
+        arrays[i] = self->optimizer->gradient_ranges[i].accumulated;
     return count;
 }
 

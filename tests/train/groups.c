@@ -260,7 +260,7 @@ static int trained_slabs(const trainer *self)
 {
     int count = 0;
     for (int i = 0; i < self->parameters->slab_count; i++)
-        count += self->optimizer->ranges[i].end > self->optimizer->ranges[i].begin;
+        count += self->optimizer->gradient_ranges[i].end > self->optimizer->gradient_ranges[i].begin;
     return count;
 }
 

@@ -306,7 +306,7 @@ static char *all_bits(const bench *self, size_t *size)
     state_list list;
     char *bits = NULL;
     *size = 0;
-    assert_int_equal(tuff__state_list(self->parameters, self->optimizer, &list), TUFF_OK);
+    assert_int_equal(tuff__list_state(self->parameters, self->optimizer, &list), TUFF_OK);
     assert_int_equal(tuff__state_read(&list), TUFF_OK);
     for (int i = 0; i < list.array_count; i++) {
         const size_t more = (size_t)tuff_array_size(list.arrays[i].array);

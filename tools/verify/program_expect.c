@@ -81,7 +81,7 @@ static void note_tensor(const tuff_parameters *parameters, const char *name, ten
 static tuff_status list_tensors(const program_state *state, tensor_list *out)
 {
     state_list list;
-    tuff_status status = tuff__state_list(state->parameters, state->optimizer, &list);
+    tuff_status status = tuff__list_state(state->parameters, state->optimizer, &list);
     out->tensors = status == TUFF_OK ? calloc((size_t)list.tensor_count + 1, sizeof *out->tensors) : NULL;
     if (status == TUFF_OK && out->tensors == NULL)
         status = FAIL(TUFF_E_OOM_HOST, "random program: a list");

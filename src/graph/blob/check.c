@@ -38,7 +38,7 @@ static bool has_axis(const node *n)
 }
 
 /* Whether the shapes are equal except for the extent of one axis. */
-static bool equal_beside(tuff_shape a, tuff_shape b, int axis)
+static bool equal_except_axis(tuff_shape a, tuff_shape b, int axis)
 {
     if (a.rank != b.rank)
         return false;
@@ -175,7 +175,7 @@ static bool is_concatenation(const node *n)
         return false;
     for (int i = 0; i < n->input_count; i++) {
         if (n->inputs[i]->dtype != n->outputs[0].dtype ||
-            !equal_beside(*input_shape(n, i), *shape_of(n), n->attributes.axis))
+            !equal_except_axis(*input_shape(n, i), *shape_of(n), n->attributes.axis))
             return false;
         extent += input_shape(n, i)->extent[n->attributes.axis];
     }
@@ -201,7 +201,7 @@ static bool is_gather(const node *n)
 {
     return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
            tuff_shape_equal(*input_shape(n, 1), *shape_of(n)) &&
-           equal_beside(*input_shape(n, 0), *shape_of(n), n->attributes.axis);
+           equal_except_axis(*input_shape(n, 0), *shape_of(n), n->attributes.axis);
 }
 
 /* Indices and source have the same shape, which differs from the result's along the axis only. */
@@ -210,7 +210,7 @@ static bool is_scatter(const node *n)
     return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
            n->inputs[2]->dtype == n->outputs[0].dtype && tuff_shape_equal(*input_shape(n, 0), *shape_of(n)) &&
            tuff_shape_equal(*input_shape(n, 1), *input_shape(n, 2)) &&
-           equal_beside(*input_shape(n, 1), *shape_of(n), n->attributes.axis);
+           equal_except_axis(*input_shape(n, 1), *shape_of(n), n->attributes.axis);
 }
 
 /* The node has the dtype and the shape of its array. */

@@ -17,7 +17,7 @@ enum {
 static const uint64_t file_limit = UINT64_C(1) << 30;
 static const unsigned char magic[FORMAT_AT] = {'t', 'u', 'f', 'f', 0x8f, 'g', 0x0d, 0x0a};
 
-static void put_notes(const tuff_graph *graph, const tuff_graph_save_options *options, text *out)
+static void put_options(const tuff_graph *graph, const tuff_graph_save_options *options, text *out)
 {
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     const tuff_compile_options *compile = options->compile ? options->compile : &defaults;
@@ -36,7 +36,7 @@ tuff_status tuff__graph_file_put(const tuff_graph *graph, const tuff_graph_save_
 {
     const array_names names = {options->arrays, options->names, options->array_count};
     text body = {0};
-    put_notes(graph, options, &body);
+    put_options(graph, options, &body);
     tuff_status status = tuff__graph_serialize(graph, &names, &body);
     if (status == TUFF_OK) {
         static const char no_hash[HASH_SIZE];
@@ -50,7 +50,7 @@ tuff_status tuff__graph_file_put(const tuff_graph *graph, const tuff_graph_save_
     }
     tuff__text_free(&body);
     if (status == TUFF_OK)
-        tuff__graph_file_seal(out->data, out->length);
+        tuff__graph_file_set_hash(out->data, out->length);
     return status;
 }
 
@@ -67,7 +67,7 @@ static void put_hash(unsigned char *at, const void *data, size_t size)
     put_number(at + 8, hash.high);
 }
 
-void tuff__graph_file_seal(void *data, size_t size)
+void tuff__graph_file_set_hash(void *data, size_t size)
 {
     unsigned char *file = data;
     put_hash(file + HASH_AT, file + BODY_AT, size - BODY_AT);
@@ -110,7 +110,7 @@ tuff_status tuff_graph_save(const tuff_graph *graph, const char *path, const tuf
 }
 
 /* Fails on values that are no enumerators of this version. */
-static void take_compile(byte_reader *from, tuff_compile_options *out)
+static void read_compile_options(byte_reader *from, tuff_compile_options *out)
 {
     out->fuse = (tuff_fuse_mode)tuff__get_below(from, TUFF_FUSE_NONE + 1);
     out->family = (tuff_family)tuff__get_below(from, TUFF_FAMILY_COOPERATIVE + 1);
@@ -145,7 +145,7 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
 }
 
 /* Makes the counter the graph's own, like one that tuff_step creates. */
-static tuff_status own_step(tuff_graph *graph)
+static tuff_status adopt_step_counter(tuff_graph *graph)
 {
     const tuff_array *step = graph->step_array;
     if (step == NULL || step->dtype != TUFF_I32 || step->shape.rank != 0)
@@ -168,13 +168,13 @@ tuff_status tuff__graph_file_read(tuff_device *device, const void *data, size_t 
     *info = (tuff_graph_file_info){.format = FORMAT};
     TRY(open_body(data, size, &from));
     tuff__get_text(&from, info->name, sizeof info->name);
-    take_compile(&from, &info->compile);
+    read_compile_options(&from, &info->compile);
     info->deterministic = tuff__get_bool(&from);
     const bool owns_step = tuff__get_bool(&from);
     if (from.failed)
         return FAIL(TUFF_E_FORMAT, "the graph: it has options that this version of tuff does not know");
     TRY(tuff__graph_deserialize(device, &from, memory, out));
-    const tuff_status status = owns_step ? own_step(*out) : TUFF_OK;
+    const tuff_status status = owns_step ? adopt_step_counter(*out) : TUFF_OK;
     if (status != TUFF_OK) {
         tuff_graph_destroy(*out);
         *out = NULL;
@@ -234,9 +234,9 @@ tuff_status tuff_graph_array_at(const tuff_graph *graph, int index, tuff_graph_a
 {
     if (graph == NULL || array == NULL || index < 0 || index >= graph->array_count)
         return FAIL(TUFF_E_USAGE, "graph: there is no array %d", index);
-    const graph_array *found = &graph->arrays[index];
+    const graph_array *entry = &graph->arrays[index];
     *array =
-        (tuff_graph_array){.name = found->name, .array = found->array, .is_assigned = is_assigned(graph, found->array)};
+        (tuff_graph_array){.name = entry->name, .array = entry->array, .is_assigned = is_assigned(graph, entry->array)};
     return TUFF_OK;
 }
 

@@ -147,7 +147,7 @@ tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
     tuff_graph *graph = check_float_operand("glu", x, &failure);
     if (!graph)
         return failure;
-    if (!tuff__axis("glu", x, axis, &axis))
+    if (!tuff__resolve_axis("glu", x, axis, &axis))
         return &graph->failed;
     const int64_t extent = x->shape.extent[axis];
     if (extent % 2)

@@ -28,7 +28,7 @@ static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, cons
 
 /* Returns the target's element of each row, as [N, 1]. Selects instead of gathering: the gradient of a gather would be
    a scatter. */
-static tuff_tensor *pick(tuff_tensor *logits, tuff_tensor *column)
+static tuff_tensor *select_target(tuff_tensor *logits, tuff_tensor *column)
 {
     tuff_tensor *class_index = tuff_iota(column->graph, logits->shape, 1);
     tuff_tensor *chosen = tuff_where(tuff_equal(class_index, column), logits, tuff__scalar(logits, 0));
@@ -43,7 +43,7 @@ static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double 
     tuff_tensor *log_sum, *shifted = tuff__shifted_logits("cross_entropy", logits, 1, &log_sum);
     if (!tuff__is_valid(shifted) || !tuff__is_valid(log_sum))
         return &logits->graph->failed;
-    tuff_tensor *loss = tuff_sub(log_sum, tuff__scale(pick(shifted, column), 1 - smoothing));
+    tuff_tensor *loss = tuff_sub(log_sum, tuff__scale(select_target(shifted, column), 1 - smoothing));
     if (smoothing > 0)
         loss = tuff_sub(loss, tuff__scale(tuff_mean(shifted, (int[]){1}, 1, true), smoothing));
     tuff_tensor *is_class =

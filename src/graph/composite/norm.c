@@ -126,8 +126,8 @@ tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
     for (int axis = 2; axis < x->shape.rank; axis++)
         each *= x->shape.extent[axis];
     tuff_tensor *grouped = tuff_reshape(x, TUFF_SHAPE(x->shape.extent[0], groups, each));
-    tuff_tensor *normal = tuff_reshape(normalise(grouped, (int[]){2}, 1, eps), x->shape);
-    return scale_and_shift(normal, per_channel(gain, x->shape.rank), per_channel(bias, x->shape.rank));
+    tuff_tensor *normalised = tuff_reshape(normalise(grouped, (int[]){2}, 1, eps), x->shape);
+    return scale_and_shift(normalised, per_channel(gain, x->shape.rank), per_channel(bias, x->shape.rank));
 }
 
 /* Merges leading axes around product and bias, so that both are one task over one matrix. */
@@ -153,7 +153,7 @@ tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
 }
 
 /* Returns a list of M indices as [1,..,M,..,1], with M at axis. */
-static tuff_tensor *along(tuff_tensor *list, int axis, int rank)
+static tuff_tensor *reshape_along_axis(tuff_tensor *list, int axis, int rank)
 {
     tuff_shape shape = {.rank = rank};
     for (int i = 0; i < rank; i++)
@@ -179,9 +179,9 @@ tuff_tensor *tuff_gather_rows(tuff_tensor *x, tuff_tensor *indices, int axis)
     tuff_graph *graph = tuff__check_operands("gather_rows", (tuff_tensor *[]){x, indices}, 2, &failure);
     if (!graph)
         return failure;
-    if (!is_list("gather_rows", x, indices) || !tuff__axis("gather_rows", x, axis, &axis))
+    if (!is_list("gather_rows", x, indices) || !tuff__resolve_axis("gather_rows", x, axis, &axis))
         return &graph->failed;
-    return tuff_gather(x, along(indices, axis, x->shape.rank), axis);
+    return tuff_gather(x, reshape_along_axis(indices, axis, x->shape.rank), axis);
 }
 
 tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices, tuff_tensor *source, int axis)
@@ -190,9 +190,9 @@ tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices, tuff_te
     tuff_graph *graph = tuff__check_operands("scatter_add_rows", (tuff_tensor *[]){x, indices, source}, 3, &failure);
     if (!graph)
         return failure;
-    if (!is_list("scatter_add_rows", x, indices) || !tuff__axis("scatter_add_rows", x, axis, &axis))
+    if (!is_list("scatter_add_rows", x, indices) || !tuff__resolve_axis("scatter_add_rows", x, axis, &axis))
         return &graph->failed;
-    return tuff_scatter_add(x, along(indices, axis, x->shape.rank), source, axis);
+    return tuff_scatter_add(x, reshape_along_axis(indices, axis, x->shape.rank), source, axis);
 }
 
 /* Gathers by one flat list of rows, whatever the shape of the indices. */

@@ -84,7 +84,7 @@ tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep)
     tuff_graph *graph = tuff__check_operands("argmax", &x, 1, &failure);
     if (!graph)
         return failure;
-    if (!tuff__axis("argmax", x, axis, &axis))
+    if (!tuff__resolve_axis("argmax", x, axis, &axis))
         return &graph->failed;
     tuff_tensor *index = tuff_iota(graph, x->shape, axis);
     tuff_tensor *beyond = tuff_constant(graph, TUFF_I32, (double)x->shape.extent[axis]);
@@ -128,7 +128,7 @@ static bool exponentiate(const char *op, tuff_tensor *x, int axis, exponentials 
     if (!legal)
         return false;
     *failure = &x->graph->failed;
-    if (!tuff__axis(op, x, axis, &axis))
+    if (!tuff__resolve_axis(op, x, axis, &axis))
         return false;
     out->largest = tuff__stop_gradient(tuff_reduce_max(x, &axis, 1, true));
     if (!tuff__is_valid(out->largest))
