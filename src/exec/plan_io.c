@@ -45,7 +45,7 @@ static tuff_status check_index(const tuff_plan *plan, direction which, int index
     return FAIL(TUFF_E_USAGE, "%s: there is no %s %d; the plan has %d", actions[which], nouns[which], index, count);
 }
 
-static int find(const tuff_plan *plan, direction which, const char *name)
+static int find_by_name(const tuff_plan *plan, direction which, const char *name)
 {
     const int count = value_count(plan, which);
     for (int i = 0; i < count; ++i)
@@ -58,7 +58,7 @@ static int find(const tuff_plan *plan, direction which, const char *name)
 static int find_checked(const tuff_plan *plan, direction which, const char *name)
 {
     if (plan != NULL && name != NULL)
-        return find(plan, which, name);
+        return find_by_name(plan, which, name);
     FAIL(TUFF_E_USAGE, "find %s: the %s is NULL", nouns[which], plan == NULL ? "plan" : "name");
     return -1;
 }
@@ -114,7 +114,7 @@ static tuff_status find_whole(const tuff_plan *plan, direction which, const char
 {
     if (name == NULL)
         return FAIL(TUFF_E_USAGE, "%s: the name is NULL", actions[which]);
-    *index = find(plan, which, name);
+    *index = find_by_name(plan, which, name);
     if (*index < 0)
         return TUFF_E_USAGE;
     const tuff_plan_value value = value_at(plan, which, *index);

@@ -9,11 +9,11 @@
 
 /* Returns the range of a buffer, rounded up to 16 bytes, a vector of four. An empty buffer may lie at the end of its
    memory, where nothing can be bound. It gets the beginning instead, since it is never accessed. */
-static buffer_binding binding_of(const launch_list *list, const memory_buffer *memory)
+static buffer_binding make_binding(const launch_list *list, const memory_buffer *memory)
 {
     const uint64_t whole = tuff__storage_size(memory->storage);
     const uint64_t start = memory->count == 0                 ? 0
-                           : list->policy.target.binds_ranges ? tuff__bound_offset(list, memory->offset)
+                           : list->policy.target.binds_ranges ? tuff__binding_offset(list, memory->offset)
                                                               : memory->offset;
     const uint64_t end = memory->count == 0 ? 16 : (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
     return (buffer_binding){
@@ -28,7 +28,7 @@ static void bind_buffers(const executable *self, const launch *kernel, command *
     for (int i = 0; i < kernel->chain.buffer_count; ++i) {
         const chain_buffer *buffer = &kernel->chain.buffers[i];
         buffer_binding *made = &into->bindings[into->binding_count++];
-        *made = binding_of(&self->launches, &self->launches.buffers[buffer->id]);
+        *made = make_binding(&self->launches, &self->launches.buffers[buffer->id]);
         made->written = buffer->written;
     }
 }
@@ -86,7 +86,7 @@ static tuff_status build_launch(executable *self, int index, parameter_block *bl
     return status;
 }
 
-static program_request request_of(const executable *self, int index)
+static program_request make_request(const executable *self, int index)
 {
     const task_record *record = &self->records[index];
     return tuff__launch_request(&self->launches.launches[index], record->name, record->source);
@@ -95,14 +95,14 @@ static program_request request_of(const executable *self, int index)
 /* Loads all programs that are cached on disk at once. */
 static tuff_status load_programs(executable *self)
 {
-    const size_t most = (size_t)self->command_count + 1;
-    program_request *requests = tuff__calloc(most, sizeof *requests);
-    program **loaded = tuff__calloc(most, sizeof(program *));
+    const size_t capacity = (size_t)self->command_count + 1;
+    program_request *requests = tuff__calloc(capacity, sizeof *requests);
+    program **loaded = tuff__calloc(capacity, sizeof(program *));
     int count = 0;
     if (requests != NULL && loaded != NULL) {
         for (int i = 0; i < self->command_count; ++i)
             if (self->commands[i].kind == COMMAND_DISPATCH)
-                requests[count++] = request_of(self, i);
+                requests[count++] = make_request(self, i);
         tuff__programs_load(self->launches.device, requests, count, loaded);
         for (int i = 0, k = 0; i < self->command_count; ++i)
             if (self->commands[i].kind == COMMAND_DISPATCH)
@@ -121,7 +121,7 @@ static tuff_status get_programs(executable *self, const recording_options *optio
     for (int i = 0; i < self->command_count; ++i) {
         if (self->commands[i].kind != COMMAND_DISPATCH)
             continue;
-        const program_request request = request_of(self, i);
+        const program_request request = make_request(self, i);
         self->failed_task = self->launches.launches[i].task;
         if (options->before_program != NULL)
             TRY(options->before_program(options->state, &request));
@@ -184,7 +184,7 @@ static void build_copy(executable *self, int index)
 
 /* Estimates the operations of a launch: those of its products or those of all elements, whichever are more; and at
    least one for each iteration of its loops, whatever they do. */
-static double operations_of(const launch *kernel, const task_record *record)
+static double estimate_operations(const launch *kernel, const task_record *record)
 {
     const double elements = (double)record->items * (kernel->chain.value_count + 1);
     const double items = (double)kernel->groups * kernel->local_size;
@@ -200,7 +200,7 @@ static void predict_duration(executable *self, int index)
     const task_record *record = &self->records[index];
     command *into = &self->commands[index];
     const double bytes = (double)(record->bytes_read + record->bytes_written);
-    into->seconds = tuff__cost_seconds(&self->launches.policy.target, operations_of(kernel, record), bytes,
+    into->seconds = tuff__cost_seconds(&self->launches.policy.target, estimate_operations(kernel, record), bytes,
                                        into->kind == COMMAND_DISPATCH ? into->group_count : 0);
 }
 

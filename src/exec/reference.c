@@ -7,7 +7,7 @@
 #include "exec/reference.h"
 
 typedef struct node_values {
-    double *value, *error; /* error is NULL if bounds are not carried */
+    double *value, *error; /* error is NULL if bounds are not computed */
     int last_use;          /* id of the last node that reads it; node_count if an output or an assign needs it */
     bool written;          /* INPUT: the host wrote it; CONSTANT: a run has evaluated it */
 } node_values;
@@ -15,7 +15,7 @@ typedef struct node_values {
 struct reference_plan {
     tuff_graph *graph;
     node_values *values; /* one per node */
-    bool carries_bounds;
+    bool computes_bounds;
     double slack;                       /* as evaluation.slack */
     tuff_dtype storage;                 /* bounds allow each value to be rounded to it; f32: only by its op */
     tuff_dtype factors;                 /* the same for the weights of attention */
@@ -39,7 +39,7 @@ static bool is_kept(const reference_plan *plan, const node *at)
     return at->op == OP_INPUT || at->op == OP_CONSTANT || plan->values[at->id].last_use == plan->graph->node_count;
 }
 
-static void release(node_values *values)
+static void release_values(node_values *values)
 {
     tuff__free(values->value);
     tuff__free(values->error);
@@ -83,21 +83,21 @@ void tuff__reference_destroy(reference_plan *plan)
     if (!plan)
         return;
     for (int i = 0; i < plan->graph->node_count; i++)
-        release(&plan->values[i]);
+        release_values(&plan->values[i]);
     tuff__free(plan->values);
     tuff_graph_destroy(plan->graph);
     tuff__free(plan);
 }
 
-/* Allocates a node's values, and its bounds if they are carried, unless that was done. */
+/* Allocates a node's values, and its bounds if they are computed, unless that was done. */
 static tuff_status ensure_values(reference_plan *plan, const node *at)
 {
     node_values *values = &plan->values[at->id];
     if (!values->value)
         values->value = alloc_doubles(element_count(at));
-    if (!values->error && plan->carries_bounds)
+    if (!values->error && plan->computes_bounds)
         values->error = alloc_doubles(element_count(at));
-    return values->value && (values->error || !plan->carries_bounds) ? TUFF_OK : TUFF_E_OOM_HOST;
+    return values->value && (values->error || !plan->computes_bounds) ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
 static const node *input_at(const reference_plan *plan, int index)
@@ -275,7 +275,7 @@ static void round_result(const reference_plan *plan, const node *at)
 
 #define MAX_FEW 8
 
-static double unit_of(tuff_dtype dtype)
+static double unit_roundoff(tuff_dtype dtype)
 {
     return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0;
 }
@@ -305,19 +305,20 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
                                                                         : TUFF_OK;
     }
     if (status == TUFF_OK)
-        status = tuff__evaluate(&(evaluation){.op = at->op,
-                                              .attributes = &at->attributes,
-                                              .input_count = at->input_count,
-                                              .input_shapes = shapes,
-                                              .input_dtypes = dtypes,
-                                              .inputs = values,
-                                              .input_errors = plan->carries_bounds ? values + count : NULL,
-                                              .dtype = at->outputs[0].dtype,
-                                              .shape = at->outputs[0].shape,
-                                              .value = plan->values[at->id].value,
-                                              .error = plan->values[at->id].error,
-                                              .slack = plan->slack,
-                                              .factor_rounding = fmax(unit_of(plan->storage), unit_of(plan->factors))});
+        status = tuff__evaluate(
+            &(evaluation){.op = at->op,
+                          .attributes = &at->attributes,
+                          .input_count = at->input_count,
+                          .input_shapes = shapes,
+                          .input_dtypes = dtypes,
+                          .inputs = values,
+                          .input_errors = plan->computes_bounds ? values + count : NULL,
+                          .dtype = at->outputs[0].dtype,
+                          .shape = at->outputs[0].shape,
+                          .value = plan->values[at->id].value,
+                          .error = plan->values[at->id].error,
+                          .slack = plan->slack,
+                          .factor_rounding = fmax(unit_roundoff(plan->storage), unit_roundoff(plan->factors))});
     tuff__free(rounded[0]);
     tuff__free(rounded[1]);
     if (many) {
@@ -330,13 +331,13 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
 
 /* Widens a value's bounds, because a 16-bit plan may round it. One that underflows is off by at most half the smallest
    number. */
-static void allow_rounding(const reference_plan *plan, const node *at)
+static void widen_bounds(const reference_plan *plan, const node *at)
 {
     const node_values *values = &plan->values[at->id];
     const bool narrow = plan->storage == TUFF_F16 || plan->storage == TUFF_BF16;
     if (!values->error || !narrow || tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype))
         return;
-    const double unit = unit_of(plan->storage), least = plan->storage == TUFF_F16 ? 0x1p-25 : 0;
+    const double unit = unit_roundoff(plan->storage), least = plan->storage == TUFF_F16 ? 0x1p-25 : 0;
     for (int64_t i = 0; i < element_count(at); i++)
         values->error[i] += unit * (fabs(values->value[i]) + values->error[i]) + least;
 }
@@ -354,7 +355,7 @@ static tuff_status run_node(reference_plan *plan, const node *at)
     values->written |= at->op == OP_CONSTANT;
     if (made_before && values->error)
         memset(values->error, 0, (size_t)element_count(at) * sizeof(double));
-    allow_rounding(plan, at);
+    widen_bounds(plan, at);
     round_result(plan, at);
     return TUFF_OK;
 }
@@ -364,10 +365,10 @@ static void release_finished(reference_plan *plan, const node *after)
     for (int i = 0; i < after->input_count; i++) {
         const node *input = after->inputs[i]->node;
         if (plan->values[input->id].last_use == after->id && !is_kept(plan, input))
-            release(&plan->values[input->id]);
+            release_values(&plan->values[input->id]);
     }
     if (plan->values[after->id].last_use == after->id && !is_kept(plan, after))
-        release(&plan->values[after->id]);
+        release_values(&plan->values[after->id]);
 }
 
 /* Changes the arrays, now that all reads of the run are over. */
@@ -446,10 +447,10 @@ tuff_status tuff__reference_read_double(reference_plan *plan, const char *name, 
     return TUFF_OK;
 }
 
-void tuff__reference_carry_bounds(reference_plan *plan, bool carry)
+void tuff__reference_enable_bounds(reference_plan *plan, bool enabled)
 {
-    plan->carries_bounds = carry;
-    for (int i = 0; !carry && i < plan->graph->node_count; i++) {
+    plan->computes_bounds = enabled;
+    for (int i = 0; !enabled && i < plan->graph->node_count; i++) {
         tuff__free(plan->values[i].error);
         plan->values[i].error = NULL;
     }

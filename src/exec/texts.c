@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t tuff__bound_offset(const launch_list *list, uint64_t offset)
+uint64_t tuff__binding_offset(const launch_list *list, uint64_t offset)
 {
     if (!list->policy.target.binds_ranges)
         return 0;
@@ -35,7 +35,7 @@ static tuff_status set_offsets(const launch_list *list, launch *kernel)
 {
     for (int i = 0; i < kernel->chain.buffer_count; ++i) {
         const memory_buffer *buffer = &list->buffers[kernel->chain.buffers[i].id];
-        const uint64_t rest = buffer->offset - tuff__bound_offset(list, buffer->offset);
+        const uint64_t rest = buffer->offset - tuff__binding_offset(list, buffer->offset);
         const uint64_t first = rest / tuff_dtype_size(kernel->chain.buffers[i].dtype);
         if (first + (uint64_t)buffer->count > INT32_MAX)
             return FAIL(TUFF_E_LIMIT, "compile: a buffer reaches element %llu, but kernels index elements with 32 bits",

@@ -142,8 +142,8 @@ tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis)
 
 /* Sets *shape to that of the addends: the shape of x, with the extent along axis that indices and source broadcast
    to. */
-static bool scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, const tuff_tensor *source, int axis,
-                          tuff_shape *shape)
+static bool infer_scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, const tuff_tensor *source, int axis,
+                                tuff_shape *shape)
 {
     tuff_shape along;
     if (source->shape.rank == x->shape.rank && tuff__broadcast(indices->shape, source->shape, &along)) {
@@ -170,7 +170,7 @@ tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor 
             graph, TUFF_E_DTYPE,
             "scatter_add: %s %s into %s %s: expected the same dtype for both: f32, f16, bf16, i32 or u32",
             tuff_dtype_name(source->dtype), SHAPE_TEXT(source->shape), tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
-    if (!indices_fit("scatter_add", x, indices, &axis) || !scatter_shape(x, indices, source, axis, &shape))
+    if (!indices_fit("scatter_add", x, indices, &axis) || !infer_scatter_shape(x, indices, source, axis, &shape))
         return &graph->failed;
     tuff_tensor *operands[3] = {x, tuff__expand_to(indices, shape), tuff__expand_to(source, shape)};
     if (graph->status != TUFF_OK)

@@ -115,21 +115,21 @@ static tuff_tensor *zero(const tuff_tensor *x)
 }
 
 /* g where x > 0, -g where x < 0, else 0. */
-static tuff_tensor *signed_as(tuff_tensor *g, tuff_tensor *x)
+static tuff_tensor *multiply_by_sign(tuff_tensor *g, tuff_tensor *x)
 {
     tuff_tensor *positive = tuff_where(tuff_less(zero(x), x), g, zero(g));
     return tuff_where(tuff_less(x, zero(x)), tuff_neg(g), positive);
 }
 
 /* g where low < high, half of it where they are equal, else 0. */
-static tuff_tensor *share(tuff_tensor *g, tuff_tensor *low, tuff_tensor *high)
+static tuff_tensor *gradient_if_less(tuff_tensor *g, tuff_tensor *low, tuff_tensor *high)
 {
     tuff_tensor *tied = tuff_where(tuff_equal(low, high), tuff__scale(g, 0.5), zero(g));
     return tuff_where(tuff_less(low, high), g, tied);
 }
 
 /* d/dx of x^y. x^0 is 1 everywhere, so its slope is 0, even where x^-1 is infinite. */
-static tuff_tensor *power_base(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
+static tuff_tensor *pow_base_gradient(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
 {
     tuff_tensor *slope = tuff_mul(y, tuff_pow(x, tuff__shift(y, -1)));
     return tuff_where(tuff_equal(y, zero(y)), zero(g), tuff_mul(g, slope));
@@ -137,7 +137,7 @@ static tuff_tensor *power_base(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
 
 /* d/dy of x^y. At x = 0 and y >= 0 the slope is 0, since 0^y stays 0 as y grows; for y < 0 it is infinite, by the
    formula. */
-static tuff_tensor *power_exponent(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y, tuff_tensor *f)
+static tuff_tensor *pow_exponent_gradient(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y, tuff_tensor *f)
 {
     tuff_tensor *slope = tuff_mul(g, tuff_mul(f, tuff_log(x)));
     tuff_tensor *stays = tuff_where(tuff_less(y, zero(y)), slope, zero(g));

@@ -3,7 +3,7 @@
 #include "graph/builder.h"
 
 /* Converts the axes to a mask; each must be legal and given once. */
-static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int count, uint32_t *mask)
+static bool make_axes_mask(const char *op, const tuff_tensor *x, const int *axes, int count, uint32_t *mask)
 {
     *mask = 0;
     if (count < 0 || (count > 0 && !axes)) {
@@ -46,7 +46,7 @@ static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int coun
     if (!tuff__op_accepts(op, x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16, bf16, i32 or u32", name,
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
-    if (!axes_mask(name, x, axes, count, &mask))
+    if (!make_axes_mask(name, x, axes, count, &mask))
         return &graph->failed;
     if (mask == 0)
         return x;

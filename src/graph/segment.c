@@ -176,7 +176,7 @@ static bool is_inside(const recomputation *self, int index, int other)
 
 /* Returns the innermost segment that the node belongs to and that lies outside `inner` (-1: the innermost of all); -1
    if there is none. */
-static int segment_around(const recomputation *self, int inner, const node *at)
+static int enclosing_segment(const recomputation *self, int inner, const node *at)
 {
     int found = -1;
     for (int i = 0; i < self->count; i++)
@@ -186,7 +186,7 @@ static int segment_around(const recomputation *self, int inner, const node *at)
     return found;
 }
 
-static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value);
+static tuff_tensor *value_in_segment(recomputation *self, int index, tuff_tensor *value);
 
 /* Returns a copy of the node that reads its inputs inside the segment. An assignment is not repeated: its copy is the
    assigned value, rounded as the array stores it. A view of values that are not copied is not copied either. */
@@ -201,7 +201,7 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
         return tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for a copy");
     bool same = true;
     for (int i = 0; i < at->input_count; i++) {
-        inputs[i] = value_in(self, index, at->inputs[i]);
+        inputs[i] = value_in_segment(self, index, at->inputs[i]);
         same = same && inputs[i] == at->inputs[i];
         if (!tuff__is_valid(inputs[i]))
             return inputs[i];
@@ -223,7 +223,7 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
 
 /* Returns the copy of a member, after copying the members that it needs, in building order. Marks these in a table
    instead of recursing, since a segment may be thousands of nodes deep. */
-static tuff_tensor *copy_of(recomputation *self, int index, node *at)
+static tuff_tensor *get_copy(recomputation *self, int index, node *at)
 {
     tuff_tensor **copies = self->segments[index].copies;
     const int low = self->segments[index].low, last = at->id;
@@ -248,17 +248,17 @@ static tuff_tensor *copy_of(recomputation *self, int index, node *at)
 
 /* Returns the value that copies in segment `index` read; index -1: the value itself. The result of a segment is kept
    for readers outside, so it is looked up in the enclosing segment. */
-static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value)
+static tuff_tensor *value_in_segment(recomputation *self, int index, tuff_tensor *value)
 {
     while (index >= 0 && (!is_member(self, index, value->node) || self->graph->segments[index].result == value->node))
-        index = segment_around(self, index, self->graph->segments[index].result);
-    return index < 0 ? value : copy_of(self, index, value->node);
+        index = enclosing_segment(self, index, self->graph->segments[index].result);
+    return index < 0 ? value : get_copy(self, index, value->node);
 }
 
 bool tuff__as_recomputed(recomputation *self, const node *n, node *out)
 {
     tuff_graph *graph = self->graph;
-    const int index = segment_around(self, -1, n);
+    const int index = enclosing_segment(self, -1, n);
     *out = *n;
     if (index < 0)
         return true;
@@ -268,12 +268,12 @@ bool tuff__as_recomputed(recomputation *self, const node *n, node *out)
         return false;
     }
     for (int i = 0; i < n->input_count && graph->status == TUFF_OK; i++)
-        out->inputs[i] = value_in(self, index, n->inputs[i]);
+        out->inputs[i] = value_in_segment(self, index, n->inputs[i]);
     /* The gradient of REDUCE_MAX compares the result with the operand, which is a copy here. So the result must be
        recomputed from that copy, even if it is a segment's kept result. */
     node *own = n->outputs[0].node;
     const bool compared = n->op == OP_REDUCE_MAX && is_member(self, index, own) && !self->fixed[own->id];
     if (graph->status == TUFF_OK)
-        out->outputs = compared ? copy_of(self, index, own) : value_in(self, index, &n->outputs[0]);
+        out->outputs = compared ? get_copy(self, index, own) : value_in_segment(self, index, &n->outputs[0]);
     return graph->status == TUFF_OK;
 }

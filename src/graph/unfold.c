@@ -3,7 +3,7 @@
 #include "graph/builder.h"
 
 /* Returns shape with `axis` replaced by two axes. */
-static tuff_shape with_windows(tuff_shape shape, int axis, int64_t count, int64_t size)
+static tuff_shape window_shape(tuff_shape shape, int axis, int64_t count, int64_t size)
 {
     for (int i = shape.rank++; i > axis + 1; i--)
         shape.extent[i] = shape.extent[i - 1];
@@ -41,7 +41,7 @@ tuff_tensor *tuff__unfold_node(tuff_tensor *x, int axis, int64_t size, int64_t s
     if (!tuff__resolve_axis("unfold", x, axis, &axis) || !windows_fit(x, axis, size, step, dilation))
         return &graph->failed;
     const int64_t count = (x->shape.extent[axis] - (size - 1) * dilation - 1) / step + 1;
-    const tuff_shape shape = with_windows(x->shape, axis, count, size);
+    const tuff_shape shape = window_shape(x->shape, axis, count, size);
     if (!tuff__shape_is_legal(graph, "unfold", shape))
         return &graph->failed;
     /* With a single window, or a single element per window, the step or the dilation is never used. */

@@ -111,10 +111,10 @@ static int64_t entries_of(tuff_tensor *mask)
 
 static int find_part(const mask_table *self, tuff_tensor *mask)
 {
-    int found = self->part_count - 1;
-    while (found >= 0 && self->parts[found] != mask)
-        found--;
-    return found;
+    int index = self->part_count - 1;
+    while (index >= 0 && self->parts[index] != mask)
+        index--;
+    return index;
 }
 
 static void add_part(mask_table *self, tuff_tensor *mask)
@@ -195,7 +195,7 @@ static tuff_tensor *make_mask(mask_table *self, tuff_status *status)
 tuff_status tuff__slab_range_mask(const tuff_optimizer *optimizer, const slab_range *range, tuff_tensor *const *masks,
                                   tuff_tensor **out)
 {
-    const size_t room = (size_t)optimizer->parameters->count + 1;
+    const size_t capacity = (size_t)optimizer->parameters->count + 1;
     mask_table self = {.optimizer = optimizer, .slab_range = range, .masks = masks};
     tuff_tensor *any = NULL;
     *out = NULL;
@@ -204,8 +204,8 @@ tuff_status tuff__slab_range_mask(const tuff_optimizer *optimizer, const slab_ra
     if (!any)
         return TUFF_OK;
     tuff_status status = TUFF_OK;
-    self.parts = tuff__calloc(room, sizeof(tuff_tensor *));
-    self.begins = tuff__calloc(room, sizeof *self.begins);
+    self.parts = tuff__calloc(capacity, sizeof(tuff_tensor *));
+    self.begins = tuff__calloc(capacity, sizeof *self.begins);
     if (self.parts && self.begins) {
         add_part(&self, tuff_cast(tuff_constant(tuff_tensor_graph(any), TUFF_I32, 1), TUFF_BOOL));
         *out = make_mask(&self, &status);

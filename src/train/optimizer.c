@@ -103,7 +103,7 @@ static tuff_status make_averages(tuff_optimizer *self)
     if (!self->averages)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < parameters->count; i++) {
-        const slab_range *range = tuff__slab_range_of(self, &parameters->items[i]);
+        const slab_range *range = tuff__find_slab_range(self, &parameters->items[i]);
         if (!range)
             continue;
         self->averages[i] =
@@ -124,7 +124,7 @@ static tuff_status make_parts(tuff_optimizer *self)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < parameters->count; i++) {
         state_part parts[STATE_PARTS_MAX];
-        const slab_range *range = tuff__slab_range_of(self, &parameters->items[i]);
+        const slab_range *range = tuff__find_slab_range(self, &parameters->items[i]);
         if (!range || parameters->items[i].count == 0)
             continue;
         int64_t offset = tuff__factors_offset(self, range, i);

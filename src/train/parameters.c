@@ -86,7 +86,7 @@ static tuff_status open_region(tuff_parameters *self, int group, bool matrices)
 }
 
 /* Places a parameter: entirely in one slab, and aligned so that no vector load straddles two parameters. */
-static tuff_status place(tuff_parameters *self, int index, int64_t limit, int *placed)
+static tuff_status place_parameter(tuff_parameters *self, int index, int64_t limit, int *placed)
 {
     parameter *item = &self->items[index];
     const bool matrix = item->shape.rank >= 2;
@@ -118,7 +118,7 @@ static tuff_status place_all(tuff_parameters *self, int64_t limit)
         for (int low_rank = 0; low_rank < 2; low_rank++)
             for (int i = 0; i < self->count; i++)
                 if (self->items[i].group == group && (self->items[i].shape.rank < 2) == (low_rank == 1))
-                    TRY(place(self, i, limit, &placed));
+                    TRY(place_parameter(self, i, limit, &placed));
     close_slab(self, placed);
     return TUFF_OK;
 }

@@ -28,17 +28,17 @@ tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *valu
     const region *regions = self->optimizer->parameters->regions;
     const int first = self->slab_range->region;
     int at = self->slab_range->region_end - 1;
-    tuff_tensor *value = values[at - first], *result = value, *place = NULL;
+    tuff_tensor *value = values[at - first], *result = value, *position = NULL;
     for (at--; at >= first; at--) {
         if (values[at - first] == value)
             continue;
         value = values[at - first];
         tuff_graph *graph = tuff_tensor_graph(value);
         const int64_t end = regions[at].end - self->slab_range->begin;
-        if (!place)
-            place = tuff_iota(graph, TUFF_SHAPE(self->slab_range->end - self->slab_range->begin), 0);
-        tuff_tensor *within = tuff_less(place, tuff_constant(graph, TUFF_I32, (double)end));
-        result = tuff_where(within, value, result);
+        if (!position)
+            position = tuff_iota(graph, TUFF_SHAPE(self->slab_range->end - self->slab_range->begin), 0);
+        tuff_tensor *is_before_end = tuff_less(position, tuff_constant(graph, TUFF_I32, (double)end));
+        result = tuff_where(is_before_end, value, result);
     }
     return result;
 }

@@ -24,8 +24,8 @@ tuff_tensor *tuff__any_not_finite(tuff_graph *graph, tuff_tensor *const *slabs, 
         if (!slabs[i])
             continue;
         tuff_tensor *total = tuff_constant(graph, TUFF_I32, (double)tuff_tensor_shape(slabs[i]).extent[0]);
-        tuff_tensor *found = tuff_less(count_finite(slabs[i]), total);
-        any = any ? tuff_or(any, found) : found;
+        tuff_tensor *is_not_finite = tuff_less(count_finite(slabs[i]), total);
+        any = any ? tuff_or(any, is_not_finite) : is_not_finite;
     }
     return any;
 }

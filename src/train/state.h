@@ -5,7 +5,7 @@
 #include "train/train.h"
 
 /* Returns the slab range that updates a parameter; NULL if it is frozen. */
-const slab_range *tuff__slab_range_of(const tuff_optimizer *optimizer, const parameter *item);
+const slab_range *tuff__find_slab_range(const tuff_optimizer *optimizer, const parameter *item);
 /* Returns the number of elements of factors that a parameter's state_parts take; 0 if it is not in the slab range. */
 int64_t tuff__factors_size(const slab_range *range, const parameter *item);
 /* Returns the number of elements of a shape, rounded up to a multiple of SLAB_ALIGNMENT. */

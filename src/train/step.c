@@ -86,11 +86,11 @@ static tuff_status build_gradients_into(step *self, tuff_tensor *loss, tuff_tens
 
 static tuff_status build_gradients(step *self, tuff_tensor *loss)
 {
-    tuff_tensor **room = tuff__calloc(2 * (size_t)self->optimizer->parameters->count, sizeof *room);
-    if (!room)
+    tuff_tensor **buffer = tuff__calloc(2 * (size_t)self->optimizer->parameters->count, sizeof *buffer);
+    if (!buffer)
         return TUFF_E_OOM_HOST;
-    const tuff_status status = build_gradients_into(self, loss, room);
-    tuff__free(room);
+    const tuff_status status = build_gradients_into(self, loss, buffer);
+    tuff__free(buffer);
     return status;
 }
 
@@ -173,10 +173,10 @@ static tuff_tensor *clip_norms(step *self)
 
 static tuff_tensor *clip_values(const step *self, tuff_tensor *gradients)
 {
-    const double most = self->optimizer->options.clip_value;
-    if (most <= 0)
+    const double limit = self->optimizer->options.clip_value;
+    if (limit <= 0)
         return gradients;
-    return tuff_max(tuff_min(gradients, tuff__f32(gradients, most)), tuff__f32(gradients, -most));
+    return tuff_max(tuff_min(gradients, tuff__f32(gradients, limit)), tuff__f32(gradients, -limit));
 }
 
 /* Returns the gradients of a slab range for its rule: unscaled and clipped. */
@@ -206,7 +206,7 @@ static void assign(const step *self, tuff_array *array, tuff_tensor *before, tuf
 }
 
 /* Returns the new elements where the mask is true, else the old ones. */
-static tuff_tensor *masked(tuff_tensor *mask, tuff_tensor *before, tuff_tensor *after)
+static tuff_tensor *apply_mask(tuff_tensor *mask, tuff_tensor *before, tuff_tensor *after)
 {
     return mask ? tuff_where(mask, after, before) : after;
 }
@@ -228,7 +228,7 @@ static void assign_average(const step *self, tuff_array *into, tuff_tensor *weig
     tuff_tensor *average = tuff_array_tensor(self->graph, into);
     tuff_tensor *blended = tuff_add(tuff__times(average, decay), tuff__times(weights, 1 - decay));
     tuff_tensor *is_first = tuff_equal(self->done, tuff__f32(self->done, 0));
-    assign(self, into, average, tuff_where(is_first, weights, masked(mask, average, blended)));
+    assign(self, into, average, tuff_where(is_first, weights, apply_mask(mask, average, blended)));
 }
 
 /* Reads parameters and moments before assigning any of them: a plan assigns at its end. */
@@ -245,10 +245,10 @@ static tuff_status update_slab(const step *self, update *made)
     tuff_tensor *after = range->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
-    after = masked(mask, weights, after);
+    after = apply_mask(mask, weights, after);
     assign(self, range->weights, weights, after);
     for (int i = 0; i < MOMENTS_MAX && range->moments[i]; i++)
-        assign(self, range->moments[i], moments[i], masked(mask, moments[i], made->moments[i]));
+        assign(self, range->moments[i], moments[i], apply_mask(mask, moments[i], made->moments[i]));
     if (range->average)
         assign_average(self, range->average, after, mask);
     return TUFF_OK;
@@ -272,7 +272,7 @@ static void assign_parts(const step *self, int index, tuff_tensor *const *before
     for (int i = 0; i < count && states[i]; i++) {
         tuff_tensor *part_mask =
             parts[i].is_common ? tuff__any_row_mask(mask) : tuff__broadcast_row_mask(mask, parts[i].shape.rank);
-        assign(self, states[i], before[i], masked(part_mask, before[i], after[i]));
+        assign(self, states[i], before[i], apply_mask(part_mask, before[i], after[i]));
     }
 }
 
@@ -295,7 +295,7 @@ static tuff_status update_parameter(const step *self, update *made, int index)
     tuff_tensor *after = made->slab_range->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
-    after = masked(by_row, weights, after);
+    after = apply_mask(by_row, weights, after);
     assign(self, item->array, weights, after);
     assign_parts(self, index, parts, made->parts, mask);
     if (self->optimizer->averages)

@@ -68,8 +68,8 @@ static void write_file(const tuff_graph *graph, tuff_graph_file_info *info, text
 {
     const tuff_tune_options tuning = {.deterministic = info->deterministic};
     info->compile.tuning = &tuning;
-    require(tuff__graph_file_put(graph, &(tuff_graph_save_options){.name = info->name, .compile = &info->compile},
-                                 out) == TUFF_OK,
+    require(tuff__graph_file_write(graph, &(tuff_graph_save_options){.name = info->name, .compile = &info->compile},
+                                   out) == TUFF_OK,
             "a graph that was read is not written");
 }
 

@@ -276,7 +276,7 @@ static tuff_status note_training(program_expectation *self, runner *run)
     self->options.loss_scaling = NULL;
     self->parameter_count = parameters->count;
     for (int i = 0; i < parameters->count; i++) {
-        const slab_range *of = tuff__slab_range_of(optimizer, &parameters->items[i]);
+        const slab_range *of = tuff__find_slab_range(optimizer, &parameters->items[i]);
         self->rules[i] = kind_of(of);
         self->rate_factors[i] = optimizer->groups[parameters->items[i].group].rate_factor;
         if (of != NULL && of->rule != optimizer->rule)

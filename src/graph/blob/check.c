@@ -47,7 +47,7 @@ static bool equal_except_axis(tuff_shape a, tuff_shape b, int axis)
 }
 
 /* Elementwise rows: all operands have the result's shape and one dtype, which the row accepts. */
-static bool is_row(const node *n)
+static bool is_elementwise(const node *n)
 {
     const op_kinds kinds = tuff__op_info(n->op)->kinds;
     const tuff_dtype dtype = n->inputs[0]->dtype, made = n->outputs[0].dtype;
@@ -249,11 +249,11 @@ static bool bias_fits(const node *n, const attention_inputs *at)
     if (at->bias < 0)
         return true;
     const tuff_shape *bias = input_shape(n, at->bias);
-    const int64_t want[4] = {q->extent[0], q->extent[2], q->extent[1], k->extent[1]};
-    if (bias->rank != 4 || bias->extent[3] != want[3])
+    const int64_t expected[4] = {q->extent[0], q->extent[2], q->extent[1], k->extent[1]};
+    if (bias->rank != 4 || bias->extent[3] != expected[3])
         return false;
     for (int i = 0; i < 3; i++)
-        if (bias->extent[i] != want[i] && bias->extent[i] != 1)
+        if (bias->extent[i] != expected[i] && bias->extent[i] != 1)
             return false;
     return true;
 }
@@ -334,7 +334,7 @@ static bool has_data_or_is_scalar(const node *n)
 #undef SPECIAL
 
 static bool (*const checks[OP_COUNT])(const node *n) = {
-#define ELEMENTWISE(code, ...) [OP_##code] = is_row,
+#define ELEMENTWISE(code, ...) [OP_##code] = is_elementwise,
 #define SPECIAL(code, name, ...) [OP_##code] = name##_is_valid,
 #include "ops/ops.def"
 #undef ELEMENTWISE

@@ -32,7 +32,7 @@ static void put_options(const tuff_graph *graph, const tuff_graph_save_options *
     tuff__put_u8(out, graph->owns_step);
 }
 
-tuff_status tuff__graph_file_put(const tuff_graph *graph, const tuff_graph_save_options *options, text *out)
+tuff_status tuff__graph_file_write(const tuff_graph *graph, const tuff_graph_save_options *options, text *out)
 {
     const array_names names = {options->arrays, options->names, options->array_count};
     text body = {0};
@@ -99,7 +99,7 @@ tuff_status tuff_graph_save(const tuff_graph *graph, const char *path, const tuf
     text file = {0};
     options = options ? options : &none;
     TRY(check_saving(graph, path, options));
-    tuff_status status = tuff__graph_file_put(graph, options, &file);
+    tuff_status status = tuff__graph_file_write(graph, options, &file);
     if (status == TUFF_OK && file.length > file_limit)
         status = FAIL(TUFF_E_LIMIT, "%s: the graph file would have %zu bytes, more than the limit of %llu", path,
                       file.length, (unsigned long long)file_limit);

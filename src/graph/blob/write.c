@@ -66,7 +66,7 @@ static tuff_status list_array(graph_writer *writer, const tuff_array *array)
 }
 
 /* Lists arrays in the order of nodes, so that equal graphs give equal bytes. */
-static tuff_status list_all(const tuff_graph *graph, graph_writer *out)
+static tuff_status list_arrays(const tuff_graph *graph, graph_writer *out)
 {
     for (int i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->attributes.array != NULL)
@@ -100,7 +100,7 @@ static void put_arrays(text *out, const graph_writer *writer)
 }
 
 /* Returns the groups of attributes that are not all zero. */
-static uint8_t groups_of(const op_attributes *at)
+static uint8_t used_groups(const op_attributes *at)
 {
     static const double zero;
     uint8_t groups = at->axes != 0 || at->axis != 0 ? GROUP_AXES : 0;
@@ -128,7 +128,7 @@ static void put_steps(text *out, const op_attributes *at)
 /* Writes the non-zero groups only: few nodes have more than one. */
 static void put_numbers(text *out, const op_attributes *at)
 {
-    const uint8_t groups = groups_of(at);
+    const uint8_t groups = used_groups(at);
     tuff__put_u8(out, groups);
     if (groups & GROUP_AXES) {
         tuff__put_u32(out, at->axes);
@@ -250,7 +250,7 @@ static tuff_status check_names(const tuff_graph *graph, const graph_writer *writ
 tuff_status tuff__graph_serialize(const tuff_graph *graph, const array_names *names, text *out)
 {
     graph_writer writer = {.names = names, .graph = graph};
-    tuff_status status = list_all(graph, &writer);
+    tuff_status status = list_arrays(graph, &writer);
     if (status == TUFF_OK)
         status = check_names(graph, &writer);
     if (status == TUFF_OK) {

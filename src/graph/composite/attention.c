@@ -183,7 +183,7 @@ static bool read_sizes(tuff_graph *graph, const tuff_tensor *q, const tuff_tenso
 
 /* Returns x [B,T,H,D] as [B,H,T,D], or [B,H,D,T] for a transposed right operand. With shared heads,
    [B,groups,shared,T,D], with shared = 1 for keys and values, which matmul then broadcasts. */
-static tuff_tensor *per_head(tuff_tensor *x, const attention_sizes *sizes, bool is_query, bool transposed)
+static tuff_tensor *split_heads(tuff_tensor *x, const attention_sizes *sizes, bool is_query, bool transposed)
 {
     const tuff_shape s = x->shape;
     const int rows = transposed ? 3 : 1, columns = transposed ? 1 : 3;
@@ -279,7 +279,7 @@ static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const atten
                                      const tuff_attention_options *options)
 {
     const double scale = options->scale == 0 ? 1 / sqrt((double)sizes->key_width) : options->scale;
-    tuff_tensor *product = tuff_matmul(per_head(q, sizes, true, false), per_head(k, sizes, false, true));
+    tuff_tensor *product = tuff_matmul(split_heads(q, sizes, true, false), split_heads(k, sizes, false, true));
     tuff_tensor *scores = sizes->key_width > 0 ? tuff__scale(product, scale) : product;
     if (options->bias)
         scores = tuff_add(scores, split_bias(options->bias, sizes));
@@ -299,7 +299,7 @@ static tuff_tensor *build_composite(tuff_tensor *q, tuff_tensor *k, tuff_tensor 
         weights = tuff_softmax(weights, -1);
     if (options->dropout != 0)
         weights = tuff_dropout(weights, options->dropout);
-    tuff_tensor *mixed = tuff_matmul(weights, per_head(v, sizes, false, false));
+    tuff_tensor *mixed = tuff_matmul(weights, split_heads(v, sizes, false, false));
     if (sizes->shared > 1)
         return tuff_reshape(tuff_permute(mixed, (int[]){0, 3, 1, 2, 4}), shape);
     return tuff_permute(mixed, (int[]){0, 2, 1, 3});

@@ -7,7 +7,7 @@
 #include "tuff/nn.h"
 
 /* Sets axes to the last `trailing` axes of x. */
-static bool trailing_axes(const char *op, const tuff_tensor *x, int trailing, int *axes)
+static bool get_trailing_axes(const char *op, const tuff_tensor *x, int trailing, int *axes)
 {
     if (trailing < 1 || trailing > x->shape.rank) {
         tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s has no %d trailing axes", op, SHAPE_TEXT(x->shape), trailing);
@@ -64,7 +64,7 @@ tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
     tuff_graph *graph = tuff__check_operands("layer_norm", &x, 1, &failure);
     if (!graph)
         return failure;
-    if (!trailing_axes("layer_norm", x, trailing, axes) ||
+    if (!get_trailing_axes("layer_norm", x, trailing, axes) ||
         !has_trailing_shape("layer_norm", "gain", x, gain, trailing) ||
         !has_trailing_shape("layer_norm", "bias", x, bias, trailing))
         return &graph->failed;
@@ -78,7 +78,7 @@ tuff_tensor *tuff_rms_norm(tuff_tensor *x, tuff_tensor *gain, int trailing, doub
     tuff_graph *graph = tuff__check_operands("rms_norm", &x, 1, &failure);
     if (!graph)
         return failure;
-    if (!trailing_axes("rms_norm", x, trailing, axes) || !has_trailing_shape("rms_norm", "gain", x, gain, trailing))
+    if (!get_trailing_axes("rms_norm", x, trailing, axes) || !has_trailing_shape("rms_norm", "gain", x, gain, trailing))
         return &graph->failed;
     return scale_and_shift(divide_by_root_mean_square(x, axes, trailing, eps), gain, NULL);
 }

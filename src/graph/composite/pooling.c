@@ -41,7 +41,7 @@ static tuff_graph *read_options(const char *op, tuff_tensor *x, const tuff_pool2
 }
 
 /* Returns x [N,C,H,W], padded with fill, as [N,C,PH,PW,OH,OW]. */
-static tuff_tensor *windows(tuff_tensor *x, const tuff_pool2d_options *options, double fill)
+static tuff_tensor *extract_windows(tuff_tensor *x, const tuff_pool2d_options *options, double fill)
 {
     const int64_t padding[] = {0, 0, options->padding[0], options->padding[1]};
     x = tuff_pad(x, padding, padding, fill);
@@ -56,7 +56,7 @@ tuff_tensor *tuff_max_pool2d(tuff_tensor *x, const tuff_pool2d_options *options)
     tuff_pool2d_options pool;
     if (!read_options("max_pool2d", x, options, &pool, &failure))
         return failure;
-    return tuff_reduce_max(windows(x, &pool, -INFINITY), (int[]){2, 3}, 2, false);
+    return tuff_reduce_max(extract_windows(x, &pool, -INFINITY), (int[]){2, 3}, 2, false);
 }
 
 /* Divides by the number of elements: a constant, or one number per window if only elements of the image count. */
@@ -67,10 +67,11 @@ tuff_tensor *tuff_avg_pool2d(tuff_tensor *x, const tuff_pool2d_options *options)
     tuff_graph *graph = read_options("avg_pool2d", x, options, &pool, &failure);
     if (!graph)
         return failure;
-    tuff_tensor *sum = tuff_sum(windows(x, &pool, 0), (int[]){2, 3}, 2, false);
+    tuff_tensor *sum = tuff_sum(extract_windows(x, &pool, 0), (int[]){2, 3}, 2, false);
     if (!pool.without_padding || (pool.padding[0] == 0 && pool.padding[1] == 0))
         return tuff__is_valid(sum) ? tuff__scale(sum, 1.0 / (double)pool.size[0] / (double)pool.size[1]) : sum;
     const tuff_shape image = TUFF_SHAPE(1, 1, x->shape.extent[2], x->shape.extent[3]);
-    tuff_tensor *count = tuff_sum(windows(tuff__full(graph, x->dtype, image, 1), &pool, 0), (int[]){2, 3}, 2, false);
+    tuff_tensor *count =
+        tuff_sum(extract_windows(tuff__full(graph, x->dtype, image, 1), &pool, 0), (int[]){2, 3}, 2, false);
     return tuff_div(sum, count);
 }

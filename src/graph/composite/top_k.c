@@ -46,9 +46,9 @@ static tuff_tensor *compute_ranks(tuff_tensor *x)
         x = tuff_where(is_number, x, tuff__scalar(x, INFINITY));
     }
     const tuff_shape each = TUFF_SHAPE(e[0], e[1], e[2], 1), others = TUFF_SHAPE(e[0], e[1], 1, e[2]);
-    tuff_tensor *mine = tuff_reshape(x, each), *other = tuff_reshape(x, others);
+    tuff_tensor *element = tuff_reshape(x, each), *other = tuff_reshape(x, others);
     tuff_tensor *is_earlier = tuff_less(tuff_reshape(order, others), tuff_reshape(order, each));
-    tuff_tensor *is_before = tuff_or(tuff_less(mine, other), tuff_and(tuff_equal(mine, other), is_earlier));
+    tuff_tensor *is_before = tuff_or(tuff_less(element, other), tuff_and(tuff_equal(element, other), is_earlier));
     return tuff_sum(tuff_cast(is_before, TUFF_I32), (int[]){3}, 1, false);
 }
 
@@ -69,10 +69,10 @@ static tuff_tensor *positions_of_ranks(tuff_tensor *rank, int64_t k)
 static tuff_tensor *first_positions(tuff_tensor *x, int64_t k, int64_t limit)
 {
     tuff_graph *graph = x->graph;
-    const int64_t *e = x->shape.extent, blocks = e[0] * e[1], most = limit / (e[2] * e[2]);
-    if (blocks <= most)
+    const int64_t *e = x->shape.extent, blocks = e[0] * e[1], max_blocks = limit / (e[2] * e[2]);
+    if (blocks <= max_blocks)
         return positions_of_ranks(compute_ranks(x), k);
-    const int64_t count = (blocks + most - 1) / most, size = (blocks + count - 1) / count;
+    const int64_t count = (blocks + max_blocks - 1) / max_blocks, size = (blocks + count - 1) / count;
     tuff_tensor *flat = tuff_reshape(x, TUFF_SHAPE(1, blocks, e[2]));
     tuff_tensor **parts = tuff__arena_alloc(&graph->arena, (size_t)count * sizeof *parts);
     if (parts == NULL)
