@@ -125,6 +125,20 @@ static int list_texts(const char *family, named_text out[MAX_TEXTS])
     return count;
 }
 
+/* Skips empty lines and lines that hold only a comment: editing comments does not outdate records. Lines that begin
+   with "//@" divide math.k into sections, and count. */
+uint64_t tuff__kernel_text_hash(const char *text, uint64_t hash)
+{
+    while (*text != 0) {
+        const char *line = text + strspn(text, " ");
+        const size_t length = strcspn(line, "\n");
+        if (length > 0 && (strncmp(line, "//", 2) != 0 || line[2] == '@'))
+            hash = tuff__hash64(text, (size_t)(line - text) + length, hash);
+        text = line + length + (line[length] == '\n');
+    }
+    return hash;
+}
+
 const char *tuff__kernel_hash_of(const char *family, char *out)
 {
     named_text texts[MAX_TEXTS];
@@ -132,7 +146,7 @@ const char *tuff__kernel_hash_of(const char *family, char *out)
     const int count = list_texts(family, texts);
     for (int i = 0; i < count; i++) {
         hash = tuff__hash64(texts[i].name, strlen(texts[i].name), hash);
-        hash = tuff__hash64(texts[i].text, strlen(texts[i].text), hash);
+        hash = tuff__kernel_text_hash(texts[i].text, hash);
     }
     hash = hash_exceptions(family, hash_tunables(family, hash));
     (void)snprintf(out, GENERATOR_SIZE, "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));
