@@ -132,7 +132,7 @@ tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *wrt, int cou
         return fail_all(failure, count, gradients);
     if (count < 0 || (count > 0 && (!wrt || !gradients)))
         return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: %s",
-                                         count < 0 ? "the count is negative" : "a list is NULL"),
+                                         count < 0 ? "the count is negative" : "wrt or gradients is NULL"),
                         count, gradients);
     for (int i = 0; i < count; i++)
         if (!wrt[i] || wrt[i]->graph != graph || !wrt[i]->node)

@@ -204,7 +204,7 @@ tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis)
 {
     tuff_tensor *failure;
     if (!parts || count < 1)
-        return tuff__graph_fail(NULL, TUFF_E_USAGE, "concat: there are no parts");
+        return tuff__graph_fail(NULL, TUFF_E_USAGE, "concat: the list of tensors is NULL or empty");
     tuff_graph *graph = tuff__check_operands("concat", parts, count, &failure);
     if (!graph)
         return failure;

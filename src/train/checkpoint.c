@@ -97,7 +97,7 @@ static tuff_status save(state_list *self, const char *path, const tuff_optimizer
         if (!keys[i] || !texts[i] || strncmp(keys[i], "tuff.", 5) == 0)
             return FAIL(
                 TUFF_E_USAGE,
-                "checkpoint: metadata key %s: keys and texts must not be NULL, and keys must not begin with tuff.",
+                "checkpoint: metadata key %s: keys and texts must not be NULL, and keys must not begin with \"tuff.\"",
                 keys[i] ? keys[i] : "NULL");
         add_metadata(&metadata, keys[i], texts[i]);
     }

@@ -7,7 +7,7 @@
 tuff_status tuff_parameters_copy(tuff_parameters *to, tuff_parameters *from)
 {
     if (!to || !from)
-        return FAIL(TUFF_E_USAGE, "parameters: a set to copy is NULL");
+        return FAIL(TUFF_E_USAGE, "parameters: the source or the destination of a copy is NULL");
     if (to->count != from->count)
         return FAIL(TUFF_E_USAGE, "parameters: cannot copy %d parameters to a set of %d", from->count, to->count);
     for (int i = 0; i < from->count; i++)

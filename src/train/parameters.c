@@ -20,7 +20,8 @@ static tuff_status check_name(const tuff_parameter_spec *specs, int index)
         return FAIL(TUFF_E_LIMIT, "parameters: the name \"%.40s...\" is longer than %d bytes", name, NAME_LENGTH_MAX);
     if (strncmp(name, "optimizer.", 10) == 0)
         return FAIL(TUFF_E_USAGE,
-                    "parameters: \"%s\": names that begin with optimizer. belong to the optimizer's state", name);
+                    "parameters: \"%s\": names that begin with \"optimizer.\" are reserved for the optimizer's state",
+                    name);
     if (tuff__safetensors_check_name(name) != TUFF_OK)
         return FAIL(tuff_last_status(), "parameters: parameter %d: %s", index, tuff_error());
     for (int i = 0; i < index; i++)

@@ -393,7 +393,8 @@ static void other_formats_say_what_they_are(void **state)
     tuff__graph_file_set_hash(file.data, file.size);
     assert_null(tuff_graph_parse(device, file.data, file.size, NULL));
     assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
-    assert_true(strstr(tuff_error(), "has no op") && !strchr(tuff_error(), '\n'));
+    assert_true(strstr(tuff_error(), "has an op that this version of tuff does not know") &&
+                !strchr(tuff_error(), '\n'));
     memcpy(file.data, "tensors!", 8);
     assert_null(tuff_graph_parse(device, file.data, file.size, NULL));
     assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);

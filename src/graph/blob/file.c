@@ -149,7 +149,7 @@ static tuff_status adopt_step_counter(tuff_graph *graph)
 {
     const tuff_array *step = graph->step_array;
     if (step == NULL || step->dtype != TUFF_I32 || step->shape.rank != 0)
-        return FAIL(TUFF_E_FORMAT, "the graph: its step counter is not an i32 scalar");
+        return FAIL(TUFF_E_FORMAT, "the step counter of the graph is not an i32 scalar");
     int index = 0;
     while (graph->arrays[index].array != step)
         index++;
@@ -172,7 +172,7 @@ tuff_status tuff__graph_file_read(tuff_device *device, const void *data, size_t 
     info->deterministic = tuff__get_bool(&from);
     const bool owns_step = tuff__get_bool(&from);
     if (from.failed)
-        return FAIL(TUFF_E_FORMAT, "the graph: it has options that this version of tuff does not know");
+        return FAIL(TUFF_E_FORMAT, "the graph has options that this version of tuff does not know");
     TRY(tuff__graph_deserialize(device, &from, memory, out));
     const tuff_status status = owns_step ? adopt_step_counter(*out) : TUFF_OK;
     if (status != TUFF_OK) {

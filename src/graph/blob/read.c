@@ -53,7 +53,7 @@ static tuff_status make_storage(graph_reader *self, uint64_t size, bool is_impor
     const tuff_device_info *info = tuff__device_info(self->device);
     const uint64_t limit = info->memory_size > 0 ? info->memory_size : info->max_allocation;
     if (size > limit || *all > limit - size)
-        return FAIL(TUFF_E_LIMIT, "the graph: its arrays need more memory than the %llu bytes of %s",
+        return FAIL(TUFF_E_LIMIT, "the arrays of the graph need more memory than the %llu bytes of %s",
                     (unsigned long long)limit, info->selector);
     *all += size;
     TRY(tuff__storage_create(self->device, size, true, out));
@@ -159,7 +159,7 @@ static tuff_status read_op(graph_reader *self, op_code *out)
         }
     if (self->from->failed)
         return TUFF_OK;
-    return FAIL(TUFF_E_UNSUPPORTED, "the graph: this version of tuff has no op \"%.40s\"", name);
+    return FAIL(TUFF_E_UNSUPPORTED, "the graph has an op that this version of tuff does not know: \"%.40s\"", name);
 }
 
 static tuff_status read_ops(graph_reader *self)
@@ -426,10 +426,10 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
     size_t length;
     const void *body = tuff__get_bytes(&head, &length);
     if (!head.failed && (magic != BLOB_MAGIC || version != BLOB_VERSION))
-        return FAIL(TUFF_E_FORMAT, "the graph: written by another version of tuff");
+        return FAIL(TUFF_E_FORMAT, "the graph was written by another version of tuff");
     TRY(tuff__reader_status(&head, "the graph"));
     if (tuff__crc32(body, length) != sum)
-        return FAIL(TUFF_E_FORMAT, "the graph: its checksum does not match");
+        return FAIL(TUFF_E_FORMAT, "the checksum of the graph does not match");
     *out = (byte_reader){.data = body, .size = length};
     return TUFF_OK;
 }
