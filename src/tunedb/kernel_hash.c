@@ -34,14 +34,14 @@ static bool is_body(const char *name)
 /* Whether a text is used only by kernels with 16-bit elements, or only by those of GPUs. Such a text is not part of any
    hash: it would change the hashes of all other kernels too, and it affects only the speed of a recorded kernel, never
    its results. */
-static bool is_of_few_kernels(const char *name)
+static bool is_excluded_text(const char *name)
 {
     return begins_with(name, "narrow") || begins_with(name, "aligned");
 }
 
 static bool belongs_to(const char *name, const char *family)
 {
-    if (is_of_few_kernels(name))
+    if (is_excluded_text(name))
         return false;
     if (begins_with(name, "matrix"))
         return strcmp(family, "matmul") == 0;
@@ -139,7 +139,7 @@ uint64_t tuff__kernel_text_hash(const char *text, uint64_t hash)
     return hash;
 }
 
-const char *tuff__kernel_hash_of(const char *family, char *out)
+const char *tuff__kernel_hash(const char *family, char *out)
 {
     named_text texts[MAX_TEXTS];
     uint64_t hash = PASSES_VERSION;

@@ -87,7 +87,7 @@ static void add_lines(tuff_device *device, const char *as)
     for (int i = 0; i < FAMILIES; i++) {
         const uint64_t hash = hash_family(plan, families[i], &count);
         if (count > 0)
-            tuff__text_add(&now, "%s %s %s %d %016llx\n", as, families[i], tuff__kernel_hash_of(families[i], generator),
+            tuff__text_add(&now, "%s %s %s %d %016llx\n", as, families[i], tuff__kernel_hash(families[i], generator),
                            count, (unsigned long long)hash);
     }
     destroy_plan(plan, graph);

@@ -338,7 +338,7 @@ static bool needs_composite(const attention_sizes *sizes, const tuff_attention_o
 static bool is_composite_faster(const tuff_graph *graph, const attention_sizes *sizes)
 {
     const int64_t scores = sizes->batch * sizes->heads * sizes->queries;
-    return !tuff__device_target(graph->device).keeps_arrays_near &&
+    return !tuff__device_target(graph->device).has_fast_private_arrays &&
            scores <= MAX_SCORES / (int64_t)sizeof(float) / sizes->keys;
 }
 
