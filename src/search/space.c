@@ -9,7 +9,7 @@ static bool is_candidate(tunable parameter, int value)
     const tunable_info *info = tuff__tunable_info(parameter);
     if (value < info->min || value > info->max)
         return false;
-    if (tuff__tunable_is_kind(parameter))
+    if (tuff__tunable_is_choice(parameter))
         return true;
     /* Tiles may also be 3, 6, 12, 24, ...: three quarters of a power of two. */
     return (value & (value - 1)) == 0 ||
