@@ -114,7 +114,7 @@ typedef struct fused_chain {
 /* Removes axes of extent 1, and merges neighbouring axes of one class that every address walks as one. Row and column
    axes remain as they are. */
 void tuff__chain_collapse(fused_chain *chain);
-/* If the innermost axis has fewer than `min_extent` elements and the axis around it has at least as many, swaps the two,
+/* If the innermost axis has fewer than min_extent elements and the axis around it has at least as many, swaps the two,
    so that vectors lie along the longer one. Only for walks that compute every point independently. */
 void tuff__chain_swap_inner_axes(fused_chain *chain, int64_t min_extent);
 /* Computes which axes each value varies along, and the stages. */
