@@ -53,14 +53,14 @@ static bool report_progress(tuning_task *task)
     return report(task, &now);
 }
 
-static void log_candidate(void *user, const tune_config *config, tune_evaluation found, uint64_t nanoseconds,
+static void log_candidate(void *user, const tune_config *config, tune_evaluation verdict, uint64_t nanoseconds,
                           int samples)
 {
     tuning_task *task = user;
-    task->session->stats.slow += found == EVALUATION_SLOW;
-    if (found == EVALUATION_SPILLS)
-        tuff__session_count_rejection(task, found);
-    tuff__session_log_add(user, config, found, nanoseconds, samples);
+    task->session->stats.slow += verdict == EVALUATION_SLOW;
+    if (verdict == EVALUATION_SPILLS)
+        tuff__session_count_rejection(task, verdict);
+    tuff__session_log_add(user, config, verdict, nanoseconds, samples);
 }
 
 static tuff_status begin(tuning_task *task)
@@ -104,7 +104,7 @@ static void spend(tuning_session *self, tune_budget *budget, int key)
     tuff__session_note_leader(task);
     if (now.end != SEARCH_GOES_ON)
         count_key_done(task);
-    tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
+    tuff__budget_note_slice(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
 }
 
 /* Times the default of a key, which gives the key its weight, then tries the listed candidates: only
@@ -140,49 +140,49 @@ static tuff_status search_all(tuning_session *self, tune_budget *budget)
 }
 
 /* A result that no race confirmed may be noise: the default runs, and the guess becomes the start of a later search. */
-static void revert_to_default(search_result *found)
+static void revert_to_default(search_result *result)
 {
-    if (tuff__config_count(&found->winner) > 0) {
-        found->runners_up[0] = found->winner;
-        found->runner_up_nanoseconds[0] = found->nanoseconds[1];
-        found->runner_up_count = 1;
+    if (tuff__config_count(&result->winner) > 0) {
+        result->runners_up[0] = result->winner;
+        result->runner_up_nanoseconds[0] = result->nanoseconds[1];
+        result->runner_up_count = 1;
     }
-    found->winner = (tune_config){.set = {0}};
+    result->winner = (tune_config){.set = {0}};
     for (int i = 0; i < 3; ++i)
-        found->nanoseconds[i] = found->default_nanoseconds;
+        result->nanoseconds[i] = result->default_nanoseconds;
 }
 
 /* Takes the result of a search. Without a winner the default runs, as it will at later starts, even if a configuration
    from elsewhere was in use. A plan in use is not changed for that. */
-static void apply_result(tuning_task *task, const search_result *found)
+static void apply_result(tuning_task *task, const search_result *result)
 {
-    if (!found->is_final && task->session->yield != NULL)
+    if (!result->is_final && task->session->yield != NULL)
         return;
-    task->chosen = found->winner;
-    if (!found->is_final)
+    task->chosen = result->winner;
+    if (!result->is_final)
         task->tier = TIER_DEFAULT;
 }
 
 static tuff_status finish(tuning_task *task)
 {
-    search_result found;
+    search_result result;
     if (task->session->yield != NULL)
         task->session->yield(task->session, true);
-    TRY(tuff__search_finish(task->search, &found));
+    TRY(tuff__search_finish(task->search, &result));
     /* Without a record every start would try again; a user who stopped this search may want that. */
-    const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !task->session->stopped;
-    if (!found.is_final)
-        revert_to_default(&found);
-    task->was_measured = found.is_final;
+    const bool was_tried = result.default_nanoseconds > 0 && result.end < SEARCH_UNUSABLE && !task->session->stopped;
+    if (!result.is_final)
+        revert_to_default(&result);
+    task->was_measured = result.is_final;
     /* A guess does not replace the result of a race here. */
-    if (!found.is_final && was_tried && task->tier == TIER_SAME) {
+    if (!result.is_final && was_tried && task->tier == TIER_SAME) {
         tuff__session_record_unchanged(task);
-    } else if (found.is_final || was_tried) {
-        apply_result(task, &found);
-        tuff__session_record_result(task, &found);
+    } else if (result.is_final || was_tried) {
+        apply_result(task, &result);
+        tuff__session_record_result(task, &result);
     }
-    task->session->stats.improved += tuff__config_count(&found.winner) > 0;
-    task->session->stats.skipped += found.end == SEARCH_UNUSABLE;
+    task->session->stats.improved += tuff__config_count(&result.winner) > 0;
+    task->session->stats.skipped += result.end == SEARCH_UNUSABLE;
     count_key_done(task);
     (void)report_progress(task);
     return TUFF_OK;
@@ -194,7 +194,7 @@ static tuff_status finish_all(tuning_session *self, tune_budget *budget)
     for (int key = tuff__budget_next_race(budget); key >= 0; key = tuff__budget_next_race(budget)) {
         const uint64_t before = tuff__nanoseconds();
         TRY(finish(&self->tasks[key]));
-        tuff__budget_raced(budget, key, elapsed(self), tuff__nanoseconds() - before);
+        tuff__budget_note_race(budget, key, elapsed(self), tuff__nanoseconds() - before);
     }
     return TUFF_OK;
 }

@@ -164,7 +164,8 @@ static tuff_status look_up_task(tuning_session *self, tuning_task *task)
 {
     const bool may_measure = tuff__session_wants_measuring(self);
     const char *const *portfolio = NULL;
-    const int portfolio_count = may_measure ? tuff__portfolio_for(&self->environment, task->key.family, &portfolio) : 0;
+    const int portfolio_count =
+        may_measure ? tuff__portfolio_for_environment(&self->environment, task->key.family, &portfolio) : 0;
     const tune_lookup_request request = {.key = &task->key,
                                          .environment = &self->environment,
                                          .generator = task->generator,
