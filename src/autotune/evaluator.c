@@ -162,7 +162,7 @@ static void keep_gpu_busy(tuning_task *task)
     for (int i = 0; i < SEARCH_SLOTS && task->default_nanoseconds < short_run; ++i)
         if (task->slots[i] != NULL && task->has_run[i]) {
             if (enter_step(task, &defaults, JOURNAL_BENCH, false) == TUFF_OK)
-                (void)tuff__candidate_run_run(task->slots[i]);
+                (void)tuff__candidate_run_once(task->slots[i]);
             tuff__journal_leave(task->session->journal);
             return;
         }
@@ -307,17 +307,17 @@ static tuff_status run_clean(tuning_task *task, const search_candidate *candidat
 {
     TRY(tuff__test_buffers_poison(task->test_buffers));
     task->session->stats.launches++;
-    return tuff__candidate_run_run(task->slots[candidate->slot]);
+    return tuff__candidate_run_once(task->slots[candidate->slot]);
 }
 
 /* Verifies the candidate on a task of other extents. If there is no such task, the verdict so far stands. kept: see
-   tuff__oracle_ragged. */
+   tuff__oracle_check_ragged. */
 static tuff_status check_ragged(tuning_task *task, const search_candidate *candidate, const test_buffers *kept,
-                                char *difference, size_t size)
+                                char *fault, size_t size)
 {
     tuning_session *self = task->session;
-    const tuff_status status = tuff__oracle_ragged(tuff__session_bench(self), self->fusion, self->options, task->task,
-                                                   &candidate->config, kept, difference, size);
+    const tuff_status status = tuff__oracle_check_ragged(tuff__session_bench(self), self->fusion, self->options,
+                                                         task->task, &candidate->config, kept, fault, size);
     if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         return status;
     tuff__log(TUFF_LOG_DEBUG, "tune: %s is not verified with other extents: %s", task->text, tuff_error());
@@ -325,55 +325,55 @@ static tuff_status check_ragged(tuning_task *task, const search_candidate *candi
 }
 
 /* Compares the results that are kept as the reference with the host's. */
-static tuff_status check_kept(tuning_task *task, const search_candidate *candidate, char *difference, size_t size)
+static tuff_status check_kept(tuning_task *task, const search_candidate *candidate, char *fault, size_t size)
 {
     const tuning_session *self = task->session;
     const tuff_status status =
-        tuff__oracle_check(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, difference, size);
-    return status == TUFF_E_UNSUPPORTED ? check_ragged(task, candidate, task->test_buffers, difference, size) : status;
+        tuff__oracle_check(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, fault, size);
+    return status == TUFF_E_UNSUPPORTED ? check_ragged(task, candidate, task->test_buffers, fault, size) : status;
 }
 
-static tuff_status check(tuning_task *task, const search_candidate *candidate, bool is_baseline, char *difference,
+static tuff_status check(tuning_task *task, const search_candidate *candidate, bool is_baseline, char *fault,
                          size_t size, bool *differs)
 {
     *differs = false;
     TRY(run_clean(task, candidate));
     if (is_baseline)
         TRY(tuff__test_buffers_keep(task->test_buffers));
-    TRY(tuff__test_buffers_compare(task->test_buffers, false, difference, size));
-    if (difference[0] != '\0')
+    TRY(tuff__test_buffers_compare(task->test_buffers, false, fault, size));
+    if (fault[0] != '\0')
         return TUFF_OK;
     TRY(run_clean(task, candidate));
-    TRY(tuff__test_buffers_compare(task->test_buffers, true, difference, size));
-    *differs = difference[0] != '\0';
+    TRY(tuff__test_buffers_compare(task->test_buffers, true, fault, size));
+    *differs = fault[0] != '\0';
     if (!is_baseline)
         return TUFF_OK;
     char unwritten[128];
-    TRY(tuff__test_buffers_look_through(task->test_buffers, unwritten, sizeof unwritten));
+    TRY(tuff__test_buffers_check_written(task->test_buffers, unwritten, sizeof unwritten));
     if (unwritten[0] != '\0') { /* poison differs between runs, which is no race */
-        snprintf(difference, size, "%s", unwritten);
+        snprintf(fault, size, "%s", unwritten);
         *differs = false;
     }
-    return difference[0] == '\0' ? check_kept(task, candidate, difference, size) : TUFF_OK;
+    return fault[0] == '\0' ? check_kept(task, candidate, fault, size) : TUFF_OK;
 }
 
 static tune_evaluation verify(tuning_task *task, const search_candidate *candidate, bool is_baseline, bool thorough)
 {
-    char difference[128] = "";
+    char fault[128] = "";
     bool differs = false;
     const uint64_t begin = tuff__nanoseconds();
     tuff_status status = enter_run_step(task, candidate, JOURNAL_VERIFY);
     if (status == TUFF_OK && !thorough)
-        status = check(task, candidate, is_baseline, difference, sizeof difference, &differs);
+        status = check(task, candidate, is_baseline, fault, sizeof fault, &differs);
     else if (status == TUFF_OK)
-        status = check_ragged(task, candidate, NULL, difference, sizeof difference);
+        status = check_ragged(task, candidate, NULL, fault, sizeof fault);
     leave_step(task->session);
     task->session->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
         return evaluation_of(task->session, status);
-    if (difference[0] == '\0')
+    if (fault[0] == '\0')
         return EVALUATION_GOOD;
-    (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents: " : "", difference);
+    (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents: " : "", fault);
     return differs ? EVALUATION_RACE : EVALUATION_WRONG;
 }
 
