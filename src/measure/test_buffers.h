@@ -30,8 +30,8 @@ tuff_status tuff__test_buffers_poison(test_buffers *self);
 tuff_status tuff__test_buffers_keep(test_buffers *self);
 /* Whether the results have the same bits as those kept. */
 tuff_status tuff__test_buffers_match_expected(test_buffers *self, bool *same);
-/* Compares the results with the kept ones. *fault describes the first difference beyond rounding, "" if there is none; a
-   task with sums may add in another order. exactly: compares bit for bit with the results of the last comparison. */
+/* Compares the results with the kept ones. *fault describes the first difference beyond rounding, "" if there is none;
+   a task with sums may add in another order. exactly: compares bit for bit with the results of the last comparison. */
 tuff_status tuff__test_buffers_compare(test_buffers *self, bool exactly, char *fault, size_t size);
 
 /* Checks which elements were written, after one run whose results were kept and another one that was compared. *fault
