@@ -88,15 +88,15 @@ typedef struct tuning_session {
     int task_count, task_capacity;
     int *task_index; /* index into tasks by task of the graph; -1: no key */
     tuff_tune_stats stats;
-    uint64_t begin, budget, limit; /* in nanoseconds; no step may begin after the time `limit` */
-    uint64_t opened;               /* when tuning began, for the log */
+    uint64_t begin, budget, limit;     /* in nanoseconds; no step may begin after the time `limit` */
+    uint64_t opened;                   /* when tuning began, for the log */
     uint64_t plan_compile_nanoseconds; /* time spent compiling the plan with the results */
     uint64_t remaining_budget;         /* part of the whole budget that remains after `budget` */
-    uint64_t test_buffers_size;    /* bytes, for all tasks */
+    uint64_t test_buffers_size;        /* bytes, for all tasks */
     int keys_wanted, keys_done;
     const measurer *external_measurer; /* measures instead of this process; NULL: this process does */
-    bool is_background;    /* the plan that is tuned is in use */
-    bool survives_crashes; /* a worker measures while a compilation waits: crashes do not stop it */
+    bool is_background;                /* the plan that is tuned is in use */
+    bool survives_crashes;             /* a worker measures while a compilation waits: crashes do not stop it */
     /* Set in a worker that measures for a plan in use, else NULL. Returns when the device may be used, or with
        `stopped` set; adds the time it waited to begin and limit. is_between: no step is under way. */
     void (*yield)(struct tuning_session *self, bool is_between);

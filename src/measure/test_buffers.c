@@ -25,7 +25,7 @@ typedef struct buffer_region {
     tuff_dtype dtype;
     storage *storage;
     bool read, written;
-    int in_place;       /* the buffer of results that are written over its data; -1: none */
+    int in_place;          /* the buffer of results that are written over its data; -1: none */
     double *input_pattern; /* its data, PERIOD elements over and over; NULL: a constant */
     void *expected, *last; /* of results: the correct ones, and those seen last */
     bool has_stored_mask;
@@ -42,7 +42,7 @@ struct test_buffers {
     buffer_region *all;
     int count, capacity;
     bool full_significands;
-    double scale;        /* factor on inputs of matmuls */
+    double scale;            /* factor on inputs of matmuls */
     int turn, expected_turn; /* poison of the last run, and of the run whose results are kept */
 };
 
