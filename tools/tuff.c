@@ -30,7 +30,7 @@ static void name_worker(void)
     static char own[4096];
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length > 0)
-        tuff__worker_own = own;
+        tuff__worker_own_path = own;
 }
 #endif
 
