@@ -130,7 +130,7 @@ static tuff_status record_key(const record_options *options, const record_task *
                                         .samples = (int)options->samples,
                                         .seconds = options->seconds,
                                         .extra = wanted_candidates.all,
-                                        .operand_base_count = wanted_candidates.count,
+                                        .extra_count = wanted_candidates.count,
                                         .seed = (uint64_t)options->seed,
                                         .is_stopped = cli_is_interrupted};
     if (!status)

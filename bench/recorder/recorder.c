@@ -467,7 +467,7 @@ static void measure_best(recorder *self)
 
 static void measure_wanted(recorder *self)
 {
-    for (int i = 0; i < self->settings.operand_base_count && !self->status; i++) {
+    for (int i = 0; i < self->settings.extra_count && !self->status; i++) {
         tune_config candidate = self->settings.extra[i];
         if (offer(self, &candidate, false))
             continue;

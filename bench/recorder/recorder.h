@@ -26,7 +26,7 @@ typedef struct recorder_settings {
     int samples;              /* kept of a point, 2 to RECORDER_SAMPLES */
     double seconds;           /* no batch begins after so many */
     const tune_config *extra; /* measured too, borrowed; if one cannot be lowered, the nearest that can */
-    int operand_base_count;
+    int extra_count;
     uint64_t seed;
     bool (*is_stopped)(void); /* ends it as the seconds do; may be NULL */
 } recorder_settings;

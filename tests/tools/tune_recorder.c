@@ -27,7 +27,7 @@ static recorder_counts record(fault_device *device, int points, const tune_confi
 {
     const evaluator by = fault_begin(device);
     const recorder_settings settings = {
-        .points = points, .samples = 5, .seconds = 1e6, .extra = also, .operand_base_count = also_count, .seed = 3};
+        .points = points, .samples = 5, .seconds = 1e6, .extra = also, .extra_count = also_count, .seed = 3};
     recorder_counts counts;
     assert_int_equal(recorder_run(&by, &settings, into, &counts), TUFF_OK);
     assert_int_equal(device->broken, 0);
