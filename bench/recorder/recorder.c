@@ -46,7 +46,7 @@ typedef struct seen_choice {
 } seen_choice;
 
 typedef struct recorder {
-    evaluator by;
+    evaluator evaluator;
     recorder_settings settings;
     recording *into;
     recorder_counts *counts;
@@ -77,9 +77,9 @@ static tuff_status evaluator_status(void)
 
 static bool has_time(const recorder *self)
 {
-    const recorder_settings *by = &self->settings;
-    return !self->status && !(by->is_stopped && by->is_stopped()) &&
-           !(self->by.is_over && self->by.is_over(self->by.state)) &&
+    const recorder_settings *settings = &self->settings;
+    return !self->status && !(settings->is_stopped && settings->is_stopped()) &&
+           !(self->evaluator.is_over && self->evaluator.is_over(self->evaluator.state)) &&
            (double)(tuff__nanoseconds() - self->begin) < self->settings.seconds * 1e9;
 }
 
@@ -147,7 +147,7 @@ static uint64_t offer(recorder *self, const tune_config *candidate, bool drawn)
     candidate_info made = {0};
     if (before)
         return before->program;
-    const tune_evaluation verdict = self->by.lower(self->by.state, candidate, &made);
+    const tune_evaluation verdict = self->evaluator.lower(self->evaluator.state, candidate, &made);
     if (verdict == EVALUATION_FAILED || verdict == EVALUATION_LOST)
         (void)fail(self, evaluator_status());
     self->counts->not_lowered += verdict != EVALUATION_GOOD;
@@ -160,7 +160,7 @@ static bool compile(recorder *self, entry *one, int slot)
     one->slot = slot;
     one->is_live = false;
     const search_candidate candidate = {one->config, one->program, one->group_items, slot};
-    one->verdict = self->by.compile(self->by.state, &candidate);
+    one->verdict = self->evaluator.compile(self->evaluator.state, &candidate);
     if (one->verdict == EVALUATION_FAILED || one->verdict == EVALUATION_LOST)
         return fail(self, evaluator_status());
     one->is_live = one->verdict == EVALUATION_GOOD;
@@ -171,7 +171,7 @@ static void release(recorder *self, entry *one)
 {
     const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
     if (one->is_live)
-        self->by.release(self->by.state, &candidate);
+        self->evaluator.release(self->evaluator.state, &candidate);
     one->is_live = false;
 }
 
@@ -190,7 +190,7 @@ static bool accept(recorder *self, entry *one, tune_evaluation verdict)
 static bool sample(recorder *self, entry *one, uint64_t *time)
 {
     const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
-    tune_evaluation verdict = self->by.sample(self->by.state, &candidate, 1, 0, time);
+    tune_evaluation verdict = self->evaluator.sample(self->evaluator.state, &candidate, 1, 0, time);
     if (verdict == EVALUATION_GOOD && !*time)
         verdict = EVALUATION_TIMER;
     return accept(self, one, verdict);
@@ -199,7 +199,7 @@ static bool sample(recorder *self, entry *one, uint64_t *time)
 static bool verify(recorder *self, entry *one)
 {
     const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
-    return accept(self, one, self->by.verify(self->by.state, &candidate, false));
+    return accept(self, one, self->evaluator.verify(self->evaluator.state, &candidate, false));
 }
 
 static void note_run(runs *self, uint64_t time)
@@ -554,7 +554,8 @@ static tuff_status save_recording(const recorder *self)
 tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into,
                          recorder_counts *counts)
 {
-    recorder self = {.by = *by, .settings = *settings, .into = into, .counts = counts, .random = {settings->seed}};
+    recorder self = {
+        .evaluator = *by, .settings = *settings, .into = into, .counts = counts, .random = {settings->seed}};
     *counts = (recorder_counts){.drift = 1};
     if (settings->samples < 2 || settings->samples > RECORDER_SAMPLES)
         return FAIL(TUFF_E_USAGE, "record: samples must be 2 to %d", RECORDER_SAMPLES);

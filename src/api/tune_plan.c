@@ -36,7 +36,7 @@ static tuff_status apply(tuning_session *self, tuff_plan *plan)
 {
     const tune_config **choices;
     bool any;
-    tuff_status status = tuff__session_choices(self, &choices, &any);
+    tuff_status status = tuff__session_collect_choices(self, &choices, &any);
     if (status == TUFF_OK && any)
         status = lower_by(self, plan, choices);
     else if (status == TUFF_OK && plan->executable.launches.device == NULL)

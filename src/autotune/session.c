@@ -258,7 +258,7 @@ void tuff__session_forget_choices(tuning_session *self)
     }
 }
 
-tuff_status tuff__session_choices(const tuning_session *self, const tune_config ***out, bool *any)
+tuff_status tuff__session_collect_choices(const tuning_session *self, const tune_config ***out, bool *any)
 {
     const int count = self->fusion->task_count;
     const tune_config **choices = tuff__calloc((size_t)count + 1, sizeof(tune_config *));

@@ -166,7 +166,7 @@ void tuff__session_end(tuning_session *self);
 
 /* Returns the chosen configurations by task, NULL for the default. *any: whether one differs from the default. The
    caller frees *out, even after a failure. */
-tuff_status tuff__session_choices(const tuning_session *self, const tune_config ***out, bool *any);
+tuff_status tuff__session_collect_choices(const tuning_session *self, const tune_config ***out, bool *any);
 /* Lists the keys and their chosen configurations. */
 tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out);
 /* Resets all tasks to their defaults. */

@@ -444,9 +444,9 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     return status;
 }
 
-void tuff__assembly_free(assembly *made)
+void tuff__assembly_free(assembly *self)
 {
-    tuff__text_free(&made->source);
-    tuff__free(made->parameters);
-    *made = (assembly){.parameters = NULL};
+    tuff__text_free(&self->source);
+    tuff__free(self->parameters);
+    *self = (assembly){.parameters = NULL};
 }

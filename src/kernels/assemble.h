@@ -37,7 +37,7 @@ typedef struct assembly {
 } assembly;
 
 tuff_status tuff__assemble(const assembly_request *request, assembly *out);
-void tuff__assembly_free(assembly *assembly);
+void tuff__assembly_free(assembly *self);
 
 /* Returns the type of a buffer's elements in the kernel's language. */
 const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request);

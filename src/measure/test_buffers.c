@@ -36,7 +36,7 @@ struct test_buffers {
     tuff_device *device;
     const struct fusion *fusion;
     int task;
-    uint64_t most, size;
+    uint64_t memory_limit, size;
     bool is_exact;  /* results do not depend on the order of sums */
     bool is_signed; /* inputs have both signs; those of matmuls and attention always do */
     buffer_region *all;
@@ -67,15 +67,18 @@ static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
-tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most,
+tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t memory_limit,
                                       test_buffers **out)
 {
     test_buffers *self = tuff__calloc(1, sizeof *self);
     *out = self;
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    *self = (test_buffers){
-        .device = device, .fusion = fusion, .task = task, .most = most, .scale = scale_of(&fusion->tasks[task])};
+    *self = (test_buffers){.device = device,
+                           .fusion = fusion,
+                           .task = task,
+                           .memory_limit = memory_limit,
+                           .scale = scale_of(&fusion->tasks[task])};
     const tuff_status status = takes_signs(fusion, task, &self->is_signed);
     if (status == TUFF_OK)
         return TUFF_OK;
@@ -232,9 +235,9 @@ static tuff_status add_region(test_buffers *self, const launch_list *launches, i
                             .size = tuff__buffer_size(buffer),
                             .dtype = buffer->dtype,
                             .in_place = -1};
-    if (whole_size(&region) > self->most - self->size)
+    if (whole_size(&region) > self->memory_limit - self->size)
         return FAIL(TUFF_E_OOM_DEVICE, "tune: the task needs test buffers of more than %llu bytes",
-                    (unsigned long long)self->most);
+                    (unsigned long long)self->memory_limit);
     if (!GROW(self->all, self->count, self->capacity))
         return TUFF_E_OOM_HOST;
     TRY(tuff__storage_create(self->device, whole_size(&region), false, &region.storage));

@@ -7,8 +7,8 @@
 
 typedef struct test_buffers test_buffers;
 
-/* most: limit on the memory, in bytes. */
-tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most,
+/* memory_limit: in bytes. */
+tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t memory_limit,
                                       test_buffers **out);
 void tuff__test_buffers_destroy(test_buffers *self); /* NULL is allowed */
 uint64_t tuff__test_buffers_size(const test_buffers *self);
@@ -18,7 +18,7 @@ uint64_t tuff__test_buffers_size(const test_buffers *self);
 void tuff__test_buffers_use_full_significands(test_buffers *self);
 
 /* Gives the launches of the task their memory; regions that no earlier launches had are created and filled.
-   TUFF_E_OOM_DEVICE: more than `most` bytes would be needed. */
+   TUFF_E_OOM_DEVICE: more than memory_limit bytes would be needed. */
 tuff_status tuff__test_buffers_place(test_buffers *self, launch_list *launches);
 
 /* Requires results to be bitwise equal whatever the order of sums: see tuff__subgraph_is_exact. */
