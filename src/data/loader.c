@@ -248,7 +248,7 @@ static tuff_status check_input(const tuff_plan *plan, const batch_part *part, in
 
 static tuff_status upload(tuff_loader *self, tuff_plan *plan, const loader_slot *slot)
 {
-    staging_move moves[PARTS_MAX];
+    staging_transfer moves[PARTS_MAX];
     int inputs[PARTS_MAX];
     for (int i = 0; i < self->layout.part_count; i++)
         TRY(check_input(plan, &self->layout.parts[i], &inputs[i]));
@@ -259,8 +259,8 @@ static tuff_status upload(tuff_loader *self, tuff_plan *plan, const loader_slot 
         return TUFF_OK;
     }
     for (int i = 0; i < self->layout.part_count; i++)
-        moves[i] = (staging_move){tuff__plan_input_storage(plan, inputs[i]), 0, self->layout.parts[i].offset,
-                                  self->layout.parts[i].size};
+        moves[i] = (staging_transfer){tuff__plan_input_storage(plan, inputs[i]), 0, self->layout.parts[i].offset,
+                                      self->layout.parts[i].size};
     TRY(tuff__staging_upload(slot->staging, moves, self->layout.part_count));
     for (int i = 0; i < self->layout.part_count; i++)
         plan->written[inputs[i]] = true;

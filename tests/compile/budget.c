@@ -136,7 +136,7 @@ static void refuse(tuff_device *device)
     assert_null(plan_of(deep_network, NULL, device, &options, &info));
     assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
     assert_int_equal(number_behind("budget is "), 4096);
-    options.memory_budget = number_behind("reached is ");
+    options.memory_budget = number_behind("recomputation is ");
     assert_true(info_of(device, &options).memory_peak <= options.memory_budget);
 }
 

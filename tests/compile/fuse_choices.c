@@ -33,7 +33,7 @@ static uint64_t kernels_of(tuff_graph *graph, const tune_config *passes, tune_co
     assert_int_equal(tuff__plan_create(graph, &options, passes, &plan), TUFF_OK);
     plan->discards_binaries = true;
     const uint64_t kernels = tuff__launch_list_hash(&plan->executable.launches, &items);
-    *found = plan->passes.found;
+    *found = plan->passes.possible;
     tuff_plan_destroy(plan);
     return kernels;
 }

@@ -386,7 +386,7 @@ static launch *last_of_range(patient *in, int place)
     for (int i = place + 1; i < in->made->launch_count; i++) {
         const launch *next = &in->made->launches[i];
         if (strcmp(next->body, "scatter_sum") == 0)
-            return next->fixed[RESULT_AT] == at->fixed[RESULT_AT] ? NULL : at;
+            return next->parameters[RESULT_AT] == at->parameters[RESULT_AT] ? NULL : at;
     }
     return at;
 }
@@ -411,7 +411,7 @@ static bool move_range(patient *in, int place)
     launch *at = last_of_range(in, place);
     if (at == NULL)
         return false;
-    at->fixed[RESULT_AT] += at->fixed[RESULT_AT] > 0 ? -at->fixed[COLUMNS] : at->fixed[COLUMNS];
+    at->parameters[RESULT_AT] += at->parameters[RESULT_AT] > 0 ? -at->parameters[COLUMNS] : at->parameters[COLUMNS];
     return true;
 }
 
@@ -591,7 +591,7 @@ static void drop_barriers(tuff_device *device)
     command *commands = in.plan->executable.commands;
     const int count = in.plan->executable.command_count;
     int barriers = 0;
-    tuff__hazards(commands, count, false);
+    tuff__set_barriers(commands, count, false);
     assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);
     for (int i = 0; i < count; i++) {
         if (!commands[i].barrier)
@@ -607,7 +607,7 @@ static void drop_barriers(tuff_device *device)
         commands[i].after_dispatch = after_dispatch;
     }
     assert_true(barriers > count / 4);
-    tuff__hazards(commands, count, true);
+    tuff__set_barriers(commands, count, true);
     assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);
     discharge(&in);
 }
@@ -640,7 +640,7 @@ static void barriers_cover_random_commands(void **state)
                                      .size = 16 * (1 + (uint64_t)tuff__rng_below(&random, 3)),
                                      .written = made->kind == COMMAND_DISPATCH && k == 2};
         }
-        tuff__hazards(commands, COMMANDS, false);
+        tuff__set_barriers(commands, COMMANDS, false);
         if (tuff__verify_hazards(commands, COMMANDS) != TUFF_OK)
             fail_msg("round %d: %s", round, tuff_error());
         for (int i = 0; i < COMMANDS; i++)

@@ -57,7 +57,7 @@ static command copy_of(buffer_binding from, buffer_binding to)
 static bool needs_barrier(command first, command second)
 {
     command commands[] = {first, second};
-    tuff__hazards(commands, 2, false);
+    tuff__set_barriers(commands, 2, false);
     assert_false(commands[0].barrier);
     return commands[1].barrier;
 }
@@ -87,7 +87,7 @@ static void copies_write_their_last_binding(void **state)
     const buffer_binding filled = reads(1, 0, 64);
     assert_true(needs_barrier(command_over(COMMAND_FILL_ZERO, 1, &filled), reader));
     command commands[] = {copy, reader};
-    tuff__hazards(commands, 2, false);
+    tuff__set_barriers(commands, 2, false);
     assert_true(commands[1].after_copy);
     assert_false(commands[1].after_dispatch);
 }
@@ -99,12 +99,12 @@ static void what_copies_see_dispatches_do_not(void **state)
     command commands[] = {dispatch_of(reads(0, 0, 64), writes(1, 0, 64)), copy_of(reads(1, 0, 64), writes(2, 0, 64)),
                           dispatch_of(reads(1, 0, 64), writes(3, 0, 64)),
                           dispatch_of(reads(1, 0, 64), writes(3, 64, 64)), copy_of(reads(2, 0, 64), writes(2, 64, 64))};
-    tuff__hazards(commands, 5, false);
+    tuff__set_barriers(commands, 5, false);
     assert_true(commands[1].barrier && commands[1].after_dispatch && !commands[1].after_copy);
     assert_true(commands[2].barrier && commands[2].after_dispatch && commands[2].after_copy);
     assert_false(commands[3].barrier);
     assert_true(commands[4].barrier && commands[4].after_copy && commands[4].after_dispatch);
-    tuff__hazards(commands, 5, true);
+    tuff__set_barriers(commands, 5, true);
     assert_false(commands[0].barrier);
     for (int i = 1; i < 5; i++)
         assert_true(commands[i].barrier);

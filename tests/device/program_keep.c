@@ -58,7 +58,7 @@ static int keep_two(tuff_device *device, bool launched, uint64_t used)
     make_kernel(device, &kernels[1], "twos", "x[i] = 2;");
     program *programs[] = {kernels[0].program, NULL, kernels[1].program, kernels[0].program};
     asked = 0;
-    device->keeping_cost = 0;
+    device->binary_cost = 0;
     tuff__programs_store(device, programs, 4, launched, used);
     const int kept = asked;
     tuff__programs_store(device, programs, 4, launched, used / 1000);

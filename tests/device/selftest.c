@@ -149,7 +149,7 @@ static tuff_device_info prove_again(tuff_device *device, const tuff_device_info 
     told = heard;
     device->info = *claims;
     device->driver = &liar;
-    assert_int_equal(tuff__device_prove(device), TUFF_OK);
+    assert_int_equal(tuff__device_self_test(device), TUFF_OK);
     device->driver = real;
     assert_true(device->info.proved);
     return device->info;
@@ -284,7 +284,7 @@ static tuff_status create_with_units(driver_device *device, const program_reques
     if (stand_in == UNITS_ABSENT)
         return tuff__fail(TUFF_E_COMPILE, "this compiler knows no matrix units");
     snprintf(text, sizeof text, "#version 450\n#define TURNED %s\n#define LIE %d\n%s",
-             strstr(request->text, "#define MATRIX_TURNED 1") ? "true" : "false", (int)stand_in, product_text);
+             strstr(request->text, "#define MATRIX_TRANSPOSED 1") ? "true" : "false", (int)stand_in, product_text);
     changed.text = text;
     return real->program_create(device, &changed, cached, made, out);
 }
@@ -307,7 +307,7 @@ static void check_units(tuff_device *device)
             stand_in = (units)which;
             device->info.cooperative_matrix = form;
             device->info.matrix_shape[0] = device->info.matrix_shape[1] = device->info.matrix_shape[2] = 16;
-            assert_int_equal(tuff__device_prove(device), TUFF_OK);
+            assert_int_equal(tuff__device_self_test(device), TUFF_OK);
             assert_int_equal(device->info.cooperative_matrix, which == UNITS_RIGHT ? form : 0);
         }
     device->driver = real;
@@ -340,7 +340,7 @@ static void check_failure(tuff_device *device)
     silent.buffer_read = failing_read;
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     device->driver = &silent;
-    assert_int_equal(tuff__device_prove(device), TUFF_E_TIMEOUT);
+    assert_int_equal(tuff__device_self_test(device), TUFF_E_TIMEOUT);
     device->driver = real;
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
 }

@@ -39,7 +39,8 @@ static void check_bytes(tuff_device *device)
     for (int i = 0; i < SIZE; i++)
         bytes[i] = (unsigned char)(i * 7 + 1);
     const uint64_t version = tuff__storage_version(target);
-    const staging_move up[] = {{target, 3, 11, 1}, {target, 101, 64, 997}, {target, 0, 0, 0}, {target, SIZE - 5, 5, 5}};
+    const staging_transfer up[] = {
+        {target, 3, 11, 1}, {target, 101, 64, 997}, {target, 0, 0, 0}, {target, SIZE - 5, 5, 5}};
     assert_int_equal(tuff__staging_upload(memory, up, 4), TUFF_OK);
     assert_true(tuff__storage_version(target) > version);
     assert_int_equal(tuff__storage_read(device, target, 0, read, SIZE), TUFF_OK);
@@ -48,11 +49,12 @@ static void check_bytes(tuff_device *device)
         assert_int_equal(read[i], from < 0 ? 0 : bytes[from]);
     }
     wait_for(memory);
-    const staging_move down = {target, 0, SIZE, SIZE};
+    const staging_transfer down = {target, 0, SIZE, SIZE};
     assert_int_equal(tuff__staging_download(memory, &down, 1), TUFF_OK);
     wait_for(memory);
     assert_memory_equal(bytes + SIZE, read, SIZE);
-    const staging_move outside[] = {{target, SIZE + 256, 0, 1}, {target, 0, 2 * SIZE, 1}, {target, 4, 0, UINT64_MAX}};
+    const staging_transfer outside[] = {
+        {target, SIZE + 256, 0, 1}, {target, 0, 2 * SIZE, 1}, {target, 4, 0, UINT64_MAX}};
     for (int i = 0; i < 3; i++)
         assert_int_equal(tuff__staging_upload(memory, &outside[i], 1), TUFF_E_USAGE);
     assert_int_equal(tuff__staging_download(memory, up, MAX_STAGED_COPIES + 1), TUFF_E_LIMIT);
@@ -111,7 +113,7 @@ static void check_order(tuff_device *device)
         assert_int_equal(tuff__staging_create(device, SIZE, false, &down[i]), TUFF_OK);
     }
     for (uint32_t round = 0; round < ROUNDS + 2; round++) {
-        const staging_move whole = {words, 0, 0, SIZE};
+        const staging_transfer whole = {words, 0, 0, SIZE};
         wait_for(up[round % 2]);
         wait_for(down[round % 2]);
         if (round >= 2) {

@@ -27,7 +27,7 @@ expect 2 "not a multiple of 3 heads" "$tuff" tune report --width 32 --heads 3
 "$tuff" tune report --out page.html || fail "no page"
 holds page.html '<!DOCTYPE html>' 'prefers-color-scheme:dark' 'width=device-width' '<svg' '4.00×' 'crash in first-run' \
     'Radeon &lt;b&gt;RX&lt;/b&gt; &quot;7&quot; &amp; co' '&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;' 'pinned to' \
-    'with other kernel texts' '12 candidates, median 300'
+    'with outdated kernel texts' '12 candidates, median 300'
 for strange in '<script' '<b>RX' 'http' 'src=' '@import' 'url('; do
     ! grep -qiF "$strange" page.html || fail "the page holds $strange"
 done

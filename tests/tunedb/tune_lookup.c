@@ -124,7 +124,7 @@ static void tiers_are_asked_in_order(void **state)
     snprintf(other.backend, sizeof other.backend, "vulkan");
     other.units = 48;
     put_win(now.shipped, &other, &fixture_product, ROWS(5));
-    expect(&now, TIER_SEED, "", "1 to begin");
+    expect(&now, TIER_SEED, "", "1 seeds for a search");
     assert_string_equal(now.result.seeds[0], ROWS(5));
     assert_int_equal(now.result.seed_count, 3);
 
@@ -303,7 +303,7 @@ static void seeds_are_no_answers(void **state)
     tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
     win.source = "seed";
     put(now.ours, &fixture_board, win);
-    expect(&now, TIER_SEED, "", "1 to begin");
+    expect(&now, TIER_SEED, "", "1 seeds for a search");
     assert_non_null(strstr(now.result.why[TIER_SAME], "only a seed"));
     assert_int_equal(now.result.miss, MISS_SEED);
     assert_string_equal(now.result.seeds[0], ROWS(8));
@@ -313,7 +313,7 @@ static void seeds_are_no_answers(void **state)
     win.source = "live";
     win.generator = "older";
     put(now.ours, &fixture_board, win);
-    expect(&now, TIER_SEED, "", "1 to begin");
+    expect(&now, TIER_SEED, "", "1 seeds for a search");
     assert_non_null(strstr(now.result.why[TIER_SAME], "other kernel texts (older; current: today)"));
     assert_int_equal(now.result.miss, MISS_OLD_TEXTS);
     end(&now);
@@ -412,7 +412,7 @@ static void the_best_seeds_are_kept(void **state)
         snprintf(candidate, sizeof candidate, "matmul_register.tile_rows=%d", 1 + i);
         put_win(now.ours, &other, &fixture_product, candidate);
     }
-    expect(&now, TIER_SEED, "", "8 to begin");
+    expect(&now, TIER_SEED, "", "8 seeds for a search");
     for (int i = 0; i < TUNE_SEEDS; i++) {
         char wanted[64];
         snprintf(wanted, sizeof wanted, "matmul_register.tile_rows=%d", 20 - i);

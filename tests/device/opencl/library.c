@@ -60,8 +60,8 @@ static void check_failures(tuff_device *device)
     } cases[] = {{CL_OUT_OF_RESOURCES, TUFF_E_OOM_DEVICE, "CL_OUT_OF_RESOURCES"},
                  {-2045, TUFF_E_UNSUPPORTED, "-2045"},
                  {0, TUFF_E_UNSUPPORTED, "no event"}};
-    if (tuff__device_library_absence(device)) {
-        leave_out_device(tuff__device_library_absence(device));
+    if (tuff__device_library_unavailable_reason(device)) {
+        leave_out_device(tuff__device_library_unavailable_reason(device));
         return;
     }
     real = tuff__clblast;
@@ -95,8 +95,8 @@ static void check_leftovers(tuff_device *device)
     enum { INNER = 3, COLUMNS = 5 };
     static const float bad[INNER] = {NAN, NAN, NAN}, good[INNER] = {1, 2, 3};
     float w[INNER * COLUMNS], y[COLUMNS];
-    if (tuff__device_library_absence(device)) {
-        leave_out_device(tuff__device_library_absence(device));
+    if (tuff__device_library_unavailable_reason(device)) {
+        leave_out_device(tuff__device_library_unavailable_reason(device));
         return;
     }
     for (int i = 0; i < INNER * COLUMNS; i++)
@@ -144,8 +144,8 @@ static void check_times(tuff_device *device)
 {
     cl_ulong begin, end;
     uint64_t time;
-    if (tuff__device_library_absence(device)) {
-        leave_out_device(tuff__device_library_absence(device));
+    if (tuff__device_library_unavailable_reason(device)) {
+        leave_out_device(tuff__device_library_unavailable_reason(device));
         return;
     }
     tuff_graph *graph = tuff_graph_create(device);
@@ -184,8 +184,8 @@ static void all_kernels_of_a_call_are_timed(void **unused)
 
 static void check_absence(tuff_device *device)
 {
-    if (tuff__device_library_absence(device)) {
-        leave_out_device(tuff__device_library_absence(device));
+    if (tuff__device_library_unavailable_reason(device)) {
+        leave_out_device(tuff__device_library_unavailable_reason(device));
         return;
     }
     real = tuff__clblast;
@@ -214,7 +214,7 @@ int main(void)
 #else
 static void there_is_none(tuff_device *device)
 {
-    assert_non_null(tuff__device_library_absence(device));
+    assert_non_null(tuff__device_library_unavailable_reason(device));
 }
 
 static void without_opencl_there_is_no_library(void **unused)

@@ -135,8 +135,8 @@ static tuff_status move_staged(script *run)
     unsigned char *bytes = tuff__staging_memory(run->staged);
     for (int i = 0; i < 256; i++)
         bytes[i] = (unsigned char)(i ^ 5);
-    const staging_move up[] = {{run->large, 1000, 0, 100}, {run->large, 5000, 100, 156}};
-    const staging_move down[] = {{run->large, 1000, 256, 100}, {run->large, 5000, 356, 156}};
+    const staging_transfer up[] = {{run->large, 1000, 0, 100}, {run->large, 5000, 100, 156}};
+    const staging_transfer down[] = {{run->large, 1000, 256, 100}, {run->large, 5000, 356, 156}};
     TRY(tuff__submit(run->device, run->recorded));
     TRY(tuff__storage_copy(run->device, run->copy, 0, run->large, 1000, 300));
     TRY(tuff__staging_upload(run->staged, up, 2));
@@ -452,7 +452,7 @@ static void check_lending(const char *selector)
         assert_non_null(run.device);
         waits_begun = waits_ended = 0;
         tuff__cl.WaitForEvents = wait_held;
-        run.device->handle->wants_thread = true;
+        run.device->handle->needs_wait_thread = true;
         holds = hangs;
         assert_int_equal(run_steps(&run), TUFF_OK);
         end_script(&run);

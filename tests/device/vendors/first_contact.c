@@ -289,7 +289,7 @@ static void a_fault_that_reads_as_no_memory_loses_the_device(void **state)
     fake_opencl.faulted = true;
     const int buffers = fake_opencl.buffers;
     assert_int_equal(tuff__storage_read(device, memory, 0, &word, 4), TUFF_E_DEVICE_LOST);
-    assert_true(has(tuff_error(), "takes no work any more"));
+    assert_true(has(tuff_error(), "accepts no more work"));
     /* It stays lost, and nothing is tried on it. */
     fake_opencl.faulted = false;
     assert_int_equal(tuff__storage_create(device, 1 << 20, false, &more), TUFF_E_DEVICE_LOST);
@@ -518,7 +518,7 @@ static void unused_matrix_units_are_told(void **state)
         tuff_device *device = open_fake("vulkan", VULKAN_7900, &info);
         assert_int_equal(info.cooperative_matrix, 0);
         assert_true(info.matrix_state == TUFF_MATRICES_NO_COMPILER || info.matrix_state == TUFF_MATRICES_WRONG);
-        assert_true(has(messages, "matrix units stay unused"));
+        assert_true(has(messages, "matrix units are not used"));
         tuff_device_close(device);
     }
     tuff_device *device = open_fake("vulkan", VULKAN_M1, &info);
@@ -714,7 +714,7 @@ static void full_memory_spills_to_the_host(void **state)
     fake_vulkan.room = 0;
     assert_int_equal(make_storage(device, 4 << 20, &second), TUFF_OK);
     assert_int_equal(fake_vulkan.type, 1);
-    assert_true(has(messages, "its memory is full"));
+    assert_true(has(messages, "device memory is full"));
     fake_vulkan.room = UINT64_MAX;
     fake_vulkan.budget = fake_vulkan.usage = 0;
     tuff__storage_release(first);

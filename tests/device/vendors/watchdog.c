@@ -397,7 +397,7 @@ static void a_pause_says_little(void **state)
     const pace_share tiny = {&scale, 1e-6}, ordinary = {&scale, 0.01}, twice[] = {{&scale, 0}, {&scale, 0.01}};
     tuff__pace_clock = tell_time;
     device_clock.now = SECOND;
-    tuff__pace_begin(&self, true);
+    tuff__pace_init(&self, true);
     /* A kernel of a microsecond during which the machine stood still for ten seconds: others are not slow by that. */
     tell(&self, &tiny, 1, 10);
     assert_true(self.scale <= PACE_CAUTION && scale > PACE_CAUTION);

@@ -596,7 +596,7 @@ static void chooses_the_copy_engine_for_uploads(void **state)
         const vulkan_upload_queue chosen = tuff__vulkan_choose_upload_queue(families, 4, cases[i].compute);
         assert_int_equal(chosen.family, cases[i].chosen.family);
         assert_int_equal(chosen.index, cases[i].chosen.index);
-        assert_int_equal(chosen.is_second, cases[i].chosen.is_second);
+        assert_int_equal(chosen.is_separate, cases[i].chosen.is_separate);
     }
 }
 

@@ -228,18 +228,18 @@ static void short_commands_become_whole_again(void **state)
     install(1e-9);
     program->scale = 1e5; /* as if something had once held it up for a second */
     driver_recording *recording = record(device, commands, COMMANDS, false);
-    assert_true(recording->cut.segment_count >= 2 * COMMANDS);
+    assert_true(recording->partition.segment_count >= 2 * COMMANDS);
     run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
-    assert_true(recording->cut.segment_count > 1);
+    assert_true(recording->partition.segment_count > 1);
     has_no_memory = true;
     refusals = 0;
     run(device, recording, buffer, GROUPS, 30, &expected, COMMANDS);
     has_no_memory = false;
     assert_true(refusals > 0);
-    assert_true(recording->cut.segment_count > 1);
+    assert_true(recording->partition.segment_count > 1);
     device->pace.version++;
     run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
-    assert_int_equal(recording->cut.segment_count, 1);
+    assert_int_equal(recording->partition.segment_count, 1);
     vulkan->recording_destroy(device, recording);
     vulkan->buffer_destroy(device, buffer);
     vulkan->program_destroy(device, program);

@@ -127,7 +127,7 @@ static void check_gpu(driver_device *device)
     blob made;
     driver_program *before = create(device, &large, &made), *loaded;
     assert_int_equal(spilled(device, before), 0);
-    vulkan->tell_spills(device);
+    vulkan->collect_spill_statistics(device);
     assert_int_equal(spilled(device, before), 0);
     driver_program *program = create(device, &large, NULL), *light = create(device, &small, NULL);
     blob nothing;
@@ -145,7 +145,7 @@ static void check_gpu(driver_device *device)
 
 static void check_cpu(driver_device *device)
 {
-    vulkan->tell_spills(device);
+    vulkan->collect_spill_statistics(device);
     driver_program *program = create(device, &large, NULL);
     assert_int_equal(spilled(device, program), 0);
     vulkan->program_destroy(device, program);

@@ -355,7 +355,7 @@ static void refuse_wrong_handles(application *app)
     refuse(&handles, TUFF_E_USAGE, "extensions[0]");
     handles = app->handles;
     handles.api_version = VK_API_VERSION_1_0;
-    refuse(&handles, TUFF_E_UNSUPPORTED, "needs Vulkan 1.1, but the instance is of version 1.0");
+    refuse(&handles, TUFF_E_UNSUPPORTED, "needs Vulkan 1.1, but the instance has version 1.0");
     handles = app->handles;
     handles.queue_family = 31;
     refuse(&handles, TUFF_E_USAGE, "queue family 31");
@@ -421,7 +421,7 @@ static void count_backwards(application *app)
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 7), TUFF_OK);
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 7), TUFF_E_USAGE);
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 5), TUFF_E_USAGE);
-    assert_non_null(strstr(tuff_error(), "has or gets 7"));
+    assert_non_null(strstr(tuff_error(), "must be greater than 7"));
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 8), TUFF_OK);
     signal_from_host(app, gate, 1);
     wait_on_host(app, line, 8);
