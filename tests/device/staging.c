@@ -1,4 +1,4 @@
-/* Staging memory on every device found: copies keep their order with kernels and with each other, and wrong ones are
+/* Staging memory on every device found: copies are ordered with kernels and with each other, and invalid ones are
    refused. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static void fill(uint32_t *words, uint32_t seed)
         words[i] = i * 2654435761u + seed;
 }
 
-/* Parts of odd sizes at odd places. */
+/* Parts of odd sizes at odd offsets. */
 static void check_bytes(tuff_device *device)
 {
     staging *memory;
@@ -63,7 +63,7 @@ static void check_bytes(tuff_device *device)
     tuff__staging_destroy(NULL);
 }
 
-/* Copies on the device, between odd places. */
+/* Copies on the device between odd offsets. */
 static void check_copies(tuff_device *device)
 {
     tuff_array *a = tuff_array_create(device, TUFF_U8, TUFF_SHAPE(101)),
@@ -94,9 +94,9 @@ static void check_copies(tuff_device *device)
         tuff_array_destroy(all[i]);
 }
 
-/* Two stagings in turns, a kernel behind each upload, and a download behind the kernel; nobody waits in between but for
-   the staging to be free. Some uploads are sent ahead, beside the kernel before, and some of what is sent is given up
-   for other bytes. */
+/* Alternates between two stagings, with a kernel after each upload and a download after the kernel, and waits only for
+   a staging to become free. Some uploads are sent ahead, concurrently with the previous kernel, and some of these are
+   discarded for other data. */
 static void check_order(tuff_device *device)
 {
     enum { ROUNDS = 20 };
@@ -136,7 +136,7 @@ static void check_order(tuff_device *device)
     }
     assert_int_equal(tuff__staging_send(down[0], SIZE), TUFF_E_USAGE);
     assert_int_equal(tuff__staging_send(up[0], SIZE + 1), TUFF_E_USAGE);
-    assert_int_equal(tuff__staging_send(up[0], SIZE), TUFF_OK); /* and never uploaded */
+    assert_int_equal(tuff__staging_send(up[0], SIZE), TUFF_OK); /* never uploaded */
     for (int i = 0; i < 2; i++) {
         tuff__staging_destroy(up[i]);
         tuff__staging_destroy(down[i]);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tuff tune report: a page that needs nothing else, of stores of devices that are not here and of a model on the first device
-# that has kernels; its texts are escaped, and --json gives the same data. Called: report_cli.sh BUILD
+# tuff tune report: a self-contained page about stores of devices that are not present and a model on the first device
+# with kernels; its texts are escaped, and --json gives the same data. Usage: report_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"

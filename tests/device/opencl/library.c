@@ -1,5 +1,5 @@
-/* CLBlast as a plan's library when it fails, lies or is not there: an error that says so, nothing lost, a device that
-   works on. */
+/* CLBlast as a plan's library if it fails, is wrong or is missing: a clear error, nothing leaked, and the device still
+   works. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +89,7 @@ static void failures_are_told(void **unused)
     for_each_driver(check_failures);
 }
 
-/* What the result's memory holds before does not matter, though CLBlast's sgemv multiplies it by 0. */
+/* The old content of the result's memory does not matter, even though CLBlast's sgemv multiplies it by 0. */
 static void check_leftovers(tuff_device *device)
 {
     enum { INNER = 3, COLUMNS = 5 };
@@ -127,7 +127,7 @@ static void leftovers_do_not_matter(void **unused)
 
 static cl_event first_of_two;
 
-/* As CLBlast does that copies into padded memory first: several kernels, and the event of the last. */
+/* Like CLBlast with copies into padded memory: several kernels, and the event of the last one. */
 static int sgemm_in_two(int layout, int a_form, int b_form, size_t m, size_t n, size_t k, float alpha, cl_mem a,
                         size_t a_start, size_t a_line, cl_mem b, size_t b_start, size_t b_line, float beta, cl_mem c,
                         size_t c_start, size_t c_line, cl_command_queue *queue, cl_event *event)
@@ -139,7 +139,8 @@ static int sgemm_in_two(int layout, int a_form, int b_form, size_t m, size_t n, 
                                     beta, c, c_start, c_line, queue, event);
 }
 
-/* A call that is first in its recording has nothing before it that its time could be counted from. */
+/* If a call is the first command of its recording, there is no command before it from whose end its time could be
+   measured. */
 static void check_times(tuff_device *device)
 {
     cl_ulong begin, end;
