@@ -41,7 +41,7 @@ struct plain_gpt {
     int owned_count, failed;
 };
 
-static float *take(plain_gpt *self, size_t count)
+static float *allocate(plain_gpt *self, size_t count)
 {
     float *made = self->owned_count < 128 ? calloc(count, sizeof *made) : NULL;
     if (made)
@@ -89,39 +89,39 @@ static size_t lay_out(const plain_gpt_options *model, float *slab, weights *out,
     return at + 2 * c;
 }
 
-static void take_activations(plain_gpt *self, activations *a)
+static void allocate_activations(plain_gpt *self, activations *a)
 {
     const size_t n = self->rows, c = (size_t)self->options.width, t = (size_t)self->options.context;
-    a->x = take(self, n * c);
-    a->ln1 = take(self, n * c);
-    a->mean1 = take(self, n);
-    a->scale1 = take(self, n);
-    a->qkv = take(self, n * 3 * c);
-    a->probabilities = take(self, n * (size_t)self->options.heads * t);
-    a->mixed = take(self, n * c);
-    a->middle = take(self, n * c);
-    a->ln2 = take(self, n * c);
-    a->mean2 = take(self, n);
-    a->scale2 = take(self, n);
-    a->up = take(self, n * 4 * c);
-    a->gelu = take(self, n * 4 * c);
+    a->x = allocate(self, n * c);
+    a->ln1 = allocate(self, n * c);
+    a->mean1 = allocate(self, n);
+    a->scale1 = allocate(self, n);
+    a->qkv = allocate(self, n * 3 * c);
+    a->probabilities = allocate(self, n * (size_t)self->options.heads * t);
+    a->mixed = allocate(self, n * c);
+    a->middle = allocate(self, n * c);
+    a->ln2 = allocate(self, n * c);
+    a->mean2 = allocate(self, n);
+    a->scale2 = allocate(self, n);
+    a->up = allocate(self, n * 4 * c);
+    a->gelu = allocate(self, n * 4 * c);
 }
 
-static void take_rest(plain_gpt *self)
+static void allocate_buffers(plain_gpt *self)
 {
     const size_t n = self->rows, c = (size_t)self->options.width;
-    self->last = take(self, n * c);
-    self->normed = take(self, n * c);
-    self->mean = take(self, n);
-    self->scale = take(self, n);
-    self->logits = take(self, n * (size_t)self->options.vocabulary);
-    self->dx = take(self, n * c);
-    self->zeros = take(self, c);
-    self->dnormed = take(self, n * c);
-    self->dmixed = take(self, n * c);
-    self->dqkv = take(self, n * 3 * c);
-    self->dup = take(self, n * 4 * c);
-    self->dscores = take(self, n * (size_t)self->options.heads);
+    self->last = allocate(self, n * c);
+    self->normed = allocate(self, n * c);
+    self->mean = allocate(self, n);
+    self->scale = allocate(self, n);
+    self->logits = allocate(self, n * (size_t)self->options.vocabulary);
+    self->dx = allocate(self, n * c);
+    self->zeros = allocate(self, c);
+    self->dnormed = allocate(self, n * c);
+    self->dmixed = allocate(self, n * c);
+    self->dqkv = allocate(self, n * 3 * c);
+    self->dup = allocate(self, n * 4 * c);
+    self->dscores = allocate(self, n * (size_t)self->options.heads);
 }
 
 plain_gpt *plain_gpt_create(const plain_gpt_options *options)
@@ -140,13 +140,13 @@ plain_gpt *plain_gpt_create(const plain_gpt_options *options)
         return NULL;
     }
     self->parameter_count = lay_out(options, NULL, &self->w, &self->decayed);
-    self->slab = take(self, self->parameter_count);
-    self->gradient_slab = take(self, self->parameter_count);
-    self->first_moment = take(self, self->parameter_count);
-    self->second_moment = take(self, self->parameter_count);
+    self->slab = allocate(self, self->parameter_count);
+    self->gradient_slab = allocate(self, self->parameter_count);
+    self->first_moment = allocate(self, self->parameter_count);
+    self->second_moment = allocate(self, self->parameter_count);
     for (int i = 0; i < options->layers; i++)
-        take_activations(self, &self->blocks[i]);
-    take_rest(self);
+        allocate_activations(self, &self->blocks[i]);
+    allocate_buffers(self);
     if (self->failed) {
         plain_gpt_destroy(self);
         return NULL;
@@ -506,10 +506,10 @@ static float loss_and_gradient(plain_gpt *self, const int32_t *windows)
         const size_t target = (size_t)windows[r / t * (t + 1) + r % t + 1];
         for (size_t j = 1; j < v; j++)
             largest = row[j] > largest ? row[j] : largest;
-        const float right = row[target] - largest;
+        const float target_logit = row[target] - largest;
         for (size_t j = 0; j < v; j++)
             sum += row[j] = expf(row[j] - largest);
-        loss += (double)(logf(sum) - right);
+        loss += (double)(logf(sum) - target_logit);
         for (size_t j = 0; j < v; j++)
             row[j] = (row[j] / sum - (j == target ? 1.0f : 0.0f)) / (float)self->rows;
     }

@@ -6,7 +6,7 @@ static const cli_verb *const verbs[] = {&recorder_record, &recorder_portfolio, &
 
 static const cli_group recorder = {
     .name = "tuff-recorder",
-    .summary = "Recordings of kernels' times, for work on the tuner.",
+    .summary = "Records kernel times and replays searches on them, for work on the tuner.",
     .about = "Exit codes: 0 done, 1 the work failed, 2 wrong use.\n",
     .verbs = verbs,
     .verb_count = sizeof verbs / sizeof *verbs,

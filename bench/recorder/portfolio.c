@@ -71,19 +71,19 @@ void recording_class(const recording *space, char *out, size_t size)
     (void)snprintf(out, size, "%.*s", space->device[length] ? (int)length : 0, space->device);
 }
 
-static bool is_of(const recording *space, const char *family, const char *without)
+static bool is_of_family(const recording *space, const char *family, const char *excluded_device)
 {
     char name[FAMILY_SIZE];
     recording_family(space, name, sizeof name);
-    return strcmp(name, family) == 0 && (!without || strcmp(space->device, without) != 0);
+    return strcmp(name, family) == 0 && (!excluded_device || strcmp(space->device, excluded_device) != 0);
 }
 
 /* The speed of a candidate as a part of the best there is; 0 where it was not recorded, or is no good. */
-static double share_of(const recording *space, uint64_t best, const tune_config *candidate)
+static double relative_speed(const recording *space, uint64_t best, const tune_config *candidate)
 {
     const tune_config reduced = recording_reduce(space, candidate);
     const recorded_point *found = recording_find(space, &reduced);
-    return found && found->found == EVALUATION_GOOD && found->median > 0 ? (double)best / (double)found->median : 0;
+    return found && found->verdict == EVALUATION_GOOD && found->median > 0 ? (double)best / (double)found->median : 0;
 }
 
 /* Of all candidates of a family on all of its recordings. */
@@ -97,17 +97,17 @@ typedef struct cover {
 } cover;
 
 static tuff_status collect(cover *self, const recordings *from, const char *family, const char *class,
-                           const char *without)
+                           const char *excluded_device)
 {
     for (int i = 0; i < from->count; i++) {
         const recording *one = &from->items[i];
-        if (!is_of(one, family, without))
+        if (!is_of_family(one, family, excluded_device))
             continue;
         if (!GROW(self->recordings, self->count, self->capacity))
             return TUFF_E_OOM_HOST;
         self->recordings[self->count++] = one;
         for (int k = 0; k < one->count; k++) {
-            if (one->points[k].found != EVALUATION_GOOD || tuff__config_count(&one->points[k].config) == 0)
+            if (one->points[k].verdict != EVALUATION_GOOD || tuff__config_count(&one->points[k].config) == 0)
                 continue;
             if (!GROW(self->candidates, self->candidate_count, self->candidate_capacity))
                 return TUFF_E_OOM_HOST;
@@ -131,9 +131,9 @@ static void weigh(cover *self)
     static const tune_config baseline;
     for (int i = 0; i < self->count; i++) {
         const uint64_t best = recording_best(self->recordings[i]);
-        self->reached[i] = share_of(self->recordings[i], best, &baseline);
+        self->reached[i] = relative_speed(self->recordings[i], best, &baseline);
         for (int k = 0; k < self->candidate_count; k++)
-            self->shares[k * self->count + i] = share_of(self->recordings[i], best, &self->candidates[k]);
+            self->shares[k * self->count + i] = relative_speed(self->recordings[i], best, &self->candidates[k]);
     }
 }
 
@@ -163,7 +163,7 @@ static int pick(const cover *self)
     return best;
 }
 
-static int cover_all(cover *self, tune_config out[PORTFOLIO_SIZE])
+static int choose_candidates(cover *self, tune_config out[PORTFOLIO_SIZE])
 {
     int count = 0, next;
     weigh(self);
@@ -177,11 +177,12 @@ static int cover_all(cover *self, tune_config out[PORTFOLIO_SIZE])
     return count;
 }
 
-int portfolio_make(const recordings *from, const char *family, const char *class, const char *without,
+int portfolio_make(const recordings *from, const char *family, const char *class, const char *excluded_device,
                    tune_config out[PORTFOLIO_SIZE])
 {
     cover all = {0};
-    const int count = collect(&all, from, family, class, without) == TUFF_OK ? cover_all(&all, out) : -1;
+    const int count =
+        collect(&all, from, family, class, excluded_device) == TUFF_OK ? choose_candidates(&all, out) : -1;
     tuff__free(all.recordings);
     tuff__free(all.candidates);
     tuff__free(all.shares);
@@ -198,12 +199,12 @@ double portfolio_score(const recordings *from, const char *family, const char *d
     int found = 0;
     for (int i = 0; i < from->count; i++) {
         const recording *one = &from->items[i];
-        if (!is_of(one, family, NULL) || (device && strcmp(one->device, device) != 0))
+        if (!is_of_family(one, family, NULL) || (device && strcmp(one->device, device) != 0))
             continue;
         const uint64_t least = recording_best(one);
-        double best = share_of(one, least, &baseline);
+        double best = relative_speed(one, least, &baseline);
         for (int k = 0; k < count; k++) {
-            const double share = share_of(one, least, &portfolio[k]);
+            const double share = relative_speed(one, least, &portfolio[k]);
             best = share > best ? share : best;
         }
         sum += best;
@@ -253,7 +254,7 @@ tuff_status portfolio_print(const recordings *from, text *out)
 {
     printing state = {from, out};
     tuff__text_add(out, "/* Candidates that searches begin with: PORTFOLIO(class of devices, family, candidate), the "
-                        "most useful first. Generated\n   from recordings, and not to be edited:\n\n"
+                        "most useful first. Generated\n   from recordings; do not edit:\n\n"
                         "     tuff-recorder portfolio tests/data/recordings --out src/search/portfolio.def */\n\n");
     TRY(portfolio_families(from, print_family, &state));
     return tuff__text_status(out);

@@ -25,9 +25,9 @@ void recording_class(const recording *space, char *out, size_t size);
 /* The greedy cover of what is recorded for a family, for a class of devices, whose recordings count for more: each
    candidate is the one that adds most to the mean, over recordings, of the best speed in the portfolio as a part of the
    best speed there is; the default is always in it, and what a recording does not have is not known to be any good
-   there. Ends where nothing gains. without: a device that is left out; NULL: none. Returns how many; negative where
-   memory ran out. */
-int portfolio_make(const recordings *from, const char *family, const char *class, const char *without,
+   there. Ends where nothing gains. excluded_device: a device that is left out; NULL: none. Returns how many; negative
+   where memory ran out. */
+int portfolio_make(const recordings *from, const char *family, const char *class, const char *excluded_device,
                    tune_config out[PORTFOLIO_SIZE]);
 
 /* That mean, over the recordings of the family on one device, or on all (NULL); negative where there are none. */

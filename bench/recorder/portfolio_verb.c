@@ -43,8 +43,8 @@ static tuff_status score_family(const char *family, void *state)
         if (baseline < 0)
             continue;
         const double found = portfolio_score(self->from, family, self->devices[i], others, count);
-        printf("%-10s default %.3f, portfolio of the other devices %.3f, of all %.3f: %s\n", family, baseline, found,
-               portfolio_score(self->from, family, self->devices[i], all, whole), self->devices[i]);
+        printf("%-10s default %.3f, portfolio of the other devices %.3f, of all devices %.3f: %s\n", family, baseline,
+               found, portfolio_score(self->from, family, self->devices[i], all, whole), self->devices[i]);
         self->baseline += baseline;
         self->sum += found;
         self->count++;
@@ -70,7 +70,7 @@ static int make(const char *folder, const char *out)
     scores self = {.from = &from};
     tuff_status status = recordings_read(folder, &from);
     if (!status && from.count == 0)
-        status = FAIL(TUFF_E_IO, "there are no recordings in %s", folder);
+        status = FAIL(TUFF_E_IO, "no recordings in %s", folder);
     if (!status)
         status = write_text(&from, out);
     find_devices(&self);
@@ -87,14 +87,14 @@ static int run(int count, char **arguments)
 {
     const char *out = NULL, *folder = NULL;
     const cli_option options[] = {
-        {"--out", CLI_TEXT, &out, "FILE", "write the portfolio to FILE, and print scores; default: print the portfolio",
+        {"--out", CLI_TEXT, &out, "FILE", "write the portfolio to FILE and print scores; default: print the portfolio",
          0, 0, NULL},
     };
     const cli_end end = cli_parse(&recorder_portfolio, options, 1, count, arguments, &folder);
     if (end.now)
         return end.code;
     if (!folder)
-        return cli_fail(&recorder_portfolio, EXIT_WRONG_USE, "give the folder of the recordings");
+        return cli_fail(&recorder_portfolio, EXIT_WRONG_USE, "missing operand: the folder with the recordings");
     return make(folder, out);
 }
 
@@ -102,9 +102,9 @@ const cli_verb recorder_portfolio = {
     .program = "tuff-recorder",
     .name = "portfolio",
     .operand = "FOLDER",
-    .summary = "Finds, for each family of kernels, the candidates that serve all recordings of a folder best.",
+    .summary = "Finds, for each kernel family, the few candidates that do best on all recordings in a folder.",
     .about =
-        "What it writes is src/search/portfolio.def. With --out it also prints, for each device, what the portfolio\n"
-        "of the other devices is worth there.",
+        "Writes src/search/portfolio.def. With --out it also prints, for each device, how fast the portfolio of the\n"
+        "other devices is there, relative to the best recorded candidates.",
     .run = run,
 };

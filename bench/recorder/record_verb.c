@@ -39,7 +39,7 @@ static bool is_wanted(const wanted *self, const tune_config *candidate)
 }
 
 /* The best that nobody asked for yet. */
-static void want_best(wanted *self, const recording *space)
+static void add_best(wanted *self, const recording *space)
 {
     for (int k = 0; k < self->best && self->count < MAX_WANTED; k++) {
         const recorded_point *best = NULL;
@@ -54,7 +54,7 @@ static void want_best(wanted *self, const recording *space)
 }
 
 /* Recordings of the same family, but the one that is made. */
-static tuff_status want_all(const char *folder, wanted *self)
+static tuff_status add_best_of_family(const char *folder, wanted *self)
 {
     recordings others;
     char ours[32], family[32];
@@ -65,7 +65,7 @@ static tuff_status want_all(const char *folder, wanted *self)
         recording_family(space, family, sizeof family);
         if (strcmp(family, ours) == 0 &&
             (strcmp(space->name, self->name) != 0 || strcmp(space->device, self->device) != 0))
-            want_best(self, space);
+            add_best(self, space);
     }
     recordings_free(&others);
     return status;
@@ -94,23 +94,23 @@ static tuff_status write_recording(const char *path, const recording *space)
 static void print_result(const char *name, const recording *space, const recorder_counts *counts, double seconds)
 {
     const uint64_t baseline = recording_find(space, &(tune_config){0})->median;
-    printf("%-32s %4d points, %d of them new, %d refused, %d impossible; default %.1f us, best %.3f of that; "
+    printf("%-32s %4d points, %d new, %d rejected, %d not lowered; default %.1f us, best %.3f of that; "
            "drift %.2f; %.1f s\n",
-           name, space->count, counts->added, counts->refused, counts->impossible, (double)baseline * 1e-3,
+           name, space->count, counts->added, counts->rejected, counts->not_lowered, (double)baseline * 1e-3,
            (double)recording_best(space) / (double)baseline, counts->drift, seconds);
     (void)fflush(stdout);
 }
 
 /* Reads what is there, adds to it and writes it. */
-static tuff_status record_into(const record_options *options, const record_task *task, const evaluator *by,
-                               const tune_environment *environment)
+static tuff_status record_key(const record_options *options, const record_task *task, const evaluator *by,
+                              const tune_environment *environment)
 {
     static const tune_config nothing;
     char device[512], path[PATH_SIZE];
     recording space = {0};
     recorder_counts counts;
     const uint64_t begin = tuff__nanoseconds();
-    wanted asked = {.name = task->name, .device = device, .best = (int)options->best};
+    wanted wanted_candidates = {.name = task->name, .device = device, .best = (int)options->best};
     describe_device(environment, device, sizeof device);
     if (snprintf(path, sizeof path, "%s/%s.jsonl", options->out, task->name) >= (int)sizeof path)
         return FAIL(TUFF_E_IO, "record: the path of %s is too long", task->name);
@@ -119,17 +119,18 @@ static tuff_status record_into(const record_options *options, const record_task 
         TRY(recording_read(path, &space));
         if (strcmp(space.device, device) != 0) {
             recording_free(&space);
-            return FAIL(TUFF_E_USAGE, "record: %s is of another device", path);
+            return FAIL(TUFF_E_USAGE, "record: %s was recorded on another device", path);
         }
     } else {
         TRY(recording_begin(&space, task->name, device, &nothing, 0));
     }
-    tuff_status status = options->measured_folder ? want_all(options->measured_folder, &asked) : TUFF_OK;
+    tuff_status status =
+        options->measured_folder ? add_best_of_family(options->measured_folder, &wanted_candidates) : TUFF_OK;
     const recorder_settings settings = {.points = (int)options->points,
                                         .samples = (int)options->samples,
                                         .seconds = options->seconds,
-                                        .also = asked.all,
-                                        .also_count = asked.count,
+                                        .extra = wanted_candidates.all,
+                                        .extra_count = wanted_candidates.count,
                                         .seed = (uint64_t)options->seed,
                                         .is_stopped = cli_is_interrupted};
     if (!status)
@@ -143,7 +144,7 @@ static tuff_status record_into(const record_options *options, const record_task 
 }
 
 /* -1: the graph has no key of the family that can be tuned. */
-static int find_subject(const plan_tasks *all, const record_task *task)
+static int find_key(const plan_tasks *all, const record_task *task)
 {
     int found = -1;
     for (int i = 0; i < tuff__plan_tasks_count(all); i++)
@@ -156,13 +157,13 @@ static tuff_status record_plan(const record_options *options, const record_task 
 {
     plan_tasks *all = NULL;
     TRY(tuff__plan_tasks_create(plan, &all));
-    const int index = find_subject(all, task);
+    const int index = find_key(all, task);
     tuff_status status = TUFF_OK;
     if (index >= 0) {
         const evaluator by = tuff__plan_tasks_evaluator(all, index);
-        status = record_into(options, task, &by, tuff__plan_tasks_environment(all));
+        status = record_key(options, task, &by, tuff__plan_tasks_environment(all));
     } else {
-        printf("%-32s nothing to tune here\n", task->name);
+        printf("%-32s nothing to tune on this device\n", task->name);
     }
     tuff__plan_tasks_destroy(all);
     return status;
@@ -184,7 +185,7 @@ static tuff_status record_task_of(tuff_device *device, const record_options *opt
     return status;
 }
 
-static bool is_asked_for(const record_options *options, const record_task *task)
+static bool is_selected(const record_options *options, const record_task *task)
 {
     for (int i = 0; i < options->tasks.count; i++)
         if (strstr(task->name, options->tasks.items[i]) != NULL)
@@ -197,7 +198,7 @@ static int record_all(tuff_device *device, const record_options *options)
 {
     int code = EXIT_DONE, count = 0;
     for (const record_task *task = record_tasks; task->name && !cli_is_interrupted(); task++) {
-        if (!is_asked_for(options, task))
+        if (!is_selected(options, task))
             continue;
         count++;
         const tuff_status status = record_task_of(device, options, task);
@@ -207,7 +208,7 @@ static int record_all(tuff_device *device, const record_options *options)
             break;
     }
     if (count == 0)
-        return cli_fail(&recorder_record, EXIT_WRONG_USE, "no task is named like '%s'", options->tasks.items[0]);
+        return cli_fail(&recorder_record, EXIT_WRONG_USE, "no task name contains '%s'", options->tasks.items[0]);
     return cli_is_interrupted() ? EXIT_FAILED : code;
 }
 
@@ -223,7 +224,7 @@ static int record(const record_options *self)
     if (!self->out)
         return cli_fail(&recorder_record, EXIT_WRONG_USE, "record needs --out FOLDER");
     if (!make_folder(self->out))
-        return cli_fail(&recorder_record, EXIT_FAILED, "%s is no folder and cannot be made", self->out);
+        return cli_fail(&recorder_record, EXIT_FAILED, "%s is not a folder and cannot be created", self->out);
     tuff_device *device = cli_open_device(&recorder_record, self->device, &code);
     if (!device)
         return code;
@@ -238,15 +239,14 @@ static int run(int count, char **arguments)
     record_options self = {.points = 100, .samples = 5, .seconds = 60, .best = 2, .seed = 1};
     const cli_option options[] = {
         DEVICE_OPTION(&self.device),
-        {"--out", CLI_TEXT, &self.out, "FOLDER", "write TASK.jsonl there; existing files are added to", 0, 0, NULL},
-        {"--only", CLI_TEXTS, &self.tasks, "TEXT", "only tasks whose name contains TEXT; may be given several times", 0,
-         0, NULL},
+        {"--out", CLI_TEXT, &self.out, "FOLDER", "write TASK.jsonl there, or add to it if it exists", 0, 0, NULL},
+        {"--only", CLI_TEXTS, &self.tasks, "TEXT", "only tasks whose name contains TEXT; may be repeated", 0, 0, NULL},
         {"--points", CLI_WHOLE, &self.points, "N", "candidates per task", 1, 100000, NULL},
-        {"--samples", CLI_WHOLE, &self.samples, "N", "times kept of each candidate", 2, RECORDER_SAMPLES, NULL},
-        {"--seconds", CLI_NUMBER, &self.seconds, "S", "about how long a task may take at most", 0, 1e6, NULL},
+        {"--samples", CLI_WHOLE, &self.samples, "N", "times kept per candidate", 2, RECORDER_SAMPLES, NULL},
+        {"--seconds", CLI_NUMBER, &self.seconds, "S", "approximate time limit for each task", 0, 1e6, NULL},
         {"--with", CLI_TEXT, &self.measured_folder, "FOLDER",
          "also measure the best candidates of the recordings in FOLDER", 0, 0, NULL},
-        {"--best", CLI_WHOLE, &self.best, "N", "how many of each recording of --with", 1, 16, NULL},
+        {"--best", CLI_WHOLE, &self.best, "N", "candidates taken from each recording of --with", 1, 16, NULL},
         SEED_OPTION(&self.seed, "of the random candidates", NULL),
     };
     const cli_end end = cli_parse(&recorder_record, options, sizeof options / sizeof *options, count, arguments, NULL);
@@ -258,9 +258,9 @@ static int run(int count, char **arguments)
 const cli_verb recorder_record = {
     .program = "tuff-recorder",
     .name = "record",
-    .summary = "Writes what many candidates of a list of tasks take on a device, checked and timed in rounds.",
+    .summary = "Verifies and times many candidates for a list of tasks on a device, and writes the times to files.",
     .about =
-        "One file of JSON Lines for each task; bench/recorder/recording.h describes them. Ctrl-C ends with the task\n"
-        "that is being measured, and keeps what was written before.",
+        "Writes one JSON Lines file per task; bench/recorder/recording.h describes the format. Ctrl-C stops after the\n"
+        "task being measured and keeps the files written so far.",
     .run = run,
 };

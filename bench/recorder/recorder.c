@@ -8,7 +8,7 @@
 
 enum { BATCH = SEARCH_SLOTS - 1 };
 /* Runs for a time that is kept, behind the first; and of the best at the end. */
-enum { RUNS_FOR_ONE = 5, RUNS_FOR_BEST = 12, MAX_RUNS = RUNS_FOR_BEST * RECORDER_SAMPLES + 1 };
+enum { RUNS_PER_TIME = 5, BEST_RUNS_PER_TIME = 12, MAX_RUNS = BEST_RUNS_PER_TIME * RECORDER_SAMPLES + 1 };
 /* Of rounds, of which as many as times are kept are always made. */
 enum { MAX_SECONDS = 4 };
 /* Races of the best, each among those that none had before. */
@@ -18,7 +18,7 @@ enum { SLOW = 4, FEW_RUNS = 2 };
 /* Random points that are drawn for one that can be lowered and is new. */
 enum { DRAWS = 200 };
 /* Parts of a hundred of the points that are drawn, before the climb. */
-enum { DRAWN_PERCENT = 55 };
+enum { RANDOM_PERCENT = 55 };
 
 /* Times of runs; the first is the one behind the compiling. */
 typedef struct runs {
@@ -31,7 +31,7 @@ typedef struct entry {
     uint64_t program;
     uint32_t group_items;
     double cost;
-    tune_evaluation found;
+    tune_evaluation verdict;
     bool drawn, is_expanded, is_live, is_raced;
     int slot;
     runs raw;         /* of the batch it is in, at the default's pace but for the first */
@@ -46,7 +46,7 @@ typedef struct seen_choice {
 } seen_choice;
 
 typedef struct recorder {
-    evaluator by;
+    evaluator evaluator;
     recorder_settings settings;
     recording *into;
     recorder_counts *counts;
@@ -70,16 +70,16 @@ static bool fail(recorder *self, tuff_status status)
     return false;
 }
 
-static tuff_status status_of_evaluator(void)
+static tuff_status evaluator_status(void)
 {
     return tuff_last_status() ? tuff_last_status() : TUFF_E_DEVICE_LOST;
 }
 
 static bool has_time(const recorder *self)
 {
-    const recorder_settings *by = &self->settings;
-    return !self->status && !(by->is_stopped && by->is_stopped()) &&
-           !(self->by.is_over && self->by.is_over(self->by.state)) &&
+    const recorder_settings *settings = &self->settings;
+    return !self->status && !(settings->is_stopped && settings->is_stopped()) &&
+           !(self->evaluator.is_over && self->evaluator.is_over(self->evaluator.state)) &&
            (double)(tuff__nanoseconds() - self->begin) < self->settings.seconds * 1e9;
 }
 
@@ -147,11 +147,11 @@ static uint64_t offer(recorder *self, const tune_config *candidate, bool drawn)
     candidate_info made = {0};
     if (before)
         return before->program;
-    const tune_evaluation found = self->by.lower(self->by.state, candidate, &made);
-    if (found == EVALUATION_FAILED || found == EVALUATION_LOST)
-        (void)fail(self, status_of_evaluator());
-    self->counts->impossible += found != EVALUATION_GOOD;
-    const uint64_t program = found == EVALUATION_GOOD ? add_candidate(self, candidate, &made, drawn) : 0;
+    const tune_evaluation verdict = self->evaluator.lower(self->evaluator.state, candidate, &made);
+    if (verdict == EVALUATION_FAILED || verdict == EVALUATION_LOST)
+        (void)fail(self, evaluator_status());
+    self->counts->not_lowered += verdict != EVALUATION_GOOD;
+    const uint64_t program = verdict == EVALUATION_GOOD ? add_candidate(self, candidate, &made, drawn) : 0;
     return remember(self, hash, program) ? program : 0;
 }
 
@@ -160,10 +160,10 @@ static bool compile(recorder *self, entry *one, int slot)
     one->slot = slot;
     one->is_live = false;
     const search_candidate candidate = {one->config, one->program, one->group_items, slot};
-    one->found = self->by.compile(self->by.state, &candidate);
-    if (one->found == EVALUATION_FAILED || one->found == EVALUATION_LOST)
-        return fail(self, status_of_evaluator());
-    one->is_live = one->found == EVALUATION_GOOD;
+    one->verdict = self->evaluator.compile(self->evaluator.state, &candidate);
+    if (one->verdict == EVALUATION_FAILED || one->verdict == EVALUATION_LOST)
+        return fail(self, evaluator_status());
+    one->is_live = one->verdict == EVALUATION_GOOD;
     return one->is_live;
 }
 
@@ -171,35 +171,35 @@ static void release(recorder *self, entry *one)
 {
     const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
     if (one->is_live)
-        self->by.release(self->by.state, &candidate);
+        self->evaluator.release(self->evaluator.state, &candidate);
     one->is_live = false;
 }
 
 /* What was found against it ends it; what the evaluator failed with ends everything. */
-static bool accept(recorder *self, entry *one, tune_evaluation found)
+static bool accept(recorder *self, entry *one, tune_evaluation verdict)
 {
-    if (found == EVALUATION_GOOD)
+    if (verdict == EVALUATION_GOOD)
         return true;
-    one->found = found;
+    one->verdict = verdict;
     release(self, one);
-    if (found == EVALUATION_FAILED || found == EVALUATION_LOST)
-        (void)fail(self, status_of_evaluator());
+    if (verdict == EVALUATION_FAILED || verdict == EVALUATION_LOST)
+        (void)fail(self, evaluator_status());
     return false;
 }
 
 static bool sample(recorder *self, entry *one, uint64_t *time)
 {
     const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
-    tune_evaluation found = self->by.sample(self->by.state, &candidate, 1, 0, time);
-    if (found == EVALUATION_GOOD && !*time)
-        found = EVALUATION_TIMER;
-    return accept(self, one, found);
+    tune_evaluation verdict = self->evaluator.sample(self->evaluator.state, &candidate, 1, 0, time);
+    if (verdict == EVALUATION_GOOD && !*time)
+        verdict = EVALUATION_TIMER;
+    return accept(self, one, verdict);
 }
 
 static bool verify(recorder *self, entry *one)
 {
     const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
-    return accept(self, one, self->by.verify(self->by.state, &candidate, false));
+    return accept(self, one, self->evaluator.verify(self->evaluator.state, &candidate, false));
 }
 
 static void note_run(runs *self, uint64_t time)
@@ -222,7 +222,7 @@ static int sort_runs(const runs *self, uint64_t *out)
 }
 
 /* The first, and those in the middle of the others, in their order. */
-static int keep(const runs *self, int most, uint64_t *out)
+static int select_times(const runs *self, int most, uint64_t *out)
 {
     uint64_t sorted[MAX_RUNS] = {0};
     const int count = sort_runs(self, sorted), wanted = most - 1 < count ? most - 1 : count;
@@ -247,13 +247,13 @@ static bool begin_default(recorder *self)
     uint64_t time;
     if (!compile(self, defaults, 0))
         return false;
-    for (int i = 0; i <= RUNS_FOR_ONE * self->settings.samples; i++) {
+    for (int i = 0; i <= RUNS_PER_TIME * self->settings.samples; i++) {
         if (!sample(self, defaults, &time) || (i == 0 && !verify(self, defaults)))
             return false;
         note_run(&defaults->raw, time);
     }
     if (!defaults->count)
-        defaults->count = keep(&defaults->raw, self->settings.samples, defaults->times);
+        defaults->count = select_times(&defaults->raw, self->settings.samples, defaults->times);
     self->reference = defaults->median = median_of(defaults->times, defaults->count);
     return true;
 }
@@ -298,11 +298,11 @@ static void compile_batch(recorder *self, entry **batch, int count)
 }
 
 /* What there was no time for keeps what it has. */
-static void conclude(const recorder *self, entry *one)
+static void finish_entry(const recorder *self, entry *one)
 {
-    if (one->found == EVALUATION_GOOD && one->raw.count < 2)
+    if (one->verdict == EVALUATION_GOOD && one->raw.count < 2)
         return;
-    one->count = one->found == EVALUATION_GOOD ? keep(&one->raw, self->settings.samples, one->times) : 0;
+    one->count = one->verdict == EVALUATION_GOOD ? select_times(&one->raw, self->settings.samples, one->times) : 0;
     one->median = median_of(one->times, one->count);
 }
 
@@ -335,23 +335,23 @@ static void note_drift(recorder *self, const runs *paces)
 }
 
 /* Compiles, checks and times up to BATCH candidates. False where the default failed. */
-static bool measure_batch(recorder *self, entry **batch, int count, int runs_for_one)
+static bool measure_batch(recorder *self, entry **batch, int count, int runs_per_time)
 {
     runs paces = {.count = 0};
     self->all[0].raw.times[0] = self->all[0].times[0];
     self->all[0].raw.count = 1;
     compile_batch(self, batch, count);
     const uint64_t begin = tuff__nanoseconds(), most = (uint64_t)MAX_SECONDS * 1000000000;
-    for (int round = 0; round < runs_for_one * self->settings.samples && !self->status; round++)
+    for (int round = 0; round < runs_per_time * self->settings.samples && !self->status; round++)
         if ((round >= self->settings.samples && tuff__nanoseconds() - begin > most) ||
             !time_round(self, batch, count, round, &paces))
             break;
     for (int i = 0; i < count; i++) {
         release(self, batch[i]);
-        conclude(self, batch[i]);
-        self->counts->refused += batch[i]->found != EVALUATION_GOOD;
+        finish_entry(self, batch[i]);
+        self->counts->rejected += batch[i]->verdict != EVALUATION_GOOD;
     }
-    conclude(self, &self->all[0]);
+    finish_entry(self, &self->all[0]);
     note_drift(self, &paces);
     return !self->status;
 }
@@ -364,7 +364,7 @@ static void measure_waiting(recorder *self)
         const int left = self->count - self->measured, count = left < BATCH ? left : BATCH;
         for (int i = 0; i < count; i++)
             batch[i] = &self->all[self->measured + i];
-        if (!measure_batch(self, batch, count, RUNS_FOR_ONE))
+        if (!measure_batch(self, batch, count, RUNS_PER_TIME))
             return;
         self->measured += count;
         self->counts->added += count;
@@ -415,7 +415,7 @@ static int best_centre(const recorder *self)
     int best = -1;
     for (int i = 0; i < self->measured; i++) {
         const entry *one = &self->all[i];
-        if (one->found == EVALUATION_GOOD && !one->is_expanded && one->count > 0 &&
+        if (one->verdict == EVALUATION_GOOD && !one->is_expanded && one->count > 0 &&
             (best < 0 || one->median < self->all[best].median))
             best = i;
     }
@@ -437,7 +437,7 @@ static entry *next_best(const recorder *self, entry *const *taken, int count)
     entry *best = NULL;
     for (int i = 1; i < self->measured; i++) {
         entry *one = &self->all[i];
-        bool is_free = one->found == EVALUATION_GOOD && one->count > 1 && one->median < 2 * self->reference;
+        bool is_free = one->verdict == EVALUATION_GOOD && one->count > 1 && one->median < 2 * self->reference;
         for (int k = 0; k < count; k++)
             is_free = is_free && taken[k] != one;
         if (is_free && (!best || one->median < best->median))
@@ -461,14 +461,14 @@ static void measure_best(recorder *self)
         for (int i = 0; i < count; i++)
             batch[i]->is_raced = true;
         if (is_open)
-            (void)measure_batch(self, batch, count, RUNS_FOR_BEST);
+            (void)measure_batch(self, batch, count, BEST_RUNS_PER_TIME);
     }
 }
 
 static void measure_wanted(recorder *self)
 {
-    for (int i = 0; i < self->settings.also_count && !self->status; i++) {
-        tune_config candidate = self->settings.also[i];
+    for (int i = 0; i < self->settings.extra_count && !self->status; i++) {
+        tune_config candidate = self->settings.extra[i];
         if (offer(self, &candidate, false))
             continue;
         tuff__space_fit(&self->space, &candidate);
@@ -480,7 +480,7 @@ static void measure_wanted(recorder *self)
 static void measure_space(recorder *self)
 {
     offer_neighbours(self, 0);
-    offer_random(self, self->settings.points * DRAWN_PERCENT / 100);
+    offer_random(self, self->settings.points * RANDOM_PERCENT / 100);
     measure_allowed(self);
     climb(self);
     offer_random(self, self->settings.points);
@@ -503,7 +503,7 @@ static void run(recorder *self)
 }
 
 /* Lowers what the recording has, for the numbers that programs have today; what can no longer be lowered goes. */
-static void take_known(recorder *self)
+static void load_known(recorder *self)
 {
     for (int i = 0; i < self->into->count && !self->status; i++) {
         const recorded_point *one = &self->into->points[i];
@@ -512,7 +512,7 @@ static void take_known(recorder *self)
         if (self->count == before)
             continue;
         entry *made = &self->all[before];
-        made->found = one->found;
+        made->verdict = one->verdict;
         made->count = one->count < RECORDER_SAMPLES ? one->count : RECORDER_SAMPLES;
         for (int k = 0; k < made->count; k++)
             made->times[k] = one->nanoseconds[k];
@@ -525,21 +525,21 @@ static void take_known(recorder *self)
 }
 
 /* Programs are numbered from 1: their hashes are long. */
-static tuff_status write_down(const recorder *self)
+static tuff_status save_recording(const recorder *self)
 {
     recording out;
     TRY(recording_begin(&out, self->into->name, self->into->device, &self->defaults, self->into->roofline));
     tuff_status status = TUFF_OK;
     for (int i = 0; i < self->measured; i++) {
         const entry *one = &self->all[i];
-        if (!status && (one->found != EVALUATION_GOOD || one->count > 1))
+        if (!status && (one->verdict != EVALUATION_GOOD || one->count > 1))
             status = recording_add(&out, &(recorded_point){.config = one->config,
                                                            .program = (uint64_t)i + 1,
                                                            .group_items = one->group_items,
                                                            .cost = one->cost,
-                                                           .found = one->found,
+                                                           .verdict = one->verdict,
                                                            .drawn = one->drawn,
-                                                           .count = one->found == EVALUATION_GOOD ? one->count : 0,
+                                                           .count = one->verdict == EVALUATION_GOOD ? one->count : 0,
                                                            .nanoseconds = one->times});
     }
     if (status) {
@@ -554,18 +554,19 @@ static tuff_status write_down(const recorder *self)
 tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into,
                          recorder_counts *counts)
 {
-    recorder self = {.by = *by, .settings = *settings, .into = into, .counts = counts, .random = {settings->seed}};
+    recorder self = {
+        .evaluator = *by, .settings = *settings, .into = into, .counts = counts, .random = {settings->seed}};
     *counts = (recorder_counts){.drift = 1};
     if (settings->samples < 2 || settings->samples > RECORDER_SAMPLES)
-        return FAIL(TUFF_E_USAGE, "record: 2 to %d samples", RECORDER_SAMPLES);
+        return FAIL(TUFF_E_USAGE, "record: samples must be 2 to %d", RECORDER_SAMPLES);
     self.begin = tuff__nanoseconds();
-    take_known(&self);
+    load_known(&self);
     if (!self.status)
         run(&self);
     for (int i = 0; i < self.count; i++)
         release(&self, &self.all[i]);
     if (!self.status)
-        self.status = write_down(&self);
+        self.status = save_recording(&self);
     tuff__free(self.all);
     tuff__free(self.seen);
     return self.status;

@@ -22,21 +22,21 @@
 enum { RECORDER_SAMPLES = 16 };
 
 typedef struct recorder_settings {
-    int points;              /* at most, with what is there; what is asked for goes beyond */
-    int samples;             /* kept of a point, 2 to RECORDER_SAMPLES */
-    double seconds;          /* no batch begins after so many */
-    const tune_config *also; /* what is asked for, borrowed; where it cannot be lowered, the nearest that can */
-    int also_count;
+    int points;               /* at most, with those already recorded; extra ones are added to that */
+    int samples;              /* kept of a point, 2 to RECORDER_SAMPLES */
+    double seconds;           /* no batch begins after so many */
+    const tune_config *extra; /* measured too, borrowed; if one cannot be lowered, the nearest that can */
+    int extra_count;
     uint64_t seed;
     bool (*is_stopped)(void); /* ends it as the seconds do; may be NULL */
 } recorder_settings;
 
 typedef struct recorder_counts {
-    int known;      /* points that were there */
-    int added;      /* measured now */
-    int refused;    /* rejected, of those */
-    int impossible; /* choices of which no kernel could be made */
-    double drift;   /* the largest of a batch: 1.2, where it was 20 % slower */
+    int known;       /* points that were there */
+    int added;       /* measured now */
+    int rejected;    /* those of them that were rejected */
+    int not_lowered; /* candidates that could not be lowered */
+    double drift;    /* the largest of a batch: 1.2, where it was 20 % slower */
 } recorder_counts;
 
 /* Adds to `into`, which has a name and perhaps points. TUFF_E_NUMERIC where the default is rejected; TUFF_E_DEVICE_LOST

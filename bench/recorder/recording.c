@@ -63,7 +63,7 @@ tuff_status recording_add(recording *self, const recorded_point *point)
     TRY(make_room(self));
     int *place = find_place(self, &point->config);
     if (*place)
-        return FAIL(TUFF_E_USAGE, "recording: candidate %d is there again", *place);
+        return FAIL(TUFF_E_USAGE, "recording: candidate %d occurs twice", *place);
     recorded_point copy = *point;
     copy.nanoseconds = NULL;
     copy.median = median_of(point);

@@ -20,9 +20,9 @@ typedef struct recorded_point {
     tune_config config;
     uint64_t program; /* not 0 */
     uint32_t group_items;
-    double cost;           /* 0: not known */
-    bool drawn;            /* at random */
-    tune_evaluation found; /* GOOD: there are times */
+    double cost;             /* 0: not known */
+    bool drawn;              /* at random */
+    tune_evaluation verdict; /* GOOD: there are times */
     int count;
     const uint64_t *nanoseconds;
     uint64_t median; /* of all times but the first, by recording_add; 0 where there are none */

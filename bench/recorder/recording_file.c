@@ -46,13 +46,13 @@ void recording_print_point(const recorded_point *point, text *out)
         tuff__text_add(out, ",\"e\":%.4g", point->cost);
     if (point->drawn)
         tuff__text_add(out, ",\"d\":1");
-    if (point->found == EVALUATION_GOOD) {
+    if (point->verdict == EVALUATION_GOOD) {
         tuff__text_add(out, ",\"ns\":[");
         for (int i = 0; i < point->count; i++)
             tuff__text_add(out, "%s%" PRIu64, i ? "," : "", point->nanoseconds[i]);
         tuff__text_add(out, "]}\n");
     } else
-        tuff__text_add(out, ",\"why\":\"%s\"}\n", tuff__evaluation_text(point->found));
+        tuff__text_add(out, ",\"why\":\"%s\"}\n", tuff__evaluation_text(point->verdict));
 }
 
 static const char *read_text(const json_t *from, const char *key)
@@ -71,9 +71,9 @@ static tuff_status read_header(const json_t *line, recording *out)
 {
     tune_config defaults;
     if (strcmp(read_text(line, "t"), "space") != 0)
-        return FAIL(TUFF_E_FORMAT, "it does not begin with a space");
+        return FAIL(TUFF_E_FORMAT, "the first line is not a header of type \"space\"");
     if (read_number(line, "v") != 1)
-        return FAIL(TUFF_E_UNSUPPORTED, "a recording of version %" PRIu64, read_number(line, "v"));
+        return FAIL(TUFF_E_UNSUPPORTED, "unsupported recording version %" PRIu64, read_number(line, "v"));
     TRY(tuff__config_parse(read_text(line, "default"), &defaults));
     return recording_begin(out, read_text(line, "name"), read_text(line, "device"), &defaults,
                            read_number(line, "roofline"));
@@ -94,11 +94,11 @@ static tuff_status read_times(const json_t *list, uint64_t *times, int *count)
 {
     const size_t size = json_array_size(list);
     if (size < 1 || size > MAX_SAMPLES)
-        return FAIL(TUFF_E_FORMAT, "%zu times, but it is 1 to %d", size, MAX_SAMPLES);
+        return FAIL(TUFF_E_FORMAT, "%zu times, expected 1 to %d", size, MAX_SAMPLES);
     for (size_t i = 0; i < size; i++) {
         const json_t *one = json_array_get(list, i);
         if (!json_is_integer(one))
-            return FAIL(TUFF_E_FORMAT, "a time is no whole number of nanoseconds");
+            return FAIL(TUFF_E_FORMAT, "a time is not an integer");
         times[i] = (uint64_t)json_integer_value(one);
     }
     *count = (int)size;
@@ -110,15 +110,15 @@ static tuff_status read_point(const json_t *line, recording *out)
     uint64_t times[MAX_SAMPLES];
     recorded_point point = {.program = read_number(line, "p"), .nanoseconds = times};
     if (strcmp(read_text(line, "t"), "point") != 0 || !point.program || !json_object_get(line, "c"))
-        return FAIL(TUFF_E_FORMAT, "neither a candidate nor its program");
+        return FAIL(TUFF_E_FORMAT, "not a point with a candidate and a program");
     point.group_items = (uint32_t)read_number(line, "g");
     point.drawn = read_number(line, "d") != 0;
     point.cost = json_number_value(json_object_get(line, "e"));
     TRY(tuff__config_parse(read_text(line, "c"), &point.config));
     if (json_object_get(line, "ns"))
         TRY(read_times(json_object_get(line, "ns"), times, &point.count));
-    else if (!find_verdict(read_text(line, "why"), &point.found))
-        return FAIL(TUFF_E_FORMAT, "neither times nor an evaluation");
+    else if (!find_verdict(read_text(line, "why"), &point.verdict))
+        return FAIL(TUFF_E_FORMAT, "expected times or a verdict");
     return recording_add(out, &point);
 }
 

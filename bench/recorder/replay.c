@@ -7,9 +7,9 @@ static tune_evaluation lower(void *state, const tune_config *candidate, candidat
     self->calls++;
     const tune_config reduced = recording_reduce(self->from, candidate);
     const recorded_point *found = recording_find(self->from, &reduced);
-    self->asked++;
+    self->lowered++;
     self->unrecorded += !found;
-    if (!found || found->found == EVALUATION_INVALID) {
+    if (!found || found->verdict == EVALUATION_INVALID) {
         (void)FAIL(TUFF_E_USAGE, "replay: not recorded");
         return EVALUATION_INVALID;
     }
@@ -17,7 +17,7 @@ static tune_evaluation lower(void *state, const tune_config *candidate, candidat
     return EVALUATION_GOOD;
 }
 
-static tune_evaluation broken(replay *self)
+static tune_evaluation fail_contract(replay *self)
 {
     self->broken++;
     (void)FAIL(TUFF_E_USAGE, "replay: a call out of order");
@@ -30,13 +30,13 @@ static tune_evaluation compile(void *state, const search_candidate *candidate)
     self->calls++;
     const recorded_point *found = recording_find(self->from, &candidate->config);
     if (!found || candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || self->slots[candidate->slot].point)
-        return broken(self);
-    if (found->found == EVALUATION_LIMITS || found->found == EVALUATION_COMPILE) {
+        return fail_contract(self);
+    if (found->verdict == EVALUATION_LIMITS || found->verdict == EVALUATION_COMPILE) {
         (void)FAIL(TUFF_E_COMPILE, "replay: it did not compile");
-        return found->found;
+        return found->verdict;
     }
     self->slots[candidate->slot].point = found;
-    self->slots[candidate->slot].taken = 0;
+    self->slots[candidate->slot].samples_taken = 0;
     return EVALUATION_GOOD;
 }
 
@@ -55,13 +55,13 @@ static tune_evaluation sample(void *state, const search_candidate *candidate, in
     self->calls++;
     const recorded_point *point = find_live(self, candidate);
     if (!point)
-        return broken(self);
-    if (point->found != EVALUATION_GOOD) {
-        (void)FAIL(TUFF_E_USAGE, "replay: %s", tuff__evaluation_text(point->found));
-        return point->found;
+        return fail_contract(self);
+    if (point->verdict != EVALUATION_GOOD) {
+        (void)FAIL(TUFF_E_USAGE, "replay: %s", tuff__evaluation_text(point->verdict));
+        return point->verdict;
     }
     for (int i = 0; i < count; i++) {
-        const bool is_first = self->slots[candidate->slot].taken++ == 0 || point->count < 2;
+        const bool is_first = self->slots[candidate->slot].samples_taken++ == 0 || point->count < 2;
         nanoseconds[i] = point->nanoseconds[is_first ? 0 : 1 + tuff__rng_below(&self->random, point->count - 1)];
     }
     return EVALUATION_GOOD;
@@ -72,7 +72,7 @@ static tune_evaluation verify(void *state, const search_candidate *candidate, bo
     (void)thorough;
     replay *self = state;
     self->calls++;
-    return find_live(self, candidate) ? EVALUATION_GOOD : broken(self);
+    return find_live(self, candidate) ? EVALUATION_GOOD : fail_contract(self);
 }
 
 static void release(void *state, const search_candidate *candidate)
@@ -97,7 +97,7 @@ static bool draw(void *state, rng *from, tune_config *out)
 static bool is_over(void *state)
 {
     const replay *self = state;
-    return self->calls_most && self->calls >= self->calls_most;
+    return self->max_calls && self->calls >= self->max_calls;
 }
 
 evaluator replay_begin(replay *self, const recording *from, uint64_t seed)
@@ -115,7 +115,7 @@ evaluator replay_begin(replay *self, const recording *from, uint64_t seed)
                        .is_over = is_over};
 }
 
-int replay_live(const replay *self)
+int replay_live_count(const replay *self)
 {
     int count = 0;
     for (int i = 0; i < SEARCH_SLOTS; i++)

@@ -13,16 +13,16 @@ typedef struct replay {
     int drawn; /* points that are marked so */
     struct {
         const recorded_point *point; /* NULL: free */
-        int taken;
+        int samples_taken;
     } slots[SEARCH_SLOTS];
-    int64_t calls;             /* of everything but is_over */
-    int64_t asked, unrecorded; /* lowerings, and those of them that were not recorded */
-    int64_t calls_most;        /* is_over from then on; 0: never */
-    int broken;                /* calls that the contract of evaluator does not allow */
+    int64_t calls;               /* of everything but is_over */
+    int64_t lowered, unrecorded; /* lowerings, and those of them that were not recorded */
+    int64_t max_calls;           /* is_over from then on; 0: never */
+    int broken;                  /* calls that the contract of evaluator does not allow */
 } replay;
 
 /* The evaluator borrows the replay, which borrows the recording. */
 evaluator replay_begin(replay *self, const recording *from, uint64_t seed);
-int replay_live(const replay *self); /* compiled and not released */
+int replay_live_count(const replay *self); /* compiled and not released */
 
 #endif

@@ -4,12 +4,12 @@
 
 #include "bench/recorder/replay.h"
 
-static const tune_config default_choice;
+static const tune_config defaults;
 
-const recorded_point *recording_ranked(const recording *space, int better)
+const recorded_point *recording_ranked(const recording *space, int rank)
 {
     const recorded_point *best = NULL;
-    for (int rank = 0; rank <= better; rank++) {
+    for (int k = 0; k <= rank; k++) {
         const recorded_point *next = NULL;
         for (int i = 0; i < space->count; i++) {
             const recorded_point *one = &space->points[i];
@@ -69,16 +69,16 @@ static tuff_status search_once(const recording *space, const replay_start *start
     if (status == TUFF_OK)
         status = tuff__search_finish(self, found);
     tuff__search_end(self);
-    counts->asked += device.asked;
+    counts->lowered += device.lowered;
     counts->unrecorded += device.unrecorded;
-    counts->broken += device.broken + replay_live(&device);
+    counts->broken += device.broken + replay_live_count(&device);
     return status;
 }
 
 tuff_status replay_search(const recording *space, const replay_start *start, int compiles, int runs,
                           replay_counts *counts, double *share)
 {
-    const recorded_point *unchanged = recording_find(space, &default_choice);
+    const recorded_point *unchanged = recording_find(space, &defaults);
     double sum = 0;
     if (unchanged == NULL || unchanged->median == 0)
         return FAIL(TUFF_E_FORMAT, "%s on %s: the recording has no times of the default", space->name, space->device);

@@ -15,13 +15,13 @@ typedef struct replay_start {
 
 /* Counts over several calls of replay_search. */
 typedef struct replay_counts {
-    int64_t asked, unrecorded; /* choices, and those of them that the recordings do not have */
-    int64_t runs, slower;      /* searches, and those whose winner is slower than the default by more than 1 % */
-    int64_t broken;            /* calls that the contract of evaluator does not allow */
+    int64_t lowered, unrecorded; /* candidates lowered, and those of them that were not recorded */
+    int64_t runs, slower;        /* searches, and those whose winner is slower than the default by more than 1 % */
+    int64_t broken;              /* calls that the contract of evaluator does not allow */
 } replay_counts;
 
-/* The point with the least median but `better` ones; NULL where there are not as many. */
-const recorded_point *recording_ranked(const recording *space, int better);
+/* Returns the point with the given rank by median, 0 for the least; NULL if there are not as many. */
+const recorded_point *recording_ranked(const recording *space, int rank);
 
 /* For recording `index`: the winners of its task on the other devices, and the portfolio made without its device. */
 tuff_status replay_start_without(const recordings *all, int index, replay_start *out);

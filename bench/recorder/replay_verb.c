@@ -47,10 +47,10 @@ static tuff_status replay_all(const recordings *all, int runs)
     for (int i = 0; i < STEPS; i++)
         totals.sums[i] /= all->count;
     print_row("mean", totals.sums, "all");
-    printf("worst after %d: %.3f; %" PRId64 " of %" PRId64 " winners slower than the default; %.0f %% of the choices "
-           "were not recorded\n",
+    printf("worst after %d: %.3f; %" PRId64 " of %" PRId64 " winners slower than the default; %.0f %% of the "
+           "candidates were not recorded\n",
            compiles[STEPS - 1], totals.worst, totals.counts.slower, totals.counts.runs,
-           100 * (double)totals.counts.unrecorded / (double)totals.counts.asked);
+           100 * (double)totals.counts.unrecorded / (double)totals.counts.lowered);
     return TUFF_OK;
 }
 
@@ -66,10 +66,10 @@ static int run(int count, char **arguments)
     if (end.now)
         return end.code;
     if (!folder)
-        return cli_fail(&recorder_replay, EXIT_WRONG_USE, "give the folder of the recordings");
+        return cli_fail(&recorder_replay, EXIT_WRONG_USE, "missing operand: the folder with the recordings");
     tuff_status status = recordings_read(folder, &all);
     if (status == TUFF_OK && all.count == 0)
-        status = FAIL(TUFF_E_IO, "there are no recordings in %s", folder);
+        status = FAIL(TUFF_E_IO, "no recordings in %s", folder);
     if (status == TUFF_OK)
         status = replay_all(&all, (int)runs);
     recordings_free(&all);
@@ -80,9 +80,9 @@ const cli_verb recorder_replay = {
     .program = "tuff-recorder",
     .name = "replay",
     .operand = "FOLDER",
-    .summary = "Searches each recording of a folder as if its device were unknown, and prints what that reaches.",
-    .about = "A row has the mean speed of the winners as a part of the best recorded one, after 8, 32, 128 and 256\n"
-             "candidates. A search begins with the winners of the same task on other devices, and with the portfolio\n"
-             "made without its own device.",
+    .summary = "Searches each recording in a folder as if its device were unknown; prints how fast the winners are.",
+    .about = "Each row shows the mean speed of the winners, relative to the best recorded candidate, after 8, 32, 128\n"
+             "and 256 candidates. A search begins with the winners of the same task on other devices and with the\n"
+             "portfolio made without its own device.",
     .run = run,
 };

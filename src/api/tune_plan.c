@@ -37,7 +37,7 @@ static tuff_status apply_choices(tuning_session *self, tuff_plan *plan)
 {
     const tune_config **choices;
     bool any;
-    tuff_status status = tuff__session_choices(self, &choices, &any);
+    tuff_status status = tuff__session_collect_choices(self, &choices, &any);
     if (status == TUFF_OK && any)
         status = lower_with_choices(self, plan, choices);
     else if (status == TUFF_OK && plan->executable.launches.device == NULL)
@@ -56,7 +56,7 @@ static tuff_status record_usable(tuning_session *self, tuff_plan *plan)
         const int task = status == TUFF_E_COMPILE || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED
                              ? plan->executable.failed_task
                              : -1;
-        if (task < 0 || !tuff__session_give_up(self, task, status))
+        if (task < 0 || !tuff__session_reject_chosen(self, task, status))
             return status;
         tuff__executable_free(&plan->executable);
         TRY(apply_choices(self, plan));
@@ -67,7 +67,7 @@ static tuff_status record_plan(tuning_session *self, tuff_plan *plan)
 {
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status status = record_usable(self, plan);
-    self->recording = tuff__nanoseconds() - begin;
+    self->plan_compile_nanoseconds = tuff__nanoseconds() - begin;
     return status;
 }
 
@@ -83,7 +83,7 @@ static int count_keys_left(const tuning_session *self)
 static tuff_status tune(tuning_session *self, tuff_plan *plan)
 {
     TRY(tuff__session_open_stores(self));
-    if (tuff__session_knows_nothing(self) && !tuff__session_is_measuring(self) && self->manifest == NULL &&
+    if (tuff__session_has_no_records(self) && !tuff__session_wants_measuring(self) && self->manifest == NULL &&
         !tuff__tune_options(self->options)->background) {
         self->stats.damaged_lines = tuff__session_count_damaged(self);
         plan->has_uncounted_keys = true;
@@ -112,7 +112,7 @@ tuff_status tuff__plan_list_keys(tuff_plan *plan)
     tuning_session self = {.fusion = &plan->fusion, .options = &defaults, .device = plan->device, .log = -1};
     if (plan->keys.is_listed || !plan->is_tunable)
         return TUFF_OK;
-    tuff_status status = tuff__session_find(&self);
+    tuff_status status = tuff__session_find_keys(&self);
     if (status == TUFF_OK)
         status = tuff__session_list_keys(&self, &plan->keys);
     tuff__session_end(&self);
@@ -123,7 +123,7 @@ tuff_status tuff__plan_count_keys(const tuff_plan *plan, tuff_tune_stats *stats)
 {
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     tuning_session self = {.fusion = &plan->fusion, .options = &defaults, .device = plan->device, .log = -1};
-    const tuff_status status = tuff__session_find(&self);
+    const tuff_status status = tuff__session_find_keys(&self);
     stats->tasks = self.stats.tasks;
     stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[TUFF_TUNE_MISS_UNKNOWN] = self.stats.keys;
     tuff__session_end(&self);
@@ -145,11 +145,11 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     self.budget = tuff__tune_budget(tuff__tune_options(options));
     const measurer in_worker = {tuff__worker_measure, &plan->passes};
     self.survives_crashes = tuff__tune_options(options)->isolation == TUFF_ISOLATE_ON;
-    self.apart = self.survives_crashes ? &in_worker : NULL;
+    self.external_measurer = self.survives_crashes ? &in_worker : NULL;
     const tuff_status status = tune(&self, plan);
     tuff__session_tidy(&self);
     tuff__session_end(&self);
-    self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.recording;
+    self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.plan_compile_nanoseconds;
     plan->tuning = self.stats;
     return status;
 }

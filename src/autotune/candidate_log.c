@@ -23,7 +23,7 @@ void tuff__session_log_open(tuning_session *self)
     where = strcmp(where, "-") == 0 ? "/dev/stderr" : where;
     self->log = tuff__file.open(where, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
     if (self->log < 0)
-        tuff__log(TUFF_LOG_WARNING, "tune: the log %.200s cannot be written: %s", where, strerror(errno));
+        tuff__log(TUFF_LOG_WARNING, "tune: cannot open the log %.200s: %s", where, strerror(errno));
 }
 
 void tuff__session_log_close(tuning_session *self)
@@ -39,12 +39,12 @@ static void write_line(tuning_session *self, const text *line)
     const size_t size = line->length;
     if (tuff__file.write(self->log, tuff__text_get(line), size) == (ssize_t)size)
         return;
-    tuff__log(TUFF_LOG_WARNING, "tune: the log %.200s is not written any further",
+    tuff__log(TUFF_LOG_WARNING, "tune: cannot write to the log %.200s any more",
               tuff__tune_options(self->options)->log);
     tuff__session_log_close(self);
 }
 
-void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation found,
+void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation verdict,
                            uint64_t nanoseconds, int samples)
 {
     tuning_session *self = task->session;
@@ -52,13 +52,13 @@ void tuff__session_log_add(const tuning_task *task, const tune_config *config, t
     char reason[200] = "";
     if (self->log < 0)
         return;
-    if (found != EVALUATION_GOOD && found != EVALUATION_SLOW)
+    if (verdict != EVALUATION_GOOD && verdict != EVALUATION_SLOW)
         (void)snprintf(reason, sizeof reason, "%s", tuff_error());
     tuff__text_one_line(reason);
     tuff__config_format(config, &name);
     const double seconds = (double)(tuff__nanoseconds() - self->opened) * 1e-9;
     tuff__text_add(&line, "%s\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", NUMBER_TEXT('f', 3, seconds),
-                   tuff__evaluation_text(found), nanoseconds, samples,
+                   tuff__evaluation_text(verdict), nanoseconds, samples,
                    name.length > 0 ? tuff__text_get(&name) : "default", task->text, reason);
     if (tuff__text_status(&line) == TUFF_OK)
         write_line(self, &line);

@@ -16,7 +16,7 @@
 
 enum { MAX_THREADS = JOURNAL_PREFETCH };
 /* How often a waiting thread wakes up to keep the device busy, or to give up a compiler. */
-#define PAUSE UINT64_C(1000000)
+#define WAKE_INTERVAL UINT64_C(1000000)
 
 int tuff__compile_pool_threads = -1;
 
@@ -28,7 +28,7 @@ struct compile_job {
     tune_config config;
     lowered_candidate *lowered; /* used by a thread while the job is at work */
     job_state state;
-    bool is_dropped, is_taken; /* is_taken: its candidate reached its compile step */
+    bool is_dropped, is_claimed; /* is_claimed: its candidate reached its compile step */
     _Atomic uint64_t begun;    /* when the compiler got the current program; 0: it has none */
     uint64_t nanoseconds;
     program **programs;
@@ -61,7 +61,7 @@ struct compile_pool {
     compile_job *first;
     bool stop;
     uint64_t limit; /* for the compilation of one program, as last set */
-    uint64_t compiled, in_vain, nanoseconds;
+    uint64_t compiled, unused, nanoseconds;
     hung_candidate hung[MAX_THREADS];
     int hung_count;
 };
@@ -139,14 +139,14 @@ static tuff_status compile_launches(compile_pool *self, compile_job *job)
 }
 
 /* Enters the candidate in the journal first, since its compiler may kill the process. */
-static tuff_status compile(compile_pool *self, int place, compile_job *job)
+static tuff_status compile_candidate(compile_pool *self, int place, compile_job *job)
 {
     const tuning_session *session = self->session;
     text name = {0};
     tuff__config_format(&job->config, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
-        status = tuff__journal_acquire_slot(session->journal, place, JOURNAL_BESIDE, session->environment_text,
+        status = tuff__journal_acquire_slot(session->journal, place, JOURNAL_COMPILE_AHEAD, session->environment_text,
                                             job->task->text, tuff__text_get(&name), true);
     if (status == TUFF_OK || status == TUFF_E_IO)
         status = compile_launches(self, job);
@@ -170,7 +170,7 @@ static compile_job *next_job(compile_pool *self, worker *by)
 }
 
 /* Lock held. */
-static void finish(compile_pool *self, compile_job *job, tuff_status status, uint64_t nanoseconds)
+static void finish_job(compile_pool *self, compile_job *job, tuff_status status, uint64_t nanoseconds)
 {
     job->status = status;
     job->nanoseconds = nanoseconds;
@@ -178,12 +178,12 @@ static void finish(compile_pool *self, compile_job *job, tuff_status status, uin
     self->compiled++;
     self->nanoseconds += nanoseconds;
     /* The compiler exceeded its time and was given up. */
-    if (status == TUFF_E_DEVICE_LOST && is_overdue(self, job) && !job->is_taken && self->hung_count < MAX_THREADS)
+    if (status == TUFF_E_DEVICE_LOST && is_overdue(self, job) && !job->is_claimed && self->hung_count < MAX_THREADS)
         self->hung[self->hung_count++] = (hung_candidate){job->task, job->config};
     (void)pthread_cond_broadcast(&self->changed);
 }
 
-static void *work(void *argument)
+static void *run_worker(void *argument)
 {
     worker *by = argument;
     compile_pool *self = by->pool;
@@ -191,12 +191,12 @@ static void *work(void *argument)
     for (compile_job *job; (job = next_job(self, by)) != NULL;) {
         tuff__unlock(&self->lock);
         const uint64_t begin = tuff__nanoseconds();
-        const tuff_status status = compile(self, by->place, job);
+        const tuff_status status = compile_candidate(self, by->place, job);
         if (status != TUFF_OK)
             (void)snprintf(job->message, sizeof job->message, "%s", tuff_error());
         tuff__lock(&self->lock);
         by->job = NULL;
-        finish(self, job, status, tuff__nanoseconds() - begin);
+        finish_job(self, job, status, tuff__nanoseconds() - begin);
         if (job->is_dropped) {
             tuff__unlock(&self->lock);
             free_job(self, job);
@@ -219,7 +219,7 @@ static int wanted_threads(const tuning_session *session)
 }
 
 /* Threads are started with all signals blocked: signals are for the program's own threads. */
-static void start(compile_pool *self, int wanted)
+static void start_threads(compile_pool *self, int wanted)
 {
     sigset_t every, before;
     (void)sigfillset(&every);
@@ -227,13 +227,13 @@ static void start(compile_pool *self, int wanted)
     for (; self->count < wanted; ++self->count) {
         worker *one = &self->workers[self->count];
         *one = (worker){.pool = self, .place = 1 + self->count};
-        if (pthread_create(&one->thread, NULL, work, one) != 0)
+        if (pthread_create(&one->thread, NULL, run_worker, one) != 0)
             break;
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static bool prepare(compile_pool *self)
+static bool init_pool(compile_pool *self)
 {
     if (tuff__mutex_create(&self->lock) != 0)
         return false;
@@ -243,7 +243,7 @@ static bool prepare(compile_pool *self)
     return false;
 }
 
-static void end(compile_pool *self)
+static void destroy_pool(compile_pool *self)
 {
     (void)pthread_cond_destroy(&self->changed);
     tuff__mutex_destroy(&self->lock);
@@ -259,13 +259,13 @@ void tuff__compile_pool_open(tuning_session *session)
     self->session = session;
     self->device = session->bench;
     self->limit = tuff__compile_timeout;
-    if (!prepare(self)) {
+    if (!init_pool(self)) {
         tuff__free(self);
         return;
     }
-    start(self, wanted);
+    start_threads(self, wanted);
     if (self->count == 0)
-        end(self);
+        destroy_pool(self);
     else
         session->compile_pool = self;
 }
@@ -319,7 +319,7 @@ void tuff__compile_pool_drop(tuning_task *task, int slot)
     if (state == JOB_QUEUED)
         leave_queue(self, job);
     else
-        self->in_vain += !job->is_taken;
+        self->unused += !job->is_claimed;
     job->is_dropped = true;
     tuff__unlock(&self->lock);
     if (state != JOB_AT_WORK)
@@ -333,19 +333,19 @@ static void pause_for(compile_pool *self, uint64_t nanoseconds)
     (void)pthread_cond_timedwait(&self->changed, &self->lock, &until);
 }
 
-/* Waits until the job is done; keep is called without the lock. Lock held. */
-static void wait_for(compile_pool *self, compile_job *job, void (*keep)(tuning_task *task))
+/* Waits until the job is done; while_waiting is called without the lock. Lock held. */
+static void wait_for(compile_pool *self, compile_job *job, void (*while_waiting)(tuning_task *task))
 {
     while (job->state != JOB_DONE) {
-        pause_for(self, keep != NULL ? PAUSE : 20 * PAUSE);
+        pause_for(self, while_waiting != NULL ? WAKE_INTERVAL : 20 * WAKE_INTERVAL);
         if (job->state == JOB_DONE)
             return;
         const bool overdue = is_overdue(self, job);
         tuff__unlock(&self->lock);
         if (overdue)
             (void)tuff__device_give_up_compiles(self->device);
-        else if (keep != NULL)
-            keep(job->task);
+        else if (while_waiting != NULL)
+            while_waiting(job->task);
         tuff__lock(&self->lock);
     }
 }
@@ -358,7 +358,7 @@ static bool is_final(tuff_status status)
            status == TUFF_E_DEVICE_LOST;
 }
 
-tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(tuning_task *task),
+tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*while_waiting)(tuning_task *task),
                                      uint64_t *nanoseconds, lowered_candidate **lowered)
 {
     compile_pool *self = task->session->compile_pool;
@@ -373,8 +373,8 @@ tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(t
     if (is_queued)
         leave_queue(self, job);
     if (!is_queued) {
-        job->is_taken = true;
-        wait_for(self, job, keep);
+        job->is_claimed = true;
+        wait_for(self, job, while_waiting);
         *nanoseconds = job->nanoseconds;
     }
     tuff__unlock(&self->lock);
@@ -390,7 +390,7 @@ tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(t
 }
 
 /* Waits until no thread is in a compiler, giving up compilers that take too long. Lock held. */
-static void settle(compile_pool *self)
+static void wait_until_idle(compile_pool *self)
 {
     for (bool is_at_work = true; is_at_work;) {
         bool overdue = false;
@@ -406,7 +406,7 @@ static void settle(compile_pool *self)
             tuff__lock(&self->lock);
         }
         if (is_at_work)
-            pause_for(self, PAUSE);
+            pause_for(self, WAKE_INTERVAL);
     }
 }
 
@@ -430,14 +430,14 @@ void tuff__compile_pool_close(tuning_session *session)
     tuff__lock(&self->lock);
     self->stop = true;
     (void)pthread_cond_broadcast(&self->changed);
-    settle(self);
+    wait_until_idle(self);
     tuff__unlock(&self->lock);
     for (int i = 0; i < self->count; ++i)
         (void)pthread_join(self->workers[i].thread, NULL);
     reject_hung(self);
-    session->stats.compiles += self->in_vain;
+    session->stats.compiles += self->unused;
     session->stats.prefetched += self->compiled;
     session->stats.prefetch_nanoseconds += self->nanoseconds;
     session->compile_pool = NULL;
-    end(self);
+    destroy_pool(self);
 }

@@ -33,8 +33,8 @@ void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candid
 /* Called at the candidate's compile step: if its compilation has begun, waits until it is done; task->compile_limit
    applies to each program. Returns the error of the candidate's compiler, or TUFF_OK if it is compiled or has yet to
    be. *nanoseconds: the time that the compilation took its thread, or 0. *lowered: the candidate's launches, which the
-   caller frees; NULL if the candidate was not expected. keep, if not NULL, is called repeatedly while waiting. */
-tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(tuning_task *task),
+   caller frees; NULL if the candidate was not expected. while_waiting, if not NULL, is called repeatedly meanwhile. */
+tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*while_waiting)(tuning_task *task),
                                      uint64_t *nanoseconds, struct lowered_candidate **lowered);
 /* Drops what was announced or compiled for a slot, if anything. Never waits for a compiler. */
 void tuff__compile_pool_drop(tuning_task *task, int slot);

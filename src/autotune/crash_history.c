@@ -10,20 +10,20 @@
 #include "tunedb/kernel_hash.h"
 #include "tunedb/key.h"
 
-typedef struct recovering {
+typedef struct recovery {
     tune_store *own;
     const char *own_environment;
     int strikes;
-} recovering;
+} recovery;
 
 /* A default is only suspected at first, unless the whole machine went down: a process that is killed at an unlucky
    moment should not rule it out for good. In a race the empty candidate means the device, not a default. */
-static bool is_meant(const journal_strike *strike, const tune_key *key)
+static bool is_certain_cause(const journal_strike *strike, const tune_key *key)
 {
     return strike->candidate[0] != '\0' || strike->rebooted || strcmp(key->family, RACE_FAMILY) == 0;
 }
 
-const char *tuff__crash_history_suspect(const tune_store *store, const tune_record *record)
+const char *tuff__crash_history_reason(const tune_store *store, const tune_record *record)
 {
     const tune_record *before = tuff__store_superseded(store, record);
     if (before == NULL)
@@ -39,37 +39,38 @@ static void warn(const journal_strike *strike, const char *reason)
     tune_key key;
     if (tuff__key_parse(strike->op, &key) == TUFF_OK && strcmp(key.family, RACE_FAMILY) == 0)
         tuff__log(TUFF_LOG_WARNING,
-                  "fastest: a process ended while %.200s was in a race: it is left out of that race from now on. tuff "
-                  "cache verify --retry allows it again",
+                  "fastest: a process ended while it raced %.200s: that device is left out of the race from now on. "
+                  "'tuff cache verify --retry' allows it again",
                   strike->environment);
     else
-        tuff__log(TUFF_LOG_WARNING, "tune: a process ended (%s) while it tried %s for %s: it is not tried again",
-                  reason, strike->candidate[0] == '\0' ? "the default" : strike->candidate, strike->op);
+        tuff__log(TUFF_LOG_WARNING,
+                  "tune: a process ended (%s) while it tried %s for %s: this candidate is not tried again", reason,
+                  strike->candidate[0] == '\0' ? "the default" : strike->candidate, strike->op);
 }
 
-static tuff_status add_to(tune_store *store, const journal_strike *strike, bool is_certain, tune_record *record)
+static tuff_status add_to_store(tune_store *store, const journal_strike *strike, bool is_certain, tune_record *record)
 {
     if (!is_certain)
-        record->reason = tuff__crash_history_suspect(store, record);
+        record->reason = tuff__crash_history_reason(store, record);
     if (!tuff__record_is_suspicion(record))
         warn(strike, record->reason);
     return tuff__store_add(store, record);
 }
 
-static tuff_status add(const recovering *self, const journal_strike *strike, bool is_certain, tune_record *record)
+static tuff_status add(const recovery *self, const journal_strike *strike, bool is_certain, tune_record *record)
 {
     tune_store *store;
     if (self->own != NULL && strcmp(strike->environment, self->own_environment) == 0)
-        return add_to(self->own, strike, is_certain, record);
+        return add_to_store(self->own, strike, is_certain, record);
     TRY(tuff__tune_open(strike->environment, &store));
-    const tuff_status status = add_to(store, strike, is_certain, record);
+    const tuff_status status = add_to_store(store, strike, is_certain, record);
     tuff__store_close(store);
     return status;
 }
 
-static tuff_status remember(const journal_strike *strike, void *state)
+static tuff_status record_strike(const journal_strike *strike, void *state)
 {
-    recovering *self = state;
+    recovery *self = state;
     tune_key key;
     char generator[GENERATOR_SIZE];
     if (tuff__key_parse(strike->op, &key) != TUFF_OK)
@@ -80,24 +81,24 @@ static tuff_status remember(const journal_strike *strike, void *state)
     record.phase = tuff__journal_phase_text(strike->phase);
     record.time = strike->time;
     self->strikes++;
-    return add(self, strike, is_meant(strike, &key), &record);
+    return add(self, strike, is_certain_cause(strike, &key), &record);
 }
 
 tuff_status tuff__crash_history_recover(tune_store *own, const char *own_environment, int *strikes)
 {
-    recovering self = {.own = own, .own_environment = own_environment};
+    recovery self = {.own = own, .own_environment = own_environment};
     char folder[FOLDER_SIZE];
     journal_counts counts;
     if (strikes != NULL)
         *strikes = 0;
     if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
         return TUFF_OK;
-    const tuff_status status = tuff__journal_recover(folder, remember, &self, &counts);
+    const tuff_status status = tuff__journal_recover(folder, record_strike, &self, &counts);
     if (strikes != NULL)
         *strikes = self.strikes;
     if (status == TUFF_E_OOM_HOST)
         return status;
     if (status != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: journals of earlier processes: %s", tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "tune: cannot read the journals of earlier processes: %s", tuff_error());
     return TUFF_OK;
 }

@@ -15,6 +15,6 @@
 tuff_status tuff__crash_history_recover(tune_store *own, const char *own_environment, int *strikes);
 /* Returns the reason for a BAD record of a default whose process may have ended for other causes: a suspicion, or
    "crash" if the store already has two of them. */
-const char *tuff__crash_history_suspect(const tune_store *store, const tune_record *record);
+const char *tuff__crash_history_reason(const tune_store *store, const tune_record *record);
 
 #endif

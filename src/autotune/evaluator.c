@@ -34,7 +34,7 @@ static uint64_t room_for_buffers(const tuning_session *session)
 }
 
 /* Whether a run that exceeded its time ends after all. Until then nothing else can be measured. */
-static bool comes_back(const tuning_session *session)
+static bool ends_late(const tuning_session *session)
 {
     enum { MAX_WAITS = 3 };
     for (int i = 0; i < MAX_WAITS; ++i)
@@ -62,7 +62,7 @@ static tune_evaluation evaluation_of(tuning_session *session, tuff_status status
         return tuff__device_is_stuck(tuff__session_bench(session)) ? EVALUATION_HANG : EVALUATION_LOST;
     case TUFF_E_TIMEOUT:
         /* A run that ends after all may have been suspended, with the process or the machine: that is not recorded. */
-        session->lost = !comes_back(session);
+        session->lost = !ends_late(session);
         return session->lost ? EVALUATION_HANG : EVALUATION_SLOW;
     default:
         return EVALUATION_FAILED;
@@ -99,15 +99,15 @@ static tune_evaluation lower_candidate(void *state, const tune_config *config, c
     return is_barred(task, &tried) ? EVALUATION_BARRED : EVALUATION_GOOD;
 }
 
-static void end_step(const tuning_session *session)
+static void leave_step(const tuning_session *session)
 {
     tuff__journal_leave(session->journal);
     atomic_store(&tuff__tune_step_begin, 0);
 }
 
 /* Enters the step in the journal, so that a process that starts after a crash knows which candidate to blame. */
-static tuff_status announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
-                            bool durable)
+static tuff_status enter_step(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
+                              bool durable)
 {
     text name = {0};
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
@@ -155,14 +155,14 @@ static void expect_candidate(void *state, const search_candidate *candidate)
 }
 
 /* Runs the default while a GPU waits for a compiler, so that its clocks do not drop. Only if runs are short. */
-static void keep_running(tuning_task *task)
+static void keep_gpu_busy(tuning_task *task)
 {
     const uint64_t short_run = UINT64_C(10000000);
     const search_candidate defaults = {.slot = 0};
     for (int i = 0; i < SEARCH_SLOTS && task->default_nanoseconds < short_run; ++i)
         if (task->slots[i] != NULL && task->has_run[i]) {
-            if (announce(task, &defaults, JOURNAL_BENCH, false) == TUFF_OK)
-                (void)tuff__candidate_run_run(task->slots[i]);
+            if (enter_step(task, &defaults, JOURNAL_BENCH, false) == TUFF_OK)
+                (void)tuff__candidate_run_once(task->slots[i]);
             tuff__journal_leave(task->session->journal);
             return;
         }
@@ -190,28 +190,28 @@ static tune_evaluation compile_candidate(void *state, const search_candidate *ca
     tuning_task *task = state;
     tuning_session *self = task->session;
     const uint64_t begin = tuff__nanoseconds();
-    uint64_t elsewhere;
+    uint64_t pool_nanoseconds;
     lowered_candidate *lowered;
     atomic_store(&tuff__tune_step_begin, begin);
     tuff__session_limit_compile(task);
     tuff_status status = tuff__compile_pool_await(
-        task, candidate->slot, tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere, &lowered);
+        task, candidate->slot, tuff__session_is_on_gpu(self) ? keep_gpu_busy : NULL, &pool_nanoseconds, &lowered);
     if (status == TUFF_OK)
-        status = announce(task, candidate, JOURNAL_COMPILE, true);
+        status = enter_step(task, candidate, JOURNAL_COMPILE, true);
     task->has_run[candidate->slot] = false;
     if (status == TUFF_OK)
         status = create_run(task, candidate, lowered);
     else
         tuff__lowered_free(lowered);
     tuff__compile_pool_drop(task, candidate->slot);
-    end_step(self);
+    leave_step(self);
     const uint64_t passed = tuff__nanoseconds() - begin;
     self->stats.compiles++;
     self->stats.compile_nanoseconds += passed;
-    tuff__session_note_compile(self, passed > elsewhere ? passed : elsewhere);
+    tuff__session_note_compile(self, passed > pool_nanoseconds ? passed : pool_nanoseconds);
     if (tuff__config_count(&candidate->config) == 0)
         task->default_compile = passed;
-    task->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&candidate->config) == 0;
+    task->lacks_memory = status == TUFF_E_OOM_DEVICE && tuff__config_count(&candidate->config) == 0;
     return evaluation_of(self, status);
 }
 
@@ -222,17 +222,17 @@ static uint64_t spilled_by_candidate(void *state, const search_candidate *candid
 }
 
 /* It is usually the first launch that takes a machine down, so the journal entry must survive that. */
-static tuff_status announce_run(tuning_task *task, const search_candidate *candidate, journal_phase phase)
+static tuff_status enter_run_step(tuning_task *task, const search_candidate *candidate, journal_phase phase)
 {
     const bool first = !task->has_run[candidate->slot];
     task->has_run[candidate->slot] = true;
-    return announce(task, candidate, first ? JOURNAL_FIRST_RUN : phase, first);
+    return enter_step(task, candidate, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
 /* Returns the time from which a run counts as slow, given the default's: eight times that, but at least 20 ms. At most
    100 ms, because operating systems consider a GPU that is busy for longer as hung, unless the default itself takes
    about as long. */
-static uint64_t slow_from(uint64_t default_time)
+static uint64_t slow_threshold(uint64_t default_time)
 {
     enum { TIMES = 8 };
     const uint64_t least = UINT64_C(20000000), most = UINT64_C(100000000);
@@ -247,7 +247,7 @@ static tuff_status probe(tuning_task *task, const search_candidate *candidate, b
     uint64_t predicted;
     TRY(tuff__candidate_run_probe(task->slots[candidate->slot], task->default_nanoseconds, &predicted));
     *is_slow = tuff__config_count(&candidate->config) > 0 && task->default_nanoseconds > 0 &&
-               predicted > slow_from(task->default_nanoseconds);
+               predicted > slow_threshold(task->default_nanoseconds);
     return TUFF_OK;
 }
 
@@ -261,23 +261,23 @@ static tuff_status warm_up(tuning_task *task, candidate_run *run)
 }
 
 static tuff_status take_samples(tuning_task *task, const search_candidate *candidate, int count, uint64_t limit,
-                                uint64_t *nanoseconds, tune_evaluation *found)
+                                uint64_t *nanoseconds, tune_evaluation *verdict)
 {
     bool is_slow = false;
     candidate_run *one = task->slots[candidate->slot];
     const bool first = !task->has_run[candidate->slot];
-    TRY(announce_run(task, candidate, JOURNAL_BENCH));
+    TRY(enter_run_step(task, candidate, JOURNAL_BENCH));
     if (first)
         TRY(probe(task, candidate, &is_slow));
     if (is_slow) {
-        *found = EVALUATION_SLOW;
+        *verdict = EVALUATION_SLOW;
         return TUFF_OK;
     }
     TRY(warm_up(task, one));
     TRY(tuff__candidate_run_time(one, count, limit, nanoseconds));
     for (int i = 0; i < count; ++i)
         if (tuff__candidate_run_is_too_fast(one, nanoseconds[i]))
-            *found = EVALUATION_TIMER;
+            *verdict = EVALUATION_TIMER;
     if (tuff__config_count(&candidate->config) == 0) {
         task->default_nanoseconds = nanoseconds[0];
         task->is_cold = tuff__candidate_run_is_cold(one);
@@ -289,17 +289,17 @@ static tune_evaluation sample_candidate(void *state, const search_candidate *can
                                         uint64_t *nanoseconds)
 {
     tuning_task *task = state;
-    tune_evaluation found = EVALUATION_GOOD;
+    tune_evaluation verdict = EVALUATION_GOOD;
     const uint64_t begin = tuff__nanoseconds();
-    const tuff_status status = take_samples(task, candidate, count, limit, nanoseconds, &found);
-    end_step(task->session);
+    const tuff_status status = take_samples(task, candidate, count, limit, nanoseconds, &verdict);
+    leave_step(task->session);
     task->session->stats.launches += (uint64_t)count;
     task->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
-    if (found == EVALUATION_TIMER)
+    if (verdict == EVALUATION_TIMER)
         (void)FAIL(TUFF_E_NUMERIC, "tune: the measured time is shorter than the hardware allows");
-    if (found == EVALUATION_SLOW)
-        (void)FAIL(TUFF_E_NUMERIC, "tune: a partial run predicts a time far longer than the default's");
-    return status == TUFF_OK ? found : evaluation_of(task->session, status);
+    if (verdict == EVALUATION_SLOW)
+        (void)FAIL(TUFF_E_NUMERIC, "tune: a partial run predicts that it takes far longer than the default");
+    return status == TUFF_OK ? verdict : evaluation_of(task->session, status);
 }
 
 /* Runs once, with the results filled with a pattern before, so that elements that are not written are detected. */
@@ -307,73 +307,73 @@ static tuff_status run_clean(tuning_task *task, const search_candidate *candidat
 {
     TRY(tuff__test_buffers_poison(task->test_buffers));
     task->session->stats.launches++;
-    return tuff__candidate_run_run(task->slots[candidate->slot]);
+    return tuff__candidate_run_once(task->slots[candidate->slot]);
 }
 
 /* Verifies the candidate on a task of other extents. If there is no such task, the verdict so far stands. kept: see
-   tuff__oracle_ragged. */
+   tuff__oracle_check_ragged. */
 static tuff_status check_ragged(tuning_task *task, const search_candidate *candidate, const test_buffers *kept,
-                                char *wrong, size_t size)
+                                char *fault, size_t size)
 {
     tuning_session *self = task->session;
-    const tuff_status status = tuff__oracle_ragged(tuff__session_bench(self), self->fusion, self->options, task->task,
-                                                   &candidate->config, kept, wrong, size);
+    const tuff_status status = tuff__oracle_check_ragged(tuff__session_bench(self), self->fusion, self->options,
+                                                         task->task, &candidate->config, kept, fault, size);
     if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         return status;
-    tuff__log(TUFF_LOG_DEBUG, "tune: %s is not looked at with other extents: %s", task->text, tuff_error());
+    tuff__log(TUFF_LOG_DEBUG, "tune: %s is not verified with other extents: %s", task->text, tuff_error());
     return TUFF_OK;
 }
 
 /* Compares the results that are kept as the reference with the host's. */
-static tuff_status check_kept(tuning_task *task, const search_candidate *candidate, char *wrong, size_t size)
+static tuff_status check_kept(tuning_task *task, const search_candidate *candidate, char *fault, size_t size)
 {
     const tuning_session *self = task->session;
     const tuff_status status =
-        tuff__oracle_check(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, wrong, size);
-    return status == TUFF_E_UNSUPPORTED ? check_ragged(task, candidate, task->test_buffers, wrong, size) : status;
+        tuff__oracle_check(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, fault, size);
+    return status == TUFF_E_UNSUPPORTED ? check_ragged(task, candidate, task->test_buffers, fault, size) : status;
 }
 
-static tuff_status check(tuning_task *task, const search_candidate *candidate, bool is_baseline, char *wrong,
+static tuff_status check(tuning_task *task, const search_candidate *candidate, bool is_baseline, char *fault,
                          size_t size, bool *differs)
 {
     *differs = false;
     TRY(run_clean(task, candidate));
     if (is_baseline)
         TRY(tuff__test_buffers_keep(task->test_buffers));
-    TRY(tuff__test_buffers_compare(task->test_buffers, false, wrong, size));
-    if (wrong[0] != '\0')
+    TRY(tuff__test_buffers_compare(task->test_buffers, false, fault, size));
+    if (fault[0] != '\0')
         return TUFF_OK;
     TRY(run_clean(task, candidate));
-    TRY(tuff__test_buffers_compare(task->test_buffers, true, wrong, size));
-    *differs = wrong[0] != '\0';
+    TRY(tuff__test_buffers_compare(task->test_buffers, true, fault, size));
+    *differs = fault[0] != '\0';
     if (!is_baseline)
         return TUFF_OK;
-    char left_out[128];
-    TRY(tuff__test_buffers_look_through(task->test_buffers, left_out, sizeof left_out));
-    if (left_out[0] != '\0') { /* poison differs between runs, which is no race */
-        snprintf(wrong, size, "%s", left_out);
+    char unwritten[128];
+    TRY(tuff__test_buffers_check_written(task->test_buffers, unwritten, sizeof unwritten));
+    if (unwritten[0] != '\0') { /* poison differs between runs, which is no race */
+        snprintf(fault, size, "%s", unwritten);
         *differs = false;
     }
-    return wrong[0] == '\0' ? check_kept(task, candidate, wrong, size) : TUFF_OK;
+    return fault[0] == '\0' ? check_kept(task, candidate, fault, size) : TUFF_OK;
 }
 
 static tune_evaluation verify(tuning_task *task, const search_candidate *candidate, bool is_baseline, bool thorough)
 {
-    char wrong[128] = "";
+    char fault[128] = "";
     bool differs = false;
     const uint64_t begin = tuff__nanoseconds();
-    tuff_status status = announce_run(task, candidate, JOURNAL_VERIFY);
+    tuff_status status = enter_run_step(task, candidate, JOURNAL_VERIFY);
     if (status == TUFF_OK && !thorough)
-        status = check(task, candidate, is_baseline, wrong, sizeof wrong, &differs);
+        status = check(task, candidate, is_baseline, fault, sizeof fault, &differs);
     else if (status == TUFF_OK)
-        status = check_ragged(task, candidate, NULL, wrong, sizeof wrong);
-    end_step(task->session);
+        status = check_ragged(task, candidate, NULL, fault, sizeof fault);
+    leave_step(task->session);
     task->session->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
         return evaluation_of(task->session, status);
-    if (wrong[0] == '\0')
+    if (fault[0] == '\0')
         return EVALUATION_GOOD;
-    (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);
+    (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents: " : "", fault);
     return differs ? EVALUATION_RACE : EVALUATION_WRONG;
 }
 
@@ -383,7 +383,7 @@ static tune_evaluation verify_candidate(void *state, const search_candidate *can
     return verify(state, candidate, tuff__config_count(&candidate->config) == 0, thorough);
 }
 
-tune_evaluation tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate)
+tune_evaluation tuff__evaluator_verify_baseline(tuning_task *task, const search_candidate *candidate)
 {
     return verify(task, candidate, true, false);
 }
@@ -404,7 +404,7 @@ static bool is_over(void *state)
     return session->stopped || session->lost || tuff__nanoseconds() >= session->limit;
 }
 
-evaluator tuff__evaluator_of(tuning_task *task)
+evaluator tuff__evaluator_for_task(tuning_task *task)
 {
     return (evaluator){.state = task,
                        .lower = lower_candidate,

@@ -10,38 +10,40 @@
 enum { SAMPLES = 5 };
 
 /* Whether a candidate is right when checked against the host alone; sets the quartiles of its times. */
-static bool is_right(tuning_task *task, const evaluator *by, search_candidate *candidate, uint64_t quartiles[3])
+static bool is_correct(tuning_task *task, const evaluator *by, search_candidate *candidate, uint64_t quartiles[3])
 {
     uint64_t times[SAMPLES];
     if (by->compile(by->state, candidate) != EVALUATION_GOOD)
         return false;
-    const bool right = tuff__evaluator_alone(task, candidate) == EVALUATION_GOOD &&
-                       by->sample(by->state, candidate, SAMPLES, 0, times) == EVALUATION_GOOD;
+    const bool correct = tuff__evaluator_verify_baseline(task, candidate) == EVALUATION_GOOD &&
+                         by->sample(by->state, candidate, SAMPLES, 0, times) == EVALUATION_GOOD;
     by->release(by->state, candidate);
-    if (right)
+    if (correct)
         tuff__times_quartiles(times, SAMPLES, quartiles);
-    return right;
+    return correct;
 }
 
 void tuff__session_choose_fallback(tuning_task *task)
 {
-    const evaluator by = tuff__evaluator_of(task);
+    const evaluator by = tuff__evaluator_for_task(task);
     for (int i = 0; tuff__fallbacks[i] != NULL && !by.is_over(by.state); ++i) {
         search_candidate candidate = {.slot = 0};
         candidate_info shown;
         search_result found = {.samples = SAMPLES, .is_final = true, .end = SEARCH_EXHAUSTED};
         if (tuff__config_parse(tuff__fallbacks[i], &candidate.config) != TUFF_OK ||
             by.lower(by.state, &candidate.config, &shown) != EVALUATION_GOOD ||
-            !is_right(task, &by, &candidate, found.nanoseconds))
+            !is_correct(task, &by, &candidate, found.nanoseconds))
             continue;
-        tuff__log(TUFF_LOG_WARNING, "tune: the default kernel of %s is wrong on this device: %s is used for it",
-                  task->text, tuff__fallbacks[i]);
+        tuff__log(TUFF_LOG_WARNING,
+                  "tune: the default kernel of %s gives wrong results on this device: %s is used instead", task->text,
+                  tuff__fallbacks[i]);
         task->chosen = found.winner = candidate.config;
-        tuff__session_remember(task, &found);
+        tuff__session_record_result(task, &found);
         return;
     }
-    tuff__log(TUFF_LOG_WARNING,
-              "tune: the default kernel of %s is wrong on this device, and so is what could stand for it: do not trust "
-              "its results, and please report it",
-              task->text);
+    tuff__log(
+        TUFF_LOG_WARNING,
+        "tune: the default kernel of %s and all its fallbacks give wrong results on this device: do not trust its "
+        "results, and please report this",
+        task->text);
 }

@@ -14,12 +14,13 @@ void tuff__lowered_free(lowered_candidate *self)
 }
 
 /* Returns the index of the launches kept for a configuration, or -1. */
-static int find(const tuning_task *task, const tune_config *config)
+static int find_kept(const tuning_task *task, const tune_config *config)
 {
     const tuning_session *session = task->session;
     for (int i = 0; i < session->lowered_count; ++i) {
         const lowered_candidate *one = session->lowered[i];
-        if (one->task == task && (tuff__config_equal(&one->asked, config) || tuff__config_equal(&one->tried, config)))
+        if (one->task == task &&
+            (tuff__config_equal(&one->requested, config) || tuff__config_equal(&one->trimmed, config)))
             return i;
     }
     return -1;
@@ -63,15 +64,15 @@ static tuff_status lower(const tuning_task *task, const tune_config *config, tas
     tuff__estimate_launches(&self->launches, estimate);
     self->task = task;
     self->estimate = *estimate;
-    self->asked = self->tried = *config;
-    tuff__config_trim(&self->tried, &estimate->used_tunables);
+    self->requested = self->trimmed = *config;
+    tuff__config_trim(&self->trimmed, &estimate->used_tunables);
     *out = self;
     return TUFF_OK;
 }
 
 tuff_status tuff__lowered_estimate(const tuning_task *task, const tune_config *config, task_estimate *out)
 {
-    const int kept = find(task, config);
+    const int kept = find_kept(task, config);
     lowered_candidate *one = NULL;
     if (kept < 0)
         TRY(lower(task, config, out, &one));
@@ -84,7 +85,7 @@ tuff_status tuff__lowered_estimate(const tuning_task *task, const tune_config *c
 
 tuff_status tuff__lowered_get(const tuning_task *task, const tune_config *config, lowered_candidate **out)
 {
-    const int kept = find(task, config);
+    const int kept = find_kept(task, config);
     task_estimate estimate;
     if (kept < 0)
         return lower(task, config, &estimate, out);
@@ -95,9 +96,9 @@ tuff_status tuff__lowered_get(const tuning_task *task, const tune_config *config
 void tuff__lowered_drop(const tuning_task *task, const tune_config *config)
 {
     tuning_session *session = task->session;
-    const int kept = find(task, config);
+    const int kept = find_kept(task, config);
     /* Launches that were lowered for another configuration may still be needed for that one. */
-    if (kept >= 0 && tuff__config_equal(&session->lowered[kept]->asked, config))
+    if (kept >= 0 && tuff__config_equal(&session->lowered[kept]->requested, config))
         tuff__lowered_free(remove_at(session, kept));
 }
 

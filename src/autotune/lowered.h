@@ -8,7 +8,7 @@
 
 typedef struct lowered_candidate {
     const tuning_task *task;
-    tune_config asked, tried; /* tried: without tunables that lowering did not read, as the search names it */
+    tune_config requested, trimmed; /* trimmed: without tunables that lowering did not read, as the search names it */
     task_estimate estimate;
     launch_list launches; /* on the bench device; without memory */
 } lowered_candidate;

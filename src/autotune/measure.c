@@ -34,7 +34,7 @@ static bool report(void *user, const search_progress *now)
     const uint64_t spent = elapsed(self), left = spent < self->budget ? self->budget - spent : 0;
     const tuff_tune_progress progress = {.key_count = self->keys_wanted,
                                          .keys_done = self->keys_done,
-                                         .seconds_left = (double)(left + self->later) * 1e-9,
+                                         .seconds_left = (double)(left + self->remaining_budget) * 1e-9,
                                          .key = task->text,
                                          .best = tuff__text_get(&best),
                                          .default_nanoseconds = now->default_nanoseconds,
@@ -53,19 +53,19 @@ static bool report_progress(tuning_task *task)
     return report(task, &now);
 }
 
-static void log_candidate(void *user, const tune_config *config, tune_evaluation found, uint64_t nanoseconds,
+static void log_candidate(void *user, const tune_config *config, tune_evaluation verdict, uint64_t nanoseconds,
                           int samples)
 {
     tuning_task *task = user;
-    task->session->stats.slow += found == EVALUATION_SLOW;
-    if (found == EVALUATION_SPILLS)
-        tuff__session_leave_out(task, found);
-    tuff__session_log_add(user, config, found, nanoseconds, samples);
+    task->session->stats.slow += verdict == EVALUATION_SLOW;
+    if (verdict == EVALUATION_SPILLS)
+        tuff__session_count_rejection(task, verdict);
+    tuff__session_log_add(user, config, verdict, nanoseconds, samples);
 }
 
 static tuff_status begin(tuning_task *task)
 {
-    const evaluator by = tuff__evaluator_of(task);
+    const evaluator by = tuff__evaluator_for_task(task);
     /* The configuration in use until the search ends: found in less time, under another driver, or for other dims. */
     const bool is_known =
         task->tier >= TIER_SAME && task->tier <= TIER_NEAREST && tuff__config_count(&task->chosen) > 0;
@@ -89,7 +89,7 @@ static tuff_status begin(tuning_task *task)
 }
 
 /* Counts a key once, and not if the session was stopped. */
-static void count_done(tuning_task *task)
+static void count_key_done(tuning_task *task)
 {
     if (task->session->stopped || task->is_done)
         return;
@@ -103,8 +103,8 @@ static void spend(tuning_session *self, tune_budget *budget, int key)
     const search_progress now = tuff__search_progress(task->search);
     tuff__session_note_leader(task);
     if (now.end != SEARCH_GOES_ON)
-        count_done(task);
-    tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
+        count_key_done(task);
+    tuff__budget_note_slice(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
 }
 
 /* Times the default of a key, which gives the key its weight, then tries the listed candidates: only
@@ -140,50 +140,50 @@ static tuff_status search_all(tuning_session *self, tune_budget *budget)
 }
 
 /* A result that no race confirmed may be noise: the default runs, and the guess becomes the start of a later search. */
-static void distrust(search_result *found)
+static void revert_to_default(search_result *result)
 {
-    if (tuff__config_count(&found->winner) > 0) {
-        found->runners_up[0] = found->winner;
-        found->runner_up_nanoseconds[0] = found->nanoseconds[1];
-        found->runner_up_count = 1;
+    if (tuff__config_count(&result->winner) > 0) {
+        result->runners_up[0] = result->winner;
+        result->runner_up_nanoseconds[0] = result->nanoseconds[1];
+        result->runner_up_count = 1;
     }
-    found->winner = (tune_config){.set = {0}};
+    result->winner = (tune_config){.set = {0}};
     for (int i = 0; i < 3; ++i)
-        found->nanoseconds[i] = found->default_nanoseconds;
+        result->nanoseconds[i] = result->default_nanoseconds;
 }
 
 /* Takes the result of a search. Without a winner the default runs, as it will at later starts, even if a configuration
    from elsewhere was in use. A plan in use is not changed for that. */
-static void take(tuning_task *task, const search_result *found)
+static void apply_result(tuning_task *task, const search_result *result)
 {
-    if (!found->is_final && task->session->yield != NULL)
+    if (!result->is_final && task->session->yield != NULL)
         return;
-    task->chosen = found->winner;
-    if (!found->is_final)
+    task->chosen = result->winner;
+    if (!result->is_final)
         task->tier = TIER_DEFAULT;
 }
 
 static tuff_status finish(tuning_task *task)
 {
-    search_result found;
+    search_result result;
     if (task->session->yield != NULL)
         task->session->yield(task->session, true);
-    TRY(tuff__search_finish(task->search, &found));
+    TRY(tuff__search_finish(task->search, &result));
     /* Without a record every start would try again; a user who stopped this search may want that. */
-    const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !task->session->stopped;
-    if (!found.is_final)
-        distrust(&found);
-    task->was_measured = found.is_final;
+    const bool was_tried = result.default_nanoseconds > 0 && result.end < SEARCH_UNUSABLE && !task->session->stopped;
+    if (!result.is_final)
+        revert_to_default(&result);
+    task->was_measured = result.is_final;
     /* A guess does not replace the result of a race here. */
-    if (!found.is_final && was_tried && task->tier == TIER_SAME) {
-        tuff__session_remember_again(task);
-    } else if (found.is_final || was_tried) {
-        take(task, &found);
-        tuff__session_remember(task, &found);
+    if (!result.is_final && was_tried && task->tier == TIER_SAME) {
+        tuff__session_record_unchanged(task);
+    } else if (result.is_final || was_tried) {
+        apply_result(task, &result);
+        tuff__session_record_result(task, &result);
     }
-    task->session->stats.improved += tuff__config_count(&found.winner) > 0;
-    task->session->stats.skipped += found.end == SEARCH_UNUSABLE;
-    count_done(task);
+    task->session->stats.improved += tuff__config_count(&result.winner) > 0;
+    task->session->stats.skipped += result.end == SEARCH_UNUSABLE;
+    count_key_done(task);
     (void)report_progress(task);
     return TUFF_OK;
 }
@@ -194,7 +194,7 @@ static tuff_status finish_all(tuning_session *self, tune_budget *budget)
     for (int key = tuff__budget_next_race(budget); key >= 0; key = tuff__budget_next_race(budget)) {
         const uint64_t before = tuff__nanoseconds();
         TRY(finish(&self->tasks[key]));
-        tuff__budget_raced(budget, key, elapsed(self), tuff__nanoseconds() - before);
+        tuff__budget_note_race(budget, key, elapsed(self), tuff__nanoseconds() - before);
     }
     return TUFF_OK;
 }
@@ -215,21 +215,21 @@ static void clear(tuning_task *task)
 }
 
 /* Marks only those keys as to be measured for which the others left no memory; returns their number. */
-static int take_squeezed(tuning_session *self)
+static int requeue_out_of_memory(tuning_session *self)
 {
     int count = 0;
     for (int i = 0; i < self->task_count; ++i) {
         tuning_task *task = &self->tasks[i];
         clear(task);
-        task->wants_measuring = task->lacks_room;
-        task->lacks_room = false;
+        task->wants_measuring = task->lacks_memory;
+        task->lacks_memory = false;
         count += task->wants_measuring;
     }
     return count;
 }
 
 /* Estimates each key's share of the graph's time by the bytes that its tasks have to move. */
-static void expect_all(const tuning_session *self, tune_budget *budget)
+static void estimate_shares(const tuning_session *self, tune_budget *budget)
 {
     for (int i = 0; i < self->task_count; ++i)
         if (self->tasks[i].wants_measuring)
@@ -241,7 +241,7 @@ static tuff_status measure_once(tuning_session *self)
 {
     tune_budget *budget;
     TRY(tuff__budget_create(self->budget, self->task_count, &budget));
-    expect_all(self, budget);
+    estimate_shares(self, budget);
     tuff_status status = search_all(self, budget);
     if (status == TUFF_OK)
         status = finish_all(self, budget);
@@ -253,12 +253,12 @@ static tuff_status measure(tuning_session *self)
 {
     /* Reserves 2 % of the budget for steps under way, so that measuring usually ends within it. */
     self->limit = self->begin + self->budget - self->budget / 50;
-    int before, squeezed = count_wanted(self);
+    int before, remaining = count_wanted(self);
     do {
         TRY(measure_once(self));
-        before = squeezed;
-        squeezed = take_squeezed(self);
-    } while (squeezed > 0 && squeezed < before && !self->stopped && !self->lost && elapsed(self) < self->budget);
+        before = remaining;
+        remaining = requeue_out_of_memory(self);
+    } while (remaining > 0 && remaining < before && !self->stopped && !self->lost && elapsed(self) < self->budget);
     return TUFF_OK;
 }
 
@@ -285,7 +285,7 @@ void tuff__session_close(tuning_session *self)
     tuff__session_log_close(self);
     tuff__compile_pool_close(self);
     if (self->lost)
-        tuff__session_turn_off();
+        tuff__session_disable_measuring();
     tuff__session_close_bench(self);
     tuff__journal_close(self->journal);
     self->journal = NULL;
@@ -316,7 +316,7 @@ tuff_status tuff__session_measure_all(tuning_session *self)
     return measure_wanted(self);
 }
 
-static tuff_status measure_here(tuning_session *self)
+static tuff_status measure_in_process(tuning_session *self)
 {
     tuff_status status = tuff__session_open(self);
     if (status == TUFF_OK && !self->lost)
@@ -331,14 +331,15 @@ tuff_status tuff__session_measure(tuning_session *self)
     bool waited;
     if (count_wanted(self) == 0 || !tuff__session_may_measure(self) || !tuff__session_lock_device(self, &lock, &waited))
         return TUFF_OK;
-    tuff_status status = waited ? tuff__session_look_again(self) : TUFF_OK;
+    tuff_status status = waited ? tuff__session_refresh(self) : TUFF_OK;
     if (waited)
         self->begin = tuff__nanoseconds(); /* waiting does not count towards the budget */
     if (status == TUFF_OK && count_wanted(self) > 0)
-        status = self->apart != NULL ? self->apart->measure(self->apart->self, self) : measure_here(self);
+        status = self->external_measurer != NULL ? self->external_measurer->measure(self->external_measurer->self, self)
+                                                 : measure_in_process(self);
     tuff__file_unlock(&lock);
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST)
         return status;
-    tuff__log(TUFF_LOG_WARNING, "tune: measuring ended: %s", tuff_error());
+    tuff__log(TUFF_LOG_WARNING, "tune: measuring stopped: %s", tuff_error());
     return TUFF_OK;
 }

@@ -16,7 +16,7 @@
 #define SECOND UINT64_C(1000000000)
 enum { SLOWEST = sizeof((tuning_session *)NULL)->slow_compiles / sizeof(uint64_t) };
 
-static atomic_bool was_told;
+static atomic_bool was_warned;
 
 uint64_t tuff__compile_timeout = 30 * SECOND;
 
@@ -88,13 +88,13 @@ uint64_t tuff__session_roofline(tuning_task *task)
     if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
         strcmp(key->math, "strict") != 0)
         return 0;
-    if (self->rate == 0 && measure_rate(tuff__session_bench(self), &self->rate) != TUFF_OK) {
-        tuff__log(TUFF_LOG_DEBUG, "tune: the device's peak is not known: %s", tuff_error());
-        self->rate = INFINITY;
+    if (self->peak_rate == 0 && measure_rate(tuff__session_bench(self), &self->peak_rate) != TUFF_OK) {
+        tuff__log(TUFF_LOG_DEBUG, "tune: cannot measure the peak rate of the device: %s", tuff_error());
+        self->peak_rate = INFINITY;
     }
     for (int i = 0; i < key->dim_count; ++i)
         operations *= (double)key->dims[i];
-    return (uint64_t)(operations / self->rate);
+    return (uint64_t)(operations / self->peak_rate);
 }
 
 /* The limit is four times the 90th percentile, from the slowest of the first few dozen; at least 5 seconds. */
@@ -143,11 +143,12 @@ enum { MAX_STRIKES = 2 };
 
 /* Whether the strike belongs to a compile-ahead thread of a process that has another strike to its name. All strikes of
    one process have the same time; only one of them counts. */
-static bool is_beside(const tuning_session *self, const tune_record *strike, hash128 environment, uint64_t since)
+static bool is_redundant_strike(const tuning_session *self, const tune_record *strike, hash128 environment,
+                                uint64_t since)
 {
     int at = 0;
     bool before = true;
-    if (strcmp(strike->phase, tuff__journal_phase_text(JOURNAL_BESIDE)) != 0)
+    if (strcmp(strike->phase, tuff__journal_phase_text(JOURNAL_COMPILE_AHEAD)) != 0)
         return false;
     for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;) {
         before = before && one != strike;
@@ -165,7 +166,7 @@ static int count_strikes(const tuning_session *self)
     const uint64_t now = (uint64_t)time(NULL), since = now > DAY ? now - DAY : 0;
     int strikes = 0, at = 0;
     for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;)
-        strikes += is_strike(one, environment, since) && !is_beside(self, one, environment, since);
+        strikes += is_strike(one, environment, since) && !is_redundant_strike(self, one, environment, since);
     return strikes;
 }
 
@@ -176,20 +177,20 @@ bool tuff__session_may_measure(const tuning_session *self)
     if (self->survives_crashes)
         return true;
     const int strikes = count_strikes(self);
-    if (strikes >= MAX_STRIKES && !atomic_exchange(&was_told, true))
+    if (strikes >= MAX_STRIKES && !atomic_exchange(&was_warned, true))
         tuff__log(
             TUFF_LOG_WARNING,
-            "tune: %d times within a day candidates ended a process, hung or took the device down: nothing is measured "
-            "on %s when graphs are compiled. tuff cache verify --retry allows it again; tuff tune warm tunes in a "
-            "process of its own",
+            "tune: candidates crashed, hung or lost the device %d times within a day: graphs are compiled without "
+            "tuning on %s. 'tuff cache verify --retry' allows tuning again; 'tuff tune warm' tunes in a separate "
+            "process",
             strikes, tuff__device_info(self->device)->name);
     return strikes < MAX_STRIKES;
 }
 
 static bool waits_for_others(void)
 {
-    const char *asked = getenv("TUFF_TUNE_WAIT");
-    return asked != NULL && strcmp(asked, "1") == 0;
+    const char *value = getenv("TUFF_TUNE_WAIT");
+    return value != NULL && strcmp(value, "1") == 0;
 }
 
 /* Waits in slices, so that the caller can stop it. */
@@ -198,7 +199,7 @@ static bool wait_for_device(tuning_session *self, const char *place, file_lock *
     const uint64_t slice = SECOND / 5, begin = tuff__nanoseconds(), most = 700 * SECOND;
     const tuff_tune_options *tuning = tuff__tune_options(self->options);
     const tuff_tune_progress waiting = {
-        .key = "waiting for another process that measures on this device", .best = "", .rejection = ""};
+        .key = "waiting for another process that is measuring on this device", .best = "", .rejection = ""};
     while (tuff__file_lock(place, slice, out) == TUFF_E_TIMEOUT) {
         self->stopped = tuning->progress != NULL && !tuning->progress(tuning->user, &waiting);
         if (self->stopped || tuff__nanoseconds() - begin > most)
@@ -208,7 +209,7 @@ static bool wait_for_device(tuning_session *self, const char *place, file_lock *
 }
 
 /* place: FOLDER_SIZE bytes; set if the function returns false. */
-static bool try_device(const tuning_session *self, char *place, file_lock *out)
+static bool try_lock(const tuning_session *self, char *place, file_lock *out)
 {
     out->fd = -1;
     return !tuff__tune_lock_path(&self->environment, place, FOLDER_SIZE) ||
@@ -218,19 +219,20 @@ static bool try_device(const tuning_session *self, char *place, file_lock *out)
 bool tuff__session_try_lock_device(const tuning_session *self, file_lock *out)
 {
     char place[FOLDER_SIZE];
-    return try_device(self, place, out);
+    return try_lock(self, place, out);
 }
 
 bool tuff__session_lock_device(tuning_session *self, file_lock *out, bool *waited)
 {
     char place[FOLDER_SIZE];
     *waited = false;
-    if (try_device(self, place, out))
+    if (try_lock(self, place, out))
         return true;
     self->stats.lock_waits++;
     if (!waits_for_others()) {
-        tuff__log(TUFF_LOG_INFO, "tune: another process measures on this device: what is known is used. "
-                                 "TUFF_TUNE_WAIT=1 waits for it");
+        tuff__log(TUFF_LOG_INFO,
+                  "tune: another process is measuring on this device: only remembered results are used. Set "
+                  "TUFF_TUNE_WAIT=1 to wait for it");
         return false;
     }
     *waited = wait_for_device(self, place, out);
@@ -239,8 +241,8 @@ bool tuff__session_lock_device(tuning_session *self, file_lock *out, bool *waite
     return *waited;
 }
 
-void tuff__session_turn_off(void)
+void tuff__session_disable_measuring(void)
 {
     if (!atomic_exchange(&tuff__tune_is_off, true))
-        tuff__log(TUFF_LOG_WARNING, "tune: nothing more is measured in this process: %s", tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "tune: tuning is off for the rest of this process: %s", tuff_error());
 }

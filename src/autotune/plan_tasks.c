@@ -15,7 +15,7 @@ static tuff_status begin(plan_tasks *self)
     tuff__environment_text(&session->environment, session->environment_text);
     TRY(tuff__tune_open_stores(session->environment_text, false, &session->stores));
     session->store = session->stores.items[0];
-    TRY(tuff__session_find(session));
+    TRY(tuff__session_find_keys(session));
     return tuff__session_open_journal(session);
 }
 
@@ -49,7 +49,7 @@ void tuff__plan_tasks_destroy(plan_tasks *self)
     tuff__journal_close(self->session.journal);
     tuff__tune_close_stores(&self->session.stores);
     tuff__free(self->session.tasks);
-    tuff__free(self->session.task_of);
+    tuff__free(self->session.task_index);
     tuff__free(self);
 }
 
@@ -70,7 +70,7 @@ const tune_environment *tuff__plan_tasks_environment(const plan_tasks *self)
 
 evaluator tuff__plan_tasks_evaluator(plan_tasks *self, int index)
 {
-    return tuff__evaluator_of(&self->session.tasks[index]);
+    return tuff__evaluator_for_task(&self->session.tasks[index]);
 }
 
 void tuff__plan_tasks_clear(plan_tasks *self, int index)

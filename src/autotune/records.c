@@ -6,7 +6,7 @@
 #include "autotune/crash_history.h"
 #include "autotune/session.h"
 
-static tune_record record_of(record_kind kind, const tuning_task *task, const text *name)
+static tune_record make_record(record_kind kind, const tuning_task *task, const text *name)
 {
     tune_record out = tuff__record_make(kind, task->session->environment_text, task->text, tuff__text_get(name));
     out.generator = task->generator;
@@ -53,7 +53,7 @@ static bool is_uncertain(const tune_config *config, tune_evaluation why)
     return tuff__config_count(config) == 0 && (why == EVALUATION_HANG || why == EVALUATION_LOST);
 }
 
-void tuff__session_leave_out(tuning_task *task, tune_evaluation why)
+void tuff__session_count_rejection(tuning_task *task, tune_evaluation why)
 {
     task->rejected++;
     snprintf(task->rejection, sizeof task->rejection, "%.40s: %.80s", tuff__evaluation_text(why), tuff_error());
@@ -64,42 +64,42 @@ void tuff__session_reject(void *user, const tune_config *config, tune_evaluation
 {
     tuning_task *task = user;
     text name = {0};
-    tuff__session_leave_out(task, why);
+    tuff__session_count_rejection(task, why);
     task->is_default_bad |= tuff__config_count(config) == 0 && (why == EVALUATION_WRONG || why == EVALUATION_RACE);
     if (is_given_up(task, config))
         return;
     tuff__config_format(config, &name);
-    tune_record record = record_of(RECORD_BAD, task, &name);
-    record.reason = is_uncertain(config, why) ? tuff__crash_history_suspect(task->session->store, &record)
+    tune_record record = make_record(RECORD_BAD, task, &name);
+    record.reason = is_uncertain(config, why) ? tuff__crash_history_reason(task->session->store, &record)
                                               : tuff__evaluation_text(why);
     const bool at_compile = why == EVALUATION_COMPILE || why == EVALUATION_LIMITS ||
                             tuff__device_is_stuck(tuff__session_bench(task->session));
     record.phase = at_compile ? "compile" : "verify";
     if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(task->session->store, &record) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "tune: cannot record a rejected candidate: %s", tuff_error());
     tuff__text_free(&name);
 }
 
-static void add(const tuning_task *task, const tune_record *record)
+static void add_winner(const tuning_task *task, const tune_record *record)
 {
     if (tuff__store_add(task->session->store, record) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "tune: cannot record a winner: %s", tuff_error());
 }
 
-void tuff__session_remember_again(const tuning_task *task)
+void tuff__session_record_unchanged(const tuning_task *task)
 {
     tune_record record = task->known;
     record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(task->session->options)) / 1000000;
     if (tuff__tune_options(task->session->options)->mode == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
         record.end = "";
-    add(task, &record);
+    add_winner(task, &record);
 }
 
-static void remember(const tuning_task *task, const search_result *found, const char *source)
+static void record_result(const tuning_task *task, const search_result *found, const char *source)
 {
     text names[1 + SEARCH_RUNNERS_UP] = {{0}};
     tuff__config_format(&found->winner, &names[0]);
-    tune_record record = record_of(RECORD_WIN, task, &names[0]);
+    tune_record record = make_record(RECORD_WIN, task, &names[0]);
     for (int i = 0; i < found->runner_up_count && i < RUNNERS_UP; ++i) {
         tuff__config_format(&found->runners_up[i], &names[1 + i]);
         record.runners_up[i] = tuff__text_get(&names[1 + i]);
@@ -117,24 +117,24 @@ static void remember(const tuning_task *task, const search_result *found, const 
     for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
         complete &= tuff__text_status(&names[i]) == TUFF_OK;
     if (complete)
-        add(task, &record);
+        add_winner(task, &record);
     for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
         tuff__text_free(&names[i]);
 }
 
-void tuff__session_remember(tuning_task *task, const search_result *found)
+void tuff__session_record_result(tuning_task *task, const search_result *found)
 {
-    remember(task, found, "live");
+    record_result(task, found, "live");
 }
 
 void tuff__session_note_leader(tuning_task *task)
 {
     search_result found;
     if (task->tier == TIER_SAME || !tuff__search_leader(task->search, &found) ||
-        tuff__config_equal(&found.winner, &task->noted))
+        tuff__config_equal(&found.winner, &task->noted_leader))
         return;
-    task->noted = found.winner;
-    remember(task, &found, "seed");
+    task->noted_leader = found.winner;
+    record_result(task, &found, "seed");
 }
 
 void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more)

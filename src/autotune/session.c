@@ -12,7 +12,7 @@
 #include "search/portfolio.h"
 #include "tunedb/tidy.h"
 
-static tuning_task *find(const tuning_session *self, hash128 hash)
+static tuning_task *find_task(const tuning_session *self, hash128 hash)
 {
     for (int i = 0; i < self->task_count; ++i)
         if (tuff__is_same_hash(self->tasks[i].hash, hash))
@@ -34,12 +34,12 @@ static bool has_tunables(const tuning_session *self, int task, double *weight)
 static tuff_status add_task(tuning_session *self, int task)
 {
     tune_key key;
-    self->task_of[task] = -1;
+    self->task_index[task] = -1;
     const tuff_status status = tuff__task_key(self->fusion, task, &key);
     if (status != TUFF_OK)
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     const hash128 hash = tuff__key_hash(&key);
-    tuning_task *same = find(self, hash);
+    tuning_task *same = find_task(self, hash);
     if (same == NULL) {
         double weight;
         if (!has_tunables(self, task, &weight))
@@ -54,7 +54,7 @@ static tuff_status add_task(tuning_session *self, int task)
     }
     same->calls++;
     self->stats.tasks++;
-    self->task_of[task] = (int)(same - self->tasks);
+    self->task_index[task] = (int)(same - self->tasks);
     return TUFF_OK;
 }
 
@@ -75,12 +75,13 @@ static bool is_usable(const char *candidate, void *state)
     if (tuff__config_parse(candidate, &config) != TUFF_OK)
         return false;
     if (is_refused(task, &config)) {
-        (void)FAIL(TUFF_E_COMPILE, "the driver refuses it");
+        (void)FAIL(TUFF_E_COMPILE, "the driver rejected it");
         return false;
     }
     if (tuff__tune_options(task->session->options)->deterministic && task->session->manifest == NULL &&
         !tuff__config_keeps_bits(&config)) {
-        (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
+        (void)FAIL(TUFF_E_UNSUPPORTED,
+                   "it may sum in a different order than the default, which deterministic mode forbids");
         return false;
     }
     if (tuff__config_count(&config) == 0)
@@ -90,7 +91,7 @@ static bool is_usable(const char *candidate, void *state)
 }
 
 /* False for a session that leaves measuring to the background: that has a tuner of its own. */
-bool tuff__session_is_measuring(const tuning_session *self)
+bool tuff__session_wants_measuring(const tuning_session *self)
 {
     return tuff__tune_options(self->options)->mode >= TUFF_TUNE_QUICK &&
            !tuff__tune_options(self->options)->deterministic && self->manifest == NULL &&
@@ -98,7 +99,7 @@ bool tuff__session_is_measuring(const tuning_session *self)
 }
 
 /* Sorts seeds by origin; of the portfolio, only those that lookup let through. */
-static void take_seeds(tuning_task *task, const tune_lookup_result *result, const char *const *portfolio,
+static void sort_seeds(tuning_task *task, const tune_lookup_result *result, const char *const *portfolio,
                        int portfolio_count)
 {
     task->seed_count = task->portfolio_count = 0;
@@ -137,7 +138,7 @@ static void race_again(tuning_task *task, const tune_record *found)
 }
 
 /* Whether a search of ours that ended for lack of budget or patience is worth continuing: only with much more of it. */
-static bool wants_more(const tuning_session *self, const tune_lookup_result *result)
+static bool is_worth_continuing(const tuning_session *self, const tune_lookup_result *result)
 {
     const tune_record *win = result->record;
     if (result->tier != TIER_SAME || win == NULL)
@@ -148,7 +149,7 @@ static bool wants_more(const tuning_session *self, const tune_lookup_result *res
     return strcmp(win->end, "budget") == 0 && budget >= 2 * win->budget_milliseconds;
 }
 
-static void take_result(tuning_task *task, const tune_lookup_result *result)
+static void apply_lookup(tuning_task *task, const tune_lookup_result *result)
 {
     if (result->tier == TIER_DRIVER)
         race_again(task, result->record);
@@ -161,9 +162,10 @@ static void take_result(tuning_task *task, const tune_lookup_result *result)
 
 static tuff_status look_up_task(tuning_session *self, tuning_task *task)
 {
-    const bool may_measure = tuff__session_is_measuring(self);
+    const bool may_measure = tuff__session_wants_measuring(self);
     const char *const *portfolio = NULL;
-    const int portfolio_count = may_measure ? tuff__portfolio_for(&self->environment, task->key.family, &portfolio) : 0;
+    const int portfolio_count =
+        may_measure ? tuff__portfolio_for_environment(&self->environment, task->key.family, &portfolio) : 0;
     const tune_lookup_request request = {.key = &task->key,
                                          .environment = &self->environment,
                                          .generator = task->generator,
@@ -178,7 +180,7 @@ static tuff_status look_up_task(tuning_session *self, tuning_task *task)
     tune_lookup_result result;
     tuff__tune_lookup(&request, &result);
     if (result.deviates)
-        return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", result.why[TIER_OVERRIDE], task->text,
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s in %.200s", result.why[TIER_OVERRIDE], task->text,
                     tuff__tune_options(self->options)->manifest);
     task->tier = result.tier;
     self->stats.hits[result.tier]++;
@@ -188,23 +190,23 @@ static tuff_status look_up_task(tuning_session *self, tuning_task *task)
     task->is_pinned = result.tier == TIER_OVERRIDE;
     if (tuff__config_parse(result.candidate, &task->chosen) != TUFF_OK)
         task->chosen = (tune_config){.set = {0}};
-    take_seeds(task, &result, portfolio, portfolio_count);
+    sort_seeds(task, &result, portfolio, portfolio_count);
     task->is_race = false;
-    take_result(task, &result);
-    if (result.ignores_pin && !task->was_told)
+    apply_lookup(task, &result);
+    if (result.ignores_pin && !task->was_warned)
         tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", task->text, result.why[TIER_OVERRIDE]);
-    task->was_told |= result.why[TIER_OVERRIDE][0] != '\0';
-    task->wants_measuring = may_measure && (result.tier > TIER_SAME || wants_more(self, &result));
+    task->was_warned |= result.why[TIER_OVERRIDE][0] != '\0';
+    task->wants_measuring = may_measure && (result.tier > TIER_SAME || is_worth_continuing(self, &result));
     if (result.tier > TIER_NEAREST)
         tuff__session_avoid_default(task);
     return TUFF_OK;
 }
 
-tuff_status tuff__session_find(tuning_session *self)
+tuff_status tuff__session_find_keys(tuning_session *self)
 {
     const int count = self->fusion->task_count;
-    self->task_of = tuff__calloc((size_t)count + 1, sizeof *self->task_of);
-    if (self->task_of == NULL)
+    self->task_index = tuff__calloc((size_t)count + 1, sizeof *self->task_index);
+    if (self->task_index == NULL)
         return TUFF_E_OOM_HOST;
     self->stats.tasks = 0;
     for (int i = 0; i < count; ++i)
@@ -256,21 +258,21 @@ void tuff__session_forget_choices(tuning_session *self)
     }
 }
 
-tuff_status tuff__session_choices(const tuning_session *self, const tune_config ***out, bool *any)
+tuff_status tuff__session_collect_choices(const tuning_session *self, const tune_config ***out, bool *any)
 {
     const int count = self->fusion->task_count;
     const tune_config **choices = tuff__calloc((size_t)count + 1, sizeof(tune_config *));
     *any = false;
     *out = choices;
     for (int i = 0; i < count && choices != NULL; ++i)
-        if (self->task_of[i] >= 0 && tuff__config_count(&self->tasks[self->task_of[i]].chosen) > 0) {
-            choices[i] = &self->tasks[self->task_of[i]].chosen;
+        if (self->task_index[i] >= 0 && tuff__config_count(&self->tasks[self->task_index[i]].chosen) > 0) {
+            choices[i] = &self->tasks[self->task_index[i]].chosen;
             *any = true;
         }
     return choices == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-bool tuff__session_knows_nothing(const tuning_session *self)
+bool tuff__session_has_no_records(const tuning_session *self)
 {
     for (int i = 0; i < self->stores.count; ++i) {
         int at = 0;
@@ -290,14 +292,14 @@ static tuff_status gather_widely(tuning_session *self)
 /* Opens the stores. Those of other drivers are included if this driver has no records, or if searches need seeds. */
 static tuff_status gather(tuning_session *self)
 {
-    self->is_wide = tuff__session_is_measuring(self);
+    self->is_wide = tuff__session_wants_measuring(self);
     TRY(tuff__tune_open_stores(self->environment_text, self->is_wide, &self->stores));
-    if (!tuff__session_knows_nothing(self) || self->is_wide || self->manifest != NULL)
+    if (!tuff__session_has_no_records(self) || self->is_wide || self->manifest != NULL)
         return TUFF_OK;
     return gather_widely(self);
 }
 
-tuff_status tuff__session_look_again(tuning_session *self)
+tuff_status tuff__session_refresh(tuning_session *self)
 {
     tuff__tune_close_stores(&self->stores);
     TRY(gather(self));
@@ -324,30 +326,31 @@ tuff_status tuff__session_open_stores(tuning_session *self)
 tuff_status tuff__session_look_up(tuning_session *self)
 {
     TRY(tuff__session_open_stores(self));
-    TRY(tuff__session_find(self));
+    TRY(tuff__session_find_keys(self));
     return look_up_all(self);
 }
 
-bool tuff__session_give_up(tuning_session *self, int task, tuff_status why)
+bool tuff__session_reject_chosen(tuning_session *self, int task, tuff_status why)
 {
-    tuning_task *subject_task = self->task_of[task] >= 0 ? &self->tasks[self->task_of[task]] : NULL;
-    if (subject_task == NULL || self->manifest != NULL || tuff__config_count(&subject_task->chosen) == 0)
+    tuning_task *refused_task = self->task_index[task] >= 0 ? &self->tasks[self->task_index[task]] : NULL;
+    if (refused_task == NULL || self->manifest != NULL || tuff__config_count(&refused_task->chosen) == 0)
         return false;
-    tuff__log(TUFF_LOG_WARNING, "tune: %.300s is not run with what was found: %s", subject_task->text, tuff_error());
-    if (!subject_task->is_pinned)
-        tuff__session_reject(subject_task, &subject_task->chosen,
+    tuff__log(TUFF_LOG_WARNING, "tune: cannot use the configuration found for %.300s: %s", refused_task->text,
+              tuff_error());
+    if (!refused_task->is_pinned)
+        tuff__session_reject(refused_task, &refused_task->chosen,
                              why == TUFF_E_LIMIT ? EVALUATION_LIMITS : EVALUATION_COMPILE);
-    if (subject_task->refused_count < MAX_REFUSED)
-        subject_task->refused[subject_task->refused_count++] = subject_task->chosen;
-    self->stats.hits[subject_task->tier]--;
-    subject_task->was_measured = false;
-    if (subject_task->refused_count == MAX_REFUSED || look_up_task(self, subject_task) != TUFF_OK ||
-        is_refused(subject_task, &subject_task->chosen))
-        subject_task->chosen = (tune_config){.set = {0}};
+    if (refused_task->refused_count < MAX_REFUSED)
+        refused_task->refused[refused_task->refused_count++] = refused_task->chosen;
+    self->stats.hits[refused_task->tier]--;
+    refused_task->was_measured = false;
+    if (refused_task->refused_count == MAX_REFUSED || look_up_task(self, refused_task) != TUFF_OK ||
+        is_refused(refused_task, &refused_task->chosen))
+        refused_task->chosen = (tune_config){.set = {0}};
     return true;
 }
 
-static bool lacks_something(const tuning_session *self)
+static bool lacks_winners(const tuning_session *self)
 {
     for (int i = 0; i < self->task_count; ++i)
         if (self->tasks[i].tier > TIER_SAME)
@@ -365,9 +368,9 @@ uint64_t tuff__session_count_damaged(const tuning_session *self)
 
 tuff_status tuff__session_look_up_widely(tuning_session *self)
 {
-    TRY(tuff__session_find(self));
+    TRY(tuff__session_find_keys(self));
     TRY(look_up_all(self));
-    if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
+    if (!self->is_wide && self->manifest == NULL && lacks_winners(self)) {
         TRY(gather_widely(self));
         self->store = self->stores.items[0];
         TRY(tuff__store_set_environment(self->store, self->environment_text));
@@ -380,16 +383,16 @@ tuff_status tuff__session_look_up_widely(tuning_session *self)
 static void drop_tasks(tuning_session *self)
 {
     tuff__free(self->tasks);
-    tuff__free(self->task_of);
+    tuff__free(self->task_index);
     self->tasks = NULL;
-    self->task_of = NULL;
+    self->task_index = NULL;
     self->task_count = self->task_capacity = 0;
 }
 
 void tuff__session_tidy(const tuning_session *self)
 {
     if (self->stats.measured > 0 && tuff__store_tidy(self->store, TIDY_LIMIT) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
+        tuff__log(TUFF_LOG_INFO, "tune: cannot compact the cache: %s", tuff_error());
     if (self->stats.compiles > 0)
         tuff__cache_trim(CACHE_LIMIT);
 }

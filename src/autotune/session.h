@@ -53,7 +53,7 @@ typedef struct tuning_task {
     bool is_race;                     /* only what another driver found is measured, against the default */
     tune_config refused[MAX_REFUSED]; /* by the driver, when the plan was about to run with them */
     int refused_count;
-    bool is_pinned, was_told; /* was_told: a warning about the pin was logged */
+    bool is_pinned, was_warned; /* was_warned: a warning about the pin was logged */
     /* Used while the key is measured: */
     test_buffers *test_buffers;
     search *search;
@@ -62,10 +62,10 @@ typedef struct tuning_task {
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];
-    tune_config noted;            /* the leader that was recorded last; the default: none */
+    tune_config noted_leader;     /* the leader that was recorded last; the default: none */
     bool is_done;                 /* counted in keys_done */
     bool is_default_bad;          /* the default's results are wrong */
-    bool lacks_room;              /* no memory for the default while other keys hold theirs */
+    bool lacks_memory;            /* no memory for the default while other keys hold theirs */
     bool is_cold;                 /* the default was timed with its weights out of the caches */
     uint64_t default_nanoseconds; /* approximate; 0: not known yet */
     uint64_t default_compile;     /* nanoseconds that the default's programs took to compile */
@@ -86,17 +86,17 @@ typedef struct tuning_session {
     int log;          /* descriptor of the log of candidates; -1: none */
     tuning_task *tasks;
     int task_count, task_capacity;
-    int *task_of; /* index into tasks by task of the graph; -1: no key */
+    int *task_index; /* index into tasks by task of the graph; -1: no key */
     tuff_tune_stats stats;
-    uint64_t begin, budget, limit; /* in nanoseconds; no step may begin after the time `limit` */
-    uint64_t opened;               /* when tuning began, for the log */
-    uint64_t recording;            /* time spent compiling the plan with the results */
-    uint64_t later;                /* part of the whole budget that remains after `budget` */
-    uint64_t test_buffers_size;    /* bytes, for all tasks */
+    uint64_t begin, budget, limit;     /* in nanoseconds; no step may begin after the time `limit` */
+    uint64_t opened;                   /* when tuning began, for the log */
+    uint64_t plan_compile_nanoseconds; /* time spent compiling the plan with the results */
+    uint64_t remaining_budget;         /* part of the whole budget that remains after `budget` */
+    uint64_t test_buffers_size;        /* bytes, for all tasks */
     int keys_wanted, keys_done;
-    const measurer *apart; /* measures instead of this process; NULL: this process does */
-    bool is_background;    /* the plan that is tuned is in use */
-    bool survives_crashes; /* a worker measures while a compilation waits: crashes do not stop it */
+    const measurer *external_measurer; /* measures instead of this process; NULL: this process does */
+    bool is_background;                /* the plan that is tuned is in use */
+    bool survives_crashes;             /* a worker measures while a compilation waits: crashes do not stop it */
     /* Set in a worker that measures for a plan in use, else NULL. Returns when the device may be used, or with
        `stopped` set; adds the time it waited to begin and limit. is_between: no step is under way. */
     void (*yield)(struct tuning_session *self, bool is_between);
@@ -113,7 +113,7 @@ typedef struct tuning_session {
     uint64_t slow_compiles[4];         /* the longest ones, in descending order */
     int compile_count;
     uint64_t compile_limit; /* for any candidate; 0: not known yet */
-    double rate;            /* f32 operations per nanosecond of the bench; 0: not measured; INFINITY: in vain */
+    double peak_rate;       /* f32 operations per nanosecond of the bench; 0: not measured; INFINITY: in vain */
 } tuning_session;
 
 /* Returns the nanoseconds that the bench needs for a task's multiply-adds at its peak rate; 0 if unknown. Known only
@@ -143,20 +143,20 @@ bool tuff__session_lock_device(tuning_session *self, file_lock *out, bool *waite
 /* The same without waiting: returns false if another process holds the lock. */
 bool tuff__session_try_lock_device(const tuning_session *self, file_lock *out);
 /* Reads the stores again and looks up the tasks in them. */
-tuff_status tuff__session_look_again(tuning_session *self);
+tuff_status tuff__session_refresh(tuning_session *self);
 /* Stops all measuring in this process from now on. */
-void tuff__session_turn_off(void);
+void tuff__session_disable_measuring(void);
 
 /* Call this after measuring: compacts the store, and trims the program cache to its limit. */
 void tuff__session_tidy(const tuning_session *self);
 
 /* Finds the keys of the plan's tasks. Tasks get their defaults; nothing is looked up. */
-tuff_status tuff__session_find(tuning_session *self);
+tuff_status tuff__session_find_keys(tuning_session *self);
 /* Opens the stores; tuff__session_end closes them. */
 tuff_status tuff__session_open_stores(tuning_session *self);
 /* Whether nothing is remembered about the device; whether this session may measure; the number of damaged lines. */
-bool tuff__session_knows_nothing(const tuning_session *self);
-bool tuff__session_is_measuring(const tuning_session *self);
+bool tuff__session_has_no_records(const tuning_session *self);
+bool tuff__session_wants_measuring(const tuning_session *self);
 uint64_t tuff__session_count_damaged(const tuning_session *self);
 /* Opens the stores, finds the keys, and looks them up. */
 tuff_status tuff__session_look_up(tuning_session *self);
@@ -166,14 +166,14 @@ void tuff__session_end(tuning_session *self);
 
 /* Returns the chosen configurations by task, NULL for the default. *any: whether one differs from the default. The
    caller frees *out, even after a failure. */
-tuff_status tuff__session_choices(const tuning_session *self, const tune_config ***out, bool *any);
+tuff_status tuff__session_collect_choices(const tuning_session *self, const tune_config ***out, bool *any);
 /* Lists the keys and their chosen configurations. */
 tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out);
 /* Resets all tasks to their defaults. */
 void tuff__session_forget_choices(tuning_session *self);
 /* Call this if the driver refused a task's configuration: the task gets the next best one that is remembered, else its
    default. Returns false if it had the default already, or if a manifest allows no other. */
-bool tuff__session_give_up(tuning_session *self, int task, tuff_status why);
+bool tuff__session_reject_chosen(tuning_session *self, int task, tuff_status why);
 /* TUFF_E_OOM_HOST is the only error. */
 tuff_status tuff__session_open_journal(tuning_session *self);
 /* Measures the tasks that need it, within the budget. */
@@ -191,9 +191,9 @@ void tuff__session_log_close(tuning_session *self);
 void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation found,
                            uint64_t nanoseconds, int samples);
 /* Returns the evaluator of a task's candidates. */
-evaluator tuff__evaluator_of(tuning_task *task);
+evaluator tuff__evaluator_for_task(tuning_task *task);
 /* Verifies a compiled candidate against the host alone. Its results replace those kept as the reference. */
-tune_evaluation tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate);
+tune_evaluation tuff__evaluator_verify_baseline(tuning_task *task, const search_candidate *candidate);
 /* Plain configurations that may replace a wrong default, terminated by NULL: kernels without local memory, the same
    with short vectors, kernels as for a GPU. */
 extern const char *const tuff__fallbacks[];
@@ -204,13 +204,13 @@ void tuff__session_avoid_default(tuning_task *task);
 /* Recording (records.c). reject: as search_settings.rejected. */
 void tuff__session_reject(void *user, const tune_config *config, tune_evaluation why);
 /* Counts and reports a rejected candidate without recording it, so that another search may try it. */
-void tuff__session_leave_out(tuning_task *task, tune_evaluation why);
-void tuff__session_remember(tuning_task *task, const search_result *found);
+void tuff__session_count_rejection(tuning_task *task, tune_evaluation why);
+void tuff__session_record_result(tuning_task *task, const search_result *found);
 /* Records the leader of an unfinished search as a seed for a later one, if it changed since the last call. If this
    process is stopped or killed, only the candidate being tried is lost. */
 void tuff__session_note_leader(tuning_task *task);
 /* Records that another search found nothing that is significantly better. */
-void tuff__session_remember_again(const tuning_task *task);
+void tuff__session_record_unchanged(const tuning_task *task);
 /* Adds the counters of work done in `more`. */
 void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more);
 /* Frees the task's runs, launches and test buffers. */

@@ -47,8 +47,8 @@ static uint64_t hash_chain(const fused_chain *chain)
         hash = tuff__hash64(numbers, sizeof numbers, hash);
         hash = hash_address(&chain->outputs[i].address, chain->rank, hash);
     }
-    for (int i = 0; i < chain->extra_count; ++i)
-        hash = hash_address(&chain->extra[i], chain->rank, hash);
+    for (int i = 0; i < chain->operand_base_count; ++i)
+        hash = hash_address(&chain->operand_bases[i], chain->rank, hash);
     for (int i = 0; i < 2; ++i)
         if (tuff__is_produced(chain, i)) {
             const int numbers[] = {i, chain->producers[i].begin, chain->producers[i].end, chain->producers[i].value};
@@ -82,8 +82,8 @@ static int alignment_of_chain(const struct fusion *fusion, const fused_chain *ch
     for (int i = 0; i < chain->output_count; ++i)
         limit_alignment_by_address(&alignment, &chain->outputs[i].address, chain->rank,
                                    tuff_dtype_size(chain->buffers[chain->outputs[i].buffer].dtype));
-    for (int i = 0; i < chain->extra_count; ++i)
-        limit_alignment_by_address(&alignment, &chain->extra[i], chain->rank, sizeof(float));
+    for (int i = 0; i < chain->operand_base_count; ++i)
+        limit_alignment_by_address(&alignment, &chain->operand_bases[i], chain->rank, sizeof(float));
     for (int i = 0; i < chain->buffer_count; ++i) {
         const node *at = fusion->graph->nodes[chain->buffers[i].id];
         if (at->op == OP_ARRAY)

@@ -37,7 +37,7 @@ static line line_at(const char *at)
     return result;
 }
 
-static bool starts(const line *parsed, const char *word)
+static bool starts_with(const line *parsed, const char *word)
 {
     return parsed->length >= strlen(word) && strncmp(parsed->start, word, strlen(word)) == 0;
 }
@@ -83,7 +83,7 @@ static const text *text_named(const pass_texts *texts, const line *splice)
                {"$add_scalar", &texts->add_scalar},
                {"$combine", &texts->combine}};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
-        if (splice->length == strlen(all[i].name) && starts(splice, all[i].name))
+        if (splice->length == strlen(all[i].name) && starts_with(splice, all[i].name))
             return all[i].text;
     return NULL;
 }
@@ -99,7 +99,7 @@ static tuff_status expand_operands(expansion *self, int indentation)
     tuff_status status = TUFF_OK;
     for (int i = 0; i < 2 && status == TUFF_OK; ++i)
         if (tuff__is_produced(self->request->chain, i))
-            status = tuff__add_producer(self->request, i, &self->emitter, &made, self->header);
+            status = tuff__assemble_producer(self->request, i, &self->emitter, &made, self->header);
     if (status == TUFF_OK && self->request->chain->output_count > 0)
         status = tuff__emit_pass(&self->emitter, 0, EMIT_BOTH, &self->consume);
     add_indented(self->body, tuff__text_get(&made), indentation);
@@ -113,22 +113,22 @@ static tuff_status expand_operands(expansion *self, int indentation)
 /* Expands a splice outside of passes. */
 static tuff_status expand_splice(expansion *self, const line *splice)
 {
-    if (starts(splice, "$operands"))
+    if (starts_with(splice, "$operands"))
         return expand_operands(self, splice->indentation);
-    if (starts(splice, "$consume_vector"))
+    if (starts_with(splice, "$consume_vector"))
         add_indented(self->body, tuff__text_get(&self->consume.vector), splice->indentation);
-    else if (starts(splice, "$consume_scalar"))
+    else if (starts_with(splice, "$consume_scalar"))
         add_indented(self->body, tuff__text_get(&self->consume.scalar), splice->indentation);
-    else if (starts(splice, "$prefetch"))
+    else if (starts_with(splice, "$prefetch"))
         add_indented(self->body, tuff__text_get(&self->consume.prefetch), splice->indentation);
-    if (starts(splice, "$consume") || starts(splice, "$prefetch"))
+    if (starts_with(splice, "$consume") || starts_with(splice, "$prefetch"))
         return TUFF_OK;
     text made = {0};
     tuff_status status = TUFF_OK;
-    if (starts(splice, "$coordinates"))
+    if (starts_with(splice, "$coordinates"))
         tuff__emit_coordinates(&self->emitter, "row", &made);
     else
-        status = tuff__emit_finish(&self->emitter, starts(splice, "$finish_vector"), &made);
+        status = tuff__emit_finish(&self->emitter, starts_with(splice, "$finish_vector"), &made);
     add_indented(self->body, tuff__text_get(&made), splice->indentation);
     if (status == TUFF_OK)
         status = tuff__text_status(&made);
@@ -146,7 +146,7 @@ static tuff_status expand_pass(expansion *self, const char *from, const char *un
         const text *named = text_named(&texts, &one);
         if (named != NULL) {
             add_indented(self->body, tuff__text_get(named), one.indentation);
-        } else if (starts(&one, "$loop")) {
+        } else if (starts_with(&one, "$loop")) {
             text loops = {0};
             tuff__emit_loop_coordinates(&self->emitter, "run", &loops);
             add_indented(self->body, tuff__text_get(&loops), one.indentation);
@@ -167,9 +167,9 @@ static tuff_status expand_passes(expansion *self, const line *directive, const c
     const char *end = strstr(directive->next, "@end\n");
     if (end == NULL)
         return FAIL(TUFF_E_COMPILE, "kernels: %s.k: @pass without @end", self->request->body);
-    const emit_mode mode = starts(directive, "@pass vector")   ? EMIT_VECTOR
-                           : starts(directive, "@pass scalar") ? EMIT_SCALAR
-                                                               : EMIT_BOTH;
+    const emit_mode mode = starts_with(directive, "@pass vector")   ? EMIT_VECTOR
+                           : starts_with(directive, "@pass scalar") ? EMIT_SCALAR
+                                                                    : EMIT_BOTH;
     const int passes = tuff__emit_pass_count(&self->emitter);
     for (int pass = 0; pass < passes; ++pass)
         TRY(expand_pass(self, directive->next, end, pass, mode));
@@ -190,7 +190,7 @@ static tuff_status expand_parameters(expansion *self, const line *directive)
         if (length == 0)
             break;
         if (self->fixed_count >= self->request->fixed_count)
-            return FAIL(TUFF_E_COMPILE, "kernels: %s.k has more parameters than it was given", self->request->body);
+            return FAIL(TUFF_E_COMPILE, "kernels: %s.k declares more parameters than were passed", self->request->body);
         const int number = tuff__emit_parameter(&self->emitter, self->request->fixed[self->fixed_count++]);
         tuff__text_add(self->body, "    const int %.*s = PARAM(%d);\n", (int)length, c, number);
         c += length;
@@ -214,13 +214,13 @@ static tuff_status expand_body(expansion *self, const char *body)
     for (const char *at = body; *at != 0;) {
         const line one = line_at(at);
         at = one.next;
-        if (starts(&one, "@parameters"))
+        if (starts_with(&one, "@parameters"))
             TRY(expand_parameters(self, &one));
-        else if (starts(&one, "@shared"))
+        else if (starts_with(&one, "@shared"))
             expand_shared(self, &one);
-        else if (starts(&one, "@body"))
+        else if (starts_with(&one, "@body"))
             inside = true;
-        else if (starts(&one, "@pass"))
+        else if (starts_with(&one, "@pass"))
             TRY(expand_passes(self, &one, &at));
         else if (one.length > 0 && one.start[0] == '$')
             TRY(expand_splice(self, &one));
@@ -320,7 +320,7 @@ static void add_opencl_signature(const assembly_request *request, text *out)
     tuff__text_add(out, ",\n    uint param_base, uint group_base)\n");
 }
 
-static bool streams(const assembly_request *request)
+static bool has_streamed_buffers(const assembly_request *request)
 {
     bool any = false;
     for (int i = 0; i < request->buffer_count; ++i)
@@ -338,7 +338,7 @@ static tuff_status add_matrix_units(const assembly_request *request, text *out)
                *tiles = request->glsl ? "" : tuff__kernel_text("matrix_tiles.cl"),
                *units = file ? tuff__kernel_text(file) : NULL;
     if (common == NULL || tiles == NULL || units == NULL || request->glsl != (request->cooperative <= TUFF_MATRIX_KHR))
-        return FAIL(TUFF_E_UNSUPPORTED, "kernels: there is no text for matrix units of form %u", request->cooperative);
+        return FAIL(TUFF_E_UNSUPPORTED, "kernels: no kernel text for matrix units of form %u", request->cooperative);
     tuff__text_add(out, "%s%s%s", common, units, tiles);
     return TUFF_OK;
 }
@@ -348,14 +348,15 @@ static tuff_status compose(const expansion *self, text *out)
     const assembly_request *request = self->request;
     const char *prelude = tuff__kernel_text(request->glsl ? "prelude.glsl" : "prelude.cl");
     if (prelude == NULL)
-        return FAIL(TUFF_E_UNSUPPORTED, "kernels: this build has no kernels in %s",
+        return FAIL(TUFF_E_UNSUPPORTED, "kernels: this build contains no %s kernels",
                     request->glsl ? "GLSL" : "OpenCL C");
     if (request->glsl)
         add_glsl_header(request, out);
     if (request->subgroup_size > 0)
         tuff__text_add(out, "#define SUBGROUP_WIDTH %u\n", request->subgroup_size);
     tuff__text_add(out, "#define LOCAL_SIZE %u\n#define VEC %d\n%s%s", request->local_size, request->vec,
-                   streams(request) ? "#define STREAMS\n" : "", request->defines == NULL ? "" : request->defines);
+                   has_streamed_buffers(request) ? "#define STREAMS\n" : "",
+                   request->defines == NULL ? "" : request->defines);
     if (request->glsl)
         add_glsl_buffers(request, out);
     tuff__text_add_bytes(out, prelude, strlen(prelude));
@@ -392,7 +393,7 @@ static tuff_status resolve_includes(const char *body, text *out)
     for (const char *at = body; *at != 0;) {
         const line one = line_at(at);
         at = one.next;
-        if (!starts(&one, "@include ")) {
+        if (!starts_with(&one, "@include ")) {
             tuff__text_add(out, "%*s%.*s\n", one.indentation, "", (int)one.length, one.start);
             continue;
         }
@@ -401,7 +402,7 @@ static tuff_status resolve_includes(const char *body, text *out)
         (void)snprintf(name, sizeof name, "%.*s", (int)(one.length - skipped), one.start + skipped);
         const char *included = tuff__kernel_text(name);
         if (included == NULL)
-            return FAIL(TUFF_E_COMPILE, "kernels: there is no text %s to include", name);
+            return FAIL(TUFF_E_COMPILE, "kernels: cannot include %s: no such text", name);
         tuff__text_add_bytes(out, included, strlen(included));
     }
     return tuff__text_status(out);
@@ -415,14 +416,14 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     const char *body = tuff__kernel_text(file);
     *out = (assembly){.parameters = NULL};
     if (body == NULL)
-        return FAIL(TUFF_E_UNSUPPORTED, "kernels: there is no body %s", file);
+        return FAIL(TUFF_E_UNSUPPORTED, "kernels: unknown body %s", file);
     text texts[4] = {{0}};
     expansion self = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
     tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
                                               request->vec, request->glsl || request->aligned, &self.emitter);
     self.emitter.prefetches = request->prefetches;
     if (status == TUFF_OK)
-        tuff__find_kept(&self.emitter, request->private_bytes, request->row_steps);
+        tuff__find_kept_values(&self.emitter, request->private_bytes, request->row_steps);
     if (status == TUFF_OK)
         status = resolve_includes(body, &texts[3]);
     if (status == TUFF_OK)
@@ -443,9 +444,9 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     return status;
 }
 
-void tuff__assembly_free(assembly *made)
+void tuff__assembly_free(assembly *self)
 {
-    tuff__text_free(&made->source);
-    tuff__free(made->parameters);
-    *made = (assembly){.parameters = NULL};
+    tuff__text_free(&self->source);
+    tuff__free(self->parameters);
+    *self = (assembly){.parameters = NULL};
 }

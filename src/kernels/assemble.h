@@ -37,7 +37,7 @@ typedef struct assembly {
 } assembly;
 
 tuff_status tuff__assemble(const assembly_request *request, assembly *out);
-void tuff__assembly_free(assembly *assembly);
+void tuff__assembly_free(assembly *self);
 
 /* Returns the type of a buffer's elements in the kernel's language. */
 const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request);
@@ -47,8 +47,8 @@ const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request)
    columns in an ivec, where x is the operand's name. Each is written only if the request's defines use it. The
    functions go to into_header; statements that are the same for all elements, and passed to the functions, go to
    into_body. Parameters are added to `self`. */
-tuff_status tuff__add_producer(const assembly_request *request, int operand, emitter *self, text *into_body,
-                               text *into_header);
+tuff_status tuff__assemble_producer(const assembly_request *request, int operand, emitter *self, text *into_body,
+                                    text *into_header);
 
 /* Returns the embedded text of a file, or NULL if there is none. */
 const char *tuff__kernel_text(const char *file_name);

@@ -15,13 +15,13 @@ typedef struct form {
 static const form forms[] = {
     {"", "float", "int", false, false}, {"V", "vec", "int", true, false}, {"I", "vec", "ivec", true, true}};
 
-/* Copies the chain with the operand's rows and columns in place of the result's, swapped if the producer is turned.
+/* Copies the chain with the operand's rows and columns in place of the result's, swapped if the producer is transposed.
    Values keep their numbers. */
-static tuff_status chain_of(const fused_chain *chain, int operand, fused_chain *out)
+static tuff_status make_producer_chain(const fused_chain *chain, int operand, fused_chain *out)
 {
     const chain_producer *producer = &chain->producers[operand];
     *out = *chain;
-    out->output_count = out->reduction_count = out->extra_count = 0;
+    out->output_count = out->reduction_count = out->operand_base_count = 0;
     out->values = tuff__alloc((size_t)producer->end * sizeof *out->values);
     out->value_count = out->value_capacity = producer->end;
     if (out->values == NULL)
@@ -30,9 +30,9 @@ static tuff_status chain_of(const fused_chain *chain, int operand, fused_chain *
     out->rank = producer->axis + 2;
     for (int i = 0; i < 2; ++i) {
         out->classes[producer->axis + i] = i == 0 ? AXIS_ROW : AXIS_COLUMN;
-        out->extent[producer->axis + i] = producer->extent[producer->turned ? 1 - i : i];
+        out->extent[producer->axis + i] = producer->extent[producer->transposed ? 1 - i : i];
     }
-    for (int i = producer->begin; i < producer->end && producer->turned; ++i) {
+    for (int i = producer->begin; i < producer->end && producer->transposed; ++i) {
         int64_t *strides = out->values[i].address.stride + producer->axis;
         const int64_t first = strides[0];
         strides[0] = strides[1];
@@ -96,10 +96,10 @@ static void add_function(const assembly_request *request, const fused_chain *cha
 
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
-static bool is_used(const assembly_request *request, int operand, const form *shape_form)
+static bool is_used(const assembly_request *request, int operand, const form *variant)
 {
     char macro[32];
-    snprintf(macro, sizeof macro, "PRODUCE%s_%s(", shape_form->suffix, request->chain->operand_names[operand]);
+    snprintf(macro, sizeof macro, "PRODUCE%s_%s(", variant->suffix, request->chain->operand_names[operand]);
     return request->defines != NULL && strstr(request->defines, macro) != NULL;
 }
 
@@ -134,7 +134,7 @@ static tuff_status add_functions(const assembly_request *request, int operand, e
 }
 
 /* Moves the parameters to another emitter, which continues their numbering. */
-static void hand_over_parameters(emitter *from, emitter *to)
+static void move_parameters(emitter *from, emitter *to)
 {
     to->parameters = from->parameters;
     to->parameter_count = from->parameter_count;
@@ -143,18 +143,18 @@ static void hand_over_parameters(emitter *from, emitter *to)
     from->parameter_count = from->parameter_capacity = 0;
 }
 
-tuff_status tuff__add_producer(const assembly_request *request, int operand, emitter *self, text *into_body,
-                               text *into_header)
+tuff_status tuff__assemble_producer(const assembly_request *request, int operand, emitter *self, text *into_body,
+                                    text *into_header)
 {
     fused_chain chain;
     emitter own = {.chain = NULL};
-    tuff_status status = chain_of(request->chain, operand, &chain);
+    tuff_status status = make_producer_chain(request->chain, operand, &chain);
     if (status == TUFF_OK)
         status = tuff__emitter_create(&chain, WALK_MATMUL, request->vec, request->glsl || request->aligned, &own);
     if (status == TUFF_OK) {
-        hand_over_parameters(self, &own);
+        move_parameters(self, &own);
         status = add_functions(request, operand, &own, into_body, into_header);
-        hand_over_parameters(&own, self);
+        move_parameters(&own, self);
         tuff__emitter_free(&own);
     }
     tuff__chain_free(&chain);

@@ -8,7 +8,7 @@
 typedef void (*address_visitor)(affine *address, const int *arguments, void *state);
 
 /* Calls visit for every address of the chain. */
-static void each_address(fused_chain *chain, address_visitor visit, const int *arguments, void *state)
+static void visit_addresses(fused_chain *chain, address_visitor visit, const int *arguments, void *state)
 {
     for (int i = 0; i < chain->value_count; ++i) {
         const value_kind kind = chain->values[i].kind;
@@ -18,8 +18,8 @@ static void each_address(fused_chain *chain, address_visitor visit, const int *a
     }
     for (int i = 0; i < chain->output_count; ++i)
         visit(&chain->outputs[i].address, arguments, state);
-    for (int i = 0; i < chain->extra_count; ++i)
-        visit(&chain->extra[i], arguments, state);
+    for (int i = 0; i < chain->operand_base_count; ++i)
+        visit(&chain->operand_bases[i], arguments, state);
 }
 
 /* arguments: the axis that may merge with the next one. */
@@ -39,9 +39,9 @@ static void remove_axis(affine *address, const int *arguments, void *state)
     address->stride[TUFF_MAX_RANK - 1] = 0;
 }
 
-static void drop(fused_chain *chain, int axis)
+static void drop_axis(fused_chain *chain, int axis)
 {
-    each_address(chain, remove_axis, &axis, NULL);
+    visit_addresses(chain, remove_axis, &axis, NULL);
     for (int i = axis; i + 1 < chain->rank; ++i) {
         chain->extent[i] = chain->extent[i + 1];
         chain->classes[i] = chain->classes[i + 1];
@@ -59,7 +59,7 @@ static bool merges_with_next(fused_chain *chain, int axis)
         return false;
     bool possible = true;
     void *state[] = {chain, &possible};
-    each_address(chain, can_merge, &axis, state);
+    visit_addresses(chain, can_merge, &axis, state);
     return possible;
 }
 
@@ -67,16 +67,16 @@ void tuff__chain_collapse(fused_chain *chain)
 {
     for (int i = chain->rank - 1; i >= 0; --i)
         if (chain->extent[i] == 1 && chain->classes[i] < AXIS_ROW)
-            drop(chain, i);
+            drop_axis(chain, i);
     for (int i = chain->rank - 2; i >= 0; --i)
         if (merges_with_next(chain, i)) {
             chain->extent[i + 1] *= chain->extent[i];
-            drop(chain, i);
+            drop_axis(chain, i);
         }
 }
 
 /* arguments: the axis to be swapped with the next one. */
-static void exchange(affine *address, const int *arguments, void *state)
+static void swap_axes(affine *address, const int *arguments, void *state)
 {
     (void)state;
     int64_t *stride = address->stride + arguments[0];
@@ -85,13 +85,13 @@ static void exchange(affine *address, const int *arguments, void *state)
     stride[1] = first;
 }
 
-void tuff__chain_lengthen(fused_chain *chain, int64_t enough)
+void tuff__chain_swap_inner_axes(fused_chain *chain, int64_t min_extent)
 {
     const int axis = chain->rank - 2;
-    if (axis < 0 || chain->extent[axis + 1] >= enough || chain->extent[axis] < enough ||
+    if (axis < 0 || chain->extent[axis + 1] >= min_extent || chain->extent[axis] < min_extent ||
         chain->classes[axis] != chain->classes[axis + 1])
         return;
-    each_address(chain, exchange, &axis, NULL);
+    visit_addresses(chain, swap_axes, &axis, NULL);
     const int64_t inner = chain->extent[axis + 1];
     chain->extent[axis + 1] = chain->extent[axis];
     chain->extent[axis] = inner;
@@ -138,7 +138,7 @@ bool tuff__is_produced(const fused_chain *chain, int operand)
     return chain->producers[operand].end > 0;
 }
 
-void tuff__chain_lead(fused_chain *chain, int operand)
+void tuff__chain_set_operand_from_producer(fused_chain *chain, int operand)
 {
     const chain_producer *producer = &chain->producers[operand];
     bool found = false;

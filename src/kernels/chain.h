@@ -65,7 +65,7 @@ typedef enum axis_class { AXIS_OUTER, AXIS_LOOP, AXIS_ROW, AXIS_COLUMN } axis_cl
 
 #define MAX_REDUCTIONS 8
 #define MAX_OUTPUTS 12
-#define MAX_EXTRA 2
+#define MAX_OPERAND_BASES 2
 
 /* A buffer of the kernel. id is the compiler's number for it. element_offset is known once memory is planned. */
 typedef struct chain_buffer {
@@ -83,7 +83,7 @@ typedef struct chain_producer {
     int value;      /* the element */
     int axis;       /* axis of its rows; the next one is that of its columns */
     int64_t extent[2];
-    bool turned; /* the body's vectors lie along its rows */
+    bool transposed; /* the body's vectors lie along its rows */
 } chain_producer;
 
 typedef struct fused_chain {
@@ -99,8 +99,9 @@ typedef struct fused_chain {
     int output_count;
     chain_buffer buffers[32];
     int buffer_count;
-    affine extra[MAX_EXTRA]; /* start of each operand's matrix within a batch (`$operands`); limits how axes merge */
-    int extra_count;
+    affine operand_bases[MAX_OPERAND_BASES]; /* start of each operand's matrix within a batch (`$operands`); limits how
+                                                axes merge */
+    int operand_base_count;
     const char *operand_names[2];  /* a body finds the start in NAME_base */
     int operand_buffers[2];        /* matmul: the buffers of x and y; packing: of y and its copy */
     int64_t operand_strides[2][2]; /* matmul: strides of each operand's last two axes */
@@ -113,16 +114,16 @@ typedef struct fused_chain {
 /* Removes axes of extent 1, and merges neighbouring axes of one class that every address walks as one. Row and column
    axes remain as they are. */
 void tuff__chain_collapse(fused_chain *chain);
-/* If the innermost axis has fewer than `enough` elements and the axis around it has at least as many, swaps the two, so
-   that vectors lie along the longer one. Only for walks that compute every point independently. */
-void tuff__chain_lengthen(fused_chain *chain, int64_t enough);
+/* If the innermost axis has fewer than min_extent elements and the axis around it has at least as many, swaps the two,
+   so that vectors lie along the longer one. Only for walks that compute every point independently. */
+void tuff__chain_swap_inner_axes(fused_chain *chain, int64_t min_extent);
 /* Computes which axes each value varies along, and the stages. */
 void tuff__chain_analyse(fused_chain *chain);
 /* Whether the operand is computed where it is loaded. */
 bool tuff__is_produced(const fused_chain *chain, int operand);
 /* Sets the operand's buffer and strides to those of a load of its producer, preferably one whose address walks both the
    rows and the columns. */
-void tuff__chain_lead(fused_chain *chain, int operand);
+void tuff__chain_set_operand_from_producer(fused_chain *chain, int operand);
 /* Replaces buffer `from` by `to` in all values and stores. */
 void tuff__chain_rename_buffer(fused_chain *chain, int from, int to);
 /* Removes an operand's producer from a matmul. */

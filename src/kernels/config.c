@@ -92,26 +92,26 @@ void tuff__config_format(const tune_config *self, text *out)
 }
 
 /* Whether the text of the given length is "kernel.tunable". */
-static bool names(const char *source, size_t length, const char *kernel, const char *tunable_name)
+static bool matches_name(const char *source, size_t length, const char *kernel, const char *tunable_name)
 {
     const size_t before = strlen(kernel);
     return length == before + 1 + strlen(tunable_name) && memcmp(source, kernel, before) == 0 &&
            source[before] == '.' && memcmp(source + before + 1, tunable_name, length - before - 1) == 0;
 }
 
-static bool is_called(tunable parameter, const char *source, size_t length)
+static bool has_name(tunable parameter, const char *source, size_t length)
 {
     const tunable_info *info = tuff__tunable_info(parameter);
-    const former_name *former = tuff__tunable_former(parameter);
-    return names(source, length, info->kernel, info->name) ||
-           (former != NULL && names(source, length, former->kernel, former->name));
+    const former_name *former = tuff__tunable_former_name(parameter);
+    return matches_name(source, length, info->kernel, info->name) ||
+           (former != NULL && matches_name(source, length, former->kernel, former->name));
 }
 
 /* Returns TUNABLE_COUNT if no tunable has the name. */
 static int find_tunable(const char *name, size_t length)
 {
     int index = 0;
-    while (index < TUNABLE_COUNT && !is_called((tunable)index, name, length))
+    while (index < TUNABLE_COUNT && !has_name((tunable)index, name, length))
         index++;
     return index;
 }
@@ -128,7 +128,7 @@ static size_t read_value(const char *source, int *value)
 }
 
 /* Limits how much of an untrusted text goes into a message. */
-static int shown(size_t length)
+static int printed_length(size_t length)
 {
     return length < 80 ? (int)length : 80;
 }
@@ -142,16 +142,16 @@ static tuff_status parse_one(const char **source, tune_config *out)
     size_t digits = length && name[length] == '=' ? read_value(name + length + 1, &value) : 0;
     const char *end = name + length + 1 + digits;
     if (!digits || (*end && *end != ';'))
-        return FAIL(TUFF_E_FORMAT, "candidate: '%.80s' does not begin with kernel.name=value", name);
+        return FAIL(TUFF_E_FORMAT, "candidate: expected kernel.name=value, got '%.80s'", name);
     int index = find_tunable(name, length);
     if (index == TUNABLE_COUNT)
-        return FAIL(TUFF_E_UNSUPPORTED, "candidate: no tunable is called '%.*s'", shown(length), name);
+        return FAIL(TUFF_E_UNSUPPORTED, "candidate: unknown tunable '%.*s'", printed_length(length), name);
     const tunable_info *info = tuff__tunable_info((tunable)index);
     if (value < info->min || value > info->max)
-        return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is %d to %d", info->kernel, info->name, value, info->min,
-                    info->max);
-    if (!tuff__tunable_takes((tunable)index, value))
-        return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is a power of two", info->kernel, info->name, value);
+        return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d is outside the range %d to %d", info->kernel, info->name, value,
+                    info->min, info->max);
+    if (!tuff__tunable_accepts((tunable)index, value))
+        return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d is not a power of two", info->kernel, info->name, value);
     if (tuff__config_has(out, (tunable)index))
         return FAIL(TUFF_E_FORMAT, "candidate: %s.%s is set twice", info->kernel, info->name);
     tuff__config_set(out, (tunable)index, value);

@@ -96,7 +96,7 @@ void tuff__emit_loop_coordinates(emitter *self, const char *from, text *out)
 void tuff__emit_operand(emitter *self, int index, text *out)
 {
     const char *name = self->chain->operand_names[index];
-    const affine *address = &self->chain->extra[index];
+    const affine *address = &self->chain->operand_bases[index];
     const int64_t start = address->offset + self->chain->buffers[self->chain->operand_buffers[index]].element_offset;
     tuff__text_add(out, "const int %s_base = PARAM(%d)", name, tuff__emit_parameter(self, start));
     for (int i = 0; i < self->chain->rank; ++i)
@@ -105,7 +105,7 @@ void tuff__emit_operand(emitter *self, int index, text *out)
     tuff__text_add(out, ";\n");
 }
 
-static void forget(emitter *self, unsigned places)
+static void forget_names(emitter *self, unsigned places)
 {
     const int count = self->chain->value_count + self->chain->output_count;
     for (int i = 0; i < count; ++i) {
@@ -114,7 +114,7 @@ static void forget(emitter *self, unsigned places)
     }
 }
 
-static const char *start_value(const chain_reduction *reduction, tuff_dtype dtype)
+static const char *identity_value(const chain_reduction *reduction, tuff_dtype dtype)
 {
     if (reduction->op == OP_SUM)
         return dtype == TUFF_F32 ? "0.0f" : dtype == TUFF_I32 ? "0" : "0u";
@@ -128,8 +128,8 @@ static void accumulate(const chain_reduction *reduction, tuff_dtype dtype, bool 
     if (reduction->op == OP_SUM)
         tuff__text_add(out, "%s%d = %s%d + %s;\n", target, number, target, number, x);
     else
-        tuff__text_add(out, "%s%d = %sMAX_%c(%s%d, %s);\n", target, number, tuff__prefix(dtype), vector ? 'v' : '1',
-                       target, number, x);
+        tuff__text_add(out, "%s%d = %sMAX_%c(%s%d, %s);\n", target, number, tuff__dtype_prefix(dtype),
+                       vector ? 'v' : '1', target, number, x);
 }
 
 /* Rows in vectors: several partial results side by side (EACH_PART, OF_PART), so that no addition waits for the one
@@ -151,19 +151,19 @@ static void emit_row_reduction(emitter *self, const chain_reduction *reduction, 
                        "FROM_BITS_v(bits%d OF_PART), part%d OF_PART));\n",
                        n, n, n, n, n);
     }
-    const char *start = start_value(reduction, TUFF_F32);
+    const char *start = identity_value(reduction, TUFF_F32);
     tuff__text_add(&texts->clear, "precise vec total%d = SPLAT(%s);\n", n, start);
     tuff__text_add(&texts->reset_vector, "precise vec part%d PART_ARRAY;\nEACH_PART part%d OF_PART = SPLAT(%s);\n", n,
                    n, start);
 }
 
 /* Writes the declarations around the loops: partial results of at most a block of terms, totals, and the result. */
-static void emit_frame(emitter *self, const chain_reduction *reduction)
+static void emit_accumulators(emitter *self, const chain_reduction *reduction)
 {
     pass_texts *texts = self->texts;
     const int number = reduction->result;
     const tuff_dtype dtype = self->chain->values[number].dtype;
-    const char *start = start_value(reduction, dtype), *type = tuff__type_name(dtype, false);
+    const char *start = identity_value(reduction, dtype), *type = tuff__type_name(dtype, false);
     const bool row = self->walk == WALK_ROW;
     const char *total = row ? "tail" : "total";
     char part[32];
@@ -179,16 +179,17 @@ static void emit_frame(emitter *self, const chain_reduction *reduction)
 }
 
 /* The same for columns in vectors: arrays over the vectors that an item owns. */
-static void emit_column_frame(emitter *self, const chain_reduction *reduction)
+static void emit_column_accumulators(emitter *self, const chain_reduction *reduction)
 {
     pass_texts *texts = self->texts;
     const int number = reduction->result;
     const tuff_dtype dtype = self->chain->values[number].dtype;
-    const char *start = start_value(reduction, dtype), *type = tuff__type_name(dtype, true);
+    const char *start = identity_value(reduction, dtype), *type = tuff__type_name(dtype, true);
     tuff__text_add(&texts->declare, "%s totals%d VECTOR_ARRAY;\n%s parts%d VECTOR_ARRAY;\n", type, number, type,
                    number);
-    tuff__text_add(&texts->clear, "totals%d OF_VECTOR = %sSPLAT(%s);\n", number, tuff__prefix(dtype), start);
-    tuff__text_add(&texts->reset_vector, "parts%d OF_VECTOR = %sSPLAT(%s);\n", number, tuff__prefix(dtype), start);
+    tuff__text_add(&texts->clear, "totals%d OF_VECTOR = %sSPLAT(%s);\n", number, tuff__dtype_prefix(dtype), start);
+    tuff__text_add(&texts->reset_vector, "parts%d OF_VECTOR = %sSPLAT(%s);\n", number, tuff__dtype_prefix(dtype),
+                   start);
     tuff__text_add(&texts->open, "%s part%d = parts%d OF_VECTOR;\n", type, number, number);
     tuff__text_add(&texts->close, "parts%d OF_VECTOR = part%d;\n", number, number);
     if (reduction->op == OP_SUM)
@@ -196,7 +197,7 @@ static void emit_column_frame(emitter *self, const chain_reduction *reduction)
                        number, number);
     else
         tuff__text_add(&texts->add_vector, "totals%d OF_VECTOR = %sMAX_v(totals%d OF_VECTOR, parts%d OF_VECTOR);\n",
-                       number, tuff__prefix(dtype), number, number);
+                       number, tuff__dtype_prefix(dtype), number, number);
 }
 
 /* Writes the results of earlier passes' reductions, for a vector of columns. */
@@ -238,9 +239,9 @@ static void emit_reduction(emitter *self, const chain_reduction *reduction, bool
     accumulate(reduction, dtype, vector, "part", reduction->result, input.text,
                vector ? &self->texts->vector : &self->texts->scalar);
     if (vector)
-        emit_column_frame(self, reduction);
+        emit_column_accumulators(self, reduction);
     else
-        emit_frame(self, reduction);
+        emit_accumulators(self, reduction);
 }
 
 static bool is_stored_at_points(const emitter *self, int index, int pass)
@@ -295,7 +296,7 @@ static void emit_scan(emitter *self)
     const tuff_dtype dtype = self->chain->values[scan->input].dtype;
     text *out = &self->texts->scalar;
     self->vector = false;
-    tuff__text_add(&self->texts->clear, "%s total = %s;\n", tuff__type_name(dtype, false), start_value(scan, dtype));
+    tuff__text_add(&self->texts->clear, "%s total = %s;\n", tuff__type_name(dtype, false), identity_value(scan, dtype));
     const snippet input = tuff__emit_value(self, scan->input, false);
     tuff__text_add(out, "total = total + %s;\n", input.text);
     const snippet where = tuff__emit_address(self, self->chain->value_count, &output->address, output->buffer);
@@ -322,14 +323,14 @@ tuff_status tuff__emit_pass(emitter *self, int pass, emit_mode mode, pass_texts 
     }
     /* Scalar columns keep what does not vary along rows across all passes; vectors emit it again in each pass. */
     const bool kept = self->walk == WALK_COLUMN && mode == EMIT_SCALAR && pass > 0;
-    forget(self, PLACE_ELEMENT | PLACE_LOOP | PLACE_FETCHED | (kept ? 0 : PLACE_RUN) |
-                     (pass == 0 && mode == EMIT_SCALAR ? PLACE_ROW | PLACE_INVERSE : 0));
+    forget_names(self, PLACE_ELEMENT | PLACE_LOOP | PLACE_FETCHED | (kept ? 0 : PLACE_RUN) |
+                           (pass == 0 && mode == EMIT_SCALAR ? PLACE_ROW | PLACE_INVERSE : 0));
     self->pass = pass;
     /* A result narrower than a vector has no vector code: its address may not even move along the vector axis. */
     const bool narrow = self->walk == WALK_MATMUL && self->chain->extent[self->vector_axis] < self->vec;
     if (mode != EMIT_SCALAR && self->vec > 1 && !narrow)
         emit_points(self, pass, true);
-    forget(self, PLACE_ELEMENT);
+    forget_names(self, PLACE_ELEMENT);
     if (mode != EMIT_VECTOR)
         emit_points(self, pass, false);
     for (int i = 0; i < self->chain->reduction_count && self->walk == WALK_ROW; ++i)
@@ -345,7 +346,7 @@ snippet tuff__emit_form(emitter *self, int value, bool vector, bool gathers, pas
     self->gathers = gathers;
     if (gathers)
         memset(self->uniform, 0, (size_t)self->chain->value_count * sizeof *self->uniform);
-    forget(self, PLACE_ELEMENT);
+    forget_names(self, PLACE_ELEMENT);
     return tuff__emit_value(self, value, vector);
 }
 
@@ -355,7 +356,7 @@ tuff_status tuff__emit_finish(emitter *self, bool vector, text *out)
     self->texts = &texts;
     self->vector = vector;
     const bool columns = vector && self->walk == WALK_COLUMN;
-    forget(self, PLACE_ELEMENT | (columns ? PLACE_RUN : 0));
+    forget_names(self, PLACE_ELEMENT | (columns ? PLACE_RUN : 0));
     if (columns)
         emit_column_results(self, tuff__emit_pass_count(self));
     text stores = {0};

@@ -12,7 +12,7 @@ static bool is_element(const emitter *self, int index)
 }
 
 /* Finds the values that take an expensive op to compute, per vector. Values follow their operands. */
-static void find_dear(emitter *self)
+static void find_expensive(emitter *self)
 {
     for (int index = 0; index < self->chain->value_count; ++index) {
         const chain_value *value = &self->chain->values[index];
@@ -79,7 +79,7 @@ int tuff__kept_vectors(const emitter *self)
     return vectors;
 }
 
-void tuff__find_kept(emitter *self, int private_bytes, int row_steps)
+void tuff__find_kept_values(emitter *self, int private_bytes, int row_steps)
 {
     enum { REGISTER_BYTES = 256 }; /* that a lane of a GPU can spare */
     const fused_chain *chain = self->chain;
@@ -89,7 +89,7 @@ void tuff__find_kept(emitter *self, int private_bytes, int row_steps)
         private_bytes = REGISTER_BYTES;
     if (self->walk != WALK_ROW || self->vec == 1 || private_bytes == 0 || loop_axes(chain) != 1)
         return;
-    find_dear(self);
+    find_expensive(self);
     const int passes = tuff__emit_pass_count(self);
     for (int pass = 0; pass < passes; ++pass)
         visit_pass(self, pass);

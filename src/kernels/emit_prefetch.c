@@ -14,7 +14,7 @@ static int row_axis(const fused_chain *chain)
 }
 
 /* Whether the load is unguarded and contiguous along the vector axis, and its rows do not overlap. */
-static bool is_worth_asking(const emitter *self, const chain_value *value, int axis)
+static bool is_worth_prefetching(const emitter *self, const chain_value *value, int axis)
 {
     return value->kind == VALUE_LOAD && value->guard == NO_VALUE && value->address.stride[self->vector_axis] == 1 &&
            value->address.stride[axis] >= self->chain->extent[self->vector_axis];
@@ -30,7 +30,7 @@ void tuff__emit_prefetch(emitter *self, int pass)
     bool open = false;
     for (int i = 0; i < chain->value_count; ++i) {
         const chain_value *value = &chain->values[i];
-        if (!is_worth_asking(self, value, axis))
+        if (!is_worth_prefetching(self, value, axis))
             continue;
         const int64_t ahead = value->address.stride[axis];
         const int64_t share = (chain->extent[self->vector_axis] + shares - 1) / shares;
@@ -73,7 +73,7 @@ void tuff__emit_epilogue_prefetch(emitter *self)
     mark_needed(chain, needed);
     for (int i = 0; i < chain->value_count; ++i) {
         const chain_value *value = &chain->values[i];
-        if (needed[i] && is_worth_asking(self, value, row))
+        if (needed[i] && is_worth_prefetching(self, value, row))
             tuff__text_add(&self->texts->prefetch, "PREFETCH(b%d, %s);\n", value->buffer,
                            tuff__emit_address(self, i, &value->address, value->buffer).text);
     }

@@ -31,7 +31,7 @@ const char *tuff__type_name(tuff_dtype dtype, bool vector)
     }
 }
 
-const char *tuff__prefix(tuff_dtype dtype)
+const char *tuff__dtype_prefix(tuff_dtype dtype)
 {
     return dtype == TUFF_I32 ? "I" : dtype == TUFF_U32 ? "U" : dtype == TUFF_BOOL ? "B" : "";
 }
@@ -50,7 +50,7 @@ static bool varies_along_vector(const emitter *self, uint32_t varies)
     return self->vector_axis >= 0 && (varies >> self->vector_axis & 1) != 0;
 }
 
-static bool walks(const emitter *self, const affine *address, int axis)
+static bool moves_along(const emitter *self, const affine *address, int axis)
 {
     return axis != self->vector_axis && address->stride[axis] != 0 && self->chain->extent[axis] > 1;
 }
@@ -75,7 +75,7 @@ static bool bounds_are_between_vectors(const emitter *self, const chain_value *i
         return false;
     bool between = (inside->low - address->offset) % self->vec == 0 && (inside->high - inside->low) % self->vec == 0;
     for (int i = 0; i < self->chain->rank; ++i)
-        if (walks(self, address, i))
+        if (moves_along(self, address, i))
             between &= address->stride[i] % self->vec == 0;
     return between;
 }
@@ -100,7 +100,7 @@ void tuff__find_uniform(emitter *self)
     }
 }
 
-static bool jumps(const chain_value *value)
+static bool is_discontinuous(const chain_value *value)
 {
     return value->kind == VALUE_OP && (tuff__op_info(value->op)->domain == DOMAIN_STEPS ||
                                        (value->op == OP_CAST && !tuff__dtype_is_float(value->cast_to)));
@@ -112,7 +112,7 @@ void tuff__find_exact(emitter *self)
     const fused_chain *chain = self->chain;
     for (int i = chain->value_count - 1; i >= 0; --i) {
         const chain_value *value = &chain->values[i];
-        if (!self->exact[i] && !jumps(value))
+        if (!self->exact[i] && !is_discontinuous(value))
             continue;
         for (int k = 0; k < 3; ++k)
             if (value->args[k] != NO_VALUE)
@@ -122,7 +122,7 @@ void tuff__find_exact(emitter *self)
     }
 }
 
-static int place_of(const emitter *self, uint32_t varies)
+static int place_for(const emitter *self, uint32_t varies)
 {
     const bool in_loop = (varies & loop_mask(self)) != 0, along = varies_along_vector(self, varies);
     switch (self->walk) {
@@ -139,7 +139,7 @@ static int place_of(const emitter *self, uint32_t varies)
     }
 }
 
-static text *text_of(emitter *self, int place)
+static text *text_for_place(emitter *self, int place)
 {
     if (place == PLACE_ROW)
         return &self->texts->row;
@@ -169,14 +169,14 @@ static void write_row_part(emitter *self, int number, const affine *address, int
     snippet names[TUFF_MAX_RANK];
     tuff__text_add(out, "const int a%d = PARAM(%d)", number, tuff__emit_parameter(self, start));
     for (int i = 0; i < self->chain->rank; ++i)
-        if (walks(self, address, i) && self->chain->classes[i] == AXIS_OUTER)
+        if (moves_along(self, address, i) && self->chain->classes[i] == AXIS_OUTER)
             tuff__text_add(out, " + %s * PARAM(%d)", coordinate(self, i).text,
                            tuff__emit_parameter(self, address->stride[i]));
     tuff__text_add(out, ";\n");
     for (int i = 0; i < self->chain->rank; ++i) {
         names[i] = tuff__format("s%d_%d", number, i);
         const bool along = i == self->vector_axis && address->stride[i] != 0 && address->stride[i] != 1;
-        if (along || (walks(self, address, i) && self->chain->classes[i] != AXIS_OUTER))
+        if (along || (moves_along(self, address, i) && self->chain->classes[i] != AXIS_OUTER))
             tuff__text_add(out, "const int %s = PARAM(%d);\n", names[i].text,
                            tuff__emit_parameter(self, address->stride[i]));
     }
@@ -188,7 +188,7 @@ snippet tuff__emit_base(emitter *self, int number, const affine *address, int bu
     snippet sum = tuff__format("a%d", number);
     bool moves = false;
     for (int i = 0; i < self->chain->rank; ++i)
-        if (walks(self, address, i) && self->chain->classes[i] != AXIS_OUTER) {
+        if (moves_along(self, address, i) && self->chain->classes[i] != AXIS_OUTER) {
             sum = tuff__format("%s + %s * s%d_%d", sum.text, coordinate(self, i).text, number, i);
             moves = true;
         }
@@ -197,7 +197,7 @@ snippet tuff__emit_base(emitter *self, int number, const affine *address, int bu
     const int place = self->walk == WALK_ROW ? PLACE_RUN : self->loop_depth > 0 ? PLACE_LOOP : PLACE_ELEMENT;
     if (!(self->placed[number] & place)) {
         self->placed[number] |= (unsigned char)place;
-        tuff__text_add(text_of(self, place), "const int r%d = %s;\n", number, sum.text);
+        tuff__text_add(text_for_place(self, place), "const int r%d = %s;\n", number, sum.text);
     }
     return tuff__format("r%d", number);
 }
@@ -231,13 +231,13 @@ static bool is_aligned(const emitter *self, const affine *address, int buffer)
     if (self->walk == WALK_MATMUL) /* tiles at an edge are moved back inside */
         aligned &= self->chain->extent[self->vector_axis] % 4 == 0;
     for (int i = 0; i < self->chain->rank; ++i)
-        if (walks(self, address, i))
+        if (moves_along(self, address, i))
             aligned &= address->stride[i] % 4 == 0;
     return aligned;
 }
 
 /* Returns the address as a vector of ints. */
-static snippet wide_address(emitter *self, int number, const affine *address, int buffer)
+static snippet vector_address(emitter *self, int number, const affine *address, int buffer)
 {
     const int64_t stride = vector_stride(self, address);
     if (self->gathers) {
@@ -273,24 +273,24 @@ static snippet literal(tuff_dtype dtype, double number)
 }
 
 /* Broadcasts a scalar expression to a vector. */
-static snippet widen(tuff_dtype dtype, snippet scalar)
+static snippet broadcast(tuff_dtype dtype, snippet scalar)
 {
-    return tuff__format("%sSPLAT(%s)", tuff__prefix(dtype), scalar.text);
+    return tuff__format("%sSPLAT(%s)", tuff__dtype_prefix(dtype), scalar.text);
 }
 
 /* Appends an intrinsic's name with the suffix of its width; integer intrinsics on u32 begin with U. */
-static size_t write_intrinsic(const char *from, size_t length, bool vector, bool of_u32, char *out, size_t size)
+static size_t write_intrinsic(const char *from, size_t length, bool vector, bool is_u32, char *out, size_t size)
 {
     char name[32];
     snprintf(name, sizeof name, "%.*s", (int)length, from);
-    if (of_u32 && name[0] == 'I' && length > 1)
+    if (is_u32 && name[0] == 'I' && length > 1)
         name[0] = 'U';
     const int written = snprintf(out, size, "%s_%c", name, vector ? 'v' : '1');
     return written < 0 || (size_t)written >= size ? 0 : (size_t)written;
 }
 
 /* Returns the op's text with its operands substituted for x, y and z. */
-static snippet substitute(const char *pattern, const snippet *operands, bool vector, bool of_u32)
+static snippet substitute(const char *pattern, const snippet *operands, bool vector, bool is_u32)
 {
     snippet out = {{0}};
     size_t at = 0;
@@ -302,7 +302,7 @@ static snippet substitute(const char *pattern, const snippet *operands, bool vec
             const int written = snprintf(out.text + at, sizeof out.text - at, "%s", operands[*c - 'x'].text);
             at += (size_t)written;
         } else if (isupper((unsigned char)*c)) {
-            at += write_intrinsic(c, length, vector, of_u32, out.text + at, sizeof out.text - at);
+            at += write_intrinsic(c, length, vector, is_u32, out.text + at, sizeof out.text - at);
         } else {
             for (size_t i = 0; i < length && at + 1 < sizeof out.text; ++i)
                 out.text[at++] = c[i];
@@ -318,7 +318,7 @@ static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
     static const char *const patterns[10][4] = {
         [TUFF_F32] = {"x", "I_TO_F(x)", "U_TO_F(x)", "B_TO_F(x)"},
         [TUFF_F16] = {"ROUND_F16(x)", "ROUND_F16(I_TO_F(x))", "ROUND_F16(U_TO_F(x))", "B_TO_F(x)"},
-        [TUFF_BF16] = {"ROUND_BF16(x)", NULL, NULL, "B_TO_F(x)"}, /* integers: see write_unrounded */
+        [TUFF_BF16] = {"ROUND_BF16(x)", NULL, NULL, "B_TO_F(x)"}, /* integers: see write_int_to_float_for_bf16 */
         [TUFF_I32] = {"F_TO_I(x)", "x", "U_TO_I(x)", "B_TO_I(x)"},
         [TUFF_U32] = {"F_TO_U(x)", "I_TO_U(x)", "x", "B_TO_U(x)"},
         [TUFF_I8] = {"CLAMP_I8(F_TO_I(x))", "CLAMP_I8(x)", "CLAMP_I8(U_TO_I(UMIN(x, y)))", "B_TO_I(x)"},
@@ -331,9 +331,9 @@ static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
 /* Converts an integer to a float that rounds to the same bf16. From 2^24 on most integers are not representable as
    floats and would be rounded twice. An integer between two multiples of 512 is therefore replaced by their midpoint,
    which is a float and lies on the same side of every number halfway between two neighbouring bf16 values. */
-static snippet write_unrounded(const char *x, tuff_dtype from, bool vector)
+static snippet write_int_to_float_for_bf16(const char *x, tuff_dtype from, bool vector)
 {
-    const char w = vector ? 'v' : '1', *p = tuff__prefix(from), *suffix = from == TUFF_I32 ? "" : "u";
+    const char w = vector ? 'v' : '1', *p = tuff__dtype_prefix(from), *suffix = from == TUFF_I32 ? "" : "u";
     const snippet rest = tuff__format("%sSPLAT_%c(511%s)", p, w, suffix);
     const snippet middle = tuff__format("(%s & ~%s) | ((((%s & %s) + %s) >> %sSPLAT_%c(9%s)) << %sSPLAT_%c(8%s))", x,
                                         rest.text, x, rest.text, rest.text, p, w, suffix, p, w, suffix);
@@ -350,9 +350,10 @@ static snippet write_cast(emitter *self, const chain_value *value, bool vector)
     const tuff_dtype from = self->chain->values[value->args[0]].dtype;
     const snippet x = tuff__emit_value(self, value->args[0], vector);
     if (value->cast_to == TUFF_BF16 && (from == TUFF_I32 || from == TUFF_U32))
-        return tuff__format("ROUND_BF16_%c(%s)", vector ? 'v' : '1', write_unrounded(x.text, from, vector).text);
+        return tuff__format("ROUND_BF16_%c(%s)", vector ? 'v' : '1',
+                            write_int_to_float_for_bf16(x.text, from, vector).text);
     const snippet limit = from == TUFF_U32 ? tuff__format("2147483647u") : tuff__format("0");
-    const snippet y = vector ? widen(from, limit) : limit;
+    const snippet y = vector ? broadcast(from, limit) : limit;
     const char *pattern = cast_pattern(from, value->cast_to);
     snippet out = {{0}};
     size_t at = 0;
@@ -371,10 +372,10 @@ static snippet write_cast(emitter *self, const chain_value *value, bool vector)
 /* Whether a division can multiply by a reciprocal instead, because a whole row shares its float divisor. Writes the
    reciprocal at the first use. The kernel uses it only if neither it nor the divisor is denormal or infinite (safeN).
    Values that must be exact are excluded: for them x / x has to be 1. */
-static bool knows_reciprocal(emitter *self, const chain_value *division, int number)
+static bool emit_reciprocal(emitter *self, const chain_value *division, int number)
 {
     const chain_value *divisor = &self->chain->values[division->args[1]];
-    const int place = place_of(self, divisor->varies);
+    const int place = place_for(self, divisor->varies);
     if (division->dtype != TUFF_F32 || self->exact[number] || divisor->kind == VALUE_CONSTANT ||
         tuff__is_vector(self, divisor) || self->uniform[division->args[1]] ||
         !(place == PLACE_ROW || (place == PLACE_RUN && self->walk == WALK_ROW)) || self->walk == WALK_MATMUL)
@@ -383,7 +384,7 @@ static bool knows_reciprocal(emitter *self, const chain_value *division, int num
         return true;
     self->named[number] |= place == PLACE_ROW ? PLACE_INVERSE : 0;
     const snippet y = tuff__emit_value(self, division->args[1], false);
-    text *out = text_of(self, place);
+    text *out = text_for_place(self, place);
     tuff__text_add(out, "const float inverse%d = 1.0f / %s;\n", number, y.text);
     tuff__text_add(out, "const boolean safe%d = ULESS_1((BITS_1(%s) & 0x7fffffffu) - 0x00800000u, 0x7e000000u);\n",
                    number, y.text);
@@ -403,7 +404,7 @@ static bool is_never_above_zero(const fused_chain *chain, const chain_value *val
 }
 
 /* Writes e^x for x <= 0, which costs less than the general case. */
-static snippet write_falling_exp(const char *x, bool vector)
+static snippet write_nonpositive_exp(const char *x, bool vector)
 {
     const char w = vector ? 'v' : '1', *least = vector ? "SPLAT(-104.0f)" : "-104.0f";
     return tuff__format("EXP_BELOW_%c(SELECT_%c(LESS_%c(%s, %s), %s, %s))", w, w, w, x, least, least, x);
@@ -417,14 +418,14 @@ static snippet write_op(emitter *self, const chain_value *value, bool vector)
     for (int i = 0; i < 3 && value->args[i] != NO_VALUE; ++i)
         operands[i] = tuff__emit_value(self, value->args[i], vector);
     if (value->op == OP_WHERE)
-        return tuff__format("%sSELECT_%c(%s, %s, %s)", tuff__prefix(value->dtype), vector ? 'v' : '1', operands[0].text,
-                            operands[1].text, operands[2].text);
+        return tuff__format("%sSELECT_%c(%s, %s, %s)", tuff__dtype_prefix(value->dtype), vector ? 'v' : '1',
+                            operands[0].text, operands[1].text, operands[2].text);
     const int number = (int)(value - self->chain->values);
-    if (value->op == OP_DIV && vector && self->has_reciprocals && knows_reciprocal(self, value, number))
+    if (value->op == OP_DIV && vector && self->has_reciprocals && emit_reciprocal(self, value, number))
         return tuff__format("(safe%d ? %s * SPLAT(inverse%d) : %s / %s)", number, operands[0].text, number,
                             operands[0].text, operands[1].text);
     if (value->op == OP_EXP && is_never_above_zero(self->chain, &self->chain->values[value->args[0]]))
-        return write_falling_exp(operands[0].text, vector);
+        return write_nonpositive_exp(operands[0].text, vector);
     const tuff_dtype operand = self->chain->values[value->args[0]].dtype;
     const op_info *info = tuff__op_info(value->op);
     const bool whole = operand == TUFF_I32 || operand == TUFF_U32;
@@ -445,12 +446,12 @@ static snippet write_load(emitter *self, const chain_value *value, int number, b
     const snippet zero = guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(self, start)) : tuff__format("0");
     if (each_lane && !guarded)
         return tuff__format("LOADI_%s(b%d, %s)", type, value->buffer,
-                            wide_address(self, number, &value->address, value->buffer).text);
+                            vector_address(self, number, &value->address, value->buffer).text);
     if (each_lane) {
         const snippet guard = tuff__emit_value(self, value->guard, true);
         const snippet where =
             varies_along_vector(self, value->varies) && vector_stride(self, &value->address) != 0
-                ? wide_address(self, number, &value->address, value->buffer)
+                ? vector_address(self, number, &value->address, value->buffer)
                 : tuff__format("ISPLAT(%s)", tuff__emit_address(self, number, &value->address, value->buffer).text);
         return tuff__format("LOADI_%s(b%d, ISELECT_v(%s, %s, ISPLAT(%s)))", type, value->buffer, guard.text, where.text,
                             zero.text);
@@ -480,11 +481,11 @@ static snippet write_lookup(emitter *self, const chain_value *value, int number,
         tuff__format("ULESS_%c(I_TO_U_%c(%s), I_TO_U_%c(%s(PARAM(%d))))", w, w, index.text, w, splat, extent);
     if (value->guard != NO_VALUE)
         inside = tuff__format("AND_%c(%s, %s)", w, inside.text, tuff__emit_value(self, value->guard, vector).text);
-    text *out = text_of(self, place_of(self, value->varies));
+    text *out = text_for_place(self, place_for(self, value->varies));
     tuff__text_add(out, "%s g%d = %s;\n", vector ? "bvec" : "boolean", number, inside.text);
     snippet base = tuff__emit_address(self, number, &value->address, value->buffer);
     if (vector)
-        base = vector_stride(self, &value->address) != 0 ? wide_address(self, number, &value->address, value->buffer)
+        base = vector_stride(self, &value->address) != 0 ? vector_address(self, number, &value->address, value->buffer)
                                                          : tuff__format("ISPLAT(%s)", base.text);
     tuff__text_add(out, "%s h%d = ISELECT_%c(g%d, %s + %s * %s(PARAM(%d)), %s(PARAM(%d)));\n", vector ? "ivec" : "int",
                    number, w, number, base.text, index.text, splat, step, splat, zero);
@@ -494,8 +495,8 @@ static snippet write_lookup(emitter *self, const chain_value *value, int number,
         found = tuff__format("U_TO_B_%c(%s)", w, found.text);
     const snippet missing =
         value->dtype == TUFF_F32 ? tuff__format("FROM_BITS_1(0x7fc00000u)") : literal(value->dtype, 0);
-    return tuff__format("%sSELECT_%c(g%d, %s, %s)", tuff__prefix(value->dtype), w, number, found.text,
-                        vector ? widen(value->dtype, missing).text : missing.text);
+    return tuff__format("%sSELECT_%c(g%d, %s, %s)", tuff__dtype_prefix(value->dtype), w, number, found.text,
+                        vector ? broadcast(value->dtype, missing).text : missing.text);
 }
 
 static snippet write_inside(emitter *self, const chain_value *value, int number, bool vector)
@@ -505,13 +506,13 @@ static snippet write_inside(emitter *self, const chain_value *value, int number,
         return tuff__format("ULESS_1(I_TO_U_1(%s - PARAM(%d)), I_TO_U_1(PARAM(%d)))",
                             tuff__emit_address(self, number, &value->address, -1).text, low, span);
     return tuff__format("ULESS_v(I_TO_U_v(%s - ISPLAT(PARAM(%d))), I_TO_U_v(ISPLAT(PARAM(%d))))",
-                        wide_address(self, number, &value->address, -1).text, low, span);
+                        vector_address(self, number, &value->address, -1).text, low, span);
 }
 
 static snippet write_random(emitter *self, const chain_value *value, int number, bool vector)
 {
     const snippet step = tuff__emit_value(self, value->args[0], false);
-    const snippet index = vector ? wide_address(self, number, &value->address, -1)
+    const snippet index = vector ? vector_address(self, number, &value->address, -1)
                                  : tuff__emit_address(self, number, &value->address, -1);
     /* Parameters rather than literals, so that all dropouts of a graph share one kernel. */
     const int seed = tuff__emit_parameter(self, (int32_t)value->seed);
@@ -520,7 +521,7 @@ static snippet write_random(emitter *self, const chain_value *value, int number,
                         vector ? 'v' : '1', vector ? 'v' : '1', index.text, step.text, seed, ordinal);
 }
 
-static snippet write_kind(emitter *self, const chain_value *value, int number, bool vector)
+static snippet write_value(emitter *self, const chain_value *value, int number, bool vector)
 {
     switch (value->kind) {
     case VALUE_LOAD: {
@@ -535,7 +536,7 @@ static snippet write_kind(emitter *self, const chain_value *value, int number, b
     case VALUE_RANDOM:
         return write_random(self, value, number, vector);
     case VALUE_INDEX:
-        return vector ? wide_address(self, number, &value->address, -1)
+        return vector ? vector_address(self, number, &value->address, -1)
                       : tuff__emit_address(self, number, &value->address, -1);
     default:
         return write_op(self, value, vector);
@@ -564,26 +565,26 @@ snippet tuff__emit_value(emitter *self, int index, bool wide)
     } else if (value->kind == VALUE_RESULT && self->walk == WALK_MATMUL) {
         name = tuff__format("value");
     } else if (value->kind != VALUE_RESULT) {
-        const int place = place_of(self, value->varies);
+        const int place = place_for(self, value->varies);
         if (!(self->named[index] & place)) {
             self->named[index] |= (unsigned char)place;
             self->loop_depth += place == PLACE_LOOP;
             const bool kept = self->kept[index] && vector;
             const snippet expression = kept && self->pass > self->first_pass[index]
                                            ? tuff__format("kept%d OF_KEPT", index)
-                                           : write_kind(self, value, index, vector);
+                                           : write_value(self, value, index, vector);
             self->loop_depth -= place == PLACE_LOOP;
-            tuff__text_add(text_of(self, place), "%s v%d = %s;\n", tuff__type_name(value->dtype, vector), index,
+            tuff__text_add(text_for_place(self, place), "%s v%d = %s;\n", tuff__type_name(value->dtype, vector), index,
                            expression.text);
             if (kept && self->pass == self->first_pass[index]) {
                 tuff__text_add(&self->texts->clear, "vec kept%d[%d];\n", index, tuff__kept_vectors(self));
-                tuff__text_add(text_of(self, place), "kept%d OF_KEPT = v%d;\n", index, index);
+                tuff__text_add(text_for_place(self, place), "kept%d OF_KEPT = v%d;\n", index, index);
             }
         }
         if (place == PLACE_LOOP && self->loop_depth == 0)
             fetch(self, value, index);
     }
-    return spread ? widen(value->dtype, name) : name;
+    return spread ? broadcast(value->dtype, name) : name;
 }
 
 void tuff__emit_stored_value(emitter *self, int index)

@@ -47,7 +47,7 @@ void tuff__emit_stored_value(emitter *self, int index);
    texts->row. Returns an expression for it. gathers: see emitter; a form that gathers must be emitted last. */
 snippet tuff__emit_form(emitter *self, int value, bool vector, bool gathers, pass_texts *texts);
 const char *tuff__type_name(tuff_dtype dtype, bool vector);
-const char *tuff__prefix(tuff_dtype dtype); /* "", "I", "U", "B" */
+const char *tuff__dtype_prefix(tuff_dtype dtype); /* "", "I", "U", "B" */
 snippet tuff__format(const char *format, ...) PRINTF_LIKE(1, 2);
 
 #endif

@@ -34,7 +34,7 @@ static int find_sections(const char *maths, section *sections)
     return count;
 }
 
-static void want(section *sections, int count, const char *name, size_t length)
+static void mark_wanted(section *sections, int count, const char *name, size_t length)
 {
     for (int i = 0; i < count; ++i)
         if (sections[i].name_length == length && strncmp(sections[i].name, name, length) == 0)
@@ -42,7 +42,7 @@ static void want(section *sections, int count, const char *name, size_t length)
 }
 
 /* Marks the sections named by identifiers that end in the suffix, `_1` or `_v`. */
-static void want_used(section *sections, int count, const char *used, char suffix)
+static void mark_used(section *sections, int count, const char *used, char suffix)
 {
     const char *c = used;
     while (*c != 0) {
@@ -54,12 +54,12 @@ static void want_used(section *sections, int count, const char *used, char suffi
         while (isalnum((unsigned char)c[length]) || c[length] == '_')
             ++length;
         if (length > 2 && c[length - 1] == suffix && c[length - 2] == '_')
-            want(sections, count, c, length - 2);
+            mark_wanted(sections, count, c, length - 2);
         c += length;
     }
 }
 
-static void want_needed(section *sections, int count)
+static void mark_dependencies(section *sections, int count)
 {
     for (int i = count - 1; i >= 0; --i) {
         const char *c = sections[i].needs, *end = c + sections[i].needs_length;
@@ -68,7 +68,7 @@ static void want_needed(section *sections, int count)
             while (c + length < end && c[length] != ' ')
                 ++length;
             if (length > 0)
-                want(sections, count, c, length);
+                mark_wanted(sections, count, c, length);
             c += length + 1;
         }
     }
@@ -96,12 +96,12 @@ tuff_status tuff__maths_add(const char *used, bool vectors, text *out)
 {
     const char *maths = tuff__kernel_text("math.k");
     if (maths == NULL)
-        return FAIL(TUFF_E_UNSUPPORTED, "kernels: math.k is not in this build");
+        return FAIL(TUFF_E_UNSUPPORTED, "kernels: this build does not contain math.k");
     for (int i = 0; i < (vectors ? 2 : 1); ++i) {
         section sections[MAX_SECTIONS];
         const int count = find_sections(maths, sections);
-        want_used(sections, count, used, i == 0 ? '1' : 'v');
-        want_needed(sections, count);
+        mark_used(sections, count, used, i == 0 ? '1' : 'v');
+        mark_dependencies(sections, count);
         add_sections(sections, count, i == 1, out);
     }
     return tuff__text_status(out);

@@ -42,7 +42,7 @@ static const former_name former_names[] = {
 };
 enum { FORMER_COUNT = sizeof former_names / sizeof *former_names };
 
-const former_name *tuff__tunable_former(tunable parameter)
+const former_name *tuff__tunable_former_name(tunable parameter)
 {
     for (int i = 0; i < FORMER_COUNT; i++)
         if (former_names[i].parameter == parameter)
@@ -50,7 +50,7 @@ const former_name *tuff__tunable_former(tunable parameter)
     return NULL;
 }
 
-const char *tuff__kernel_former(const char *kernel)
+const char *tuff__kernel_former_name(const char *kernel)
 {
     for (int i = 0; i < FORMER_COUNT; i++)
         if (strcmp(tuff__tunable_info(former_names[i].parameter)->kernel, kernel) == 0)
@@ -80,17 +80,17 @@ const tunable_exception *tuff__tunable_exceptions(int *count)
     return all;
 }
 
-int tuff__tunable_default(tunable parameter, kernel_device kind, unsigned which)
+int tuff__tunable_default(tunable parameter, kernel_device kind, unsigned variant)
 {
     int count;
     const tunable_exception *all = tuff__tunable_exceptions(&count);
     for (int i = 0; i < count; i++)
-        if (all[i].kind == kind && all[i].which == which && all[i].parameter == parameter)
+        if (all[i].kind == kind && all[i].variant == variant && all[i].parameter == parameter)
             return all[i].value;
     return tuff__tunable_info(parameter)->values[kind];
 }
 
-bool tuff__tunable_is_kind(tunable parameter)
+bool tuff__tunable_is_choice(tunable parameter)
 {
     enum { FEW = 6 };
     const tunable_info *info = tuff__tunable_info(parameter);
@@ -104,12 +104,12 @@ bool tuff__tunable_is_loop(tunable parameter)
            strcmp(info->name, "rows") == 0;
 }
 
-bool tuff__tunable_takes(tunable parameter, int value)
+bool tuff__tunable_accepts(tunable parameter, int value)
 {
     int count;
     const tunable_info *info = tuff__tunable_info(parameter);
     const tunable_exception *all = tuff__tunable_exceptions(&count);
-    bool found = (value & (value - 1)) == 0 || tuff__tunable_is_loop(parameter) || tuff__tunable_is_kind(parameter) ||
+    bool found = (value & (value - 1)) == 0 || tuff__tunable_is_loop(parameter) || tuff__tunable_is_choice(parameter) ||
                  strcmp(info->name, "vectors") == 0;
     for (int kind = KERNELS_OPENCL_CPU; kind <= KERNELS_GPU; kind++)
         found = found || info->values[kind] == value;

@@ -39,29 +39,29 @@ typedef struct former_name {
 } former_name;
 
 /* Returns the former name, or NULL. */
-const former_name *tuff__tunable_former(tunable parameter);
+const former_name *tuff__tunable_former_name(tunable parameter);
 /* Returns the former name of a kernel's text, or the name itself if it was never renamed. */
-const char *tuff__kernel_former(const char *kernel);
+const char *tuff__kernel_former_name(const char *kernel);
 /* Whether the text contains a former name. */
 bool tuff__has_former_name(const char *source);
 /* Whether the values are alternatives (an enumeration) rather than sizes. */
-bool tuff__tunable_is_kind(tunable parameter);
+bool tuff__tunable_is_choice(tunable parameter);
 /* Whether the values are sizes of unrolled loops (tiles), which need not be powers of two. */
 bool tuff__tunable_is_loop(tunable parameter);
 /* Whether kernels can be built with the value. It must lie in the tunable's range and be a power of two or listed in
    the table, unless the tunable is a loop or a choice among alternatives. */
-bool tuff__tunable_takes(tunable parameter, int value);
+bool tuff__tunable_accepts(tunable parameter, int value);
 /* A value that differs from the table's for some devices of one kind. */
 typedef struct tunable_exception {
     kernel_device kind;
-    unsigned which; /* GPUs: the vendor's PCI number; CPU devices: lanes of a vector */
+    unsigned variant; /* GPUs: the vendor's PCI number; CPU devices: lanes of a vector */
     tunable parameter;
     int value;
 } tunable_exception;
 
 const tunable_exception *tuff__tunable_exceptions(int *count);
-/* Returns the default for a kind of device; an exception for `which` takes precedence. */
-int tuff__tunable_default(tunable parameter, kernel_device kind, unsigned which);
+/* Returns the default for a kind of device; an exception for `variant` takes precedence. */
+int tuff__tunable_default(tunable parameter, kernel_device kind, unsigned variant);
 /* Whether results are bitwise the same for every value, because the order of sums does not depend on it. */
 bool tuff__tunable_keeps_bits(tunable parameter);
 

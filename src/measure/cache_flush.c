@@ -44,7 +44,7 @@ tuff_status tuff__cache_flush_pool_fill(tuff_device *device, cache_flush_pool *s
     for (size_t i = 0; i < AT_ONCE / sizeof number && block != NULL; ++i)
         block[i] = number;
     const uint64_t size = self->size;
-    tuff_status status = block == NULL ? FAIL(TUFF_E_OOM_HOST, "no memory on the host to fill a pool with")
+    tuff_status status = block == NULL ? FAIL(TUFF_E_OOM_HOST, "out of memory for filling the pool of cold weights")
                                        : tuff__storage_create(device, size, false, &self->memory);
     for (uint64_t at = 0; at < size && status == TUFF_OK; at += AT_ONCE)
         status = tuff__storage_write(device, self->memory, at, block, size - at < AT_ONCE ? size - at : AT_ONCE);

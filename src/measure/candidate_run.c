@@ -23,7 +23,7 @@ struct candidate_run {
     uint64_t expected; /* nanoseconds of one run; 0: not known */
 };
 
-static void forget_timed(candidate_run *self)
+static void drop_recordings(candidate_run *self)
 {
     for (int i = 0; i < COLD_PLACES; ++i) {
         tuff__recording_destroy(self->device, self->timed[i]);
@@ -35,7 +35,7 @@ void tuff__candidate_run_destroy(candidate_run *self)
 {
     if (self == NULL)
         return;
-    forget_timed(self);
+    drop_recordings(self);
     tuff__executable_free(&self->executable);
     tuff__free(self->stamps);
     tuff__free(self);
@@ -61,13 +61,13 @@ static tuff_status record_from(candidate_run *self, int place)
 }
 
 /* Sets the number of runs per submission. */
-static tuff_status repeat(candidate_run *self, int repeats)
+static tuff_status set_repeats(candidate_run *self, int repeats)
 {
     const int count = (self->executable.command_count - self->executable.setup_count) * repeats;
     uint64_t *stamps = tuff__calloc((size_t)count + 1, sizeof *stamps);
     if (stamps == NULL)
         return TUFF_E_OOM_HOST;
-    forget_timed(self);
+    drop_recordings(self);
     tuff__free(self->stamps);
     self->stamps = stamps;
     self->command_count = count;
@@ -76,7 +76,7 @@ static tuff_status repeat(candidate_run *self, int repeats)
 }
 
 /* Returns the recording for the next place in the pool; made on first use. */
-static tuff_status next_timed(candidate_run *self, recording **out)
+static tuff_status next_recording(candidate_run *self, recording **out)
 {
     const int place =
         self->places > 1 ? tuff__cache_flush_next(self->pool, self->places, self->weights.size, self->repeats) : 0;
@@ -118,10 +118,10 @@ static tuff_status build(candidate_run *self, test_buffers *buffers)
     tuff__cache_flush_find(&self->executable, &self->weights);
     self->places = tuff__cache_flush_places(&self->weights, self->pool);
     if (self->places > 1 && tuff__cache_flush_pool_fill(self->device, self->pool) != TUFF_OK) {
-        tuff__log(TUFF_LOG_DEBUG, "tune: weights are timed as the caches have them: %s", tuff_error());
+        tuff__log(TUFF_LOG_DEBUG, "tune: weights are not kept out of the caches during timing: %s", tuff_error());
         self->places = 1;
     }
-    return repeat(self, 1);
+    return set_repeats(self, 1);
 }
 
 tuff_status tuff__candidate_run_create(launch_list *launches, test_buffers *buffers, cache_flush_pool *pool,
@@ -161,7 +161,7 @@ static void set_timeout(const candidate_run *self, uint64_t expected)
 static tuff_status time_once(candidate_run *self, uint64_t *nanoseconds)
 {
     recording *timed;
-    TRY(next_timed(self, &timed));
+    TRY(next_recording(self, &timed));
     set_timeout(self, self->expected * (uint64_t)self->repeats);
     const uint64_t begin = tuff__nanoseconds();
     uint64_t sum = 0;
@@ -190,7 +190,7 @@ static bool can_run_in_part(const candidate_run *self)
 }
 
 /* A library compiles its kernels in its first call. */
-static bool has_product(const candidate_run *self)
+static bool calls_library(const candidate_run *self)
 {
     for (int i = self->executable.setup_count; i < self->executable.command_count; ++i)
         if (self->executable.commands[i].kind == COMMAND_PRODUCT)
@@ -199,10 +199,10 @@ static bool has_product(const candidate_run *self)
 }
 
 /* Returns a sixteenth of a kernel's groups, but enough for every compute unit to have some. */
-static uint64_t part_of(const candidate_run *self, uint64_t groups)
+static uint64_t partial_groups(const candidate_run *self, uint64_t groups)
 {
-    enum { SHARE = 16, A_UNIT = 2 };
-    const uint64_t wave = (uint64_t)tuff__device_info(self->device)->compute_units * A_UNIT;
+    enum { SHARE = 16, GROUPS_PER_UNIT = 2 };
+    const uint64_t wave = (uint64_t)tuff__device_info(self->device)->compute_units * GROUPS_PER_UNIT;
     const uint64_t part = (groups + SHARE - 1) / SHARE;
     return part > wave ? part : wave < groups ? wave : groups;
 }
@@ -240,9 +240,9 @@ tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t default_time
     tuff_status status = part == NULL || stamps == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
     for (int i = 0; i < count && status == TUFF_OK; ++i)
         if (part[i].kind == COMMAND_DISPATCH)
-            part[i].group_count = part_of(self, part[i].group_count);
-    set_timeout(self, has_product(self) ? 0 : default_time);
-    if (status == TUFF_OK && has_product(self))
+            part[i].group_count = partial_groups(self, part[i].group_count);
+    set_timeout(self, calls_library(self) ? 0 : default_time);
+    if (status == TUFF_OK && calls_library(self))
         status = time_part(self, part, stamps, count, &predicted);
     predicted = 0;
     if (status == TUFF_OK)
@@ -266,8 +266,8 @@ tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t most)
             sum += time;
             ++count;
         }
-        const uint64_t now = sum / (count > 0 ? count : 1), apart = now > before ? now - before : before - now;
-        if (before > 0 && apart * 50 <= now)
+        const uint64_t now = sum / (count > 0 ? count : 1), change = now > before ? now - before : before - now;
+        if (before > 0 && change * 50 <= now)
             return TUFF_OK;
         before = now;
     }
@@ -308,7 +308,7 @@ tuff_status tuff__candidate_run_time(candidate_run *self, int count, uint64_t li
         const uint64_t took = nanoseconds[i] == 0 ? 1 : nanoseconds[i];
         if (self->repeats == 1 && took < MIN_NANOSECONDS) {
             const uint64_t wanted = MIN_NANOSECONDS / took + 1;
-            TRY(repeat(self, wanted > MAX_REPEATS ? MAX_REPEATS : (int)wanted));
+            TRY(set_repeats(self, wanted > MAX_REPEATS ? MAX_REPEATS : (int)wanted));
             TRY(time_once(self, &nanoseconds[i]));
         }
         for (int k = i + 1; k < count && limit > 0 && nanoseconds[i] > limit; ++k)
@@ -319,7 +319,7 @@ tuff_status tuff__candidate_run_time(candidate_run *self, int count, uint64_t li
     return TUFF_OK;
 }
 
-tuff_status tuff__candidate_run_run(candidate_run *self)
+tuff_status tuff__candidate_run_once(candidate_run *self)
 {
     set_timeout(self, self->expected);
     TRY(tuff__submit(self->device, self->executable.recording));

@@ -31,6 +31,6 @@ bool tuff__candidate_run_is_too_fast(const candidate_run *self, uint64_t nanosec
 /* Returns the bytes of registers that a work-item spills, the maximum over the kernels; 0: none, or unknown. */
 uint64_t tuff__candidate_run_spilled(const candidate_run *self);
 /* Runs once and waits for the end. */
-tuff_status tuff__candidate_run_run(candidate_run *self);
+tuff_status tuff__candidate_run_once(candidate_run *self);
 
 #endif

@@ -17,8 +17,9 @@
 static const double max_terms = 3e6, max_winner_terms = 2e7;
 /* The factor on error bounds that results may reach: the bounds are of first order. */
 enum { SLACK = 8 };
-/* If results are discontinuous, rounding may flip elements although the bounds do not show it: at most one in JUMPS. */
-enum { JUMPS = 256 };
+/* If results are discontinuous, rounding may flip elements although the bounds do not show it: at most one in this
+   many. */
+enum { ELEMENTS_PER_FLIP = 256 };
 
 /* The host's results for one root. */
 typedef struct expectation {
@@ -32,7 +33,7 @@ typedef struct comparison {
     expectation roots[MAX_OUTPUTS];
 } comparison;
 
-static void end(comparison *self)
+static void end_comparison(comparison *self)
 {
     for (int i = 0; i < MAX_OUTPUTS; ++i) {
         tuff__free(self->roots[i].values);
@@ -53,7 +54,7 @@ static tuff_dtype narrowest(const subgraph *part)
     return found;
 }
 
-static tuff_status begin_host(comparison *self, tuff_device *device)
+static tuff_status create_reference(comparison *self, tuff_device *device)
 {
     tuff_graph *graph;
     TRY(tuff__subgraph_graph(self->part, device, false, &graph));
@@ -69,7 +70,7 @@ static tuff_status begin_host(comparison *self, tuff_device *device)
     return TUFF_OK;
 }
 
-static tuff_status run_host(comparison *self)
+static tuff_status run_reference(comparison *self)
 {
     char name[16];
     TRY(tuff__reference_run(self->host));
@@ -92,14 +93,14 @@ static double rounding_of(tuff_dtype dtype)
 }
 
 /* Returns the absolute error allowed near 0: half of the least f16 number, or the least normal f32 number. */
-static double least_of(tuff_dtype dtype)
+static double absolute_error_of(tuff_dtype dtype)
 {
     return dtype == TUFF_F16 ? 0x1p-25 : (double)FLT_MIN;
 }
 
 /* dtype: the type that the result was rounded to. If the host's value is not finite, anything passes: at the edges of a
    function's domain rounding decides. */
-static bool is_right(tuff_dtype dtype, double got, double value, double bound)
+static bool is_within_bounds(tuff_dtype dtype, double got, double value, double bound)
 {
     if (!isfinite(value) || !isfinite(bound))
         return true;
@@ -108,23 +109,24 @@ static bool is_right(tuff_dtype dtype, double got, double value, double bound)
     const double most = dtype == TUFF_F16 ? 65504 : FLT_MAX;
     if (!isfinite(got))
         return fabs(value) + SLACK * bound > most;
-    return fabs(got - value) <= SLACK * bound + rounding_of(dtype) * fabs(value) + least_of(dtype);
+    return fabs(got - value) <= SLACK * bound + rounding_of(dtype) * fabs(value) + absolute_error_of(dtype);
 }
 
 /* Compares one root; got has its elements in order. */
-static void compare_root(const comparison *self, int index, const double *got, char *wrong, size_t size)
+static void compare_root(const comparison *self, int index, const double *got, char *fault, size_t size)
 {
     const expectation *root = &self->roots[index];
     const tuff_dtype dtype = tuff__subgraph_rounding(self->part, tuff__subgraph_root(self->part, index));
     const double share = tuff__subgraph_is_exact(self->part) ? 0 : 1; /* factor on the bound; exact sums need none */
     int64_t failures = 0, first = -1;
     for (int64_t i = 0; i < root->count; ++i)
-        if (!is_right(dtype, got[i], root->values[i], share * root->bounds[i]) && failures++ == 0)
+        if (!is_within_bounds(dtype, got[i], root->values[i], share * root->bounds[i]) && failures++ == 0)
             first = i;
-    if (failures == 0 || (tuff__subgraph_is_discontinuous(self->part) && failures <= root->count / JUMPS))
+    if (failures == 0 || (tuff__subgraph_is_discontinuous(self->part) && failures <= root->count / ELEMENTS_PER_FLIP))
         return;
-    snprintf(wrong, size, "%lld of %lld are wrong: %.9g, on the host %.9g within %.2g", (long long)failures,
-             (long long)root->count, got[first], root->values[first], share * SLACK * root->bounds[first]);
+    snprintf(fault, size, "%lld of %lld elements are wrong: one is %.9g, on the host %.9g within %.2g",
+             (long long)failures, (long long)root->count, got[first], root->values[first],
+             share * SLACK * root->bounds[first]);
 }
 
 /* Gets an element by its address in the memory of the task. gather() calls it for all elements of a node of the
@@ -150,13 +152,13 @@ static tuff_status gather(const subgraph *part, const struct fusion *fusion, con
             rest /= shape.extent[axis];
         }
         if (!get(from, buffer, address, &out[i]))
-            return FAIL(TUFF_E_UNSUPPORTED, "tune: a value of the task is not where it is looked for");
+            return FAIL(TUFF_E_UNSUPPORTED, "tune: cannot find a value of the task in memory");
     }
     return TUFF_OK;
 }
 
 /* A sample may miss elements that were never written, so some that look like it are added. */
-static void want_suspects(subgraph *part, const test_buffers *on)
+static void sample_suspects(subgraph *part, const test_buffers *on)
 {
     for (int i = 0; i < tuff__subgraph_root_count(part); ++i) {
         const node *root = tuff__subgraph_root(part, i);
@@ -182,7 +184,7 @@ static tuff_status write_reads(const comparison *self, const struct fusion *fusi
         double *values = tuff__calloc((size_t)count + 1, sizeof *values);
         tuff_status status = values == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
         if (status == TUFF_OK)
-            status = gather(self->part, fusion, at, from, tuff__test_buffers_input, values);
+            status = gather(self->part, fusion, at, from, tuff__test_buffers_read_input, values);
         if (status == TUFF_OK)
             status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
         tuff__free(values);
@@ -192,15 +194,15 @@ static tuff_status write_reads(const comparison *self, const struct fusion *fusi
 }
 
 static tuff_status compare_kept(const comparison *self, const struct fusion *fusion, const test_buffers *buffers,
-                                char *wrong, size_t size)
+                                char *fault, size_t size)
 {
-    for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
+    for (int i = 0; i < tuff__subgraph_root_count(self->part) && fault[0] == '\0'; ++i) {
         double *got = tuff__calloc((size_t)self->roots[i].count + 1, sizeof *got);
         const tuff_status status = got == NULL ? TUFF_E_OOM_HOST
                                                : gather(self->part, fusion, tuff__subgraph_root(self->part, i), buffers,
-                                                        tuff__test_buffers_right, got);
+                                                        tuff__test_buffers_read_expected, got);
         if (status == TUFF_OK)
-            compare_root(self, i, got, wrong, size);
+            compare_root(self, i, got, fault, size);
         tuff__free(got);
         TRY(status);
     }
@@ -215,37 +217,37 @@ static tuff_status sample(subgraph *part, const test_buffers *on)
     TRY(tuff__subgraph_sample(part, 0));
     if (tuff__subgraph_cost(part) <= max_terms)
         return TUFF_OK;
-    want_suspects(part, on);
+    sample_suspects(part, on);
     for (int i = 0; i < COUNTS && tuff__subgraph_cost(part) > max_terms; ++i)
         TRY(tuff__subgraph_sample(part, counts[i]));
     if (tuff__subgraph_cost(part) > max_terms)
-        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that takes the host too long");
+        return FAIL(TUFF_E_UNSUPPORTED, "tune: the task takes the host too long");
     return TUFF_OK;
 }
 
 static tuff_status check_kept_results(comparison *self, tuff_device *device, const test_buffers *buffers,
-                                      const struct fusion *fusion, int task, char *wrong, size_t size)
+                                      const struct fusion *fusion, int task, char *fault, size_t size)
 {
     TRY(tuff__subgraph_create(fusion, task, &self->part));
     TRY(sample(self->part, buffers));
-    TRY(begin_host(self, device));
+    TRY(create_reference(self, device));
     TRY(write_reads(self, fusion, buffers));
-    TRY(run_host(self));
-    return compare_kept(self, fusion, buffers, wrong, size);
+    TRY(run_reference(self));
+    return compare_kept(self, fusion, buffers, fault, size);
 }
 
 tuff_status tuff__oracle_check(tuff_device *device, const test_buffers *buffers, const struct fusion *fusion, int task,
-                               char *wrong, size_t size)
+                               char *fault, size_t size)
 {
     comparison self = {.part = NULL};
-    wrong[0] = '\0';
-    const tuff_status status = check_kept_results(&self, device, buffers, fusion, task, wrong, size);
-    end(&self);
+    fault[0] = '\0';
+    const tuff_status status = check_kept_results(&self, device, buffers, fusion, task, fault, size);
+    end_comparison(&self);
     return status;
 }
 
 /* Makes up multiples of 1/8, as in test buffers. */
-static void make_up(const comparison *self, task_kind kind, const node *at, int64_t count, double *out)
+static void make_inputs(const comparison *self, task_kind kind, const node *at, int64_t count, double *out)
 {
     const int64_t bound = tuff__subgraph_index_bound(self->part);
     const bool multiplies = kind == TASK_MATMUL || kind == TASK_ATTENTION,
@@ -274,7 +276,7 @@ static tuff_status write_both(const comparison *self, tuff_plan *plan, task_kind
         void *data = tuff__alloc(bytes);
         tuff_status status = values == NULL || data == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
         if (status == TUFF_OK) {
-            make_up(self, kind, at, count, values);
+            make_inputs(self, kind, at, count, values);
             tuff__from_double(dtype, values, count, data);
             status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
         }
@@ -288,8 +290,8 @@ static tuff_status write_both(const comparison *self, tuff_plan *plan, task_kind
 }
 
 /* Lowers all tasks of a kind in the same configuration. */
-static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
-                            const tune_config *config)
+static tuff_status lower_all(tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
+                             const tune_config *config)
 {
     const tune_config **choices = tuff__calloc((size_t)plan->fusion.task_count + 1, sizeof(tune_config *));
     if (choices == NULL)
@@ -302,10 +304,10 @@ static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options
     return status == TUFF_OK ? tuff__plan_record(plan) : status;
 }
 
-static tuff_status compare_plan(const comparison *self, tuff_plan *plan, char *wrong, size_t size)
+static tuff_status compare_plan(const comparison *self, tuff_plan *plan, char *fault, size_t size)
 {
     char name[16];
-    for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
+    for (int i = 0; i < tuff__subgraph_root_count(self->part) && fault[0] == '\0'; ++i) {
         const tuff_dtype dtype = tuff__subgraph_dtype(self->part, tuff__subgraph_root(self->part, i));
         const size_t count = (size_t)self->roots[i].count, bytes = count * tuff_dtype_size(dtype);
         double *got = tuff__calloc(count + 1, sizeof *got);
@@ -315,7 +317,7 @@ static tuff_status compare_plan(const comparison *self, tuff_plan *plan, char *w
             status = tuff_plan_read(plan, tuff__subgraph_name('o', i, name), data, bytes);
         if (status == TUFF_OK) {
             tuff__to_double(dtype, data, (int64_t)count, got);
-            compare_root(self, i, got, wrong, size);
+            compare_root(self, i, got, fault, size);
         }
         tuff__free(got);
         tuff__free(data);
@@ -325,14 +327,14 @@ static tuff_status compare_plan(const comparison *self, tuff_plan *plan, char *w
 }
 
 static tuff_status run_both(comparison *self, tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
-                            const tune_config *config, char *wrong, size_t size)
+                            const tune_config *config, char *fault, size_t size)
 {
-    TRY(lower_by(plan, options, kind, config));
+    TRY(lower_all(plan, options, kind, config));
     TRY(write_both(self, plan, kind));
-    TRY(run_host(self));
+    TRY(run_reference(self));
     TRY(tuff_plan_run(plan));
     TRY(tuff_plan_wait(plan));
-    return compare_plan(self, plan, wrong, size);
+    return compare_plan(self, plan, fault, size);
 }
 
 /* Shrinks extents to odd ones beyond a few tiles that the host can compute in time. */
@@ -346,17 +348,17 @@ static tuff_status shrink(subgraph *part)
         if (changed && tuff__subgraph_cost(part) <= max_winner_terms)
             return TUFF_OK;
     }
-    return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that has no odd extents, or none that are small");
+    return FAIL(TUFF_E_UNSUPPORTED, "tune: cannot shrink the task to small odd extents");
 }
 
 static tuff_status check_ragged(comparison *self, tuff_device *device, const struct fusion *fusion,
-                                const tuff_compile_options *options, int task, const tune_config *config, char *wrong,
+                                const tuff_compile_options *options, int task, const tune_config *config, char *fault,
                                 size_t size)
 {
     tuff_graph *graph;
     TRY(tuff__subgraph_create(fusion, task, &self->part));
     TRY(shrink(self->part));
-    TRY(begin_host(self, device));
+    TRY(create_reference(self, device));
     TRY(tuff__subgraph_graph(self->part, device, true, &graph));
     tuff_compile_options plain = *options;
     plain.memory_budget = 0;
@@ -364,7 +366,7 @@ static tuff_status check_ragged(comparison *self, tuff_device *device, const str
     tuff_status status = tuff__plan_create(graph, &plain, NULL, &plan);
     if (status == TUFF_OK) {
         plan->discards_binaries = true;
-        status = run_both(self, plan, &plain, fusion->tasks[task].kind, config, wrong, size);
+        status = run_both(self, plan, &plain, fusion->tasks[task].kind, config, fault, size);
     }
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
@@ -372,27 +374,28 @@ static tuff_status check_ragged(comparison *self, tuff_device *device, const str
 }
 
 /* Products and averages of numbers other than 0 are not all 0, however many there are. */
-static void check_zeros(const comparison *self, const test_buffers *kept, char *wrong, size_t size)
+static void check_zeros(const comparison *self, const test_buffers *kept, char *fault, size_t size)
 {
-    for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
+    for (int i = 0; i < tuff__subgraph_root_count(self->part) && fault[0] == '\0'; ++i) {
         const expectation *root = &self->roots[i];
         int64_t others = 0;
         for (int64_t k = 0; k < root->count; ++k)
             others += isfinite(root->values[k]) && fabs(root->values[k]) > SLACK * root->bounds[k];
         if (2 * others > root->count && tuff__test_buffers_is_zero(kept, tuff__subgraph_root(self->part, i)))
-            snprintf(wrong, size, "all of a result is 0");
+            snprintf(fault, size, "all elements of a result are 0");
     }
 }
 
-tuff_status tuff__oracle_ragged(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                int task, const tune_config *config, const test_buffers *kept, char *wrong, size_t size)
+tuff_status tuff__oracle_check_ragged(tuff_device *device, const struct fusion *fusion,
+                                      const tuff_compile_options *options, int task, const tune_config *config,
+                                      const test_buffers *kept, char *fault, size_t size)
 {
     comparison self = {.part = NULL};
     const task_kind kind = fusion->tasks[task].kind;
-    wrong[0] = '\0';
-    const tuff_status status = check_ragged(&self, device, fusion, options, task, config, wrong, size);
+    fault[0] = '\0';
+    const tuff_status status = check_ragged(&self, device, fusion, options, task, config, fault, size);
     if (status == TUFF_OK && kept != NULL && (kind == TASK_MATMUL || kind == TASK_ATTENTION))
-        check_zeros(&self, kept, wrong, size);
-    end(&self);
+        check_zeros(&self, kept, fault, size);
+    end_comparison(&self);
     return status;
 }

@@ -25,25 +25,25 @@ typedef struct buffer_region {
     tuff_dtype dtype;
     storage *storage;
     bool read, written;
-    int in_place;       /* the buffer of results that are written over its data; -1: none */
-    double *made;       /* its data, PERIOD elements over and over; NULL: a constant */
-    void *right, *last; /* of results: the correct ones, and those seen last */
-    bool knows_own;
-    uint8_t *own; /* by element, whether this task stores it, and no other; NULL: it stores all of them */
+    int in_place;          /* the buffer of results that are written over its data; -1: none */
+    double *input_pattern; /* its data, PERIOD elements over and over; NULL: a constant */
+    void *expected, *last; /* of results: the correct ones, and those seen last */
+    bool has_stored_mask;
+    uint8_t *stored_mask; /* by element, whether this task stores it, and no other; NULL: it stores all of them */
 } buffer_region;
 
 struct test_buffers {
     tuff_device *device;
     const struct fusion *fusion;
     int task;
-    uint64_t most, size;
+    uint64_t memory_limit, size;
     bool is_exact;  /* results do not depend on the order of sums */
     bool is_signed; /* inputs have both signs; those of matmuls and attention always do */
     buffer_region *all;
     int count, capacity;
-    bool is_rough;
-    double scale;        /* factor on inputs of matmuls */
-    int turn, kept_turn; /* poison of the last run, and of the run whose results are kept */
+    bool full_significands;
+    double scale;            /* factor on inputs of matmuls */
+    int turn, expected_turn; /* poison of the last run, and of the run whose results are kept */
 };
 
 /* Returns a power of two that makes sums of products about as large as their terms, as they are in models: operations
@@ -67,15 +67,18 @@ static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
-tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most,
+tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t memory_limit,
                                       test_buffers **out)
 {
     test_buffers *self = tuff__calloc(1, sizeof *self);
     *out = self;
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    *self = (test_buffers){
-        .device = device, .fusion = fusion, .task = task, .most = most, .scale = scale_of(&fusion->tasks[task])};
+    *self = (test_buffers){.device = device,
+                           .fusion = fusion,
+                           .task = task,
+                           .memory_limit = memory_limit,
+                           .scale = scale_of(&fusion->tasks[task])};
     const tuff_status status = takes_signs(fusion, task, &self->is_signed);
     if (status == TUFF_OK)
         return TUFF_OK;
@@ -86,7 +89,7 @@ tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *
 
 void tuff__test_buffers_use_full_significands(test_buffers *self)
 {
-    self->is_rough = true;
+    self->full_significands = true;
 }
 
 void tuff__test_buffers_destroy(test_buffers *self)
@@ -95,10 +98,10 @@ void tuff__test_buffers_destroy(test_buffers *self)
         return;
     for (int i = 0; i < self->count; ++i) {
         tuff__storage_release(self->all[i].storage);
-        tuff__free(self->all[i].made);
-        tuff__free(self->all[i].right);
+        tuff__free(self->all[i].input_pattern);
+        tuff__free(self->all[i].expected);
         tuff__free(self->all[i].last);
-        tuff__free(self->all[i].own);
+        tuff__free(self->all[i].stored_mask);
     }
     tuff__free(self->all);
     tuff__free(self);
@@ -141,8 +144,8 @@ static double make_float(const test_buffers *self, uint32_t roll)
     const task_kind kind = self->fusion->tasks[self->task].kind;
     const double share = (1 + roll % 0xFFFFFF) / 0x1p24, sign = self->is_signed && roll >> 30 ? -1 : 1;
     if (kind != TASK_MATMUL && kind != TASK_ATTENTION)
-        return sign * (self->is_rough ? share : (1 + roll % 8) / 8.0);
-    return self->scale * (self->is_rough ? 2 * share - 1 : (int)(roll % 17) / 8.0 - 1.0);
+        return sign * (self->full_significands ? share : (1 + roll % 8) / 8.0);
+    return self->scale * (self->full_significands ? 2 * share - 1 : (int)(roll % 17) / 8.0 - 1.0);
 }
 
 static void make_elements(const test_buffers *self, const buffer_region *region, int64_t bound, double *values)
@@ -191,10 +194,10 @@ static tuff_status write_constant(const test_buffers *self, const buffer_region 
     return fill(self, region, GUARD + region->lead, region->size, bytes, tuff_dtype_size(region->dtype));
 }
 
-static tuff_status write_made(const test_buffers *self, const buffer_region *region)
+static tuff_status write_input(const test_buffers *self, const buffer_region *region)
 {
     char pattern[PERIOD * 8];
-    tuff__from_double(region->dtype, region->made, PERIOD, pattern);
+    tuff__from_double(region->dtype, region->input_pattern, PERIOD, pattern);
     return fill(self, region, GUARD + region->lead, region->size, pattern, PERIOD * tuff_dtype_size(region->dtype));
 }
 
@@ -209,11 +212,11 @@ static tuff_status fill_elements(const test_buffers *self, buffer_region *region
         return TUFF_OK;
     if (region->id < graph->node_count && graph->nodes[region->id]->op == OP_CONSTANT)
         return write_constant(self, region, graph->nodes[region->id]);
-    region->made = tuff__alloc(PERIOD * sizeof *region->made);
-    if (region->made == NULL)
+    region->input_pattern = tuff__alloc(PERIOD * sizeof *region->input_pattern);
+    if (region->input_pattern == NULL)
         return TUFF_E_OOM_HOST;
-    make_elements(self, region, index_bound(self, launches), region->made);
-    return write_made(self, region);
+    make_elements(self, region, index_bound(self, launches), region->input_pattern);
+    return write_input(self, region);
 }
 
 static buffer_region *find(const test_buffers *self, int id)
@@ -224,27 +227,28 @@ static buffer_region *find(const test_buffers *self, int id)
     return NULL;
 }
 
-static tuff_status add(test_buffers *self, const launch_list *launches, int id)
+static tuff_status add_region(test_buffers *self, const launch_list *launches, int id)
 {
     const memory_buffer *buffer = &launches->buffers[id];
-    buffer_region made = {.id = id,
-                          .lead = buffer->offset % GUARD,
-                          .size = tuff__buffer_size(buffer),
-                          .dtype = buffer->dtype,
-                          .in_place = -1};
-    if (whole_size(&made) > self->most - self->size)
-        return FAIL(TUFF_E_OOM_DEVICE, "tune: a task of more than %llu bytes", (unsigned long long)self->most);
+    buffer_region region = {.id = id,
+                            .lead = buffer->offset % GUARD,
+                            .size = tuff__buffer_size(buffer),
+                            .dtype = buffer->dtype,
+                            .in_place = -1};
+    if (whole_size(&region) > self->memory_limit - self->size)
+        return FAIL(TUFF_E_OOM_DEVICE, "tune: the task needs test buffers of more than %llu bytes",
+                    (unsigned long long)self->memory_limit);
     if (!GROW(self->all, self->count, self->capacity))
         return TUFF_E_OOM_HOST;
-    TRY(tuff__storage_create(self->device, whole_size(&made), false, &made.storage));
-    const tuff_status status = fill_elements(self, &made, launches);
+    TRY(tuff__storage_create(self->device, whole_size(&region), false, &region.storage));
+    const tuff_status status = fill_elements(self, &region, launches);
     if (status != TUFF_OK) {
-        tuff__storage_release(made.storage);
-        tuff__free(made.made);
+        tuff__storage_release(region.storage);
+        tuff__free(region.input_pattern);
         return status;
     }
-    self->all[self->count++] = made;
-    self->size += whole_size(&made);
+    self->all[self->count++] = region;
+    self->size += whole_size(&region);
     return TUFF_OK;
 }
 
@@ -255,7 +259,7 @@ static tuff_status place(test_buffers *self, launch_list *launches, int id, cons
         root = launches->buffers[root].parent;
     buffer_region *region = find(self, root);
     if (region == NULL) {
-        TRY(add(self, launches, root));
+        TRY(add_region(self, launches, root));
         region = &self->all[self->count - 1];
     }
     region->read |= use->read;
@@ -296,35 +300,35 @@ static int64_t count_of(const buffer_region *region)
     return (int64_t)(region->size / tuff_dtype_size(region->dtype));
 }
 
-static void mark_own(const buffer_region *region, const view *layout, int axis, int64_t at)
+static void mark_stored(const buffer_region *region, const view *layout, int axis, int64_t at)
 {
     if (axis == layout->rank) {
         if (at >= 0 && at < count_of(region))
-            region->own[at] = 1;
+            region->stored_mask[at] = 1;
         return;
     }
     for (int64_t i = 0; i < layout->extent[axis]; ++i)
-        mark_own(region, layout, axis + 1, at + i * layout->stride[axis]);
+        mark_stored(region, layout, axis + 1, at + i * layout->stride[axis]);
 }
 
 /* Finds which elements of a region the task stores. */
-static tuff_status find_own(const test_buffers *self, buffer_region *region)
+static tuff_status find_stored(const test_buffers *self, buffer_region *region)
 {
     const struct task *task = &self->fusion->tasks[self->task];
     const int64_t count = count_of(region);
     int64_t start;
-    region->knows_own = true;
+    region->has_stored_mask = true;
     for (int i = 0; i < task->root_count; ++i)
         if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == region &&
             tuff_shape_count(task->roots[i]->outputs[0].shape) == count)
             return TUFF_OK;
-    region->own = tuff__calloc((size_t)count + 1, 1);
-    if (region->own == NULL)
+    region->stored_mask = tuff__calloc((size_t)count + 1, 1);
+    if (region->stored_mask == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < task->root_count; ++i)
         if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == region) {
             const view layout = tuff__fusion_layout(self->fusion, task->roots[i]);
-            mark_own(region, &layout, 0, start);
+            mark_stored(region, &layout, 0, start);
         }
     return TUFF_OK;
 }
@@ -341,7 +345,7 @@ static bool is_updated(const test_buffers *self, const buffer_region *region)
 
 static bool is_poisoned(const test_buffers *self, const buffer_region *region)
 {
-    return region->written && region->made != NULL && !is_updated(self, region);
+    return region->written && region->input_pattern != NULL && !is_updated(self, region);
 }
 
 /* Makes the initial contents, before a run, of a region that the task stores only in part. Elements that others store
@@ -353,11 +357,11 @@ static tuff_status make_image(const buffer_region *region, int turn, char **out)
     *out = tuff__alloc((size_t)region->size + sizeof(uint32_t));
     if (*out == NULL)
         return TUFF_E_OOM_HOST;
-    tuff__from_double(region->dtype, region->made, PERIOD, pattern);
+    tuff__from_double(region->dtype, region->input_pattern, PERIOD, pattern);
     for (int64_t i = 0; i < count_of(region); ++i) {
-        const uint32_t word = poison_words[region->own[i] ? turn : 0], twice[] = {word, word};
+        const uint32_t word = poison_words[region->stored_mask[i] ? turn : 0], twice[] = {word, word};
         const size_t at = (size_t)i * step;
-        const bool is_data = !region->own[i] && region->read;
+        const bool is_data = !region->stored_mask[i] && region->read;
         memcpy(*out + at, is_data ? pattern + (size_t)(i % PERIOD) * step : (const char *)twice + at % sizeof word,
                step);
     }
@@ -380,13 +384,13 @@ tuff_status tuff__test_buffers_poison(test_buffers *self)
     const uint32_t *poison = &poison_words[self->turn];
     for (int i = 0; i < self->count; ++i) {
         buffer_region *region = &self->all[i];
-        if (region->in_place >= 0 && region->made != NULL && is_updated(self, region))
-            TRY(write_made(self, region));
+        if (region->in_place >= 0 && region->input_pattern != NULL && is_updated(self, region))
+            TRY(write_input(self, region));
         if (!is_poisoned(self, region))
             continue;
-        if (!region->knows_own)
-            TRY(find_own(self, region));
-        TRY(region->own != NULL
+        if (!region->has_stored_mask)
+            TRY(find_stored(self, region));
+        TRY(region->stored_mask != NULL
                 ? write_image(self, region)
                 : fill(self, region, GUARD + region->lead, (region->size + 3) / 4 * 4, poison, sizeof *poison));
     }
@@ -409,25 +413,25 @@ tuff_status tuff__test_buffers_keep(test_buffers *self)
         buffer_region *region = &self->all[i];
         if (!region->written)
             continue;
-        tuff__free(region->right);
-        region->right = NULL;
-        TRY(read_back(self, region, &region->right));
+        tuff__free(region->expected);
+        region->expected = NULL;
+        TRY(read_back(self, region, &region->expected));
     }
-    self->kept_turn = self->turn;
+    self->expected_turn = self->turn;
     return TUFF_OK;
 }
 
-tuff_status tuff__test_buffers_is_kept(test_buffers *self, bool *same)
+tuff_status tuff__test_buffers_match_expected(test_buffers *self, bool *same)
 {
     *same = true;
     for (int i = 0; i < self->count && *same; ++i) {
         const buffer_region *region = &self->all[i];
         void *seen = NULL;
-        if (!region->written || region->right == NULL)
+        if (!region->written || region->expected == NULL)
             continue;
         const tuff_status status = read_back(self, region, &seen);
         *same = status == TUFF_OK && memcmp((char *)seen + GUARD + region->lead,
-                                            (char *)region->right + GUARD + region->lead, region->size) == 0;
+                                            (char *)region->expected + GUARD + region->lead, region->size) == 0;
         tuff__free(seen);
         TRY(status);
     }
@@ -489,40 +493,40 @@ static bool is_poison(const char *element, uint64_t at, size_t step, int turn)
     return true;
 }
 
-static void compare_elements(const test_buffers *self, const buffer_region *region, const char *seen, char *wrong,
+static void compare_elements(const test_buffers *self, const buffer_region *region, const char *seen, char *fault,
                              size_t size)
 {
     const size_t step = tuff_dtype_size(region->dtype);
     const int64_t count = count_of(region);
-    const char *right = (const char *)region->right + GUARD + region->lead;
+    const char *reference = (const char *)region->expected + GUARD + region->lead;
     const bool floats = region->dtype == TUFF_F32 || region->dtype == TUFF_F16 || region->dtype == TUFF_BF16;
     seen += GUARD + region->lead;
-    if (memcmp(seen, right, region->size) == 0)
+    if (memcmp(seen, reference, region->size) == 0)
         return;
     const double unit = rounding_of(region->dtype) + 0x1p-24 * sqrt(terms_of(self));
-    const double typical = floats ? size_of_elements(region->dtype, right, count) : 0;
+    const double typical = floats ? size_of_elements(region->dtype, reference, count) : 0;
     for (int64_t i = 0; i < count; ++i) {
-        double is, should;
-        const char *at = seen + (size_t)i * step, *expected = right + (size_t)i * step;
+        double actual, wanted;
+        const char *at = seen + (size_t)i * step, *expected = reference + (size_t)i * step;
         if (memcmp(at, expected, step) == 0)
             continue;
-        tuff__to_double(region->dtype, at, 1, &is);
-        tuff__to_double(region->dtype, expected, 1, &should);
+        tuff__to_double(region->dtype, at, 1, &actual);
+        tuff__to_double(region->dtype, expected, 1, &wanted);
         const bool unwritten = step == 4 && (is_poison(at, 0, step, self->turn) || is_poison(at, 0, step, !self->turn));
         const bool close =
             floats && !unwritten && !self->is_exact &&
-            ((isnan(is) && isnan(should)) || fabs(is - should) <= 16 * unit * fmax(fabs(should), typical));
+            ((isnan(actual) && isnan(wanted)) || fabs(actual - wanted) <= 16 * unit * fmax(fabs(wanted), typical));
         if (close)
             continue;
         if (unwritten)
-            snprintf(wrong, size, "element %lld is not written", (long long)i);
+            snprintf(fault, size, "element %lld is not written", (long long)i);
         else
-            snprintf(wrong, size, "element %lld is %.9g, should be %.9g", (long long)i, is, should);
+            snprintf(fault, size, "element %lld is %.9g, should be %.9g", (long long)i, actual, wanted);
         return;
     }
 }
 
-static tuff_status compare(buffer_region *region, const test_buffers *self, bool exactly, char *wrong, size_t size)
+static tuff_status compare(buffer_region *region, const test_buffers *self, bool exactly, char *fault, size_t size)
 {
     void *seen = NULL;
     const tuff_status status = read_back(self, region, &seen);
@@ -531,56 +535,56 @@ static tuff_status compare(buffer_region *region, const test_buffers *self, bool
         return status;
     }
     if (!guards_hold(region, seen))
-        snprintf(wrong, size, "it writes beyond a buffer");
+        snprintf(fault, size, "writes outside a buffer");
     else if (!exactly)
-        compare_elements(self, region, seen, wrong, size);
+        compare_elements(self, region, seen, fault, size);
     else if (region->last != NULL && memcmp((char *)seen + GUARD + region->lead,
                                             (char *)region->last + GUARD + region->lead, region->size) != 0)
-        snprintf(wrong, size, "two runs differ");
+        snprintf(fault, size, "two runs differ");
     tuff__free(region->last);
     region->last = seen;
     return TUFF_OK;
 }
 
-tuff_status tuff__test_buffers_compare(test_buffers *self, bool exactly, char *wrong, size_t size)
+tuff_status tuff__test_buffers_compare(test_buffers *self, bool exactly, char *fault, size_t size)
 {
-    wrong[0] = '\0';
-    for (int i = 0; i < self->count && wrong[0] == '\0'; ++i)
+    fault[0] = '\0';
+    for (int i = 0; i < self->count && fault[0] == '\0'; ++i)
         if (self->all[i].written)
-            TRY(compare(&self->all[i], self, exactly, wrong, size));
+            TRY(compare(&self->all[i], self, exactly, fault, size));
     return TUFF_OK;
 }
 
 /* Finds elements of the task that neither of two runs wrote, and elements of other tasks that the first run wrote. */
-static tuff_status look_through(const test_buffers *self, const buffer_region *region, char *wrong, size_t size)
+static tuff_status check_written(const test_buffers *self, const buffer_region *region, char *fault, size_t size)
 {
     const size_t step = tuff_dtype_size(region->dtype);
-    const char *kept = (const char *)region->right + GUARD + region->lead,
+    const char *kept = (const char *)region->expected + GUARD + region->lead,
                *last = (const char *)region->last + GUARD + region->lead;
     char *image = NULL;
-    if (region->own == NULL && memcmp(kept, last, region->size) == 0)
+    if (region->stored_mask == NULL && memcmp(kept, last, region->size) == 0)
         return TUFF_OK;
-    if (region->own != NULL)
-        TRY(make_image(region, self->kept_turn, &image));
-    for (int64_t i = 0; i < count_of(region) && wrong[0] == '\0'; ++i) {
+    if (region->stored_mask != NULL)
+        TRY(make_image(region, self->expected_turn, &image));
+    for (int64_t i = 0; i < count_of(region) && fault[0] == '\0'; ++i) {
         const uint64_t at = (uint64_t)i * step;
-        if (region->own != NULL && !region->own[i] && memcmp(kept + at, image + at, step) != 0)
-            snprintf(wrong, size, "element %lld is written, which others store", (long long)i);
-        else if ((region->own == NULL || region->own[i]) && is_poison(kept + at, at, step, self->kept_turn) &&
-                 is_poison(last + at, at, step, self->turn))
-            snprintf(wrong, size, "element %lld is not written", (long long)i);
+        if (region->stored_mask != NULL && !region->stored_mask[i] && memcmp(kept + at, image + at, step) != 0)
+            snprintf(fault, size, "element %lld is written, but another task stores it", (long long)i);
+        else if ((region->stored_mask == NULL || region->stored_mask[i]) &&
+                 is_poison(kept + at, at, step, self->expected_turn) && is_poison(last + at, at, step, self->turn))
+            snprintf(fault, size, "element %lld is not written", (long long)i);
     }
     tuff__free(image);
     return TUFF_OK;
 }
 
-tuff_status tuff__test_buffers_look_through(const test_buffers *self, char *wrong, size_t size)
+tuff_status tuff__test_buffers_check_written(const test_buffers *self, char *fault, size_t size)
 {
-    wrong[0] = '\0';
-    for (int i = 0; i < self->count && wrong[0] == '\0' && self->turn != self->kept_turn; ++i) {
+    fault[0] = '\0';
+    for (int i = 0; i < self->count && fault[0] == '\0' && self->turn != self->expected_turn; ++i) {
         const buffer_region *region = &self->all[i];
-        if (is_poisoned(self, region) && region->right != NULL && region->last != NULL)
-            TRY(look_through(self, region, wrong, size));
+        if (is_poisoned(self, region) && region->expected != NULL && region->last != NULL)
+            TRY(check_written(self, region, fault, size));
     }
     return TUFF_OK;
 }
@@ -602,7 +606,7 @@ static void read_constant(const node *source, int64_t at, double *out)
 }
 
 /* Small constants are part of the kernels' texts, and have no memory. */
-bool tuff__test_buffers_input(const test_buffers *self, int buffer, int64_t at, double *out)
+bool tuff__test_buffers_read_input(const test_buffers *self, int buffer, int64_t at, double *out)
 {
     const tuff_graph *graph = self->fusion->graph;
     if (buffer < graph->node_count && graph->nodes[buffer]->op == OP_CONSTANT) {
@@ -612,18 +616,18 @@ bool tuff__test_buffers_input(const test_buffers *self, int buffer, int64_t at, 
     const buffer_region *region = find_element(self, buffer, at);
     if (region == NULL || (region->written && region->in_place < 0))
         return false;
-    *out = region->made[at % PERIOD];
+    *out = region->input_pattern[at % PERIOD];
     return true;
 }
 
-bool tuff__test_buffers_right(const test_buffers *self, int buffer, int64_t at, double *out)
+bool tuff__test_buffers_read_expected(const test_buffers *self, int buffer, int64_t at, double *out)
 {
     const buffer_region *region = find_element(self, buffer, at);
-    if (region == NULL || region->right == NULL)
+    if (region == NULL || region->expected == NULL)
         return false;
     tuff__to_double(region->dtype,
-                    (const char *)region->right + GUARD + region->lead + (size_t)at * tuff_dtype_size(region->dtype), 1,
-                    out);
+                    (const char *)region->expected + GUARD + region->lead + (size_t)at * tuff_dtype_size(region->dtype),
+                    1, out);
     return true;
 }
 
@@ -642,17 +646,17 @@ static bool is_suspect(const suspects *self, int64_t at)
     static const char zero[8];
     const buffer_region *region = self->region;
     const size_t step = tuff_dtype_size(region->dtype);
-    const char *element = (const char *)region->right + GUARD + region->lead + (size_t)at * step;
+    const char *element = (const char *)region->expected + GUARD + region->lead + (size_t)at * step;
     double value;
     if (at < 0 || at >= count_of(region))
         return false;
     if (!self->is_updated)
         return memcmp(element, zero, step) == 0;
     tuff__to_double(region->dtype, element, 1, &value);
-    return value == region->made[at % PERIOD];
+    return value == region->input_pattern[at % PERIOD];
 }
 
-static void note(suspects *self)
+static void note_suspect(suspects *self)
 {
     enum { ROOM = sizeof self->noted / sizeof *self->noted };
     self->last = self->index;
@@ -669,16 +673,16 @@ static void note(suspects *self)
     self->noted[self->count++] = self->index;
 }
 
-static void look_for_suspects(suspects *self, const view *layout, int axis, int64_t at)
+static void find_suspects(suspects *self, const view *layout, int axis, int64_t at)
 {
     if (axis == layout->rank) {
         if (is_suspect(self, at))
-            note(self);
+            note_suspect(self);
         ++self->index;
         return;
     }
     for (int64_t i = 0; i < layout->extent[axis]; ++i)
-        look_for_suspects(self, layout, axis + 1, at + i * layout->stride[axis]);
+        find_suspects(self, layout, axis + 1, at + i * layout->stride[axis]);
 }
 
 /* Returns false if no results are kept for the root. */
@@ -687,10 +691,10 @@ static bool begin_suspects(const test_buffers *self, const node *root, bool chan
     int64_t start;
     const buffer_region *region = find(self, buffer_of(self->fusion, root, &start));
     const view layout = tuff__fusion_layout(self->fusion, root);
-    if (region == NULL || region->right == NULL || region->made == NULL)
+    if (region == NULL || region->expected == NULL || region->input_pattern == NULL)
         return false;
     *out = (suspects){.region = region, .is_updated = changes_too && is_updated(self, region), .every = 1};
-    look_for_suspects(out, &layout, 0, start);
+    find_suspects(out, &layout, 0, start);
     return true;
 }
 

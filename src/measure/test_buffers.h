@@ -7,8 +7,8 @@
 
 typedef struct test_buffers test_buffers;
 
-/* most: limit on the memory, in bytes. */
-tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most,
+/* memory_limit: in bytes. */
+tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t memory_limit,
                                       test_buffers **out);
 void tuff__test_buffers_destroy(test_buffers *self); /* NULL is allowed */
 uint64_t tuff__test_buffers_size(const test_buffers *self);
@@ -18,7 +18,7 @@ uint64_t tuff__test_buffers_size(const test_buffers *self);
 void tuff__test_buffers_use_full_significands(test_buffers *self);
 
 /* Gives the launches of the task their memory; regions that no earlier launches had are created and filled.
-   TUFF_E_OOM_DEVICE: more than `most` bytes would be needed. */
+   TUFF_E_OOM_DEVICE: more than memory_limit bytes would be needed. */
 tuff_status tuff__test_buffers_place(test_buffers *self, launch_list *launches);
 
 /* Requires results to be bitwise equal whatever the order of sums: see tuff__subgraph_is_exact. */
@@ -29,15 +29,15 @@ tuff_status tuff__test_buffers_poison(test_buffers *self);
 /* Keeps the results of the last run as the correct ones. */
 tuff_status tuff__test_buffers_keep(test_buffers *self);
 /* Whether the results have the same bits as those kept. */
-tuff_status tuff__test_buffers_is_kept(test_buffers *self, bool *same);
-/* Compares the results with the kept ones. *wrong describes the first difference beyond rounding, "" if there is none;
+tuff_status tuff__test_buffers_match_expected(test_buffers *self, bool *same);
+/* Compares the results with the kept ones. *fault describes the first difference beyond rounding, "" if there is none;
    a task with sums may add in another order. exactly: compares bit for bit with the results of the last comparison. */
-tuff_status tuff__test_buffers_compare(test_buffers *self, bool exactly, char *wrong, size_t size);
+tuff_status tuff__test_buffers_compare(test_buffers *self, bool exactly, char *fault, size_t size);
 
-/* Checks which elements were written, after one run whose results were kept and another one that was compared. *wrong
+/* Checks which elements were written, after one run whose results were kept and another one that was compared. *fault
    describes the first element of the task that neither run wrote, or of another task that the first run wrote; "" if
    there is none. Buffers that are changed in place are not checked. */
-tuff_status tuff__test_buffers_look_through(const test_buffers *self, char *wrong, size_t size);
+tuff_status tuff__test_buffers_check_written(const test_buffers *self, char *fault, size_t size);
 /* Returns the number of suspects and their indices, in the root's order: elements whose kept value could also mean that
    they were never written, namely 0, or the initial value of an element that is changed in place. The first and the
    last one are included. */
@@ -48,7 +48,7 @@ bool tuff__test_buffers_is_zero(const test_buffers *self, const node *root);
 
 /* Return the value of element `at` of an input, and the kept value of element `at` of a result, counted from the
    beginning of the whole buffer. False if the task's kernels have no such element. */
-bool tuff__test_buffers_input(const test_buffers *self, int buffer, int64_t at, double *out);
-bool tuff__test_buffers_right(const test_buffers *self, int buffer, int64_t at, double *out);
+bool tuff__test_buffers_read_input(const test_buffers *self, int buffer, int64_t at, double *out);
+bool tuff__test_buffers_read_expected(const test_buffers *self, int buffer, int64_t at, double *out);
 
 #endif

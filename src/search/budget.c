@@ -51,7 +51,7 @@ void tuff__budget_destroy(tune_budget *self)
     tuff__free(self);
 }
 
-static budget_key *key_of(const tune_budget *self, int key)
+static budget_key *key_at(const tune_budget *self, int key)
 {
     assert(key >= 0 && key < self->count);
     return &self->keys[key];
@@ -59,12 +59,12 @@ static budget_key *key_of(const tune_budget *self, int key)
 
 void tuff__budget_expect(tune_budget *self, int key, double weight)
 {
-    key_of(self, key)->expected = weight;
+    key_at(self, key)->expected = weight;
 }
 
 void tuff__budget_weigh(tune_budget *self, int key, uint64_t calls, uint64_t default_nanoseconds)
 {
-    budget_key *one = key_of(self, key);
+    budget_key *one = key_at(self, key);
     one->weight = (double)calls * (double)default_nanoseconds;
     one->default_nanoseconds = one->best_nanoseconds = default_nanoseconds;
     one->candidates = 1;
@@ -100,18 +100,18 @@ static double least_weight(const tune_budget *self, double unit)
 bool tuff__budget_is_minor(const tune_budget *self, int key)
 {
     const double unit = unit_of(self);
-    return weight_of(key_of(self, key), unit) < least_weight(self, unit);
+    return weight_of(key_at(self, key), unit) < least_weight(self, unit);
 }
 
-void tuff__budget_spend(tune_budget *self, int key, uint64_t elapsed, int candidates, uint64_t best_nanoseconds,
-                        bool ended)
+void tuff__budget_note_slice(tune_budget *self, int key, uint64_t elapsed, int candidates, uint64_t best_nanoseconds,
+                             bool ended)
 {
-    budget_key *one = key_of(self, key);
-    const int fresh = candidates - one->candidates;
+    budget_key *one = key_at(self, key);
+    const int added = candidates - one->candidates;
     const double before = (double)one->best_nanoseconds, now = (double)best_nanoseconds;
     one->gain = 0;
-    if (fresh > 0 && now < before && one->default_nanoseconds)
-        one->gain = (before - now) / (double)one->default_nanoseconds / fresh;
+    if (added > 0 && now < before && one->default_nanoseconds)
+        one->gain = (before - now) / (double)one->default_nanoseconds / added;
     one->best_nanoseconds = best_nanoseconds;
     one->candidates = candidates;
     one->ended = ended;
@@ -120,7 +120,7 @@ void tuff__budget_spend(tune_budget *self, int key, uint64_t elapsed, int candid
 
 /* What the next candidate of a key may gain for the graph. The first one is the default, which gains nothing, but no
    other can be tried without it. */
-static double promise(const budget_key *key, double unit)
+static double expected_gain(const budget_key *key, double unit)
 {
     if (!key->weighed)
         return weight_of(key, unit) * (1 - recent_share);
@@ -142,14 +142,14 @@ int tuff__budget_next(const tune_budget *self)
     int best = -1;
     for (int i = 0; i < self->count; i++)
         if (may_get_slice(&self->keys[i], least) &&
-            (best < 0 || promise(&self->keys[i], unit) > promise(&self->keys[best], unit)))
+            (best < 0 || expected_gain(&self->keys[i], unit) > expected_gain(&self->keys[best], unit)))
             best = i;
     return best;
 }
 
-static double estimate(const tune_budget *self, int key)
+static double estimate_race(const tune_budget *self, int key)
 {
-    const budget_key *one = key_of(self, key);
+    const budget_key *one = key_at(self, key);
     const double run = (double)(one->best_nanoseconds > MIN_RUN ? one->best_nanoseconds : MIN_RUN);
     return RACE_OVERHEAD + (tuff__budget_is_minor(self, key) ? MINOR_RACE_RUNS : RACE_RUNS) * run;
 }
@@ -160,16 +160,16 @@ uint64_t tuff__budget_search_end(const tune_budget *self)
     double races = 0;
     for (int i = 0; i < self->count; i++)
         if (self->keys[i].weighed && !self->keys[i].raced)
-            races += error * estimate(self, i);
+            races += error * estimate_race(self, i);
     const uint64_t half = self->whole / 2;
     return races < (double)half ? self->whole - (uint64_t)races : self->whole - half;
 }
 
-void tuff__budget_raced(tune_budget *self, int key, uint64_t elapsed, uint64_t nanoseconds)
+void tuff__budget_note_race(tune_budget *self, int key, uint64_t elapsed, uint64_t nanoseconds)
 {
-    budget_key *one = key_of(self, key);
+    budget_key *one = key_at(self, key);
     self->raced += (double)nanoseconds;
-    self->estimated += estimate(self, key);
+    self->estimated += estimate_race(self, key);
     one->raced = true;
     self->elapsed = elapsed;
 }

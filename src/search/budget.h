@@ -25,12 +25,12 @@ bool tuff__budget_is_minor(const tune_budget *self, int key);
 
 /* Call this after a slice was spent on a key. candidates: those compiled for it so far; best_nanoseconds: its current
    time; ended: its search is over; elapsed: time since the start of everything. */
-void tuff__budget_spend(tune_budget *self, int key, uint64_t elapsed, int candidates, uint64_t best_nanoseconds,
-                        bool ended);
+void tuff__budget_note_slice(tune_budget *self, int key, uint64_t elapsed, int candidates, uint64_t best_nanoseconds,
+                             bool ended);
 /* Returns the key for the next slice: of the weighed keys that are neither minor nor ended, the one with the largest
    weight x (0.2 recent gain + 0.8 best / candidates). A key that is only expected counts as 0.8 x its expected weight;
-   if it is returned, time its default, and if that fails, end it with tuff__budget_spend. -1: there is no key, or only
-   the time for the races is left. */
+   if it is returned, time its default, and if that fails, end it with tuff__budget_note_slice. -1: there is no key, or
+   only the time for the races is left. */
 int tuff__budget_next(const tune_budget *self);
 
 /* Returns when the races should begin, counted from the start: early enough for all weighed keys that have not been
@@ -38,7 +38,7 @@ int tuff__budget_next(const tune_budget *self);
 uint64_t tuff__budget_search_end(const tune_budget *self);
 /* Call this after a key's race, with the time it took, which updates the estimate for others. The key gets no more
    slices. */
-void tuff__budget_raced(tune_budget *self, int key, uint64_t elapsed, uint64_t nanoseconds);
+void tuff__budget_note_race(tune_budget *self, int key, uint64_t elapsed, uint64_t nanoseconds);
 /* Returns the heaviest weighed key that has not been raced; -1: none. */
 int tuff__budget_next_race(const tune_budget *self);
 

@@ -29,30 +29,30 @@ static const char *const candidates[] = {
     NULL};
 #undef PORTFOLIO
 
-static bool is_of(const row *one, kernel_device class, const char *family)
+static bool matches_row(const row *one, kernel_device class, const char *family)
 {
     return one->family && (int)one->class == (int)class && strcmp(one->family, family) == 0;
 }
 
-int tuff__portfolio_of(kernel_device class, const char *family, const char *const **out)
+int tuff__portfolio_for_class(kernel_device class, const char *family, const char *const **out)
 {
     int first = 0, count = 0;
-    while (rows[first].family && !is_of(&rows[first], class, family))
+    while (rows[first].family && !matches_row(&rows[first], class, family))
         first++;
-    while (is_of(&rows[first + count], class, family))
+    while (matches_row(&rows[first + count], class, family))
         count++;
     *out = &candidates[first];
     return count < MAX_PORTFOLIO ? count : MAX_PORTFOLIO;
 }
 
-static kernel_device class_of(const tune_environment *environment)
+static kernel_device class_of_environment(const tune_environment *environment)
 {
     if (strcmp(environment->kind, "cpu") != 0)
         return KERNELS_GPU;
     return strcmp(environment->backend, "vulkan") == 0 ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU;
 }
 
-int tuff__portfolio_for(const tune_environment *environment, const char *family, const char *const **out)
+int tuff__portfolio_for_environment(const tune_environment *environment, const char *family, const char *const **out)
 {
-    return tuff__portfolio_of(class_of(environment), family, out);
+    return tuff__portfolio_for_class(class_of_environment(environment), family, out);
 }

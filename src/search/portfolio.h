@@ -10,8 +10,8 @@
 enum { MAX_PORTFOLIO = 8 };
 
 /* Returns the number of candidates, 0 if the family has none; *out: the most useful one first. */
-int tuff__portfolio_of(kernel_device class, const char *family, const char *const **out);
+int tuff__portfolio_for_class(kernel_device class, const char *family, const char *const **out);
 /* The same for the class of an environment's device. */
-int tuff__portfolio_for(const tune_environment *environment, const char *family, const char *const **out);
+int tuff__portfolio_for_environment(const tune_environment *environment, const char *family, const char *const **out);
 
 #endif

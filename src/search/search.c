@@ -10,16 +10,16 @@
 
 enum { DEFAULT_PATIENCE = 16 };
 /* Turns without a gain that deferred candidates get when patience is exhausted; those that spill least go first. */
-enum { LATE_TURNS = 8 };
+enum { DEFERRED_TURNS = 8 };
 /* Bytes that a work-item may spill: 64 registers, a quarter of the 255 or 256 that a GPU gives it at most. Even if no
    other candidate spills, that costs only a few instructions, which caches serve. */
-#define HARMLESS UINT64_C(256)
+#define HARMLESS_SPILL UINT64_C(256)
 /* A candidate that spills more than this many times what others do is left out. */
-enum { TIMES_OTHERS = 2 };
+enum { MAX_SPILL_RATIO = 2 };
 /* Candidates between two checks of the clocks. */
 enum { PACE_INTERVAL = 8 };
 /* How often the best must be timed within 10 % of the roofline before the search ends. */
-enum { ROOFLINE_LOOKS = 2 };
+enum { ROOFLINE_CHECKS = 2 };
 
 /* Samples are taken in stages; after each, a candidate that is slower than `cut` times the best is dropped. */
 static const struct stage {
@@ -45,32 +45,32 @@ void tuff__search_fail(search *self, tuff_status status)
 
 bool tuff__search_is_over(search *self)
 {
-    if (!self->end && self->by.is_over && self->by.is_over(self->by.state))
+    if (!self->end && self->evaluator.is_over && self->evaluator.is_over(self->evaluator.state))
         self->end = SEARCH_STOPPED;
     return self->end != SEARCH_GOES_ON;
 }
 
 /* Evaluations that do not reject a candidate for good: in a later search, for example, the others may spill more. */
-static bool is_passing(tune_evaluation found)
+static bool is_temporary(tune_evaluation verdict)
 {
-    return found == EVALUATION_INVALID || found == EVALUATION_BARRED || found == EVALUATION_SPILLS ||
-           found == EVALUATION_SLOW || found == EVALUATION_TIMER || found == EVALUATION_ROOM ||
-           found == EVALUATION_FAILED;
+    return verdict == EVALUATION_INVALID || verdict == EVALUATION_BARRED || verdict == EVALUATION_SPILLS ||
+           verdict == EVALUATION_SLOW || verdict == EVALUATION_TIMER || verdict == EVALUATION_ROOM ||
+           verdict == EVALUATION_FAILED;
 }
 
-bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation found)
+bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation verdict)
 {
-    if (found == EVALUATION_GOOD)
+    if (verdict == EVALUATION_GOOD)
         return true;
-    assert((unsigned)found < EVALUATION_COUNT);
-    self->counts.rejected[found]++;
-    self->evaluation = found;
-    if (found == EVALUATION_FAILED)
+    assert((unsigned)verdict < EVALUATION_COUNT);
+    self->counts.rejected[verdict]++;
+    self->verdict = verdict;
+    if (verdict == EVALUATION_FAILED)
         tuff__search_fail(self, tuff_last_status() ? tuff_last_status() : TUFF_E_USAGE);
-    if (found == EVALUATION_LOST)
+    if (verdict == EVALUATION_LOST)
         self->end = SEARCH_LOST;
-    if (!is_passing(found) && self->settings.rejected)
-        self->settings.rejected(self->settings.user, config, found);
+    if (!is_temporary(verdict) && self->settings.rejected)
+        self->settings.rejected(self->settings.user, config, verdict);
     return false;
 }
 
@@ -78,7 +78,7 @@ static void release(search *self, candidate *one)
 {
     if (one->handle.slot < 0)
         return;
-    self->by.release(self->by.state, &one->handle);
+    self->evaluator.release(self->evaluator.state, &one->handle);
     self->slots[one->handle.slot] = -1;
     one->handle.slot = -1;
     one->compiled = false;
@@ -102,7 +102,7 @@ static int take_slot(search *self)
     return slot;
 }
 
-static void give_slot(search *self, candidate *one)
+static void assign_slot(search *self, candidate *one)
 {
     if (one->handle.slot < 0) {
         one->handle.slot = take_slot(self);
@@ -116,15 +116,16 @@ bool tuff__search_compile(search *self, candidate *one)
         return true;
     if (tuff__search_is_over(self))
         return false;
-    give_slot(self, one);
+    assign_slot(self, one);
     self->counts.compiled++;
-    one->compiled = tuff__search_accept(self, &one->handle.config, self->by.compile(self->by.state, &one->handle));
+    one->compiled =
+        tuff__search_accept(self, &one->handle.config, self->evaluator.compile(self->evaluator.state, &one->handle));
     one->rejected = !one->compiled;
     if (!one->compiled) {
         self->slots[one->handle.slot] = -1;
         one->handle.slot = -1;
-    } else if (self->by.spilled) {
-        one->spilled = self->by.spilled(self->by.state, &one->handle);
+    } else if (self->evaluator.spilled) {
+        one->spilled = self->evaluator.spilled(self->evaluator.state, &one->handle);
     }
     return one->compiled;
 }
@@ -142,15 +143,15 @@ bool tuff__search_verify(search *self, candidate *one, bool thorough)
     if (tuff__search_is_over(self))
         return false;
     self->counts.verified++;
-    const tune_evaluation found = self->by.verify(self->by.state, &one->handle, thorough);
-    one->verified = tuff__search_accept(self, &one->handle.config, found);
+    const tune_evaluation verdict = self->evaluator.verify(self->evaluator.state, &one->handle, thorough);
+    one->verified = tuff__search_accept(self, &one->handle.config, verdict);
     if (!one->verified)
         drop(self, one);
     return one->verified;
 }
 
 /* If the default is faster than the peak allows, the measured peak is wrong. */
-static void doubt_roofline(search *self, const candidate *one, const uint64_t *times, int count)
+static void discard_wrong_roofline(search *self, const candidate *one, const uint64_t *times, int count)
 {
     if (one == &self->candidates[0] && tuff__times_median(times, count) < self->settings.roofline)
         self->settings.roofline = 0;
@@ -167,18 +168,18 @@ static bool are_believable(const search *self, const uint64_t *times, int count)
 
 bool tuff__search_sample(search *self, candidate *one, int count, uint64_t limit, uint64_t *times)
 {
-    tune_evaluation found = EVALUATION_TIMER;
-    for (int attempt = 0; attempt < 2 && found == EVALUATION_TIMER; attempt++) {
+    tune_evaluation verdict = EVALUATION_TIMER;
+    for (int attempt = 0; attempt < 2 && verdict == EVALUATION_TIMER; attempt++) {
         if (tuff__search_is_over(self))
             return false;
-        found = self->by.sample(self->by.state, &one->handle, count, limit, times);
-        self->counts.samples += found == EVALUATION_GOOD ? (uint64_t)count : 0;
-        if (found == EVALUATION_GOOD)
-            doubt_roofline(self, one, times, count);
-        if (found == EVALUATION_GOOD && !are_believable(self, times, count))
-            found = EVALUATION_TIMER;
+        verdict = self->evaluator.sample(self->evaluator.state, &one->handle, count, limit, times);
+        self->counts.samples += verdict == EVALUATION_GOOD ? (uint64_t)count : 0;
+        if (verdict == EVALUATION_GOOD)
+            discard_wrong_roofline(self, one, times, count);
+        if (verdict == EVALUATION_GOOD && !are_believable(self, times, count))
+            verdict = EVALUATION_TIMER;
     }
-    const bool is_good = tuff__search_accept(self, &one->handle.config, found);
+    const bool is_good = tuff__search_accept(self, &one->handle.config, verdict);
     if (!is_good)
         drop(self, one);
     return is_good;
@@ -208,7 +209,7 @@ static bool is_exempt(const candidate *one)
 
 /* Returns the largest spill among candidates that were timed to the end; *any: whether there is one besides the
    default, which alone says little about what others need. */
-static uint64_t most_of_others(const search *self, bool *any)
+static uint64_t largest_spill(const search *self, bool *any)
 {
     uint64_t most = 0;
     *any = false;
@@ -223,16 +224,16 @@ static uint64_t most_of_others(const search *self, bool *any)
 }
 
 /* Returns false, and drops the candidate, if it spills far more than others. Nothing is known before it is compiled. */
-static bool bears_spills(search *self, candidate *one)
+static bool check_spills(search *self, candidate *one)
 {
     bool any;
-    if (one->spilled <= HARMLESS || is_exempt(one))
+    if (one->spilled <= HARMLESS_SPILL || is_exempt(one))
         return true;
-    const uint64_t others = most_of_others(self, &any);
-    if (!any || one->spilled <= TIMES_OTHERS * others)
+    const uint64_t others = largest_spill(self, &any);
+    if (!any || one->spilled <= MAX_SPILL_RATIO * others)
         return true;
     (void)FAIL(TUFF_E_LIMIT,
-               "tune: %" PRIu64 " bytes of a work-item's registers lie in memory, where others do with %" PRIu64,
+               "tune: spills %" PRIu64 " bytes of a work-item's registers to memory, other candidates at most %" PRIu64,
                one->spilled, others);
     (void)tuff__search_accept(self, &one->handle.config, EVALUATION_SPILLS);
     one->rejected = true;
@@ -242,31 +243,31 @@ static bool bears_spills(search *self, candidate *one)
 
 /* Defers and releases a compiled candidate that spills more than the best and has not had its turn. Returns true if
    so. */
-static bool put_aside(search *self, candidate *one)
+static bool defer(search *self, candidate *one)
 {
     if (self->best < 0 || one->had_turn || is_exempt(one) || one->spilled <= self->candidates[self->best].spilled)
         return false;
     self->counts.demoted++;
-    one->is_aside = true;
+    one->is_deferred = true;
     release(self, one);
     return true;
 }
 
 /* Returns the deferred candidate that spills least; -1: none. */
-static int next_aside(const search *self)
+static int next_deferred(const search *self)
 {
     int least = -1;
     for (int i = 0; i < self->tried; i++) {
         const candidate *one = &self->candidates[i];
-        if (one->is_aside && (least < 0 || one->spilled < self->candidates[least].spilled))
+        if (one->is_deferred && (least < 0 || one->spilled < self->candidates[least].spilled))
             least = i;
     }
     return least;
 }
 
-static void take_turn(search *self, int index)
+static void resume_deferred(search *self, int index)
 {
-    self->candidates[index].is_aside = false;
+    self->candidates[index].is_deferred = false;
     self->candidates[index].had_turn = true;
 }
 
@@ -284,7 +285,7 @@ static bool time_candidate(search *self, candidate *one)
         one->nanoseconds = (uint64_t)(median / self->pace);
         if (best && stages[i].cut > 0 && median > stages[i].cut * now) {
             self->counts.rejected[EVALUATION_SLOW]++;
-            self->evaluation = EVALUATION_SLOW;
+            self->verdict = EVALUATION_SLOW;
             return false;
         }
     }
@@ -292,7 +293,7 @@ static bool time_candidate(search *self, candidate *one)
 }
 
 /* Updates the best and, for patience, the number of candidates since it last improved by 1 %. */
-static void note_best(search *self, int index)
+static void update_best(search *self, int index)
 {
     const uint64_t time = self->candidates[index].nanoseconds;
     const bool is_better = self->best < 0 || time < self->candidates[self->best].nanoseconds;
@@ -302,13 +303,13 @@ static void note_best(search *self, int index)
         self->near_roofline = 0;
     }
     self->since_gain++;
-    if (is_better && (double)time < 0.99 * (double)self->gained) {
+    if (is_better && (double)time < 0.99 * (double)self->gain_reference) {
         self->since_gain = 0;
-        self->gained = time;
+        self->gain_reference = time;
     }
 }
 
-static bool is_least(const search *self, const candidate *one)
+static bool is_fastest(const search *self, const candidate *one)
 {
     return self->best < 0 || one->nanoseconds < self->candidates[self->best].nanoseconds;
 }
@@ -317,33 +318,33 @@ static bool is_least(const search *self, const candidate *one)
 static void report_candidate(search *self, const candidate *one, bool good)
 {
     const search_settings *to = &self->settings;
-    if (to->tried && (good || self->evaluation != EVALUATION_GOOD))
-        to->tried(to->user, &one->handle.config, good ? EVALUATION_GOOD : self->evaluation,
+    if (to->tried && (good || self->verdict != EVALUATION_GOOD))
+        to->tried(to->user, &one->handle.config, good ? EVALUATION_GOOD : self->verdict,
                   one->samples ? one->nanoseconds : 0, one->samples);
 }
 
 /* Compiles a candidate; returns false if it is not to be run, or not now. */
 static bool prepare(search *self, candidate *one)
 {
-    if (!bears_spills(self, one))
+    if (!check_spills(self, one))
         return false;
     self->compiled_again += one->had_turn;
-    return tuff__search_compile(self, one) && bears_spills(self, one) && !put_aside(self, one);
+    return tuff__search_compile(self, one) && check_spills(self, one) && !defer(self, one);
 }
 
 /* Compiles, times and verifies a candidate. */
 static void try_one(search *self, int index)
 {
     candidate *one = &self->candidates[index];
-    self->paced++;
-    self->evaluation = EVALUATION_GOOD;
+    self->since_pace++;
+    self->verdict = EVALUATION_GOOD;
     bool good = prepare(self, one) && time_candidate(self, one);
     /* The default is verified too, since all others are compared with it. */
-    if (good && is_least(self, one))
+    if (good && is_fastest(self, one))
         good = tuff__search_verify(self, one, false);
     report_candidate(self, one, good);
     if (good)
-        note_best(self, is_least(self, one) ? index : self->best);
+        update_best(self, is_fastest(self, one) ? index : self->best);
     else
         self->since_gain++;
     if (!good)
@@ -353,12 +354,12 @@ static void try_one(search *self, int index)
 }
 
 /* Called if the best failed when it ran again. */
-static void lose_best(search *self)
+static void reset_best(search *self)
 {
     if (self->best == 0 && !self->end)
         self->end = SEARCH_UNUSABLE;
     self->best = 0;
-    self->gained = self->candidates[0].nanoseconds;
+    self->gain_reference = self->candidates[0].nanoseconds;
 }
 
 /* Times the default again. A change of more than 5 % means that the clocks have changed, and later times are scaled by
@@ -366,9 +367,9 @@ static void lose_best(search *self)
    next. */
 static void update_pace(search *self)
 {
-    if (self->best < 0 || self->paced == 0)
+    if (self->best < 0 || self->since_pace == 0)
         return;
-    self->paced = 0;
+    self->since_pace = 0;
     uint64_t times[3];
     candidate *defaults = &self->candidates[0];
     if (!tuff__search_sample(self, defaults, 3, 0, times)) {
@@ -382,22 +383,22 @@ static void update_pace(search *self)
 }
 
 /* Times the best again at each look, since a single sample may be lucky. */
-static void look_at_roofline(search *self)
+static void check_roofline(search *self)
 {
     const double roof = 1.1 * (double)self->settings.roofline;
     uint64_t times[3];
-    while (!self->end && self->near_roofline < ROOFLINE_LOOKS) {
+    while (!self->end && self->near_roofline < ROOFLINE_CHECKS) {
         candidate *best = &self->candidates[self->best];
         if ((double)best->nanoseconds > roof)
             return;
         if (!tuff__search_sample(self, best, 3, 0, times)) {
             if (best->rejected)
-                lose_best(self);
+                reset_best(self);
             return;
         }
         if ((double)tuff__times_median(times, 3) > roof)
             return;
-        if (++self->near_roofline == ROOFLINE_LOOKS)
+        if (++self->near_roofline == ROOFLINE_CHECKS)
             self->end = SEARCH_ROOFLINE;
     }
 }
@@ -407,7 +408,7 @@ static bool is_priming(const search *self)
 {
     if (self->tried < self->candidate_count)
         return self->candidates[self->tried].listed >= 0;
-    return !self->is_dry && self->next_listed < self->listed_count;
+    return !self->is_exhausted && self->next_listed < self->listed_count;
 }
 
 static int compiles_of(const search *self)
@@ -424,20 +425,20 @@ static bool is_patience_over(const search *self, int turns)
 
 bool tuff__search_goes_on(search *self)
 {
-    const search_settings *by = &self->settings;
+    const search_settings *settings = &self->settings;
     const search_progress now = tuff__search_progress(self);
-    if (by->progress && !by->progress(by->user, &now) && !self->end)
+    if (settings->progress && !settings->progress(settings->user, &now) && !self->end)
         self->end = SEARCH_STOPPED;
     return !self->end;
 }
 
 static void stop_if_due(search *self)
 {
-    const search_settings *by = &self->settings;
-    const int turns = is_patience_over(self, 0) && next_aside(self) >= 0 ? LATE_TURNS : 0;
-    if (!self->end && by->roofline && !self->near_roofline)
-        look_at_roofline(self);
-    if (!self->end && by->max_compiles && compiles_of(self) >= by->max_compiles)
+    const search_settings *settings = &self->settings;
+    const int turns = is_patience_over(self, 0) && next_deferred(self) >= 0 ? DEFERRED_TURNS : 0;
+    if (!self->end && settings->roofline && !self->near_roofline)
+        check_roofline(self);
+    if (!self->end && settings->max_compiles && compiles_of(self) >= settings->max_compiles)
         self->end = SEARCH_COMPILES;
     if (!self->end && is_patience_over(self, turns))
         self->end = SEARCH_PATIENCE;
@@ -449,7 +450,7 @@ static bool queue_pick(search *self)
 {
     candidate next;
     const int most = self->settings.max_compiles;
-    if (self->is_dry || (most && self->candidate_count + self->compiled_again >= most) ||
+    if (self->is_exhausted || (most && self->candidate_count + self->compiled_again >= most) ||
         !tuff__search_pick(self, &next))
         return false;
     if (!GROW(self->candidates, self->candidate_count, self->candidate_capacity)) {
@@ -466,13 +467,13 @@ static void fill_queue(search *self)
     const int wanted = self->settings.prefetch < SEARCH_PREFETCH ? self->settings.prefetch : SEARCH_PREFETCH;
     while (!self->end && self->candidate_count - self->tried <= (self->tried ? wanted : 0)) {
         if (!queue_pick(self)) {
-            self->is_dry = true;
+            self->is_exhausted = true;
             return;
         }
         candidate *one = &self->candidates[self->candidate_count - 1];
-        if (self->candidate_count - self->tried > 1 && self->by.expect) {
-            give_slot(self, one);
-            self->by.expect(self->by.state, &one->handle);
+        if (self->candidate_count - self->tried > 1 && self->evaluator.expect) {
+            assign_slot(self, one);
+            self->evaluator.expect(self->evaluator.state, &one->handle);
         }
     }
 }
@@ -487,15 +488,15 @@ static int take_next(search *self)
         return -1;
     if (!is_late && self->tried < self->candidate_count)
         return self->tried++;
-    const int index = next_aside(self);
+    const int index = next_deferred(self);
     if (index >= 0)
-        take_turn(self, index);
+        resume_deferred(self, index);
     return index;
 }
 
 static void advance(search *self)
 {
-    if (self->paced >= PACE_INTERVAL)
+    if (self->since_pace >= PACE_INTERVAL)
         update_pace(self);
     const int index = take_next(self);
     if (!self->end && index < 0)
@@ -596,8 +597,8 @@ tuff_status tuff__search_begin(const evaluator *by, const search_settings *setti
     search *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return TUFF_E_OOM_HOST;
-    *self = (search){.by = *by, .settings = *settings, .random = {settings->seed}, .best = -1, .pace = 1};
-    self->gained = UINT64_MAX;
+    *self = (search){.evaluator = *by, .settings = *settings, .random = {settings->seed}, .best = -1, .pace = 1};
+    self->gain_reference = UINT64_MAX;
     self->last_move = -1;
     for (int i = 0; i < SEARCH_SLOTS; i++)
         self->slots[i] = -1;

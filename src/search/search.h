@@ -135,7 +135,7 @@ typedef struct search_settings {
     bool (*progress)(void *user, const search_progress *now);
     /* Called for every candidate that was compiled, or failed to, before progress: its median time (0: none) and the
        number of samples. */
-    void (*tried)(void *user, const tune_config *config, tune_evaluation found, uint64_t nanoseconds, int samples);
+    void (*tried)(void *user, const tune_config *config, tune_evaluation verdict, uint64_t nanoseconds, int samples);
     /* Called for every candidate that must never be tried again; tuff_error() says why. */
     void (*rejected)(void *user, const tune_config *config, tune_evaluation why);
     void *user;

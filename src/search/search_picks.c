@@ -14,7 +14,7 @@ enum { RANDOM_OFFERS = 8, STEP_OFFERS = 4 };
 enum { SMALL_SPACE = 1 << 16 };
 
 /* The result of lowering a configuration. */
-typedef enum novelty { NEW_PROGRAM, KNOWN_PROGRAM, NO_PROGRAM, NO_ANSWER } novelty;
+typedef enum novelty { NEW_PROGRAM, KNOWN_PROGRAM, NO_PROGRAM, NOT_LOWERED } novelty;
 
 static const seen_config *find_seen(const search *self, uint64_t hash)
 {
@@ -45,8 +45,8 @@ static bool remember(search *self, uint64_t hash, uint64_t program)
 /* Tells the evaluator that it need not keep the result of lowering. */
 static void forget(search *self, const tune_config *config)
 {
-    if (self->by.forget)
-        self->by.forget(self->by.state, config);
+    if (self->evaluator.forget)
+        self->evaluator.forget(self->evaluator.state, config);
 }
 
 /* Lowers a configuration, unless that was done before. *program is 0 if there is none. */
@@ -58,12 +58,12 @@ static novelty lower(search *self, const tune_config *config, candidate *out, ui
     if (before)
         return before->program ? KNOWN_PROGRAM : NO_PROGRAM;
     if (tuff__search_is_over(self))
-        return NO_ANSWER;
+        return NOT_LOWERED;
     candidate_info made = {0};
-    const tune_evaluation found = self->by.lower(self->by.state, config, &made);
+    const tune_evaluation found = self->evaluator.lower(self->evaluator.state, config, &made);
     self->counts.lowered++;
     if (!tuff__search_accept(self, config, found))
-        return self->end || !remember(self, hash, 0) ? NO_ANSWER : NO_PROGRAM;
+        return self->end || !remember(self, hash, 0) ? NOT_LOWERED : NO_PROGRAM;
     *program = made.program ? made.program : 1;
     const bool known = is_known_program(self, *program);
     self->counts.duplicates += known;
@@ -71,7 +71,7 @@ static novelty lower(search *self, const tune_config *config, candidate *out, ui
         forget(self, config);
     (void)tuff__space_add_tunables(&self->space, &made.consulted);
     if (!remember(self, hash, *program))
-        return NO_ANSWER;
+        return NOT_LOWERED;
     *out =
         (candidate){.handle = {*config, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
     out->hash = hash;
@@ -115,7 +115,7 @@ static bool keep_cheaper(search *self, const candidate *one, int offers, candida
 }
 
 /* Adds the offer that was kept to the programs seen. */
-static bool take_kept(search *self, int offers, const candidate *kept)
+static bool commit_offer(search *self, int offers, const candidate *kept)
 {
     return offers > 0 && !self->end && remember(self, kept->hash, kept->handle.program);
 }
@@ -128,9 +128,9 @@ static bool pick_random(search *self, int draws, candidate *out)
         tune_config config;
         uint64_t program;
         candidate one;
-        if (!self->by.draw)
+        if (!self->evaluator.draw)
             tuff__space_random(&self->space, &self->random, &config);
-        else if (!self->by.draw(self->by.state, &self->random, &config))
+        else if (!self->evaluator.draw(self->evaluator.state, &self->random, &config))
             break;
         if (lower(self, &config, &one, &program) != NEW_PROGRAM)
             continue;
@@ -140,7 +140,7 @@ static bool pick_random(search *self, int draws, candidate *out)
         kept = is_kept ? config : kept;
         offers = one.cost > 0 ? offers + 1 : RANDOM_OFFERS;
     }
-    return take_kept(self, offers, out);
+    return commit_offer(self, offers, out);
 }
 
 static bool add_step(search *self, frontier *moves, int first, int second)
@@ -173,28 +173,27 @@ static void put_first(frontier *self, int move)
         }
 }
 
-static bool make_frontier(search *self, frontier *frontier_used, int centre, int move)
+static bool make_frontier(search *self, frontier *out, int centre, int move)
 {
     const int moves = tuff__space_moves(&self->space);
-    frontier_used->next = frontier_used->count = 0;
+    out->next = out->count = 0;
     for (int first = 0; first < moves; first++)
-        if (!add_step(self, frontier_used, first, -1))
+        if (!add_step(self, out, first, -1))
             return false;
-    frontier_used->singles = frontier_used->count;
+    out->singles = out->count;
     for (int first = 0; first < moves; first++)
         for (int second = (first / 2 + 1) * 2; second < moves; second++)
-            if (!add_step(self, frontier_used, first, second))
+            if (!add_step(self, out, first, second))
                 return false;
-    shuffle(&self->random, frontier_used->steps, frontier_used->singles);
-    shuffle(&self->random, frontier_used->steps + frontier_used->singles,
-            frontier_used->count - frontier_used->singles);
-    put_first(frontier_used, move);
-    frontier_used->centre = centre;
+    shuffle(&self->random, out->steps, out->singles);
+    shuffle(&self->random, out->steps + out->singles, out->count - out->singles);
+    put_first(out, move);
+    out->centre = centre;
     return true;
 }
 
 /* A single move goes on past values that give no kernel or the same one; a double move does not. */
-static novelty take_step(search *self, const candidate *centre, step by, candidate *out)
+static novelty apply_step(search *self, const candidate *centre, step by, candidate *out)
 {
     tune_config config = centre->handle.config;
     const uint64_t from = centre->handle.program;
@@ -224,7 +223,7 @@ static bool pick_step(search *self, frontier *moves, int end, candidate *out)
     for (int at = moves->next; at < end && offers < STEP_OFFERS && !self->end; at++) {
         const step by = moves->steps[at];
         candidate one;
-        if (take_step(self, &centre, by, &one) != NEW_PROGRAM) {
+        if (apply_step(self, &centre, by, &one) != NEW_PROGRAM) {
             swap_steps(moves, at, moves->next);
             chosen = chosen == moves->next ? at : chosen;
             moves->next++;
@@ -237,7 +236,7 @@ static bool pick_step(search *self, frontier *moves, int end, candidate *out)
     }
     if (chosen >= 0)
         swap_steps(moves, chosen, moves->next++);
-    return take_kept(self, offers, out);
+    return commit_offer(self, offers, out);
 }
 
 /* Makes the best two candidates the centres. The moves of a new centre are shuffled anew; known programs are
@@ -257,7 +256,7 @@ static bool update_frontiers(search *self)
 }
 
 /* Tries single moves of both centres before double ones; every third pick starts from the second best. */
-static bool pick_near(search *self, candidate *out)
+static bool pick_neighbour(search *self, candidate *out)
 {
     if (!update_frontiers(self))
         return false;
@@ -271,13 +270,13 @@ static bool pick_near(search *self, candidate *out)
     return false;
 }
 
-static bool pick_rest(search *self, candidate *out)
+static bool pick_remaining(search *self, candidate *out)
 {
     const uint64_t count = tuff__space_count(&self->space);
-    while (count <= SMALL_SPACE && self->swept < count && !self->end) {
+    while (count <= SMALL_SPACE && self->enumerated < count && !self->end) {
         tune_config config;
         uint64_t program;
-        tuff__space_at(&self->space, self->swept++, &config);
+        tuff__space_at(&self->space, self->enumerated++, &config);
         if (lower(self, &config, out, &program) == NEW_PROGRAM)
             return true;
     }
@@ -292,5 +291,5 @@ bool tuff__search_pick(search *self, candidate *out)
         return false;
     if (tuff__rng_below(&self->random, 100) < RANDOM_PERCENT && pick_random(self, RANDOM_DRAWS, out))
         return true;
-    return pick_near(self, out) || pick_rest(self, out);
+    return pick_neighbour(self, out) || pick_remaining(self, out);
 }

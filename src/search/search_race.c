@@ -9,15 +9,15 @@
 #include "search/times.h"
 
 enum { RACERS = 8, MIN_ROUNDS = 10, MAX_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
-/* Candidates slower than `admitted` times the best do not enter; those slower than `dropped` times leave the race. */
-static const double admitted = 1.25, dropped = 1.5;
+/* Candidates slower than admit_ratio times the best do not enter; those slower than drop_ratio times leave the race. */
+static const double admit_ratio = 1.25, drop_ratio = 1.5;
 /* By what fraction the winner's time after the race may differ from its time in the race. */
-static const double steady = 0.05;
+static const double max_drift = 0.05;
 /* The fraction by which a winner must beat the default; provisional_gain is for guesses without a complete race. */
 static const double min_gain = 0.01, provisional_gain = 0.05;
 
 /* Standard deviations of a fair coin by which a winner must lead the default in rounds won. */
-static const double sure = 2;
+static const double min_lead_deviations = 2;
 
 typedef struct racer {
     candidate *candidate;
@@ -45,7 +45,7 @@ static void add_racer(race *contest, candidate *one)
 static candidate *next_best(search *self, const race *contest)
 {
     candidate *best = NULL;
-    const double limit = admitted * (double)self->candidates[self->best].nanoseconds;
+    const double limit = admit_ratio * (double)self->candidates[self->best].nanoseconds;
     for (int i = 0; i < self->candidate_count; i++) {
         candidate *one = &self->candidates[i];
         bool is_free = !one->rejected && one->samples >= FULL_SAMPLES && (double)one->nanoseconds <= limit;
@@ -57,7 +57,7 @@ static candidate *next_best(search *self, const race *contest)
     return best;
 }
 
-static bool is_fit(search *self, candidate *one)
+static bool is_runnable(search *self, candidate *one)
 {
     return tuff__search_compile(self, one) && tuff__search_verify(self, one, false);
 }
@@ -66,20 +66,20 @@ static void add_cached(search *self, race *contest)
 {
     for (int i = 0; i < self->candidate_count; i++) {
         candidate *one = &self->candidates[i];
-        if (one->rank == RANK_CACHED && !one->rejected && one->samples >= FULL_SAMPLES && is_fit(self, one))
+        if (one->rank == RANK_CACHED && !one->rejected && one->samples >= FULL_SAMPLES && is_runnable(self, one))
             add_racer(contest, one);
     }
 }
 
 /* Chooses racers that are compiled and verified. Others give up their slots for them. */
-static bool line_up(search *self, race *contest)
+static bool choose_racers(search *self, race *contest)
 {
     *contest = (race){0};
     add_racer(contest, &self->candidates[0]);
     add_racer(contest, &self->candidates[self->best]);
     add_cached(self, contest);
     for (candidate *next; contest->count < RACERS && (next = next_best(self, contest));)
-        if (is_fit(self, next))
+        if (is_runnable(self, next))
             add_racer(contest, next);
         else if (self->end)
             return false;
@@ -113,7 +113,7 @@ static racer *fastest(race *contest)
 }
 
 /* Returns the largest difference between two medians that their confidence intervals explain. */
-static double band_of(const racer *a, const racer *b)
+static double combined_spread(const racer *a, const racer *b)
 {
     return sqrt(a->spread * a->spread + b->spread * b->spread);
 }
@@ -121,7 +121,7 @@ static double band_of(const racer *a, const racer *b)
 static bool are_within(const racer *a, const racer *b, double bands)
 {
     const double first = (double)a->quartiles[1], second = (double)b->quartiles[1];
-    const double least = first < second ? first : second, band = band_of(a, b);
+    const double least = first < second ? first : second, band = combined_spread(a, b);
     return fabs(first - second) <= bands * (band > min_gain * least ? band : min_gain * least);
 }
 
@@ -138,7 +138,7 @@ static bool thin_out(race *contest, int rounds)
     bool is_open = rounds < MIN_ROUNDS;
     for (int i = 0; best && i < contest->count; i++) {
         racer *one = &contest->racers[i];
-        if (rounds >= EARLY_ROUNDS && (double)one->quartiles[1] > dropped * (double)best->quartiles[1])
+        if (rounds >= EARLY_ROUNDS && (double)one->quartiles[1] > drop_ratio * (double)best->quartiles[1])
             one->is_in = false;
         is_open = is_open || (one != best && one->is_in && are_tied(one, best));
     }
@@ -196,7 +196,7 @@ static bool leads(const racer *a, const racer *b)
     int lead = 0;
     for (int i = 0; i < a->count && i < b->count; i++)
         lead += (a->times[i] < b->times[i]) - (a->times[i] > b->times[i]);
-    return lead >= sure * sqrt((double)a->count);
+    return lead >= min_lead_deviations * sqrt((double)a->count);
 }
 
 /* Times the winner once more, alone against the default: the least of several medians underestimates the truth. */
@@ -220,7 +220,7 @@ static outcome confirm(search *self, race *contest, const racer *winner)
             round < RETIMED_ROUNDS || (!is_default && (are_within(&again, &defaults, 2) || !leads(&again, &defaults)));
     }
     const double before = (double)winner->quartiles[1], change = fabs((double)again.quartiles[1] - before);
-    if (change > steady * before && change > band_of(&again, winner))
+    if (change > max_drift * before && change > combined_spread(&again, winner))
         return DRIFTED;
     const bool gains =
         again.quartiles[1] < defaults.quartiles[1] && !are_tied(&again, &defaults) && leads(&again, &defaults);
@@ -322,7 +322,7 @@ static int compare_times(const void *a, const void *b)
 }
 
 /* Fills in the distribution of all candidates' times; if there are very many, of the first ones. */
-static void spread_out(const search *self, search_result *out)
+static void fill_spread(const search *self, search_result *out)
 {
     enum { MAX_STEP_TIMES = 1024 };
     uint64_t times[MAX_STEP_TIMES];
@@ -358,7 +358,7 @@ static void list_tried(const search *self, search_result *out)
 
 static bool is_worth_racing(search *self)
 {
-    if (self->end == SEARCH_STOPPED && !(self->by.is_over && self->by.is_over(self->by.state)))
+    if (self->end == SEARCH_STOPPED && !(self->evaluator.is_over && self->evaluator.is_over(self->evaluator.state)))
         return self->best >= 0;
     return self->best >= 0 && self->end != SEARCH_STOPPED && self->end < SEARCH_UNUSABLE;
 }
@@ -367,7 +367,7 @@ static void run_races(search *self, search_result *out)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
         race contest;
-        if (!line_up(self, &contest))
+        if (!choose_racers(self, &contest))
             return;
         self->counts.races++;
         if (!run_rounds(self, &contest))
@@ -384,7 +384,7 @@ tuff_status tuff__search_finish(search *self, search_result *out)
 {
     *out = (search_result){0};
     guess(self, out);
-    if (is_worth_racing(self) && self->best == 0 && fabs(self->pace - 1) <= steady) {
+    if (is_worth_racing(self) && self->best == 0 && fabs(self->pace - 1) <= max_drift) {
         /* Nothing seemed faster while the clocks were steady, so a race could only find luck. */
         out->is_final = true;
         list_tried(self, out);
@@ -401,7 +401,7 @@ tuff_status tuff__search_finish(search *self, search_result *out)
         if (!self->end)
             self->end = before;
     }
-    spread_out(self, out);
+    fill_spread(self, out);
     out->end = self->end;
     out->counts = self->counts;
     return self->end == SEARCH_FAILED ? self->status : TUFF_OK;

@@ -22,7 +22,7 @@ typedef struct candidate {
     double cost;      /* candidate_info.cost */
     uint64_t spilled; /* as reported when it was last compiled */
     bool compiled, verified, rejected;
-    bool is_aside, had_turn; /* deferred because it spills; its turn has come */
+    bool is_deferred, had_turn; /* deferred because it spills; its turn has come */
 } candidate;
 
 /* A configuration that was lowered, and its program; 0: lowering failed. */
@@ -45,7 +45,7 @@ typedef struct frontier {
 enum { FRONTIERS = 2 };
 
 struct search {
-    evaluator by;
+    evaluator evaluator;
     search_settings settings;
     tune_config *listed; /* default, cached, seeds, portfolio */
     int *ranks;
@@ -54,22 +54,22 @@ struct search {
     tune_space space;
     seen_config *seen;
     int seen_count, seen_capacity;
-    uint64_t swept;        /* points of a small space enumerated so far */
+    uint64_t enumerated;   /* points of a small space enumerated so far */
     candidate *candidates; /* the first is the default; those from `tried` on wait */
     int candidate_count, candidate_capacity;
-    bool is_dry;             /* nothing is left to pick */
+    bool is_exhausted;       /* nothing is left to pick */
     int slots[SEARCH_SLOTS]; /* candidates, -1: free */
     int best;                /* a candidate, -1: none yet */
     frontier frontiers[FRONTIERS];
-    int turn;        /* counts picks of neighbours */
-    int last_move;   /* the single move that led to the best one; -1: none */
-    double pace;     /* the default's current time relative to its first: 1.1 is 10 % slower */
-    int paced;       /* candidates since the pace was measured */
-    uint64_t gained; /* nanoseconds of the best when it last became 1 % better */
+    int turn;                /* counts picks of neighbours */
+    int last_move;           /* the single move that led to the best one; -1: none */
+    double pace;             /* the default's current time relative to its first: 1.1 is 10 % slower */
+    int since_pace;          /* candidates since the pace was measured */
+    uint64_t gain_reference; /* nanoseconds of the best when it last became 1 % better */
     int tried, since_gain, near_roofline;
     int compiled_again; /* deferred candidates whose turn came */
     search_end end;
-    tune_evaluation evaluation; /* the last verdict on the current candidate that was not GOOD */
+    tune_evaluation verdict; /* the last verdict on the current candidate that was not GOOD */
     tuff_status status;
     search_counts counts;
 };
@@ -79,7 +79,7 @@ bool tuff__search_is_over(search *self);
 /* Whether the search goes on; queries the progress callback. */
 bool tuff__search_goes_on(search *self);
 /* Counts and reports an evaluation, and ends the search if necessary. Returns whether the evaluation is GOOD. */
-bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation found);
+bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation verdict);
 /* Ends the search as SEARCH_FAILED. */
 void tuff__search_fail(search *self, tuff_status status);
 

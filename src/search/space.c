@@ -4,12 +4,12 @@
 #include <limits.h>
 #include <string.h>
 
-static bool is_candidate(tunable parameter, int value)
+static bool is_worth_trying(tunable parameter, int value)
 {
     const tunable_info *info = tuff__tunable_info(parameter);
     if (value < info->min || value > info->max)
         return false;
-    if (tuff__tunable_is_kind(parameter))
+    if (tuff__tunable_is_choice(parameter))
         return true;
     /* Tiles may also be 3, 6, 12, 24, ...: three quarters of a power of two. */
     return (value & (value - 1)) == 0 ||
@@ -32,7 +32,7 @@ static void make_axis(space_axis *self, tunable parameter, int default_value)
             self->values[self->count++] = default_value;
             placed = true;
         }
-        if (value != default_value && is_candidate(parameter, value) && self->count < AXIS_VALUES - 1)
+        if (value != default_value && is_worth_trying(parameter, value) && self->count < AXIS_VALUES - 1)
             self->values[self->count++] = value;
     }
     if (!placed)

@@ -23,7 +23,7 @@ typedef struct tune_space {
 
 /* Adds the tunables that are set in `consulted`, with their values there as defaults; existing axes stay as they are.
    An axis has the values worth trying within the range of kernels.def: every value if these are alternatives
-   (tuff__tunable_is_kind), else 0 and the powers of two, for tiles also three quarters of those; and the default.
+   (tuff__tunable_is_choice), else 0 and the powers of two, for tiles also three quarters of those; and the default.
    Returns the number of axes added. */
 int tuff__space_add_tunables(tune_space *self, const tune_config *consulted);
 

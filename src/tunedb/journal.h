@@ -14,7 +14,7 @@
     X(FIRST_RUN, "first-run") \
     X(BENCH, "bench")         \
     X(VERIFY, "verify")       \
-    X(BESIDE, "compile-ahead") /* by a thread other than the measuring one */
+    X(COMPILE_AHEAD, "compile-ahead") /* by a thread other than the measuring one */
 
 typedef enum journal_phase {
 #define X(name, text) JOURNAL_##name,

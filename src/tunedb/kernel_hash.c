@@ -58,10 +58,10 @@ static bool is_tuned_by(const char *kernel, const char *family)
            strcmp(kernel, "task") == 0;
 }
 
-/* Hashes the original name of a tunable: see tuff__tunable_former. */
+/* Hashes the original name of a tunable: see tuff__tunable_former_name. */
 static uint64_t hash_name(tunable parameter, uint64_t hash)
 {
-    const former_name *former = tuff__tunable_former(parameter);
+    const former_name *former = tuff__tunable_former_name(parameter);
     const char *name = former != NULL ? former->name : tuff__tunable_info(parameter)->name;
     return tuff__hash64(name, strlen(name), hash);
 }
@@ -72,7 +72,7 @@ static uint64_t hash_exceptions(const char *family, uint64_t hash)
     const tunable_exception *all = tuff__tunable_exceptions(&count);
     for (int i = 0; i < count; i++) {
         const tunable_info *one = tuff__tunable_info(all[i].parameter);
-        const int values[] = {(int)all[i].kind, (int)all[i].which, all[i].value};
+        const int values[] = {(int)all[i].kind, (int)all[i].variant, all[i].value};
         if (!is_tuned_by(one->kernel, family))
             continue;
         hash = hash_name(all[i].parameter, hash);
@@ -117,8 +117,8 @@ static int list_texts(const char *family, named_text out[MAX_TEXTS])
             continue;
         if (is_body(name))
             (void)snprintf(kernel, sizeof kernel, "%.*s", (int)strlen(name) - 2, name);
-        (void)snprintf(out[count].name, sizeof out->name, "%s%s", is_body(name) ? tuff__kernel_former(kernel) : name,
-                       is_body(name) ? ".k" : "");
+        (void)snprintf(out[count].name, sizeof out->name, "%s%s",
+                       is_body(name) ? tuff__kernel_former_name(kernel) : name, is_body(name) ? ".k" : "");
         out[count++].text = tuff__kernel_texts[i].text;
     }
     qsort(out, (size_t)count, sizeof *out, compare_texts);

@@ -111,7 +111,7 @@ static tuff_status measure(background *self, const weighted_key *keys, int count
         const uint64_t share = share_of(self, keys + i, count - i, budget);
         if (share == 0)
             break;
-        session->later = budget > self->spent + share ? budget - self->spent - share : 0;
+        session->remaining_budget = budget > self->spent + share ? budget - self->spent - share : 0;
         tuning_task *next = &session->tasks[keys[i].tuning_task];
         const tuff_status status = tuff__worker_measure_task(self->worker, next, share);
         self->spent += tuff__nanoseconds() - session->begin;

@@ -40,7 +40,7 @@ static tuff_status prepare_next(background *self)
         .barrier_everywhere = self->plan->barrier_everywhere, .before_program = compile_ahead, .state = self};
     const tune_config **choices;
     bool has_choices;
-    tuff_status status = tuff__session_choices(&self->tuning_session, &choices, &has_choices);
+    tuff_status status = tuff__session_collect_choices(&self->tuning_session, &choices, &has_choices);
     if (status == TUFF_OK)
         status = tuff__relower(&self->plan->executable.launches, &self->plan->fusion, &self->options, choices,
                                &next->launches);

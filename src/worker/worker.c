@@ -393,7 +393,7 @@ static tuff_status call_measure(worker *self, tuning_task *task, uint64_t budget
     text body = {0};
     tuff__put_u32(&body, (uint32_t)(task - self->session->tasks));
     tuff__put_u64(&body, budget);
-    tuff__put_u64(&body, self->session->later);
+    tuff__put_u64(&body, self->session->remaining_budget);
     tuff__put_u32(&body, (uint32_t)self->session->keys_wanted);
     tuff__put_u32(&body, (uint32_t)self->session->keys_done);
     tuff_status status = tuff__ipc_send(self->process.fd, IPC_MEASURE, &body);
@@ -440,7 +440,7 @@ static tuff_status restart(worker *self)
 {
     const bool is_background = tuff__tune_options(self->session->options)->background;
     const bool may_start = self->starts < (is_background ? MAX_STARTS : MAX_STARTS_WAITING) && !is_stopped(self);
-    TRY(tuff__session_look_again(self->session));
+    TRY(tuff__session_refresh(self->session));
     if (!may_start || !tuff__session_may_measure(self->session)) {
         if (!is_stopped(self))
             tuff__log(TUFF_LOG_WARNING, "tune: %s stops after %d workers",
@@ -556,7 +556,7 @@ static bool adopt_choice(const report *from, tuning_task *task)
 static tuff_status adopt_report(tuning_session *session, const report *from)
 {
     bool is_complete = true;
-    TRY(tuff__session_look_again(session));
+    TRY(tuff__session_refresh(session));
     for (int i = 0; i < session->task_count; ++i)
         is_complete &= adopt_choice(from, &session->tasks[i]);
     if (is_complete) {
@@ -599,7 +599,7 @@ static tuff_status measure_all(worker *self)
         TRY(measure_once(self, session->budget - spent, &done));
     }
     /* Without a report, look up what workers stored before they ended. */
-    return done || self->starts == 0 ? TUFF_OK : tuff__session_look_again(session);
+    return done || self->starts == 0 ? TUFF_OK : tuff__session_refresh(session);
 }
 
 tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host,

@@ -26,7 +26,7 @@ static uint64_t count_compiled(const tuning_session *session)
 static int find_compiled(tuning_task *task)
 {
     tuning_session *self = task->session;
-    const evaluator by = tuff__evaluator_of(task);
+    const evaluator by = tuff__evaluator_for_task(task);
     candidate_info made;
     search_candidate defaults = {.slot = 0}, others[THREADS];
     assert_int_equal(by.lower(task, &defaults.config, &made), EVALUATION_GOOD);
@@ -98,7 +98,7 @@ static void drop_at_once(tuff_device *device)
         begin_tuner(&self, plan);
         for (int i = 0; i < self.task_count; i++) {
             tuning_task *task = &self.tasks[i];
-            const evaluator by = tuff__evaluator_of(task);
+            const evaluator by = tuff__evaluator_for_task(task);
             const int count = draw_candidates(task, 0, others, SEARCH_PREFETCH);
             for (int k = 0; k < count; k++)
                 by.expect(task, &others[k]);

@@ -127,7 +127,7 @@ static void what_is_refused_is_not_asked_twice(void **state)
     int refused = 0;
     for (int i = 0; i < self.task_count; i++) {
         tuning_task *task = &self.tasks[i];
-        const evaluator by = tuff__evaluator_of(task);
+        const evaluator by = tuff__evaluator_for_task(task);
         search_candidate others[SEARCH_PREFETCH];
         const int count =
             strcmp(task->key.family, "matmul") == 0 ? draw_candidates(task, 0, others, SEARCH_PREFETCH) : 0;
@@ -173,7 +173,7 @@ static tuning_task *find_product(tuning_session *session)
 static int count_while_waiting(tuning_session *self)
 {
     tuning_task *task = find_product(self);
-    const evaluator by = tuff__evaluator_of(task);
+    const evaluator by = tuff__evaluator_for_task(task);
     tuff_device_counters before, after;
     search_candidate defaults = {.slot = 0}, other;
     uint64_t time;
@@ -293,7 +293,7 @@ static void what_hangs_unasked_for_is_rejected(void **state)
     hang_creation(1, "tuff_matmul");
     for (int i = 0; i < self.task_count; i++) {
         tuning_task *task = &self.tasks[i];
-        const evaluator by = tuff__evaluator_of(task);
+        const evaluator by = tuff__evaluator_for_task(task);
         search_candidate others[2];
         const int count = strcmp(task->key.family, "matmul") == 0 ? draw_candidates(task, 0, others, 2) : 0;
         for (int k = 1; k < count; k++)

@@ -63,7 +63,7 @@ void end_tuner(tuning_session *self)
 
 int draw_candidates(tuning_task *task, uint64_t defaults, search_candidate *out, int most)
 {
-    const evaluator by = tuff__evaluator_of(task);
+    const evaluator by = tuff__evaluator_for_task(task);
     tune_space space = {0};
     candidate_info made;
     rng from = {task->hash.low};

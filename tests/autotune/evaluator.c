@@ -302,7 +302,7 @@ static void store_no_product(tuff_device *device)
     play.deed = ZERO;
     play.count = SIDE * SIDE;
     play.least = 4 * SIDE * SIDE;
-    expect_default(&on, EVALUATION_WRONG, "all of a result is 0");
+    expect_default(&on, EVALUATION_WRONG, "all elements of a result are 0");
     close_stage(&on);
 }
 
@@ -330,7 +330,7 @@ static void write_beside(tuff_device *device)
     play.count = 1;
     play.deed = ZERO;
     play.first = HALF + 3;
-    expect_default(&on, EVALUATION_WRONG, "which others store");
+    expect_default(&on, EVALUATION_WRONG, "another task stores it");
     play.deed = LEAVE_OUT;
     expect_default(&on, EVALUATION_GOOD, NULL);
     play.first = SIDE + 3;

@@ -107,7 +107,7 @@ static bool is_over(void *state)
 
 static void search_task(tuning_task *task, counting *self)
 {
-    *self = (counting){.inner = tuff__evaluator_of(task), .session = task->session};
+    *self = (counting){.inner = tuff__evaluator_for_task(task), .session = task->session};
     const evaluator by = {.state = self,
                           .lower = lower_counting,
                           .forget = forget_counting,

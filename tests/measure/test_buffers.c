@@ -77,8 +77,8 @@ static void each_word_beyond_is_seen(const place *at)
         const uint64_t start = (uint64_t)((int64_t)at->results->offset + places[i]);
         assert_int_equal(tuff__storage_read(at->device, at->results->storage, start, &guard, sizeof guard), TUFF_OK);
         write_at(at, places[i], &stray, sizeof stray);
-        expect(at, false, "beyond a buffer");
-        expect(at, true, "beyond a buffer");
+        expect(at, false, "outside a buffer");
+        expect(at, true, "outside a buffer");
         write_at(at, places[i], &guard, sizeof guard);
         expect(at, false, NULL);
     }
@@ -187,7 +187,7 @@ static void look_at_data(const struct fusion *fusion, int task, const char *key,
     for (int i = 0; i < fusion->tasks[task].read_count; i++)
         for (int k = 0; k < COUNT; k++) {
             double value = 0;
-            assert_true(tuff__test_buffers_input(on, fusion->tasks[task].reads[i]->id, k, &value));
+            assert_true(tuff__test_buffers_read_input(on, fusion->tasks[task].reads[i]->id, k, &value));
             seen->has_negative |= value < 0;
             seen->has_positive |= value > 0;
         }
@@ -231,7 +231,7 @@ static tuff_status judge_at_odd_extents(const place *at, const struct fusion *fu
                                         size_t size)
 {
     const tune_config none = {.set = {0}};
-    return tuff__oracle_ragged(at->device, fusion, &default_options, task, &none, at->on, wrong, size);
+    return tuff__oracle_check_ragged(at->device, fusion, &default_options, task, &none, at->on, wrong, size);
 }
 
 /* A driver whose results are all wrong: an oracle that finds no error did not check. */
@@ -277,7 +277,7 @@ static void run_oracle_out_of_memory(const struct fusion *fusion, int task, cons
     assert_int_equal(tuff__test_buffers_create(at->device, fusion, task, 64 << 20, &at->on), TUFF_OK);
     assert_int_equal(lower_and_create(at->device, fusion, task, &none, at->on, &one), TUFF_OK);
     assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK);
-    assert_int_equal(tuff__candidate_run_run(one), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_once(one), TUFF_OK);
     assert_int_equal(tuff__test_buffers_keep(at->on), TUFF_OK);
     assert_int_equal(judge_at_odd_extents(at, fusion, task, wrong, sizeof wrong), TUFF_OK); /* compiles its programs */
     run_out(at, fusion, task, judge_as_it_is, false);

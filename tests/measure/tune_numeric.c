@@ -54,7 +54,7 @@ static bool run(const place *at, const tune_config *config)
     tuff_status ran = status;
     if (status == TUFF_OK) {
         assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK);
-        ran = tuff__candidate_run_run(one);
+        ran = tuff__candidate_run_once(one);
     }
     /* lavapipe compiles in the first run, which takes long for the largest tiles. */
     for (int i = 0; i < 6 && ran == TUFF_E_TIMEOUT; i++)
@@ -72,7 +72,7 @@ static void try_value(const place *at, const tune_config *base, tunable paramete
     tuff__config_set(&config, parameter, value);
     if (!foresee(at, &config, &made) || made.kernels == base_kernels || !run(at, &config))
         return;
-    assert_int_equal(tuff__test_buffers_is_kept(at->on, &same), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_match_expected(at->on, &same), TUFF_OK);
     at->counts->tried[parameter]++;
     at->counts->differing[parameter] += !same;
     if (verbose)

@@ -40,7 +40,7 @@ typedef struct tally {
 static bool run_and_compare(candidate_run *one, test_buffers *on, bool is_default, char *wrong, size_t size)
 {
     assert_int_equal(tuff__test_buffers_poison(on), TUFF_OK);
-    if (tuff__candidate_run_run(one) != TUFF_OK) {
+    if (tuff__candidate_run_once(one) != TUFF_OK) {
         snprintf(wrong, size, "not run: %s", tuff_error());
         return false;
     }
@@ -50,7 +50,7 @@ static bool run_and_compare(candidate_run *one, test_buffers *on, bool is_defaul
     if (wrong[0] != '\0')
         return false;
     assert_int_equal(tuff__test_buffers_poison(on), TUFF_OK);
-    assert_int_equal(tuff__candidate_run_run(one), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_once(one), TUFF_OK);
     assert_int_equal(tuff__test_buffers_compare(on, true, wrong, size), TUFF_OK);
     return wrong[0] == '\0';
 }
@@ -79,7 +79,7 @@ static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, in
 {
     char wrong[128] = "";
     const tuff_status status =
-        tuff__oracle_ragged(device, fusion, &default_options, task, config, NULL, wrong, sizeof wrong);
+        tuff__oracle_check_ragged(device, fusion, &default_options, task, config, NULL, wrong, sizeof wrong);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         fail_msg("%s: other extents: %s", key, tuff_error());
     counts->ragged += status == TUFF_OK;
@@ -431,8 +431,8 @@ static void visit_update(const struct fusion *fusion, int task, const char *key,
     assert_true(run_and_compare(one, on, true, wrong, sizeof wrong));
     assert_int_equal(tuff__oracle_check(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
     assert_string_equal(wrong, "");
-    assert_int_equal(tuff__candidate_run_run(one), TUFF_OK);
-    assert_int_equal(tuff__test_buffers_is_kept(on, &same), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_once(one), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_match_expected(on, &same), TUFF_OK);
     by->counts->tried++;
     by->counts->lowered += !same;
     if (same != (strstr(key, "21000") == NULL))

@@ -34,23 +34,23 @@ static void the_heaviest_goes_first(void **state)
     assert_false(tuff__budget_is_minor(self, 0));
     assert_int_equal(tuff__budget_next(self), 1);
     /* Four candidates later its expected gain is a fifth of that. */
-    tuff__budget_spend(self, 1, SECOND, 5, 1000000, false);
+    tuff__budget_note_slice(self, 1, SECOND, 5, 1000000, false);
     assert_int_equal(tuff__budget_next(self), 2);
-    tuff__budget_spend(self, 2, 2 * SECOND, 5, 2000000, false);
+    tuff__budget_note_slice(self, 2, 2 * SECOND, 5, 2000000, false);
     assert_int_equal(tuff__budget_next(self), 0);
-    tuff__budget_spend(self, 0, 3 * SECOND, 5, 1000000, false);
+    tuff__budget_note_slice(self, 0, 3 * SECOND, 5, 1000000, false);
     assert_int_equal(tuff__budget_next(self), 1);
     /* Recent gains count more: 2 x (0.2 x 0.2 + 0.8 x 0.6 / 7) against 3 x 0.8 / 25 and 0.8 / 5. */
-    tuff__budget_spend(self, 1, 4 * SECOND, 25, 1000000, false);
-    tuff__budget_spend(self, 2, 5 * SECOND, 7, 1200000, false);
+    tuff__budget_note_slice(self, 1, 4 * SECOND, 25, 1000000, false);
+    tuff__budget_note_slice(self, 2, 5 * SECOND, 7, 1200000, false);
     assert_int_equal(tuff__budget_next(self), 2);
     /* That ends with the gains: 2 x 0.8 x 0.6 / 9. */
-    tuff__budget_spend(self, 2, 6 * SECOND, 9, 1200000, false);
+    tuff__budget_note_slice(self, 2, 6 * SECOND, 9, 1200000, false);
     assert_int_equal(tuff__budget_next(self), 0);
-    tuff__budget_spend(self, 0, 7 * SECOND, 6, 900000, true);
-    tuff__budget_spend(self, 2, 7 * SECOND, 10, 900000, true);
+    tuff__budget_note_slice(self, 0, 7 * SECOND, 6, 900000, true);
+    tuff__budget_note_slice(self, 2, 7 * SECOND, 10, 900000, true);
     assert_int_equal(tuff__budget_next(self), 1);
-    tuff__budget_spend(self, 1, 8 * SECOND, 26, 900000, true);
+    tuff__budget_note_slice(self, 1, 8 * SECOND, 26, 900000, true);
     assert_int_equal(tuff__budget_next(self), -1);
     tuff__budget_destroy(self);
 }
@@ -67,27 +67,27 @@ static void what_is_expected_to_be_heavy_is_timed_first(void **state)
     assert_false(tuff__budget_is_minor(self, 0));
     assert_int_equal(tuff__budget_next(self), 1);
     tuff__budget_weigh(self, 1, 1, 8000000);
-    tuff__budget_spend(self, 1, SECOND, 1, 8000000, false);
+    tuff__budget_note_slice(self, 1, SECOND, 1, 8000000, false);
     /* Its candidates come before lighter keys' defaults: 0.8 x 8 against 0.8 x 6. */
     assert_int_equal(tuff__budget_next(self), 1);
-    tuff__budget_spend(self, 1, 2 * SECOND, 5, 8000000, false);
+    tuff__budget_note_slice(self, 1, 2 * SECOND, 5, 8000000, false);
     assert_int_equal(tuff__budget_next(self), 4);
     /* A key that cannot run gets no more time, and is ignored. */
-    tuff__budget_spend(self, 4, 3 * SECOND, 0, 0, true);
+    tuff__budget_note_slice(self, 4, 3 * SECOND, 0, 0, true);
     assert_int_equal(tuff__budget_next(self), 2);
     /* A quarter of the prediction: 0.8 x 1 against 0.8 x 8 / 5, and then 0.8 x 1 / 5 against 9 / 12 x 0.8 x 2. */
     tuff__budget_weigh(self, 2, 1, 1000000);
-    tuff__budget_spend(self, 2, 4 * SECOND, 1, 1000000, false);
+    tuff__budget_note_slice(self, 2, 4 * SECOND, 1, 1000000, false);
     assert_int_equal(tuff__budget_next(self), 1);
-    tuff__budget_spend(self, 1, 5 * SECOND, 9, 8000000, true);
+    tuff__budget_note_slice(self, 1, 5 * SECOND, 9, 8000000, true);
     assert_int_equal(tuff__budget_next(self), 0);
     tuff__budget_weigh(self, 0, 1, 1500000);
-    tuff__budget_spend(self, 0, 6 * SECOND, 1, 1500000, true);
-    tuff__budget_spend(self, 2, 7 * SECOND, 5, 1000000, true);
+    tuff__budget_note_slice(self, 0, 6 * SECOND, 1, 1500000, true);
+    tuff__budget_note_slice(self, 2, 7 * SECOND, 5, 1000000, true);
     /* The light key's default comes last, and is not followed by a climb. */
     assert_int_equal(tuff__budget_next(self), 3);
     tuff__budget_weigh(self, 3, 1, 10000);
-    tuff__budget_spend(self, 3, 8 * SECOND, 1, 10000, false);
+    tuff__budget_note_slice(self, 3, 8 * SECOND, 1, 10000, false);
     assert_int_equal(tuff__budget_next(self), -1);
     tuff__budget_destroy(self);
 }
@@ -102,17 +102,17 @@ static void time_is_kept_for_the_races(void **state)
     assert_in_range(one, 9 * SECOND + SECOND / 2, 10 * SECOND - SECOND / 10);
     tuff__budget_weigh(self, 1, 1, 1000000);
     assert_true(10 * SECOND - tuff__budget_search_end(self) == 2 * (10 * SECOND - one));
-    tuff__budget_spend(self, 0, tuff__budget_search_end(self) - 1, 9, 1000000, false);
+    tuff__budget_note_slice(self, 0, tuff__budget_search_end(self) - 1, 9, 1000000, false);
     assert_true(tuff__budget_next(self) >= 0);
-    tuff__budget_spend(self, 0, tuff__budget_search_end(self), 10, 1000000, false);
+    tuff__budget_note_slice(self, 0, tuff__budget_search_end(self), 10, 1000000, false);
     assert_int_equal(tuff__budget_next(self), -1);
     assert_int_equal(tuff__budget_next_race(self), 0);
     /* Races take three times as long as predicted: the remaining time is for the other key. */
     const uint64_t believed = 10 * SECOND - one;
-    tuff__budget_raced(self, 0, 9 * SECOND, 3 * believed);
+    tuff__budget_note_race(self, 0, 9 * SECOND, 3 * believed);
     assert_in_range(10 * SECOND - tuff__budget_search_end(self), 3 * believed - 9, 3 * believed + 9);
     assert_int_equal(tuff__budget_next_race(self), 1);
-    tuff__budget_raced(self, 1, 9 * SECOND, 1);
+    tuff__budget_note_race(self, 1, 9 * SECOND, 1);
     assert_int_equal(tuff__budget_next_race(self), -1);
     tuff__budget_destroy(self);
     /* Long kernels in a short time: half of it is for the search. */
@@ -185,7 +185,7 @@ static void spend(graph *self, tune_budget *on, int key, int compiles, uint64_t 
     if (on && self->slices[key] == 0 && now.default_nanoseconds > 0)
         tuff__budget_weigh(on, key, self->calls[key], now.default_nanoseconds);
     if (on)
-        tuff__budget_spend(on, key, self->clock, now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
+        tuff__budget_note_slice(on, key, self->clock, now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
     self->slices[key]++;
 }
 
@@ -195,7 +195,7 @@ static void finish(graph *self, tune_budget *on, int key)
     assert_int_equal(tuff__search_finish(self->searches[key], &self->results[key]), TUFF_OK);
     pass(self, key, before);
     if (on)
-        tuff__budget_raced(on, key, self->clock, self->clock - clock);
+        tuff__budget_note_race(on, key, self->clock, self->clock - clock);
     tuff__search_end(self->searches[key]);
     self->searches[key] = NULL;
     assert_int_equal(self->devices[key].broken, 0);

@@ -250,7 +250,7 @@ static void it_can_be_interrupted_anywhere(void **state)
     for (int64_t calls = 1; calls <= 600; calls++) {
         replay device;
         evaluator by = replay_begin(&device, &recorded, (uint64_t)calls);
-        device.calls_most = calls;
+        device.max_calls = calls;
         search *self;
         search_result found;
         assert_int_equal(tuff__search_begin(&by, &(search_settings){.max_compiles = 30, .patience = -1}, &self),
@@ -262,7 +262,7 @@ static void it_can_be_interrupted_anywhere(void **state)
         assert_true(device.calls <= calls);
         assert_int_equal(found.end == SEARCH_STOPPED, !found.is_final);
         assert_int_equal(device.broken, 0);
-        assert_int_equal(replay_live(&device), 0);
+        assert_int_equal(replay_live_count(&device), 0);
         final += found.is_final;
     }
     assert_in_range(final, 100, 500);

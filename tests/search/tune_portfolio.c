@@ -134,7 +134,7 @@ static void memory_may_run_out_anywhere(void **state)
 static int look_at_class(kernel_device class, const char *family)
 {
     const char *const *all;
-    const int count = tuff__portfolio_of(class, family, &all);
+    const int count = tuff__portfolio_for_class(class, family, &all);
     assert_true(count <= MAX_PORTFOLIO);
     for (int i = 0; i < count; i++) {
         tune_config config;
@@ -165,7 +165,7 @@ static void what_is_compiled_in_is_what_was_recorded(void **state)
     int rows = 0;
     assert_int_equal(portfolio_families(&from, look_at_rows, &rows), TUFF_OK);
     assert_true(rows > MAX_PORTFOLIO);
-    assert_int_equal(tuff__portfolio_of(KERNELS_GPU, "nothing", &none), 0);
+    assert_int_equal(tuff__portfolio_for_class(KERNELS_GPU, "nothing", &none), 0);
     assert_int_equal(portfolio_print(&from, &expected), TUFF_OK);
     static const char path[] = TUFF_TEST_DATA "/../../src/search/portfolio.def";
     assert_int_equal(tuff__file_read(path, 1 << 20, &table, &size), TUFF_OK);
@@ -189,7 +189,7 @@ static void lower_rows(plan_tasks *tasks, lowered_rows *seen)
     for (int i = 0; i < tuff__plan_tasks_count(tasks); i++) {
         const char *const *all;
         const evaluator by = tuff__plan_tasks_evaluator(tasks, i);
-        const int count = tuff__portfolio_of(KERNELS_GPU, tuff__plan_tasks_key(tasks, i)->family, &all);
+        const int count = tuff__portfolio_for_class(KERNELS_GPU, tuff__plan_tasks_key(tasks, i)->family, &all);
         for (int k = 0; k < count; k++) {
             tune_config config;
             candidate_info made;

@@ -129,7 +129,7 @@ static answer search_with(int index, const search_settings *settings, uint64_t s
     assert_int_equal(tuff__search_finish(self, &out.result), TUFF_OK);
     tuff__search_end(self);
     assert_int_equal(device.broken, 0);
-    assert_int_equal(replay_live(&device), 0);
+    assert_int_equal(replay_live_count(&device), 0);
     const double time = (double)median_of(recorded, &out.result.winner);
     out.share = (double)spaces.best[index] / time;
     out.regret = time / (double)best_tried - 1;
@@ -302,12 +302,12 @@ static void recordings_live_through_files(void **state)
     recording_print_header(recorded, &lines);
     for (int i = 0; i < recorded->count; i++)
         recording_print_point(&recorded->points[i], &lines);
-    recording_print_point(&(recorded_point){.program = 9, .found = EVALUATION_LIMITS}, &lines);
+    recording_print_point(&(recorded_point){.program = 9, .verdict = EVALUATION_LIMITS}, &lines);
     assert_int_equal(tuff__text_status(&lines), TUFF_OK);
     recording again;
     /* The last line repeats the default. */
     assert_int_equal(recording_parse("made", lines.data, lines.length, &again), TUFF_E_USAGE);
-    assert_non_null(strstr(tuff_error(), "is there again"));
+    assert_non_null(strstr(tuff_error(), "occurs twice"));
     while (lines.data[lines.length - 2] != '\n')
         lines.length--;
     assert_int_equal(recording_parse("made", lines.data, lines.length - 1, &again), TUFF_OK);
@@ -339,16 +339,17 @@ static void bad_recordings_are_refused(void **state)
     } cases[] = {
         {"", TUFF_E_FORMAT, "the default was not recorded"},
         {HEADER, TUFF_E_FORMAT, "the default was not recorded"},
-        {"{}\n", TUFF_E_FORMAT, "made:1: it does not begin with a space"},
+        {"{}\n", TUFF_E_FORMAT, "made:1: the first line is not a header"},
         {"{\"t\":\"space\",\"v\":2}\n", TUFF_E_UNSUPPORTED, "version 2"},
-        {"{\"t\":\"space\",\"v\":1,\"default\":\"map.size=4\"}\n", TUFF_E_UNSUPPORTED, "made:1: candidate: no tunable"},
+        {"{\"t\":\"space\",\"v\":1,\"default\":\"map.size=4\"}\n", TUFF_E_UNSUPPORTED,
+         "made:1: candidate: unknown tunable"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[]}\n", TUFF_E_FORMAT, "made:2: 0 times"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[\"1\"]}\n", TUFF_E_FORMAT, "no whole number"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[-1]}\n", TUFF_E_FORMAT, "negative"},
-        {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"why\":\"good\"}\n", TUFF_E_FORMAT, "neither times nor"},
-        {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1}\n", TUFF_E_FORMAT, "neither times nor"},
+        {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"why\":\"good\"}\n", TUFF_E_FORMAT, "expected times or"},
+        {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1}\n", TUFF_E_FORMAT, "expected times or"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"ns\":[1]}\n", TUFF_E_FORMAT, "nor its program"},
-        {HEADER "{\"t\":\"point\",\"p\":1,\"ns\":[1]}\n", TUFF_E_FORMAT, "neither a candidate"},
+        {HEADER "{\"t\":\"point\",\"p\":1,\"ns\":[1]}\n", TUFF_E_FORMAT, "not a point with a candidate"},
         {HEADER "{\"t\":\"point\",\"c\":\"map.local_size=2\",\"p\":1,\"ns\":[1]}\n", TUFF_E_FORMAT, "the default"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[1", TUFF_E_FORMAT, "made:2"},
     };

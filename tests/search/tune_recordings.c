@@ -61,7 +61,8 @@ static double search_all(const recordings *all, double means[STEPS])
     print_message(
         "all: %.3f after 8, %.3f after 32, %.3f after 128, %.3f after 256, worst of these %.3f; without seeds "
         "and portfolio %.3f after 32; %.0f %% of the choices were not recorded\n",
-        means[0], means[1], means[2], means[3], worst, random, 100 * (double)counts.unrecorded / (double)counts.asked);
+        means[0], means[1], means[2], means[3], worst, random,
+        100 * (double)counts.unrecorded / (double)counts.lowered);
     return worst;
 }
 

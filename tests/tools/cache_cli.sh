@@ -101,9 +101,9 @@ expect 0 "measured with other kernel texts (othertexts; current" "$tuff" cache e
 
 # Pins.
 fresh
-expect 2 "no tunable is called 'matmul_register.height'" "$tuff" cache pin "$key" matmul_register.height=8
+expect 2 "unknown tunable 'matmul_register.height'" "$tuff" cache pin "$key" matmul_register.height=8
 expect 2 "it is 1 to 32" "$tuff" cache pin "$key" "$rows=4000"
-expect 2 "does not begin with kernel.name=value" "$tuff" cache pin "$key" nonsense
+expect 2 "expected kernel.name=value, got" "$tuff" cache pin "$key" nonsense
 expect 1 "it was rejected there, crash in first-run" "$tuff" cache pin "$key" "$rows=9"
 expect 0 "$rows=4" "$tuff" cache pin "$key" "$rows=4;matmul_register.local_size=2"
 expect 0 "T0 override     HIT  pinned by user" "$tuff" cache explain "$key" --device 24.3
@@ -257,7 +257,7 @@ holds ":6: malformed"
 expect 0 "dropped" "$tuff" cache prune
 grep -q '"t":"later"' "$file" || fail "prune loses lines of later versions"
 add win gfx1100 24.3 3000 "no_such.tunable=3" >/dev/null
-expect 1 "cannot be used: candidate: no tunable is called 'no_such.tunable'" "$tuff" cache verify
+expect 1 "cannot be used: candidate: unknown tunable 'no_such.tunable'" "$tuff" cache verify
 add win gfx1100 24.3 1024 "$rows=9" >/dev/null
 expect 1 "a winner that was rejected: crash" "$tuff" cache verify
 expect 0 "a runner-up, because the winner cannot be used: crash in first-run" "$tuff" cache explain "$key" --device 24.3

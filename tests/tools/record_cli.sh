@@ -10,8 +10,8 @@ expect 2 "needs --out" "$recorder" record --device reference
 expect 2 "--samples takes" "$recorder" record --out made --samples 1
 expect 0 "--with FOLDER" "$recorder" record --help
 echo >file
-expect 1 "is no folder" "$recorder" record --device reference --out file
-expect 2 "no task is named like 'nothing'" "$recorder" record --device reference --out made --only nothing
+expect 1 "is not a folder" "$recorder" record --device reference --out file
+expect 2 "no task name contains 'nothing'" "$recorder" record --device reference --out made --only nothing
 expect 1 "has no kernels to tune" "$recorder" record --device reference --out made --only map-64x384
 
 previous=
@@ -26,7 +26,7 @@ for device in $("$tuff" devices | sed -n 's/^\(opencl:[0-9][0-9]*\|vulkan:[0-9][
     expect 0 "$task" "$recorder" record --device "$device" --out "$folder" --only map-64x384 $small --points 8
     [ "$(wc -l <"$file")" -ge "$(wc -l <before)" ] || fail "$device: points went"
     if [ -n "$previous" ]; then
-        expect 1 "is of another device" "$recorder" record --device "$device" --out "$previous" --only map-64x384 $small
+        expect 1 "was recorded on another device" "$recorder" record --device "$device" --out "$previous" --only map-64x384 $small
         expect 0 "$task" "$recorder" record --device "$device" --out "$folder" --only map-64x384 $small --with "$previous"
     fi
     previous=$folder
@@ -34,10 +34,10 @@ done
 echo "{}" >bad.jsonl
 mkdir -p other && mv bad.jsonl other/
 expect 2 "give the folder" "$recorder" replay
-expect 1 "there are no recordings in empty" sh -c 'mkdir -p empty; "$0" replay empty' "$recorder"
+expect 1 "no recordings in empty" sh -c 'mkdir -p empty; "$0" replay empty' "$recorder"
 [ -z "$previous" ] || expect 0 "worst after 256" "$recorder" replay "$previous" --runs 2
 [ -z "$previous" ] || expect 0 "portfolio of the other devices" "$recorder" portfolio "$previous" --out made.def
-[ -z "$previous" ] || expect 1 "does not begin with a space" \
+[ -z "$previous" ] || expect 1 "the first line is not a header" \
     "$recorder" record --device "$device" --out third --only map-64x384 $small --with other
 
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2

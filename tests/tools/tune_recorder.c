@@ -27,7 +27,7 @@ static recorder_counts record(fault_device *device, int points, const tune_confi
 {
     const evaluator by = fault_begin(device);
     const recorder_settings settings = {
-        .points = points, .samples = 5, .seconds = 1e6, .also = also, .also_count = also_count, .seed = 3};
+        .points = points, .samples = 5, .seconds = 1e6, .extra = also, .extra_count = also_count, .seed = 3};
     recorder_counts counts;
     assert_int_equal(recorder_run(&by, &settings, into, &counts), TUFF_OK);
     assert_int_equal(device->broken, 0);
@@ -44,7 +44,7 @@ static double worst_error(const fault_device *device, const recording *recorded)
     double worst = 0;
     for (int i = 0; i < recorded->count; i++) {
         const recorded_point *one = &recorded->points[i];
-        if (one->found != EVALUATION_GOOD)
+        if (one->verdict != EVALUATION_GOOD)
             continue;
         const double error = (double)one->median / here / ((double)fault_time(device, &one->config) / there) - 1;
         worst = error > worst ? error : -error > worst ? -error : worst;
@@ -61,8 +61,8 @@ static void times_are_those_of_the_device(void **state)
     const recorder_counts counts = record(&device, 120, NULL, 0, &recorded);
     assert_int_equal(recorded.count, 120);
     assert_int_equal(counts.added, 120);
-    assert_int_equal(counts.known + counts.refused, 0);
-    assert_true(counts.impossible > 0);
+    assert_int_equal(counts.known + counts.rejected, 0);
+    assert_true(counts.not_lowered > 0);
     assert_int_equal(tuff__config_count(&recorded.points[0].config), 0);
     assert_true(tuff__config_count(&recorded.defaults) == 5);
     for (int i = 0; i < recorded.count; i++)
@@ -95,12 +95,12 @@ static void rejected_ones_are_written_with_the_reason(void **state)
     for (int i = 0; i < recorded.count; i++) {
         static const tune_evaluation expected[FAULT_COUNT] = {
             [FAULT_WRONG] = EVALUATION_WRONG, [FAULT_RACES] = EVALUATION_RACE, [FAULT_COMPILE] = EVALUATION_COMPILE};
-        assert_int_equal(recorded.points[i].found, expected[fault_of(&device, &recorded.points[i].config)]);
-        assert_int_equal(recorded.points[i].count > 0, recorded.points[i].found == EVALUATION_GOOD);
-        found[recorded.points[i].found]++;
+        assert_int_equal(recorded.points[i].verdict, expected[fault_of(&device, &recorded.points[i].config)]);
+        assert_int_equal(recorded.points[i].count > 0, recorded.points[i].verdict == EVALUATION_GOOD);
+        found[recorded.points[i].verdict]++;
     }
     assert_true(found[EVALUATION_WRONG] > 2 && found[EVALUATION_RACE] > 2 && found[EVALUATION_COMPILE] > 2);
-    assert_int_equal(counts.refused, recorded.count - found[EVALUATION_GOOD]);
+    assert_int_equal(counts.rejected, recorded.count - found[EVALUATION_GOOD]);
     recording_free(&recorded);
 }
 
@@ -139,9 +139,9 @@ static void what_a_search_climbs_is_in_it(void **state)
         assert_int_equal(tuff__search_step(self, 48), TUFF_OK);
         assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
         tuff__search_end(self);
-        assert_int_equal(table.broken + replay_live(&table), 0);
+        assert_int_equal(table.broken + replay_live_count(&table), 0);
         share += (double)recording_best(&recorded) / (double)recording_find(&recorded, &found.winner)->median / 10;
-        asked += table.asked;
+        asked += table.lowered;
         unrecorded += table.unrecorded;
     }
     print_message("%.3f of the best; %lld of %lld choices were not recorded\n", share, (long long)unrecorded,

@@ -103,9 +103,9 @@ static void who_abandons_blames_nobody(void **state)
         journal *own;
         check(tuff__journal_open(scratch_folder(), &own) == TUFF_OK);
         for (int i = 0; i < JOURNAL_PLACES; i++)
-            check(tuff__journal_acquire_slot(own, i, JOURNAL_BESIDE, "d", "o", "c", true) == TUFF_OK);
+            check(tuff__journal_acquire_slot(own, i, JOURNAL_COMPILE_AHEAD, "d", "o", "c", true) == TUFF_OK);
         tuff__journal_abandon(own);
-        check(tuff__journal_acquire_slot(own, 1, JOURNAL_BESIDE, "d", "o", "c", false) == TUFF_OK);
+        check(tuff__journal_acquire_slot(own, 1, JOURNAL_COMPILE_AHEAD, "d", "o", "c", false) == TUFF_OK);
         _exit(0);
     }
     ended(child);

@@ -351,7 +351,7 @@ static void a_manifest_is_the_last_word(void **state)
     put(now.shipped, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "gone.tile=5"));
     tuff__tune_lookup(&request, &now.result);
     assert_true(now.result.deviates);
-    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "no tunable is called 'gone.tile'"));
+    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "unknown tunable 'gone.tile'"));
     end(&now);
 }
 

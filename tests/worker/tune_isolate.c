@@ -92,7 +92,7 @@ static void crash_once(tuff_device *device)
     begin_with_worker("crash", "1");
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.progress = NULL});
     expect_heard("was killed by signal 9 while measuring the graph", 1);
-    expect_heard("it is not tried again", 1);
+    expect_heard("this candidate is not tried again", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.crashes == 1 && stats.measured > 1);
     run_and_end(&self);

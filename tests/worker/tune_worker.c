@@ -68,7 +68,7 @@ static void crash_once(tuff_device *device)
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
     expect_heard("was killed by signal 9", 1);
-    expect_heard("it is not tried again", 1);
+    expect_heard("this candidate is not tried again", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.crashes == 1 && stats.measured > 1);
     plan_run(&self, 1);

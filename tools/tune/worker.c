@@ -295,7 +295,7 @@ static void measure(server *self)
     byte_reader from = tuff__ipc_reader(&self->in);
     const int index = tuff__get_below(&from, (uint64_t)session->task_count);
     const uint64_t budget = tuff__get_u64(&from);
-    session->later = tuff__get_u64(&from);
+    session->remaining_budget = tuff__get_u64(&from);
     session->keys_wanted = (int)tuff__get_u32(&from);
     session->keys_done = (int)tuff__get_u32(&from);
     if (from.failed)

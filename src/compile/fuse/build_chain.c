@@ -626,7 +626,7 @@ static void build_producer(builder *self, int operand, bool computes_coordinates
     made->end = chain->value_count;
     begin_values(self);
     if (!failed(self))
-        tuff__chain_lead(chain, operand);
+        tuff__chain_set_operand_from_producer(chain, operand);
 }
 
 /* Adds the operands of a matmul: buffers 0 and 1 if they differ and lie in memory. */
@@ -648,14 +648,14 @@ static void build_operands(builder *self)
         }
         const bool produced = self->fusion->facts[base->id].prologue_fused;
         chain->operand_buffers[i] = produced ? 0 : buffer_of(self, base->id, base->outputs[0].dtype, false);
-        chain->extra[i] = affine_of(&layout);
+        chain->operand_bases[i] = affine_of(&layout);
         for (int k = 0; k < 2; ++k) {
             const int axis = layout.rank - 2 + k;
             chain->operand_strides[i][k] = layout.stride[axis];
-            chain->extra[i].stride[axis] = 0;
+            chain->operand_bases[i].stride[axis] = 0;
         }
         chain->operand_names[i] = i == 0 ? "a" : "b";
-        chain->extra_count = i + 1;
+        chain->operand_base_count = i + 1;
         if (produced)
             build_producer(self, i, self->fusion->facts[base->id].patches);
     }

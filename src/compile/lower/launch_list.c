@@ -84,8 +84,8 @@ static uint64_t hash_chain(const fused_chain *chain, uint64_t seed)
 {
     seed = tuff__hash64(chain->extent, sizeof *chain->extent * (size_t)chain->rank, seed);
     seed = tuff__hash64(chain->operand_strides, sizeof chain->operand_strides, seed);
-    for (int i = 0; i < chain->extra_count; ++i)
-        seed = tuff__hash64(&chain->extra[i], sizeof chain->extra[i], seed);
+    for (int i = 0; i < chain->operand_base_count; ++i)
+        seed = tuff__hash64(&chain->operand_bases[i], sizeof chain->operand_bases[i], seed);
     for (int i = 0; i < chain->value_count; ++i)
         seed = tuff__hash64(&chain->values[i].address, sizeof chain->values[i].address, seed);
     for (int i = 0; i < chain->output_count; ++i)

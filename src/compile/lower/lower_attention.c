@@ -261,15 +261,15 @@ static tuff_status pack(const attention *job, const attention_rows *operand, int
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     fused_chain *chain = &made->chain;
-    *chain = (fused_chain){.rank = 2, .extra_count = 2, .operand_names = {"b", "packed"}};
+    *chain = (fused_chain){.rank = 2, .operand_base_count = 2, .operand_names = {"b", "packed"}};
     chain->extent[0] = job->batches;
     chain->extent[1] = operand->heads;
     chain->classes[0] = chain->classes[1] = AXIS_OUTER;
     chain->operand_buffers[0] = use_buffer(list, made, operand->id, true, false);
     chain->operand_buffers[1] = use_buffer(list, made, *out, false, true);
-    chain->extra[0] = (affine){.offset = operand->offset, .stride = {operand->batch, operand->head}};
+    chain->operand_bases[0] = (affine){.offset = operand->offset, .stride = {operand->batch, operand->head}};
     const int64_t each = tuff__divide_up(count, panel) * panel * width;
-    chain->extra[1] = (affine){.offset = 0, .stride = {operand->heads * each, each}};
+    chain->operand_bases[1] = (affine){.offset = 0, .stride = {operand->heads * each, each}};
     return tuff__finish_transpose(list, made, job->vec, count, width, panel, operand->row);
 }
 

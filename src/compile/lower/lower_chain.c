@@ -69,7 +69,7 @@ tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
         tuff__chain_free(chain);
         return empty ? TUFF_OK : TUFF_E_OOM_HOST;
     }
-    tuff__chain_lengthen(chain, 4);
+    tuff__chain_swap_inner_axes(chain, 4);
     kernel->chain = *chain;
     const int64_t columns = extent_of_vector_axis(chain, false), rows = count_of(chain, AXIS_OUTER) / columns;
     kernel->vec = tuff__vector_width(&list->policy, columns);

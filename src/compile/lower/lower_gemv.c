@@ -55,7 +55,7 @@ static tuff_status finish_dots(const launch_list *list, launch *kernel, int64_t 
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     int tile_rows, tile_columns;
     tuff__choose_dots(&list->policy, chain, inner, &tile_rows, &tile_columns);
-    chain->producers[1].turned = true;
+    chain->producers[1].transposed = true;
     const int64_t row_tiles = tuff__divide_up(rows, tile_rows), column_tiles = tuff__divide_up(columns, tile_columns);
     const int64_t items = row_tiles * column_tiles * batches;
     kernel->local_size = items_of_group(list, items);

@@ -24,7 +24,7 @@ static bool find_operand(const launch_list *list, const fused_chain *chain, int 
                          library_matrix *out)
 {
     const memory_buffer *buffer = &list->buffers[chain->buffers[chain->operand_buffers[operand]].id];
-    const affine *at = &chain->extra[operand];
+    const affine *at = &chain->operand_bases[operand];
     *out = (library_matrix){.start = at->offset, .step = chain->rank > 2 ? at->stride[0] : 0};
     return !tuff__is_produced(chain, operand) && buffer->dtype == TUFF_F32 &&
            chain->buffers[chain->operand_buffers[operand]].dtype == TUFF_F32 && buffer->count < MAX_ELEMENTS &&
@@ -133,7 +133,7 @@ static void keep_epilogue(fused_chain *chain, int product)
         }
     for (int i = 0; i < chain->rank; ++i)
         chain->classes[i] = AXIS_OUTER;
-    chain->extra_count = 0;
+    chain->operand_base_count = 0;
     tuff__chain_drop_buffers(chain);
     tuff__chain_collapse(chain);
     tuff__chain_analyse(chain);

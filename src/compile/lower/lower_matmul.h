@@ -22,7 +22,7 @@ tuff_status tuff__check_accumulators(const launch_list *list, int vec, int64_t c
 /* Sets the accumulators that an item keeps at a time, in vectors, and the steps of each. */
 void tuff__set_tile(launch *kernel, int64_t rows, int64_t columns, double k);
 /* Defines a macro that loads elements of an operand, such as `#define LOADV_B(i, row, column) LOADV_f32(b1, i)` for
-   LOADV_B. If the operand has a producer, the macro computes the elements at `row` and `column` instead; a turned
+   LOADV_B. If the operand has a producer, the macro computes the elements at `row` and `column` instead; a transposed
    producer swaps the two. form: LOAD, LOADV, LOADU, or LOADI with columns. */
 void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out);
 /* The same for bodies that do not support producers: `#define LOAD_A(i) LOAD_f32(b0, i)`. */

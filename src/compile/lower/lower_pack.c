@@ -40,7 +40,7 @@ static struct packing packing_of(const launch_list *list, const fused_chain *mat
     out.panels = tuff__divide_up(out.lines, width);
     out.count = out.panels * width * inner;
     for (int i = out.batch_rank - 1; i >= 0; --i)
-        if (matmul->extra[operand].stride[i] != 0) {
+        if (matmul->operand_bases[operand].stride[i] != 0) {
             out.target.stride[i] = out.count;
             out.count *= matmul->extent[i];
         }
@@ -90,7 +90,7 @@ static void set_axes(const fused_chain *matmul, const struct packing *shape, fus
     const int64_t extents[] = {shape->panels, shape->inner, shape->width};
     const int64_t from[] = {shape->width * shape->line_stride, shape->inner_stride, shape->line_stride};
     out->rank = shape->batch_rank + 3;
-    *source = matmul->extra[shape->operand];
+    *source = matmul->operand_bases[shape->operand];
     *destination = shape->target;
     int64_t stride = 1;
     for (int i = out->rank - 1; i >= 0; --i) {
@@ -251,7 +251,7 @@ static tuff_status copy_producer(const fused_chain *matmul, const struct packing
 {
     copy_buffers(matmul, destination, out);
     out->producers[0] = matmul->producers[shape->operand];
-    out->producers[0].turned = shape->operand == 1;
+    out->producers[0].transposed = shape->operand == 1;
     out->operand_buffers[0] = matmul->operand_buffers[shape->operand];
     for (int i = 0; i < out->producers[0].end; ++i) {
         const bool own = i >= out->producers[0].begin;
@@ -300,11 +300,11 @@ static tuff_status pack_blocks(launch_list *list, int index, const fused_chain *
         chain->extent[i] = packing->target.stride[i] != 0 ? matmul->extent[i] : 1;
         chain->classes[i] = AXIS_OUTER;
     }
-    chain->extra_count = 2;
+    chain->operand_base_count = 2;
     chain->operand_names[0] = "b";
     chain->operand_names[1] = "packed";
-    chain->extra[0] = matmul->extra[packing->operand];
-    chain->extra[1] = packing->target;
+    chain->operand_bases[0] = matmul->operand_bases[packing->operand];
+    chain->operand_bases[1] = packing->target;
     if (tuff__is_produced(matmul, packing->operand)) {
         TRY(copy_producer(matmul, packing, destination, chain));
     } else {
@@ -389,7 +389,7 @@ tuff_status tuff__pack_operand(launch_list *list, int index, fused_chain *matmul
                           .width = width,
                           .line_stride = shape.line_stride,
                           .inner_stride = shape.inner_stride,
-                          .from = matmul->extra[operand],
+                          .from = matmul->operand_bases[operand],
                           .to = shape.target};
     int found = 0;
     while (found < list->copy_count && !(is_same_copy(&list->copies[found], &wanted) &&
@@ -405,7 +405,7 @@ tuff_status tuff__pack_operand(launch_list *list, int index, fused_chain *matmul
         TRY(make_copy(list, index, matmul, &shape, vec));
     }
     replace_operand(matmul, operand, list->copies[found].target, shape.dtype);
-    matmul->extra[operand] = shape.target;
+    matmul->operand_bases[operand] = shape.target;
     matmul->operand_strides[operand][operand == 0 ? 0 : 1] = 1;
     matmul->operand_strides[operand][operand == 0 ? 1 : 0] = width;
     return TUFF_OK;

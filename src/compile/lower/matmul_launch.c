@@ -24,11 +24,11 @@ bool tuff__operand_is_aligned_to(const launch_list *list, const fused_chain *cha
                                  int64_t line_stride, int64_t elements)
 {
     const memory_buffer *buffer = &list->buffers[chain->buffers[chain->operand_buffers[operand]].id];
-    const int64_t start =
-        chain->extra[operand].offset + (int64_t)(buffer->offset / tuff_dtype_size(buffer->dtype)) + buffer->parent_at;
+    const int64_t start = chain->operand_bases[operand].offset +
+                          (int64_t)(buffer->offset / tuff_dtype_size(buffer->dtype)) + buffer->parent_at;
     bool aligned = start % elements == 0 && line_stride % elements == 0;
     for (int i = 0; i < rank; ++i)
-        aligned &= chain->extra[operand].stride[i] % elements == 0;
+        aligned &= chain->operand_bases[operand].stride[i] % elements == 0;
     return aligned;
 }
 

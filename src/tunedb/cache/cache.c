@@ -220,7 +220,7 @@ tuff_status tuff__cache_lookup(const tuff_cache *self, const tune_environment *e
     char generator[GENERATOR_SIZE];
     const char *const *portfolio = NULL;
     TRY(tuff__key_parse(op, &key));
-    const int portfolio_count = tuff__portfolio_for(environment, key.family, &portfolio);
+    const int portfolio_count = tuff__portfolio_for_environment(environment, key.family, &portfolio);
     tuff__tune_lookup(&(tune_lookup_request){.key = &key,
                                              .environment = environment,
                                              .generator = tuff__kernel_hash(key.family, generator),
