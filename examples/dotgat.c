@@ -26,8 +26,8 @@ static const example_field fields[] = {
     WHOLE(messages, "S", "message steps"),
     WHOLE(ties, "k", "neighbours on the ring"),
     WHOLE(seen, "seen", "columns that an agent sees"),
-    WHOLE(latent, "r", "latent series behind the columns"),
-    WHOLE(own_values, "own_values", "1: values of attention by a matrix per agent, 0: by one for all"),
+    WHOLE(latent, "r", "latent series that generate the columns"),
+    WHOLE(own_values, "own_values", "1: a value projection per agent, 0: one shared by all"),
     WHOLE(argmax, "argmax", "1: predict the largest column instead of the next state"),
 };
 

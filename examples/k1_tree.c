@@ -22,19 +22,19 @@ typedef struct k1_config {
 
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(k1_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(window, "S", "words of a window"),
-    WHOLE(positions, "P", "learned positions"),
-    WHOLE(vocabulary, "V", "words of the vocabulary, with four marks"),
+    WHOLE(window, "S", "words per window"),
+    WHOLE(positions, "P", "learned position embeddings"),
+    WHOLE(vocabulary, "V", "vocabulary size, including four special words"),
     WHOLE(width, "D", "width"),
     WHOLE(heads, "n", "heads"),
     WHOLE(inner, "F", "inner width"),
     WHOLE(layers, "L", "layers of the dense model"),
-    WHOLE(tree, "tree", "1: the tree, 0: the dense model"),
+    WHOLE(tree, "tree", "1: tree model, 0: dense model"),
     WHOLE(depth, "depth", "levels of the tree"),
-    WHOLE(branching, "branching", "children of a node"),
-    WHOLE(kept, "top_k", "nodes that a step updates"),
-    WHOLE(squares, "l2", "score of a node: 1: norm of all its gradients, 0: sum of the norms of its tensors"),
-    WHOLE(subtree, "subtree", "1: a node's score and update are of all below it as well"),
+    WHOLE(branching, "branching", "children per node"),
+    WHOLE(kept, "top_k", "nodes updated per step"),
+    WHOLE(squares, "l2", "score of a node; 1: norm of all its gradients, 0: sum of the norms of its tensors"),
+    WHOLE(subtree, "subtree", "1: a node's score and update include its whole subtree"),
     WHOLE(next, "next_word", "1: predict the next word, 0: the one after it, as published"),
 };
 
@@ -72,11 +72,11 @@ static const char *wrong(const void *given)
     if (c->window < 1 || c->width < 1 || c->heads < 1 || c->inner < 1 || c->layers < 1)
         return "S, D, n, F and L must be at least 1";
     if (c->window < 2 && !c->next)
-        return "S must be at least 2: a window's first word has no word after the next";
+        return "S must be at least 2 if next_word is 0";
     if (c->positions < c->window)
         return "P must be at least S";
     if (c->vocabulary <= EXAMPLE_MARKS)
-        return "V must be at least 5: four marks and a word";
+        return "V must be at least 5, with four special words";
     if (c->width % c->heads != 0)
         return "D must be a multiple of n";
     if (c->depth < 1 || c->depth > MAX_DEPTH || c->branching < 1 || c->branching > 3)
@@ -527,7 +527,7 @@ static tuff_status print_kept(example_run *run)
     float kept[MAX_NODES];
     const int N = (int)node_count(run->config);
     const tuff_status status = tuff_array_read(data->kept, kept, (size_t)N * sizeof *kept);
-    printf("steps that updated node");
+    printf("updates per node");
     for (int v = 0; v < N && status == TUFF_OK; v++)
         printf("  %d: %.0f", v, (double)kept[v]);
     printf("\n");
@@ -596,7 +596,7 @@ const example k1_tree_example = {
     .draw = draw,
     .open = open_made,
     .open_file = open_files,
-    .file = "texts, separated by commas, learned one after another (three made ones)",
+    .file = "texts to learn one after another, separated by commas (three synthetic languages)",
     .close = close_lessons,
     .items = words_of,
     .optimizer = optimizer,

@@ -26,17 +26,17 @@ typedef struct ragged_config {
 
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(ragged_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(region, "K", "transitions of a region"),
+    WHOLE(region, "K", "transitions per region"),
     WHOLE(width, "D", "width"),
     WHOLE(heads, "n_heads", "heads"),
     WHOLE(inner, "F", "inner width"),
     WHOLE(layers, "L", "layers"),
-    WHOLE(positions, "pos_rows", "positions that have a vector"),
+    WHOLE(positions, "pos_rows", "position embeddings"),
     WHOLE(grid, "grid", "rows and columns of the room"),
-    WHOLE(history, "history", "transitions of a history"),
+    WHOLE(history, "history", "transitions per history"),
     WHOLE(histories, "histories", "histories to learn from"),
     WHOLE(read_query, "read_query", "1: read each sample at its query, 0: at the batch's last position"),
-    EXAMPLE_REAL(ragged_config, type_weight, "type_loss_weight", "of the loss of types"),
+    EXAMPLE_REAL(ragged_config, type_weight, "type_loss_weight", "weight of the type loss"),
 };
 
 #define TRAINING(samples, most, rise)                                                                                 \
@@ -72,7 +72,7 @@ static const char *wrong(const void *given)
     if (c->grid < 2 || c->grid > 255)
         return "grid must be 2 to 255";
     if (c->history < c->region)
-        return "history must be at least K: a history without a whole region is an empty sequence";
+        return "history must be at least K, one whole region";
     return NULL;
 }
 
@@ -555,10 +555,10 @@ static const char *wrong_batch(const example_batch *batch)
                   *type = batch->inputs[TYPE_INDEX];
     for (int64_t i = 0; i < batch->count; i++)
         if (length[i] < 2 || length[i] > S)
-            return "a sequence is empty or too long: it has 2 to 2 K + 3 tokens";
+            return "sequence empty or too long: expected 2 to 2 K + 3 tokens";
     for (int64_t i = 0; i < batch->count * S; i++)
         if (index[i] < 0 || index[i] >= rows || type[i] < -1 || type[i] >= TYPES)
-            return "a token is no row of the table, or has no known type";
+            return "token index out of range, or unknown token type";
     return NULL;
 }
 
@@ -581,7 +581,7 @@ static void draw(void *config, example_random *random)
 
 const example ragged_sequence_example = {
     .name = "ragged_sequence",
-    .summary = "a transformer over ragged contexts learns what learning agents do",
+    .summary = "a transformer over ragged contexts that imitates learning agents",
     .item = "samples",
     .config_size = sizeof(ragged_config),
     .fields = fields,

@@ -23,14 +23,14 @@ typedef struct route_config {
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(route_config, member, name, meaning)
 static const example_field fields[] = {
     WHOLE(customers, "N", "customers"),
-    WHOLE(capacity, "Q", "what a vehicle carries; demands are 1 to 10"),
+    WHOLE(capacity, "Q", "capacity of a vehicle; demands are 1 to 10"),
     WHOLE(width, "H", "width"),
     WHOLE(heads, "h", "heads"),
-    WHOLE(layers, "L", "layers of the encoder; the first two are layers of the decoder as well"),
-    WHOLE(factor, "f", "inner width of a layer in units of H"),
-    WHOLE(decode_steps, "decode_steps", "steps of decoding, 0: 2N, which always suffices"),
-    WHOLE(greedy_decode_steps, "greedy_decode_steps", "the same of the greedy rollout"),
-    WHOLE(rollout, "rollout", "1: the baseline is a greedy rollout of a frozen copy, 0: there is none"),
+    WHOLE(layers, "L", "layers of the encoder; the decoder shares the first two"),
+    WHOLE(factor, "f", "inner width of a layer, as a multiple of H"),
+    WHOLE(decode_steps, "decode_steps", "decoding steps; 0: 2N, which is always enough"),
+    WHOLE(greedy_decode_steps, "greedy_decode_steps", "the same for the greedy rollout"),
+    WHOLE(rollout, "rollout", "1: baseline from a greedy rollout of a frozen copy, 0: no baseline"),
 };
 
 #define OPTIMIZER                                                                                      \
@@ -54,14 +54,14 @@ static const char *wrong(const void *given)
     if (c->width < 4 || c->width % 4 != 0 || c->width % c->heads != 0)
         return "H must be a multiple of 4 and of h";
     if (c->capacity < ROUTES_LARGEST_DEMAND)
-        return "no vehicle can serve a customer whose demand is 10: Q must be at least 10";
+        return "Q must be at least 10, the largest demand";
     if (c->decode_steps < 0 || c->greedy_decode_steps < 0 || steps_of(c, false) > MAX_STEPS ||
         steps_of(c, true) > MAX_STEPS)
-        return "decode_steps (2N where 0) must be at most 256";
+        return "decode_steps and greedy_decode_steps (2N if 0) must be 0 to 256";
     if (c->settings.accumulate > 1)
-        return "batches are not accumulated: advantages are of one batch";
+        return "accumulate must be at most 1: advantages are normalized within a batch";
     if (c->settings.batch < 2)
-        return "B must be at least 2: advantages are measured by their standard deviation over the batch";
+        return "B must be at least 2: advantages are normalized by their standard deviation over the batch";
     return NULL;
 }
 

@@ -21,14 +21,14 @@ typedef struct vision_config {
 
 #define WHOLE(member, name, meaning) EXAMPLE_WHOLE(vision_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(channels, "C", "channels of an image"),
+    WHOLE(channels, "C", "channels per image"),
     WHOLE(size, "s", "rows and columns of an image"),
     WHOLE(patch, "p", "rows and columns of a patch"),
     WHOLE(width, "D", "width"),
     WHOLE(heads, "n", "heads"),
-    WHOLE(multiple, "mult", "elements of the codes of all heads, over D"),
+    WHOLE(multiple, "mult", "width of the codes of all heads, as a multiple of D"),
     WHOLE(recurrences, "L", "recurrences"),
-    WHOLE(softmax, "use_softmax", "1: attention with softmax"),
+    WHOLE(softmax, "use_softmax", "1: softmax attention, 0: linear attention"),
 };
 
 /* The published warmup lags by one step: its first step has rate 0. */
@@ -64,7 +64,7 @@ static const char *wrong(const void *given)
     if (c->size % c->patch != 0)
         return "s must be a multiple of p";
     if (c->multiple * c->width % (2 * c->heads) != 0)
-        return "mult D must be a multiple of 2 n";
+        return "mult * D must be a multiple of 2 * n";
     return NULL;
 }
 
@@ -439,10 +439,10 @@ static image_set *read_records(FILE *file, const char *path, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         unsigned char *pixels = made->pixels + i * 3 * PIXELS;
         if (fread(made->labels + i, 1, 1, file) != 1 || fread(pixels, 3 * PIXELS, 1, file) != 1)
-            return refuse(path, ferror(file) ? strerror(errno) : "became shorter while it was read", made);
+            return refuse(path, ferror(file) ? strerror(errno) : "file was truncated while it was read", made);
         if (made->labels[i] >= CLASSES) {
             char why[96];
-            snprintf(why, sizeof why, "image %lld has label %d of %d classes: not a binary file of CIFAR-10",
+            snprintf(why, sizeof why, "image %lld has label %d, expected less than %d: not a CIFAR-10 binary file",
                      (long long)i, made->labels[i], CLASSES);
             return refuse(path, why, made);
         }
@@ -457,21 +457,21 @@ static void *open_cifar(tuff_device *device, const void *config, uint64_t seed, 
     (void)device;
     (void)seed;
     if (c->channels != 3)
-        return refuse(path, "images of CIFAR-10 have 3 channels: C must be 3", NULL);
+        return refuse(path, "C must be 3 for CIFAR-10 images", NULL);
     FILE *file = fopen(path, "rb");
     if (!file)
         return refuse(path, strerror(errno), NULL);
     const long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
     image_set *made = NULL;
     char why[128];
-    snprintf(why, sizeof why,
-             "%ld bytes are not whole records of %d bytes: cut short, or not a binary file of CIFAR-10", size, RECORD);
+    snprintf(why, sizeof why, "size %ld is not a multiple of %d bytes: truncated, or not a CIFAR-10 binary file", size,
+             RECORD);
     if (size < 0 || size / RECORD > (long)1 << 24 || fseek(file, 0, SEEK_SET) != 0)
-        refuse(path, "is not a regular file, or too large", NULL);
+        refuse(path, "not a regular file, or too large", NULL);
     else if (size == 0 || size % RECORD != 0)
         refuse(path, why, NULL);
     else if (size / RECORD < 5)
-        refuse(path, "fewer than 5 images cannot be split for validation", NULL);
+        refuse(path, "expected at least 5 images, because some are held out", NULL);
     else
         made = read_records(file, path, size / RECORD);
     fclose(file);
@@ -599,6 +599,6 @@ const example vision_bdh_example = {
     .draw = draw,
     .open = open_synthetic,
     .open_file = open_cifar,
-    .file = "images: a binary file of CIFAR-10, or several behind each other (synthetic ones)",
+    .file = "CIFAR-10 binary file, or several concatenated ones (synthetic images)",
     .close = close_images,
 };

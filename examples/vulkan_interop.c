@@ -105,10 +105,10 @@ static void choose_device(application *self, const char *part)
             self->physical = all[i];
         }
     }
-    need(self->physical != NULL, "no device of that name has Vulkan 1.2");
+    need(self->physical != NULL, "no device of that name supports Vulkan 1.2");
     vkGetPhysicalDeviceQueueFamilyProperties(self->physical, &family_count, families);
     while (!(families[self->family].queueFlags & VK_QUEUE_COMPUTE_BIT))
-        need(++self->family < family_count, "no queue computes");
+        need(++self->family < family_count, "no compute queue");
 }
 
 /* The application itself needs only the timeline semaphore. tuff uses further features if they are enabled:
@@ -167,7 +167,7 @@ static uint32_t find_memory(const application *self, uint32_t allowed)
     for (uint32_t i = 0; i < memory.memoryTypeCount; i++)
         if (allowed >> i & 1 && (memory.memoryTypes[i].propertyFlags & wanted) == wanted)
             return i;
-    need(false, "no coherent memory");
+    need(false, "no host-visible coherent memory");
     return 0;
 }
 

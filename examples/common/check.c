@@ -165,8 +165,8 @@ static int check_config(const example *model, const void *config, uint64_t seed,
         if (status == TUFF_OK) {
             const verdict made = compare(tested, reference);
             const bool good = made.worst <= 1;
-            printf("  %-9s %4d tensors, worst %.3f of its bar: %s%s\n", form ? "optimized" : "baseline", made.compared,
-                   made.worst, made.name, good ? "" : "  FAILED");
+            printf("  %-9s %4d tensors, worst error %.3f of its tolerance: %s%s\n", form ? "optimized" : "baseline",
+                   made.compared, made.worst, made.name, good ? "" : "  FAILED");
             failures += !good;
         }
         close_side(tested, model);
@@ -203,6 +203,6 @@ int example_check(const example *model, const example_options *options)
     free(config);
     tuff_device_close(reference.device);
     tuff_device_close(tested.device);
-    printf("%s: %s\n", model->name, failures ? "FAILED" : "all within their bars");
+    printf("%s: %s\n", model->name, failures ? "FAILED" : "all within tolerance");
     return failures > 0;
 }

@@ -33,9 +33,9 @@ static const char *add(example_texts *self, const int32_t *words, int64_t count)
     const int64_t at = (self->word_count + self->stride - 1) / self->stride * self->stride;
     const int64_t windows = count > self->window ? (count - self->window - 1) / self->stride + 1 : 0;
     if (windows < 20)
-        return "the text is too short: it must have at least 20 windows of S + 1 words";
+        return "text too short: expected at least 20 windows of S + 1 words";
     if (self->count == EXAMPLE_MAX_TEXTS)
-        return "there are too many texts";
+        return "too many texts";
     int32_t *more = realloc(self->words, (size_t)(at + count) * sizeof *more);
     if (!more)
         return "out of memory";

@@ -21,7 +21,7 @@ expect 2 "none.graph is a graph by itself" "$tuff" profile none.graph --recomput
 expect 2 "--plan is for a model" "$tuff" profile none.graph --plan train
 expect 2 "one operand too many" "$tuff" kernel none.graph matmul row
 expect 2 "--out writes all" "$tuff" kernel none.graph --out kernels
-expect 2 "one graph file at a time" "$tuff" bench none.graph other.graph
+expect 2 "expected at most one graph file" "$tuff" bench none.graph other.graph
 expect 2 "the suite graph needs a graph file" "$tuff" bench graph
 expect 2 "--save-graph is for a model's graph" "$tuff" plan none.graph --save-graph other.graph
 expect 1 "nowhere/step.graph" "$tuff" plan $shape --device reference --summary --save-graph nowhere/step.graph

@@ -63,8 +63,8 @@ static void check_programs(tuff_device *device)
     for (uint64_t i = 0; i < count && (seconds == 0 || now() - begin < seconds); i++)
         program_check_seed(&bench, first_seed() + i, &own, print_failure, (void *)selector);
     program_bench_clear(&bench);
-    print_message("    %" PRId64 " programs, %" PRId64 " relations of some of them, %" PRId64 " elements\n",
-                  own.programs, own.others, own.elements);
+    print_message("    %" PRId64 " programs, %" PRId64 " further checks, %" PRId64 " elements\n", own.programs,
+                  own.others, own.elements);
     totals.programs += own.programs;
     totals.elements += own.elements;
     totals.wide += own.wide;

@@ -60,7 +60,7 @@ static const blas *find_blas(void)
 
 const char *bench_blas_absence(void)
 {
-    return find_blas() ? NULL : "OpenBLAS: neither libopenblas.so.0 nor libblas.so.3 opens (Debian: libopenblas0)";
+    return find_blas() ? NULL : "OpenBLAS: cannot open libopenblas.so.0 or libblas.so.3 (Debian: libopenblas0)";
 }
 
 /* A single row is a matrix-vector product, for which BLAS has its own function. */

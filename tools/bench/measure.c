@@ -130,7 +130,7 @@ static tuff_status compare(const bench_work *work, const bench_implementation *i
     }
     if (isfinite(worst) && worst <= tolerance * largest)
         return TUFF_OK;
-    return FAIL(TUFF_E_NUMERIC, "%s: the results of \"%s\" and \"%s\" are %.3g apart, of %.3g", work->name,
+    return FAIL(TUFF_E_NUMERIC, "%s: the results of \"%s\" and \"%s\" differ by %.3g, largest value %.3g", work->name,
                 work->items[0].name, item->name, worst, largest);
 }
 

@@ -35,7 +35,7 @@ static tuff_status ask(bench_peer *self, const char *format, ...)
     vfprintf(self->to, format, list);
     va_end(list);
     if (fflush(self->to) != 0 || !fgets(self->line, sizeof self->line, self->from))
-        return FAIL(TUFF_E_IO, "--peer: the program ended");
+        return FAIL(TUFF_E_IO, "--peer: the program exited");
     self->line[strcspn(self->line, "\n")] = 0;
     if (strncmp(self->line, "error", 5) == 0)
         return FAIL(TUFF_E_IO, "--peer: %s", self->line + strspn(self->line + 5, ": ") + 5);
@@ -61,10 +61,10 @@ static tuff_status start(bench_peer *self, const char *command)
 {
     int to[2], from[2];
     if (pipe(to) != 0)
-        return FAIL(TUFF_E_IO, "--peer: no pipe");
+        return FAIL(TUFF_E_IO, "--peer: cannot create a pipe");
     if (pipe(from) != 0) {
         close(to[0]), close(to[1]);
-        return FAIL(TUFF_E_IO, "--peer: no pipe");
+        return FAIL(TUFF_E_IO, "--peer: cannot create a pipe");
     }
     keep_from_children(to[1]);
     keep_from_children(from[0]);
@@ -76,7 +76,7 @@ static tuff_status start(bench_peer *self, const char *command)
     close(to[0]), close(from[1]);
     self->to = fdopen(to[1], "w");
     self->from = fdopen(from[0], "r");
-    return self->process > 0 && self->to && self->from ? TUFF_OK : FAIL(TUFF_E_IO, "--peer: it does not start");
+    return self->process > 0 && self->to && self->from ? TUFF_OK : FAIL(TUFF_E_IO, "--peer: cannot start the program");
 }
 
 tuff_status bench_peers_start(bench *self)
@@ -119,7 +119,7 @@ static tuff_status peer_run(void *object, int count, bench_sample *sample)
     peer_implementation *self = object;
     TRY(ask(self->peer, "run %d %d\n", self->index, count));
     if (sscanf(self->peer->line, "%lf %lf", &sample->seconds, &sample->processor) != 2 || !(sample->seconds > 0))
-        return FAIL(TUFF_E_FORMAT, "--peer: \"%s\" are no seconds", self->peer->line);
+        return FAIL(TUFF_E_FORMAT, "--peer: expected seconds, got \"%s\"", self->peer->line);
     return TUFF_OK;
 }
 
@@ -137,7 +137,7 @@ static tuff_status add_peer(bench_peer *peer, bench_work *work)
     int index = 0;
     TRY(ask(peer, "work %s %s\n", work->suite, work->name));
     if (strncmp(peer->line, "names", 5) != 0)
-        return FAIL(TUFF_E_FORMAT, "--peer: \"%s\" are no names", peer->line);
+        return FAIL(TUFF_E_FORMAT, "--peer: expected names, got \"%s\"", peer->line);
     snprintf(names, sizeof names, "%s", peer->line + 5 + strspn(peer->line + 5, " "));
     for (char *name = strtok(names, "|"); name; name = strtok(NULL, "|")) {
         bench_implementation *item = bench_add(work, BENCH_PEER, name);

@@ -89,12 +89,12 @@ static cli_end wrong(const cli_verb *verb, const char *what, const char *text, c
 {
     return (cli_end){.now = true,
                      .code =
-                         cli_fail(verb, EXIT_WRONG_USE, "%s: \"%s\" means nothing: it takes %s", what, text, taken)};
+                         cli_fail(verb, EXIT_WRONG_USE, "%s: invalid value \"%s\": expected %s", what, text, taken)};
 }
 
 static cli_end wrong_group(const cli_verb *verb, const char *text)
 {
-    static const char taken[] = "NAMES:SETTINGS, as in '*.bias,*.gain:rate=0.5,decay=0'; settings are rate=FACTOR, "
+    static const char taken[] = "NAMES:SETTINGS, such as '*.bias,*.gain:rate=0.5,decay=0'; settings are rate=FACTOR, "
                                 "decay=R, clip=NORM, frozen, elementwise";
     return wrong(verb, "--group", text, taken);
 }
@@ -108,13 +108,13 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
 {
     if (given->loss_scale) {
         if (isnan(scale_of(given->loss_scale)) || strlen(given->loss_scale) >= sizeof flags->loss_scale)
-            return wrong(verb, "--loss-scale", given->loss_scale, "auto, off, or a scale above 0 as 1024");
+            return wrong(verb, "--loss-scale", given->loss_scale, "auto, off, or a number above 0 such as 1024");
         snprintf(flags->loss_scale, sizeof flags->loss_scale, "%s", given->loss_scale);
     }
     if (given->rates && (!*given->rates || strlen(given->rates) >= sizeof flags->rates))
-        return wrong_use(verb, *given->rates ? "--rates: the path is too long" : "--rates is empty: it takes a file");
+        return wrong_use(verb, *given->rates ? "--rates: path too long" : "--rates is empty: expected a file");
     if (given->rates && given->schedule)
-        return wrong_use(verb, "--rates takes the place of --schedule: give one of them");
+        return wrong_use(verb, "--rates and --schedule cannot be combined");
     if (given->rates)
         snprintf(flags->rates, sizeof flags->rates, "%s", given->rates);
     size_t length = 0;
@@ -127,14 +127,14 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
     }
     if (given->groups.count >= TUFF_MAX_GROUPS)
         return (cli_end){.now = true,
-                         .code = cli_fail(verb, EXIT_WRONG_USE, "--group: %d are given, at most %d may be",
+                         .code = cli_fail(verb, EXIT_WRONG_USE, "--group: %d given, at most %d allowed",
                                           given->groups.count, TUFF_MAX_GROUPS - 1)};
     return (cli_end){0};
 }
 
 static void say(const char *option)
 {
-    fprintf(stderr, "%s is not the checkpoint's: the run differs from an uninterrupted one\n", option);
+    fprintf(stderr, "%s differs from the checkpoint: the result will differ from an uninterrupted run\n", option);
 }
 
 static void merge_number(const char *option, bool given, double *asked, double kept)
@@ -186,8 +186,8 @@ static void merge_loss_scale(const optimizer_given *given, const optimizer_flags
 {
     const bool drops = given->loss_scale && scale_of(flags->loss_scale) < 0 && scale_of(kept->loss_scale) >= 0;
     if (drops)
-        fputs("--loss-scale off: the checkpoint's loss scale and its count of skipped steps are dropped, and the run "
-              "differs from an uninterrupted one\n",
+        fputs("--loss-scale off: the checkpoint's loss scale and its count of skipped steps are dropped; the result "
+              "will differ from an uninterrupted run\n",
               stderr);
     else
         merge_text("--loss-scale", given->loss_scale != NULL, flags->loss_scale, kept->loss_scale,
@@ -232,27 +232,27 @@ cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *
         bool wrong;
         const char *message;
     } all[] = {
-        {given->momentum && kind != TUFF_SGD && kind != TUFF_MUON, "--momentum is of --optimizer sgd and muon alone"},
+        {given->momentum && kind != TUFF_SGD && kind != TUFF_MUON, "--momentum requires --optimizer sgd or muon"},
         {given->momentum && flags->momentum == 0 && kind == TUFF_MUON,
-         "--momentum 0: muon needs one above 0; default 0.95"},
-        {given->nesterov && kind != TUFF_SGD, "--nesterov is of --optimizer sgd alone"},
+         "--momentum must be above 0 with --optimizer muon (default 0.95)"},
+        {given->nesterov && kind != TUFF_SGD, "--nesterov requires --optimizer sgd"},
         {sets_momentum && kind == TUFF_SGD && flags->nesterov && setup.options.momentum == 0,
-         "--nesterov on: there is none with --momentum 0"},
-        {given->beta1 && !has_betas, "--beta1 is of --optimizer adamw, adam, lion and muon alone"},
-        {given->beta2 && !has_betas, "--beta2 is of --optimizer adamw, adam, lion and muon alone"},
+         "--nesterov on requires --momentum above 0"},
+        {given->beta1 && !has_betas, "--beta1 requires --optimizer adamw, adam, lion or muon"},
+        {given->beta2 && !has_betas, "--beta2 requires --optimizer adamw, adam, lion or muon"},
         {given->epsilon && (kind == TUFF_SGD || kind == TUFF_LION),
-         "--epsilon is of --optimizer adamw, adam, adafactor and muon alone"},
+         "--epsilon requires --optimizer adamw, adam, adafactor or muon"},
         {given->final_fraction && setup.options.schedule == TUFF_SCHEDULE_CONSTANT,
-         "--final-rate: with --schedule constant the rate does not fall"},
-        {given->final_fraction && flags->rates[0], "--final-rate: with --rates the file says it"},
-        {given->warmup && flags->rates[0], "--warmup: with --rates the file says it"},
+         "--final-rate has no effect with --schedule constant"},
+        {given->final_fraction && flags->rates[0], "--final-rate has no effect with --rates"},
+        {given->warmup && flags->rates[0], "--warmup has no effect with --rates"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].wrong)
             return wrong_use(verb, all[i].message);
     for (int i = 1; i <= setup.pattern_count && given->groups.count > 0; i++)
         if (setup.groups[i].elementwise && kind != TUFF_MUON)
-            return wrong_use(verb, "--group: elementwise is of --optimizer muon alone");
+            return wrong_use(verb, "--group: elementwise requires --optimizer muon");
     return (cli_end){0};
 }
 
@@ -265,7 +265,7 @@ cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given
         if (setup.groups[i].weight_decay <= 0 || !model_group_is_vectors(model, setup.patterns, i))
             continue;
         const int code = cli_fail(verb, EXIT_WRONG_USE,
-                                  "--group %s: decay=%g does nothing: it is of matrices, and the group has none",
+                                  "--group %s: decay=%g has no effect: only matrices decay, and the group has none",
                                   setup.patterns[i - 1], setup.groups[i].weight_decay);
         return (cli_end){.now = true, .code = code};
     }

@@ -22,7 +22,7 @@ static tuff_status add_line(rate_list *self, const char *path, const char *line)
     char *end;
     const double value = strtod(line, &end);
     if (end == line || !is_blank(end) || !(value >= 0 && value <= RATE_MAX))
-        return FAIL(TUFF_E_FORMAT, "%s:%lld: \"%.40s\" is no learning rate: each line has one, from 0 to %d", path,
+        return FAIL(TUFF_E_FORMAT, "%s:%lld: invalid learning rate \"%.40s\": expected one from 0 to %d per line", path,
                     (long long)self->count + 1, line, RATE_MAX);
     self->items[self->count++] = (float)value;
     return TUFF_OK;
@@ -44,7 +44,7 @@ static tuff_status read_lines(rate_list *self, const char *path, char *bytes, si
         TRY(add_line(self, path, line));
     }
     self->hash = tuff__hash64(self->items, (size_t)self->count * sizeof *self->items, 0);
-    return self->count > 0 ? TUFF_OK : FAIL(TUFF_E_FORMAT, "%s: the file is empty: it takes learning rates", path);
+    return self->count > 0 ? TUFF_OK : FAIL(TUFF_E_FORMAT, "%s: file is empty, expected learning rates", path);
 }
 
 tuff_status rates_read(rate_list *self, const char *path, int64_t epoch_steps)

@@ -40,19 +40,22 @@ tuff_status validation_split(validation *self, const char *from, corpus *trainin
 {
     double fraction;
     if (!*from)
-        return FAIL(TUFF_E_USAGE, "--validate is empty: it takes a file, or a fraction of the text");
+        return FAIL(TUFF_E_USAGE, "--validate is empty: expected a file or a fraction of the text");
     if (!is_number(from, &fraction)) {
         TRY(corpus_read(&(cli_texts){.items = &from, .count = 1}, 2, &self->text));
         *held_out = self->text;
         return TUFF_OK;
     }
     if (!is_fraction(from, fraction))
-        return FAIL(TUFF_E_USAGE, "--validate %s: a fraction lies between 0 and 1, as 0.1; a file of that name is ./%s",
-                    from, from);
+        return FAIL(
+            TUFF_E_USAGE,
+            "--validate %s: expected a fraction between 0 and 1, such as 0.1; for a file of that name, give ./%s", from,
+            from);
     const size_t size = (size_t)ceil(fraction * (double)training->size);
     if (size < 2 || training->size - size < (size_t)window)
-        return FAIL(TUFF_E_USAGE, "--validate %s: %zu of %zu bytes leave %zu to train on, and a window takes %lld",
-                    from, size, training->size, training->size - size, (long long)window);
+        return FAIL(TUFF_E_USAGE,
+                    "--validate %s: holding out %zu of %zu bytes leaves %zu to train on, but a window needs %lld", from,
+                    size, training->size, training->size - size, (long long)window);
     training->size -= size;
     *held_out = (corpus){.bytes = training->bytes + training->size, .size = size};
     return TUFF_OK;
@@ -192,7 +195,7 @@ tuff_status validation_resume(validation *self, run_state *state, const char *pa
         return keep_best(self);
     if (saving_find_best(path, state, best, sizeof best) == TUFF_OK)
         return load_best(self, best);
-    fprintf(stderr, "%s: the best loss so far is forgotten, and the run differs from an uninterrupted one\n",
+    fprintf(stderr, "%s: the best loss so far is discarded; the result will differ from an uninterrupted run\n",
             tuff_error());
     run_state_forget_best(state);
     return TUFF_OK;

@@ -299,7 +299,7 @@ int main(int count, char **arguments)
     const int vendor = find_vendor(arguments[3]);
     bool written = vendor < VENDORS && find_family(arguments[4], &self.family);
     if (!written)
-        fprintf(stderr, "there is no vendor \"%s\" or no family \"%s\"\n", arguments[3], arguments[4]);
+        fprintf(stderr, "unknown vendor \"%s\" or family \"%s\"\n", arguments[3], arguments[4]);
     written = written && write_all(&self, vendor);
     tuff_device_close(self.device);
     return written ? EXIT_SUCCESS : EXIT_FAILURE;

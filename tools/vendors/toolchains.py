@@ -69,7 +69,7 @@ def find_ocloc(folder):
     unpack_debian(OCLOC_PACKAGES, unpacked)
     program = os.path.join(unpacked, "usr/bin/ocloc")
     if not os.path.exists(program):
-        raise Missing("there is no ocloc, and its package (intel-opencl-icd) cannot be downloaded")
+        raise Missing("ocloc not found, and its package (intel-opencl-icd) cannot be downloaded")
     for library in glob.glob(os.path.join(unpacked, "usr/lib/*/libiga64.so.*")):
         plain = library.split(".so")[0] + ".so"
         if not os.path.exists(plain):  # ocloc looks for its disassembler under this name
@@ -88,7 +88,7 @@ class Clang:
             program = os.path.join(self.unpacked, "usr/lib/llvm-19/bin/clang")
             self.command = with_libraries(self.unpacked, program) if os.path.exists(program) else ["clang"]
         if self.command == ["clang"] and not shutil.which("clang"):
-            raise Missing("there is no clang, and its package (clang-19) cannot be downloaded")
+            raise Missing("clang not found, and its package (clang-19) cannot be downloaded")
         self.version = complaint_of(run(self.command + ["--version"])[1])
 
     def library(self, triple):
@@ -98,7 +98,7 @@ class Clang:
             path = os.path.join(folder, triple + ".bc")
             if os.path.exists(path):
                 return ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", path]
-        raise Missing("libclc has no %s.bc here (libclc-19)" % triple)
+        raise Missing("libclc: %s.bc not found (libclc-19)" % triple)
 
     def compile(self, text, triple, target, into):
         """Compiles to assembly. Returns the exit code and the output."""
@@ -129,7 +129,7 @@ def find_cuda(name):
 def find_ptxas():
     program = find_cuda("ptxas")
     if program is None:
-        raise Missing("there is no ptxas (of the CUDA toolkit)")
+        raise Missing("ptxas not found (CUDA toolkit)")
     return program
 
 
@@ -147,12 +147,12 @@ def find_nvdisasm(folder):
         if not program:
             os.chmod(found, 0o755)
         return found
-    raise Missing("there is no nvdisasm (of the CUDA toolkit)")
+    raise Missing("nvdisasm not found (CUDA toolkit)")
 
 
 def radv_environment(family, **more):
     drivers = glob.glob("/usr/share/vulkan/icd.d/radeon_icd*.json")
     if not drivers:
-        raise Missing("there is no RADV (mesa-vulkan-drivers)")
+        raise Missing("RADV not found (mesa-vulkan-drivers)")
     return dict(os.environ, VK_ICD_FILENAMES=drivers[0], VK_DRIVER_FILES=drivers[0], RADV_FORCE_FAMILY=family,
                 MESA_SHADER_CACHE_DISABLE="1", **more)

@@ -481,7 +481,7 @@ static tuff_status fill_parameters(const program_recipe *recipe, tuff_parameters
         const double middle = strstr(item->name, "gain") != NULL ? 1 : 0;
         float *data = malloc((size_t)item->count * sizeof *data + 1);
         if (data == NULL)
-            return FAIL(TUFF_E_OOM_HOST, "random program: parameters");
+            return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for parameters");
         for (int64_t k = 0; k < item->count; k++)
             data[k] = (float)(middle + 0.5 * random_uniform(key, (uint64_t)k) - 0.25);
         const tuff_status status = tuff_array_write(item->array, data, (size_t)item->count * sizeof *data);
@@ -511,7 +511,7 @@ tuff_status program_build_parameters(const program_recipe *recipe, tuff_device *
     int count = 0;
     *out = NULL;
     if (names == NULL)
-        return FAIL(TUFF_E_OOM_HOST, "random program: names");
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for names");
     tuff_status status = note_parameters(recipe, device, names);
     for (int i = 0; i < PROGRAM_GROUPS; i++) {
         if (patterns[i] != NULL && is_found(names, patterns[i]))

@@ -69,8 +69,8 @@ static void compare_tensor(const comparison *self, const tensor_location *place,
         return;
     char line[256];
     snprintf(line, sizeof line,
-             "step %d: %lld of %lld elements of %s%s are wrong: element %lld is %.9g, on the host %.9g, %.2g allowed, "
-             "the largest is %.2g",
+             "step %d: %lld of %lld elements of %s%s are wrong: element %lld is %.9g, expected %.9g within %.2g, "
+             "largest element %.2g",
              self->step + 1, (long long)wrong, (long long)place->count, prefixes[place->kind], place->name,
              (long long)first, got[place->offset + first], values[place->offset + first], most[first], largest);
     program_fail(self->report, "%s", line);
@@ -85,7 +85,7 @@ static tuff_status compare_state(const comparison *self, const program_state *st
         if (scale_of(self->recipe) == 1 || list->tensors[i].kind != STATE_WEIGHTS)
             compare_tensor(self, &list->tensors[i], got, most);
     if (gaps)
-        program_fail(self->report, "%s", "elements between the parameters of a slab are not 0 any more");
+        program_fail(self->report, "%s", "elements between the parameters of a slab are not 0");
     return TUFF_OK;
 }
 
@@ -99,14 +99,15 @@ static tuff_status compare_step(const comparison *self, const program_state *sta
         TRY(tuff_plan_read(plan, program_scalars[i], &got, sizeof got));
         if (fabs((double)got / scale - value) <= program_allow_scalar(self, (step_scalar)i))
             continue;
-        snprintf(line, sizeof line, "step %d: the %s is %.9g, on the host %.9g", self->step + 1, program_scalars[i],
+        snprintf(line, sizeof line, "step %d: the %s is %.9g, expected %.9g", self->step + 1, program_scalars[i],
                  (double)got / scale, value);
         program_fail(self->report, "%s", line);
     }
     const size_t size = (size_t)self->expected->state.total + 1;
     double *got = calloc(size, sizeof *got), *most = calloc(size, sizeof *most);
-    const tuff_status status = got == NULL || most == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: a state")
-                                                           : compare_state(self, state, got, most);
+    const tuff_status status = got == NULL || most == NULL
+                                   ? FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a state")
+                                   : compare_state(self, state, got, most);
     free(got);
     free(most);
     return status;
@@ -217,7 +218,7 @@ void program_try(program_bench *bench, const program_recipe *recipe, const progr
     bench->family = program_family(recipe->seed);
     kept_program *made = calloc(1, sizeof *made);
     if (made == NULL) {
-        program_fail(report, "%s", "no memory");
+        program_fail(report, "%s", "out of memory");
         return;
     }
     made->next = bench->kept;

@@ -84,7 +84,7 @@ static tuff_status list_tensors(const program_state *state, tensor_list *out)
     tuff_status status = tuff__state_list(state->parameters, state->optimizer, &list);
     out->tensors = status == TUFF_OK ? calloc((size_t)list.tensor_count + 1, sizeof *out->tensors) : NULL;
     if (status == TUFF_OK && out->tensors == NULL)
-        status = FAIL(TUFF_E_OOM_HOST, "random program: a list");
+        status = FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a list");
     for (int i = 0; i < list.tensor_count && status == TUFF_OK; i++) {
         tensor_location *place = &out->tensors[out->count++];
         note_tensor(state->parameters, list.tensors[i].name, place);
@@ -111,7 +111,7 @@ static tuff_status begin_runner(runner *self, const program_recipe *recipe, tuff
     self->value = calloc(size, sizeof *self->value);
     self->moved = calloc(size, sizeof *self->moved);
     return self->begin == NULL || self->value == NULL || self->moved == NULL
-               ? FAIL(TUFF_E_OOM_HOST, "random program: a state")
+               ? FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a state")
                : TUFF_OK;
 }
 
@@ -207,7 +207,7 @@ static tuff_status take_gradients(program_expectation *self, const runner *from,
     values->gradient = calloc((size_t)lion->tensors.total + 1, sizeof *values->gradient);
     values->gradient_noise = calloc(PROGRAM_PARAMETERS, sizeof *values->gradient_noise);
     tuff_status status = noise == NULL || values->gradient == NULL || values->gradient_noise == NULL
-                             ? FAIL(TUFF_E_OOM_HOST, "random program: gradients")
+                             ? FAIL(TUFF_E_OOM_HOST, "random program: out of memory for gradients")
                              : TUFF_OK;
     copy_common(from, lion);
     if (status == TUFF_OK)
@@ -246,7 +246,7 @@ static tuff_status expect_step(program_expectation *self, const program_recipe *
     values->value = copy_of(run->value, self->state.total);
     values->noise = calloc((size_t)self->state.count + 1, sizeof *values->noise);
     if (values->begin == NULL || values->value == NULL || values->noise == NULL)
-        return FAIL(TUFF_E_OOM_HOST, "random program: a state");
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a state");
     if (needs_roundings(recipe))
         TRY(try_roundings(run, step, values->scalars, values->noise, values->scalar_noise));
     return lion != NULL ? take_gradients(self, run, lion, needs_roundings(recipe), step) : TUFF_OK;
@@ -269,7 +269,7 @@ static tuff_status note_training(program_expectation *self, runner *run)
     self->state = run->tensors;
     self->state.tensors = calloc((size_t)run->tensors.count + 1, sizeof *self->state.tensors);
     if (self->state.tensors == NULL)
-        return FAIL(TUFF_E_OOM_HOST, "random program: a list");
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a list");
     memcpy(self->state.tensors, run->tensors.tensors, (size_t)run->tensors.count * sizeof *self->state.tensors);
     self->options = optimizer->options;
     self->options.groups = NULL;
@@ -308,7 +308,7 @@ tuff_status program_expect(const program_recipe *recipe, tuff_device *reference,
     plain.variant = (program_variant){.padding = 0};
     *out = NULL;
     program_expectation *self = calloc(1, sizeof *self);
-    const tuff_status status = self == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: expectation")
+    const tuff_status status = self == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: out of memory for expected values")
                                             : expect_all(self, &plain, reference, &run, &lion);
     end_runner(&run);
     end_runner(&lion);

@@ -216,7 +216,7 @@ tuff_status program_parse(const char *line, program_recipe *out)
     for (line += strspn(line, " "); *line != '\0'; line += strspn(line, " ")) {
         const size_t length = strcspn(line, " ");
         if (!take_word(line, length, out))
-            return FAIL(TUFF_E_USAGE, "a random program has no \"%.*s\"", length < 80 ? (int)length : 80, line);
+            return FAIL(TUFF_E_USAGE, "random program: invalid word \"%.*s\"", length < 80 ? (int)length : 80, line);
         line += length;
     }
     return TUFF_OK;

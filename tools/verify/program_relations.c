@@ -132,16 +132,16 @@ CHECK(recompute_otherwise)
 CHECK(tune_first)
 
 const program_kind_of_check program_checks[] = {
-    {"beside the reference", check_nothing_changes},
-    {"another order of the samples", check_permute_batch},
-    {"the batch in parts", check_split_batch},
-    {"the loss times 8", check_scale_loss},
-    {"padding that is ignored", check_pad_sequences},
-    {"fused or not", check_fuse_otherwise},
-    {"a plan for every step", check_plan_every_step},
-    {"recomputed or kept", check_recompute_otherwise},
+    {"compared with the reference", check_nothing_changes},
+    {"samples in reverse order", check_permute_batch},
+    {"batch in parts", check_split_batch},
+    {"loss times 8", check_scale_loss},
+    {"ignored padding", check_pad_sequences},
+    {"fusion switched", check_fuse_otherwise},
+    {"new plan for every step", check_plan_every_step},
+    {"recomputation switched", check_recompute_otherwise},
     {"tuned", check_tune_first},
-    {"gradients are slopes", program_check_slopes},
+    {"gradients match slopes", program_check_slopes},
 };
 const int program_check_count = (int)(sizeof program_checks / sizeof *program_checks);
 

@@ -33,7 +33,7 @@ static tuff_status begin_slopes(slopes *self, tuff_device *reference, int64_t to
     self->begin = calloc((size_t)total + 1, sizeof *self->begin);
     self->moved = calloc((size_t)total + 1, sizeof *self->moved);
     if (self->begin == NULL || self->moved == NULL)
-        return FAIL(TUFF_E_OOM_HOST, "random program: a state");
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a state");
     return program_read_state(&self->state, self->begin, NULL);
 }
 
@@ -98,8 +98,8 @@ static tuff_status check_slope(slopes *self, const tensor_location *place, const
             return TUFF_OK;
     }
     char line[200];
-    snprintf(line, sizeof line, "the loss grows by %.9g along %s, the gradient says %.9g (length %.2g)", found.slope[1],
-             place->name, found.foreseen, sqrt(size));
+    snprintf(line, sizeof line, "the loss grows by %.9g along %s, expected %.9g from the gradient (length %.2g)",
+             found.slope[1], place->name, found.foreseen, sqrt(size));
     program_fail(report, "%s", line);
     return TUFF_OK;
 }

@@ -250,7 +250,7 @@ static tuff_status array_matches(const execution *run, const void *output, size_
     void *held = tuff__alloc(size);
     tuff_status status = held ? tuff_array_read(run->array, held, size) : TUFF_E_OOM_HOST;
     if (status == TUFF_OK && memcmp(held, output, size) != 0)
-        status = FAIL(TUFF_E_NUMERIC, "assign: the array holds other elements than the output");
+        status = FAIL(TUFF_E_NUMERIC, "assign: the array differs from the output");
     tuff__free(held);
     return status;
 }
@@ -369,7 +369,7 @@ static void describe_failure(const comparison *rule, double *const *inputs, int6
             used += (size_t)snprintf(operands + used, sizeof operands - used, " %s = %.9g", operand_name(operand),
                                      inputs[operand][i]);
     snprintf(result->failure, sizeof result->failure,
-             "%s %s, case %d, first operand %s: element %lld is %.9g, not %.9g within %.3g%s", rule->test->name,
+             "%s %s, case %d, first operand %s: element %lld is %.9g, expected %.9g within %.3g%s", rule->test->name,
              tuff_dtype_name(rule->test->dtype), result->case_count, SHAPE_TEXT(rule->test->operands[0].shape),
              (long long)i, numbers[0], numbers[1], numbers[2], operands);
 }

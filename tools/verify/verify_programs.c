@@ -58,7 +58,7 @@ int verify_programs(const cli_verb *verb, tuff_device *device, int64_t count, in
     output to = {.json = json};
     int code = EXIT_DONE;
     if (bench.reference == NULL)
-        return cli_fail_library(verb, "the reference device");
+        return cli_fail_library(verb, "cannot open the reference device");
     printf("%s", json ? "[\n" : "");
     if (line != NULL)
         code = verify_line(verb, &bench, line, &totals, &to);
@@ -70,8 +70,8 @@ int verify_programs(const cli_verb *verb, tuff_device *device, int64_t count, in
     if (json)
         printf("%s]\n", to.failures > 0 ? "\n" : "");
     else if (code == EXIT_DONE)
-        printf("%" PRId64 " programs and %" PRId64 " relations of some of them, %" PRId64 " elements (%.2g %% of which "
-               "hardly say anything for rounding): %" PRId64 " failures\n",
+        printf("%" PRId64 " programs and %" PRId64 " further checks, %" PRId64
+               " elements (%.2g %% with tolerances too wide to be informative): %" PRId64 " failures\n",
                totals.programs, totals.others, totals.elements,
                totals.elements > 0 ? 100.0 * (double)totals.wide / (double)totals.elements : 0, totals.failed);
     return code != EXIT_DONE ? code : totals.failed == 0 ? EXIT_DONE : EXIT_FAILED;
