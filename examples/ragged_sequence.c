@@ -24,18 +24,18 @@ typedef struct ragged_config {
     double type_weight; /* weight of the loss of types */
 } ragged_config;
 
-#define WHOLE(member, name, meaning) EXAMPLE_WHOLE(ragged_config, member, name, meaning)
+#define INTEGER(member, name, meaning) EXAMPLE_INTEGER(ragged_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(region, "K", "transitions per region"),
-    WHOLE(width, "D", "width"),
-    WHOLE(heads, "n_heads", "heads"),
-    WHOLE(inner, "F", "inner width"),
-    WHOLE(layers, "L", "layers"),
-    WHOLE(positions, "pos_rows", "position embeddings"),
-    WHOLE(grid, "grid", "rows and columns of the room"),
-    WHOLE(history, "history", "transitions per history"),
-    WHOLE(histories, "histories", "histories to learn from"),
-    WHOLE(read_query, "read_query", "1: read each sample at its query, 0: at the batch's last position"),
+    INTEGER(region, "K", "transitions per region"),
+    INTEGER(width, "D", "width"),
+    INTEGER(heads, "n_heads", "heads"),
+    INTEGER(inner, "F", "inner width"),
+    INTEGER(layers, "L", "layers"),
+    INTEGER(positions, "pos_rows", "position embeddings"),
+    INTEGER(grid, "grid", "rows and columns of the room"),
+    INTEGER(history, "history", "transitions per history"),
+    INTEGER(histories, "histories", "histories to learn from"),
+    INTEGER(read_query, "read_query", "1: read each sample at its query, 0: at the batch's last position"),
     EXAMPLE_REAL(ragged_config, type_weight, "type_loss_weight", "weight of the type loss"),
 };
 
@@ -58,7 +58,7 @@ static int64_t most_tokens(const ragged_config *c)
     return 2 * c->region + 3;
 }
 
-static const char *wrong(const void *given)
+static const char *check_config(const void *given)
 {
     const ragged_config *c = given;
     if (c->width < 1 || c->heads < 1 || c->inner < 1 || c->layers < 1 || c->histories < 1)
@@ -97,24 +97,24 @@ static void list_parameters(const void *given, example_parameters *list)
     };
     enum { OF_LAYER = sizeof of_layer / sizeof *of_layer };
     int first[OF_LAYER];
-    example_add(list, TUFF_SHAPE(c->positions, D), EXAMPLE_NORMAL, 0.02, "pos");
-    example_add(list, TUFF_SHAPE(TYPES, D), EXAMPLE_NORMAL, 1, "Ty");
+    example_add_parameter(list, TUFF_SHAPE(c->positions, D), EXAMPLE_NORMAL, 0.02, "pos");
+    example_add_parameter(list, TUFF_SHAPE(TYPES, D), EXAMPLE_NORMAL, 1, "Ty");
     for (int i = 0; i < (int)c->layers; i++)
         for (int k = 0; k < OF_LAYER; k++) /* all layers start as copies of the first */
             if (i == 0)
-                first[k] = example_add(list, of_layer[k].shape, of_layer[k].kind, of_layer[k].scale, "layers.0.%s",
-                                       of_layer[k].name);
+                first[k] = example_add_parameter(list, of_layer[k].shape, of_layer[k].kind, of_layer[k].scale,
+                                                 "layers.0.%s", of_layer[k].name);
             else
-                example_add_copy(list, first[k], "layers.%d.%s", i, of_layer[k].name);
-    example_add(list, TUFF_SHAPE(D, ROW), EXAMPLE_UNIFORM, of_row, "Wc");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_UNIFORM, of_row, "bc");
-    example_add(list, TUFF_SHAPE(c->grid * c->grid, D), EXAMPLE_NORMAL, 1, "Eq");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_NORMAL, 0.02, "m_start");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_NORMAL, 0.02, "m_end");
-    example_add(list, TUFF_SHAPE(ACTIONS, D), EXAMPLE_UNIFORM, of_width, "Wa");
-    example_add(list, TUFF_SHAPE(ACTIONS), EXAMPLE_UNIFORM, of_width, "ba");
-    example_add(list, TUFF_SHAPE(TYPES, D), EXAMPLE_UNIFORM, of_width, "Wt");
-    example_add(list, TUFF_SHAPE(TYPES), EXAMPLE_UNIFORM, of_width, "bt");
+                example_add_parameter_copy(list, first[k], "layers.%d.%s", i, of_layer[k].name);
+    example_add_parameter(list, TUFF_SHAPE(D, ROW), EXAMPLE_UNIFORM, of_row, "Wc");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_UNIFORM, of_row, "bc");
+    example_add_parameter(list, TUFF_SHAPE(c->grid * c->grid, D), EXAMPLE_NORMAL, 1, "Eq");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_NORMAL, 0.02, "m_start");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_NORMAL, 0.02, "m_end");
+    example_add_parameter(list, TUFF_SHAPE(ACTIONS, D), EXAMPLE_UNIFORM, of_width, "Wa");
+    example_add_parameter(list, TUFF_SHAPE(ACTIONS), EXAMPLE_UNIFORM, of_width, "ba");
+    example_add_parameter(list, TUFF_SHAPE(TYPES, D), EXAMPLE_UNIFORM, of_width, "Wt");
+    example_add_parameter(list, TUFF_SHAPE(TYPES), EXAMPLE_UNIFORM, of_width, "bt");
 }
 
 /* In the order of list_inputs. Token s of a sample is row gather_index[s] of the table ctx [B·N] | qemb [B] | m_start |
@@ -256,7 +256,7 @@ static tuff_tensor *drop(example_build *b, tuff_tensor *x, int axis, int layer)
 {
     const ragged_config *c = b->config;
     tuff_shape one = tuff_tensor_shape(x);
-    if (b->optimized || layer < c->layers - 1 || example_dropout_of(b) <= 0)
+    if (b->optimized || layer < c->layers - 1 || example_dropout_probability(b) <= 0)
         return example_dropout(b, x);
     one.extent[axis] = 1;
     return tuff_mul(x, example_dropout(b, tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), one)));
@@ -300,7 +300,7 @@ static tuff_tensor *attend(example_build *b, tuff_tensor *x, tuff_tensor *rows, 
         qkv[i] = tuff_reshape(qkv[i], TUFF_SHAPE(b->batch, i == 0 ? Q : S, n, D / n));
     if (b->optimized && !at)
         out = tuff_attention(qkv[0], qkv[1], qkv[2],
-                             &(tuff_attention_options){.causal = true, .dropout = example_dropout_of(b)});
+                             &(tuff_attention_options){.causal = true, .dropout = example_dropout_probability(b)});
     else
         out = attention_in_steps(b, qkv, at, layer);
     return linear(tuff_reshape(out, TUFF_SHAPE(b->batch, Q, D)),
@@ -348,11 +348,11 @@ static tuff_tensor *cross_entropy(example_build *b, tuff_tensor *logits, const c
     tuff_tensor *chosen = tuff_one_hot(wanted, tuff_tensor_shape(logits).extent[1]);
     tuff_tensor *count = tuff_max(tuff_sum(chosen, both, 2, false), tuff_constant(b->graph, TUFF_F32, 1));
     tuff_tensor *right = tuff_sum(tuff_cast(tuff_equal(got, wanted), TUFF_F32), samples, 1, false);
-    example_show(b, logits, "logits_%s", name);
-    example_show(b, got, "pred_%s", name);
-    example_metric(b, name, example_show(b, tuff_div(right, count), "acc_%s", name));
+    example_named_output(b, logits, "logits_%s", name);
+    example_named_output(b, got, "pred_%s", name);
+    example_add_metric(b, name, example_named_output(b, tuff_div(right, count), "acc_%s", name));
     tuff_tensor *sum = tuff_sum(tuff_mul(chosen, tuff_log_softmax(logits, 1)), both, 2, false);
-    return example_show(b, tuff_div(tuff_neg(sum), count), "loss_%s", name);
+    return example_named_output(b, tuff_div(tuff_neg(sum), count), "loss_%s", name);
 }
 
 static tuff_tensor *assemble(example_build *b)
@@ -360,9 +360,9 @@ static tuff_tensor *assemble(example_build *b)
     if (b->optimized && b->purpose != EXAMPLE_CHECK)
         return tokens_at_once(b);
     tuff_tensor *context = linear(context_rows(b), example_parameter(b, "Wc"), example_parameter(b, "bc"));
-    example_show(b, context, "ctx");
-    tuff_tensor *queries = example_show(b, tuff_embedding(example_parameter(b, "Eq"), query_cells(b)), "qemb");
-    return example_show(b, b->optimized ? tokens_at_once(b) : tokens_one_by_one(b, context, queries), "tokens");
+    example_named_output(b, context, "ctx");
+    tuff_tensor *queries = example_named_output(b, tuff_embedding(example_parameter(b, "Eq"), query_cells(b)), "qemb");
+    return example_named_output(b, b->optimized ? tokens_at_once(b) : tokens_one_by_one(b, context, queries), "tokens");
 }
 
 static tuff_tensor *build(example_build *b)
@@ -370,15 +370,15 @@ static tuff_tensor *build(example_build *b)
     const ragged_config *c = b->config;
     const int last = (int)c->layers - 1;
     tuff_tensor *pos = example_slice(example_parameter(b, "pos"), 0, 0, most_tokens(c)), *at = read_positions(b);
-    tuff_tensor *x = example_show(b, tuff_add(assemble(b), pos), "x0");
+    tuff_tensor *x = example_named_output(b, tuff_add(assemble(b), pos), "x0");
     for (int i = 0; i < last; i++)
-        x = example_show(b, encode(b, x, NULL, i), "layer%d", i);
+        x = example_named_output(b, encode(b, x, NULL, i), "layer%d", i);
     /* Only one position of the last layer is read. The optimized form computes only that one, but needs the keys and
        values of all. A check without dropout compares the other positions too. */
-    const bool whole_last = !b->optimized || (b->purpose == EXAMPLE_CHECK && example_dropout_of(b) <= 0);
-    tuff_tensor *y = whole_last ? example_show(b, encode(b, x, NULL, last), "layer%d", last) : NULL;
+    const bool whole_last = !b->optimized || (b->purpose == EXAMPLE_CHECK && example_dropout_probability(b) <= 0);
+    tuff_tensor *y = whole_last ? example_named_output(b, encode(b, x, NULL, last), "layer%d", last) : NULL;
     tuff_tensor *z = b->optimized ? encode(b, x, at, last) : element_at(y, at, 1);
-    z = example_show(b, tuff_reshape(z, TUFF_SHAPE(b->batch, c->width)), "z");
+    z = example_named_output(b, tuff_reshape(z, TUFF_SHAPE(b->batch, c->width)), "z");
     tuff_tensor *actions = linear(z, example_parameter(b, "Wa"), example_parameter(b, "ba"));
     tuff_tensor *types = linear(z, example_parameter(b, "Wt"), example_parameter(b, "bt"));
     tuff_tensor *weight = tuff_constant(b->graph, TUFF_F32, c->type_weight);
@@ -547,7 +547,7 @@ static void fill(const example_batch *batch)
 }
 
 /* Rejects batches whose lengths or token indices are out of range. */
-static const char *wrong_batch(const example_batch *batch)
+static const char *check_batch(const example_batch *batch)
 {
     const ragged_config *c = batch->config;
     const int64_t S = most_tokens(c), rows = batch->count * (most_transitions(c) + 1) + 3;
@@ -562,15 +562,15 @@ static const char *wrong_batch(const example_batch *batch)
     return NULL;
 }
 
-static void draw(void *config, example_random *random)
+static void draw_config(void *config, example_random *random)
 {
     ragged_config *c = config;
     c->settings.batch = 1 + example_integer(random, 5);
     c->settings.dropout = example_integer(random, 2) ? 0.1 : 0;
-    c->region = example_extent(random, 9);
+    c->region = example_random_extent(random, 9);
     c->heads = 1 + example_integer(random, 4);
-    c->width = c->heads * example_extent(random, 17);
-    c->inner = example_extent(random, 65);
+    c->width = c->heads * example_random_extent(random, 17);
+    c->inner = example_random_extent(random, 65);
     c->layers = 1 + example_integer(random, 3);
     c->positions = most_tokens(c) + example_integer(random, 3);
     c->grid = 2 + example_integer(random, 9);
@@ -589,13 +589,13 @@ const example ragged_sequence_example = {
     .small = &small,
     .original = &original,
     .baseline_reads_loss = true,
-    .wrong = wrong,
-    .wrong_batch = wrong_batch,
+    .check_config = check_config,
+    .check_batch = check_batch,
     .list_parameters = list_parameters,
     .list_inputs = list_inputs,
     .build = build,
     .fill = fill,
-    .draw = draw,
+    .draw_config = draw_config,
     .open = open_histories,
     .close = close_histories,
 };

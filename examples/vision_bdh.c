@@ -19,16 +19,16 @@ typedef struct vision_config {
     int64_t softmax; /* of the scores / sqrt(N); the published training uses raw scores */
 } vision_config;
 
-#define WHOLE(member, name, meaning) EXAMPLE_WHOLE(vision_config, member, name, meaning)
+#define INTEGER(member, name, meaning) EXAMPLE_INTEGER(vision_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(channels, "C", "channels per image"),
-    WHOLE(size, "s", "rows and columns of an image"),
-    WHOLE(patch, "p", "rows and columns of a patch"),
-    WHOLE(width, "D", "width"),
-    WHOLE(heads, "n", "heads"),
-    WHOLE(multiple, "mult", "width of the codes of all heads, as a multiple of D"),
-    WHOLE(recurrences, "L", "recurrences"),
-    WHOLE(softmax, "use_softmax", "1: softmax attention, 0: linear attention"),
+    INTEGER(channels, "C", "channels per image"),
+    INTEGER(size, "s", "rows and columns of an image"),
+    INTEGER(patch, "p", "rows and columns of a patch"),
+    INTEGER(width, "D", "width"),
+    INTEGER(heads, "n", "heads"),
+    INTEGER(multiple, "mult", "width of the codes of all heads, as a multiple of D"),
+    INTEGER(recurrences, "L", "recurrences"),
+    INTEGER(softmax, "use_softmax", "1: softmax attention, 0: linear attention"),
 };
 
 /* The published warmup lags by one step: its first step has rate 0. */
@@ -55,7 +55,7 @@ static const vision_config original = {
 
 static const double norm_epsilon = 1e-5, full_turn = 6.283185307179586;
 
-static const char *wrong(const void *given)
+static const char *check_config(const void *given)
 {
     const vision_config *c = given;
     if (c->channels < 1 || c->channels > MAX_CHANNELS || c->size < 1 || c->patch < 1 || c->width < 1 || c->heads < 1 ||
@@ -83,15 +83,17 @@ static void list_parameters(const void *given, example_parameters *list)
     const vision_config *c = given;
     const int64_t C = c->channels, p = c->patch, D = c->width, n = c->heads, N = code_of(c);
     const double code = sqrt(6.0 / (double)((D + n) * N)), area = (double)(p * p);
-    example_add(list, TUFF_SHAPE(n * N, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(n * N + D)), "Dc");
-    example_add(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "E");
-    example_add(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "F");
-    example_add(list, TUFF_SHAPE(D, C, p, p), EXAMPLE_UNIFORM, sqrt(6 / ((double)(C + D) * area)), "patch.weight");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, "patch.bias");
-    example_add(list, TUFF_SHAPE(1, 1, D), EXAMPLE_CONSTANT, 0, "cls");
-    example_add(list, TUFF_SHAPE(1, tokens_of(c), D), EXAMPLE_NORMAL, 0.02, "pos");
-    example_add(list, TUFF_SHAPE(CLASSES, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(D + CLASSES)), "head.weight");
-    example_add(list, TUFF_SHAPE(CLASSES), EXAMPLE_CONSTANT, 0, "head.bias");
+    example_add_parameter(list, TUFF_SHAPE(n * N, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(n * N + D)), "Dc");
+    example_add_parameter(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "E");
+    example_add_parameter(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "F");
+    example_add_parameter(list, TUFF_SHAPE(D, C, p, p), EXAMPLE_UNIFORM, sqrt(6 / ((double)(C + D) * area)),
+                          "patch.weight");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, "patch.bias");
+    example_add_parameter(list, TUFF_SHAPE(1, 1, D), EXAMPLE_CONSTANT, 0, "cls");
+    example_add_parameter(list, TUFF_SHAPE(1, tokens_of(c), D), EXAMPLE_NORMAL, 0.02, "pos");
+    example_add_parameter(list, TUFF_SHAPE(CLASSES, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(D + CLASSES)),
+                          "head.weight");
+    example_add_parameter(list, TUFF_SHAPE(CLASSES), EXAMPLE_CONSTANT, 0, "head.bias");
 }
 
 static void list_inputs(const void *given, example_purpose purpose, example_inputs *list)
@@ -143,7 +145,7 @@ static tuff_tensor *embed(example_build *b)
     tuff_tensor *const parts[] = {tuff_expand(example_parameter(b, "cls"), TUFF_SHAPE(b->batch, 1, c->width)),
                                   embed_patches(b)};
     tuff_tensor *x = tuff_add(tuff_concat(parts, 2, 1), example_parameter(b, "pos"));
-    return example_show(b, x, "tokens");
+    return example_named_output(b, x, "tokens");
 }
 
 /* Fraction of a full turn by which an element of a code rotates per token, in f32 as published; equal within a pair. */
@@ -243,15 +245,15 @@ static tuff_tensor *recur_in_steps(example_build *b, tuff_tensor *x, int step)
     tuff_tensor *gated = example_dropout(b, tuff_mul(u, z));
     tuff_tensor *w = tuff_reshape(tuff_permute(gated, heads_last), TUFF_SHAPE(B, T, c->heads * code_of(c)));
     if (step == 0) {
-        example_show(b, angles.cosines, "rope_cos");
-        example_show(b, angles.sines, "rope_sin");
-        example_show(b, u, "U_0");
-        example_show(b, scores, "scores_0");
-        example_show(b, y, "Y_0");
-        example_show(b, w, "w_0");
+        example_named_output(b, angles.cosines, "rope_cos");
+        example_named_output(b, angles.sines, "rope_sin");
+        example_named_output(b, u, "U_0");
+        example_named_output(b, scores, "scores_0");
+        example_named_output(b, y, "Y_0");
+        example_named_output(b, w, "w_0");
     }
     x = norm(tuff_add(x, norm(tuff_matmul(w, example_parameter(b, "Dc")))));
-    return example_show(b, x, "x_after_rec_%d", step);
+    return example_named_output(b, x, "x_after_rec_%d", step);
 }
 
 /* Parameters of the optimized form, prepared once for all recurrences: heads side by side, and the elements of a code
@@ -317,13 +319,13 @@ static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, in
     tuff_tensor *gated = tuff_mul(tuff_mul(part(u, 1, 0, count, 1), z), kept);
     tuff_tensor *sum = norm(tuff_matmul(tuff_reshape(gated, TUFF_SHAPE(B * count, n * N)), w->dc));
     if (step == 0 && count == T && b->purpose == EXAMPLE_CHECK) {
-        example_show(b, of_elements(w->angles.cosines), "rope_cos");
-        example_show(b, of_elements(w->angles.sines), "rope_sin");
-        example_show(b, published_order(b, u), "U_0");
-        example_show(b, tuff_reshape(scores, TUFF_SHAPE(B, n, T, T)), "scores_0");
-        example_show(b, y, "Y_0");
+        example_named_output(b, of_elements(w->angles.cosines), "rope_cos");
+        example_named_output(b, of_elements(w->angles.sines), "rope_sin");
+        example_named_output(b, published_order(b, u), "U_0");
+        example_named_output(b, tuff_reshape(scores, TUFF_SHAPE(B, n, T, T)), "scores_0");
+        example_named_output(b, y, "Y_0");
         tuff_tensor *joined = tuff_permute(published_order(b, gated), exchanged);
-        example_show(b, tuff_reshape(joined, TUFF_SHAPE(B, T, n * N)), "w_0");
+        example_named_output(b, tuff_reshape(joined, TUFF_SHAPE(B, T, n * N)), "w_0");
     }
     return norm(tuff_add(part(x, 1, 0, count, 1), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
 }
@@ -334,11 +336,11 @@ static tuff_tensor *recur_all(example_build *b, tuff_tensor *x)
     const vision_config *c = b->config;
     const weights w = prepare(b);
     for (int step = 0; step < c->recurrences - 1; step++)
-        x = example_show(b, recur(b, x, &w, tokens_of(c), step), "x_after_rec_%d", step);
+        x = example_named_output(b, recur(b, x, &w, tokens_of(c), step), "x_after_rec_%d", step);
     const int last = (int)c->recurrences - 1;
     tuff_tensor *class_token = recur(b, x, &w, 1, last);
-    if (b->purpose == EXAMPLE_CHECK && example_dropout_of(b) == 0) /* golden files hold all tokens */
-        example_show(b, recur(b, x, &w, tokens_of(c), last), "x_after_rec_%d", last);
+    if (b->purpose == EXAMPLE_CHECK && example_dropout_probability(b) == 0) /* golden files hold all tokens */
+        example_named_output(b, recur(b, x, &w, tokens_of(c), last), "x_after_rec_%d", last);
     return class_token;
 }
 
@@ -354,9 +356,9 @@ static tuff_tensor *build(example_build *b)
     tuff_tensor *class_token = tuff_reshape(part(x, 1, 0, 1, 1), TUFF_SHAPE(b->batch, c->width));
     tuff_tensor *weight = tuff_permute(example_parameter(b, "head.weight"), turned);
     tuff_tensor *logits = tuff_linear(norm(class_token), weight, example_parameter(b, "head.bias"));
-    example_show(b, logits, "logits");
+    example_named_output(b, logits, "logits");
     tuff_tensor *right = tuff_cast(tuff_equal(tuff_argmax(logits, 1, false), labels), TUFF_F32);
-    example_metric(b, "accuracy", tuff_mean(right, samples, 1, false));
+    example_add_metric(b, "accuracy", tuff_mean(right, samples, 1, false));
     return tuff_cross_entropy(logits, labels, -100, 0);
 }
 
@@ -565,7 +567,7 @@ static void fill(const example_batch *batch)
     }
 }
 
-static void draw(void *config, example_random *random)
+static void draw_config(void *config, example_random *random)
 {
     static const int64_t heads[] = {1, 2, 3, 4}, patches[] = {1, 2, 3, 4};
     vision_config *c = config;
@@ -575,7 +577,7 @@ static void draw(void *config, example_random *random)
     c->patch = example_pick(random, patches, 4);
     c->size = c->patch * (1 + example_integer(random, 6));
     c->heads = example_pick(random, heads, 4);
-    c->width = 3 + example_extent(random, 30); /* layer norm of two numbers keeps little more than their order */
+    c->width = 3 + example_random_extent(random, 30); /* layer norm of two numbers keeps little more than their order */
     c->multiple = 1 + example_integer(random, 8);
     c->recurrences = 1 + example_integer(random, 2);
     c->softmax = example_integer(random, 3) == 0;
@@ -591,14 +593,14 @@ const example vision_bdh_example = {
     .small = &small,
     .original = &original,
     .baseline_reads_loss = true,
-    .wrong = wrong,
+    .check_config = check_config,
     .list_parameters = list_parameters,
     .list_inputs = list_inputs,
     .build = build,
     .fill = fill,
-    .draw = draw,
+    .draw_config = draw_config,
     .open = open_synthetic,
     .open_file = open_cifar,
-    .file = "CIFAR-10 binary file, or several concatenated ones (synthetic images)",
+    .file_help = "CIFAR-10 binary file, or several concatenated ones (synthetic images)",
     .close = close_images,
 };

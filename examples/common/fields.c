@@ -5,12 +5,12 @@
 #include "example.h"
 
 static const example_field settings_fields[] = {
-    EXAMPLE_WHOLE(example_settings, batch, "B", "samples per batch"),
-    EXAMPLE_WHOLE(example_settings, accumulate, "accumulate", "batches per step"),
-    EXAMPLE_WHOLE(example_settings, steps, "steps", "number of steps"),
-    EXAMPLE_WHOLE(example_settings, epoch_steps, "epoch_steps",
-                  "steps between changes of the learning rate; 0: every step"),
-    EXAMPLE_WHOLE(example_settings, warmup, "warmup", "warm-up steps, or epochs if epoch_steps > 0"),
+    EXAMPLE_INTEGER(example_settings, batch, "B", "samples per batch"),
+    EXAMPLE_INTEGER(example_settings, accumulate, "accumulate", "batches per step"),
+    EXAMPLE_INTEGER(example_settings, steps, "steps", "number of steps"),
+    EXAMPLE_INTEGER(example_settings, epoch_steps, "epoch_steps",
+                    "steps between changes of the learning rate; 0: every step"),
+    EXAMPLE_INTEGER(example_settings, warmup, "warmup", "warm-up steps, or epochs if epoch_steps > 0"),
     EXAMPLE_REAL(example_settings, final_rate, "final_rate", "final learning rate, as a fraction of the peak"),
     EXAMPLE_REAL(example_settings, dropout, "dropout", "dropout probability"),
     EXAMPLE_REAL(example_settings, rate, "lr", "learning rate"),

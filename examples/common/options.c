@@ -12,7 +12,7 @@ static bool refuse(const example *model, const char *option, const char *given, 
     return false;
 }
 
-static bool read_whole(const example *model, const char *option, const char *word, int64_t low, int64_t *out)
+static bool read_integer(const example *model, const char *option, const char *word, int64_t low, int64_t *out)
 {
     char *end = NULL;
     errno = 0;
@@ -59,7 +59,7 @@ static bool read_setting(const example *model, const char *word, void *config)
     return true;
 }
 
-enum { WHOLE, TEXT, CHOICE, FLAG, SETTING, CONFIG };
+enum { INTEGER, TEXT, CHOICE, FLAG, SETTING, CONFIG };
 typedef struct option {
     const char *name, *value, *meaning;
     int kind;
@@ -76,8 +76,8 @@ static const option options[] = {
     {"--batch", "N", "samples per batch", SETTING, 1, 0},
     {"--device", "D", "device, such as opencl:0, vulkan or reference ($TUFF_DEVICE, else the best)", TEXT, 0,
      AT(device)},
-    {"--seed", "N", "seed of weights, data and dropout (0)", WHOLE, 0, AT(seed)},
-    {"--data", "F", NULL, TEXT, 0, AT(data)}, /* only if the example has open_file; its `file` is the help text */
+    {"--seed", "N", "seed of weights, data and dropout (0)", INTEGER, 0, AT(seed)},
+    {"--data", "F", NULL, TEXT, 0, AT(data)}, /* only if the example has open_file; its `file_help` is the help text */
     {"--precision", "f32|f16|bf16", "precision of intermediates; f16 turns on loss scaling (f32)", CHOICE, 0,
      AT(precision)},
     {"--matmul-precision", "f32|f16|bf16", "precision of f32 operands on matrix units (f32)", CHOICE, 0,
@@ -85,11 +85,11 @@ static const option options[] = {
     {"--tune", "cached|off|quick|normal|max", "autotuning of kernels; the baseline is never tuned (cached)", CHOICE, 0,
      AT(tune)},
     {"--deterministic", "", "bit-identical results, whatever tuning measured", FLAG, 0, AT(deterministic)},
-    {"--log-every", "N", "steps between log lines (a twentieth of the run)", WHOLE, 1, AT(log_every)},
-    {"--validate-every", "N", "steps between validations (never)", WHOLE, 1, AT(validate_every)},
-    {"--validation-batches", "N", "batches per validation (4)", WHOLE, 1, AT(validation_batches)},
+    {"--log-every", "N", "steps between log lines (a twentieth of the run)", INTEGER, 1, AT(log_every)},
+    {"--validate-every", "N", "steps between validations (never)", INTEGER, 1, AT(validate_every)},
+    {"--validation-batches", "N", "batches per validation (4)", INTEGER, 1, AT(validation_batches)},
     {"--save", "F", "save a checkpoint, and with validations the best one as F.best", TEXT, 0, AT(save)},
-    {"--save-every", "N", "steps between checkpoints (only at the end)", WHOLE, 1, AT(save_every)},
+    {"--save-every", "N", "steps between checkpoints (only at the end)", INTEGER, 1, AT(save_every)},
     {"--resume", "F", "resume from a checkpoint", TEXT, 0, AT(resume)},
     {"--log", "F", "write the log lines as CSV", TEXT, 0, AT(log)},
     {"--save-graph", "F", "save the graph of a step for the tuff tool; with accumulation also the update, as F.update",
@@ -97,7 +97,7 @@ static const option options[] = {
     {"--save-batches", "F", "save the initial weights and the data of all batches instead of training", TEXT, 0,
      AT(save_batches)},
     {"--report", "F", "write an HTML report with the loss curve and kernel times", TEXT, 0, AT(report)},
-    {"--check", "N", "compare N random configurations with the reference device instead of training", WHOLE, 1,
+    {"--check", "N", "compare N random configurations with the reference device instead of training", INTEGER, 1,
      AT(checks)},
     {"--bench", "", "read commands from standard input instead of training, for bench/workloads", FLAG, 0, AT(bench)},
     {"--help", "", "print this help", FLAG, 0, AT(help)},
@@ -110,7 +110,7 @@ static bool read_named(const example *model, const option *given, const char *wo
     int64_t value = 0;
     if (strcmp(given->name, "--set") == 0)
         return read_setting(model, word, config);
-    return read_whole(model, given->name, word, given->low, &value) &&
+    return read_integer(model, given->name, word, given->low, &value) &&
            example_set(model, config, strcmp(given->name, "--steps") == 0 ? "steps" : "B", (double)value);
 }
 
@@ -122,8 +122,8 @@ static bool read_option(const example *model, const option *given, const char *w
     case FLAG:
         *(bool *)(void *)at = true;
         return true;
-    case WHOLE:
-        return read_whole(model, given->name, word, given->low, (int64_t *)(void *)at);
+    case INTEGER:
+        return read_integer(model, given->name, word, given->low, (int64_t *)(void *)at);
     case SETTING:
         return read_named(model, given, word, out->config);
     case TEXT:
@@ -180,7 +180,7 @@ static const option *find_option(const example *model, const char *word)
 static bool check_config(const example *model, const void *config)
 {
     const example_settings *settings = config;
-    const char *why = model->wrong ? model->wrong(config) : NULL;
+    const char *why = model->check_config ? model->check_config(config) : NULL;
     if (!why && (settings->batch < 1 || settings->steps < 1 || settings->accumulate < 0))
         why = "B and steps must be at least 1, accumulate at least 0";
     if (!why && !(settings->dropout >= 0 && settings->dropout < 1))
@@ -217,7 +217,7 @@ void example_options_help(const example *model)
     for (int i = 0; i < OPTIONS; i++)
         if (has_option(model, &options[i]))
             printf("  %-20s %-27s %s\n", options[i].name, options[i].value,
-                   options[i].meaning ? options[i].meaning : model->file);
+                   options[i].meaning ? options[i].meaning : model->file_help);
     printf("\nSettings of the configurations small and original:\n");
     for (int i = 0; i < example_field_count(model); i++) {
         const example_field *field = example_field_at(model, i);

@@ -123,7 +123,7 @@ tuff_status training_report(training *self)
     FILE *page = fopen(self->options->report, "w");
     if (!page) {
         fprintf(stderr, "%s: cannot write --report %s\n", self->run.model->name, self->options->report);
-        self->explained = true;
+        self->error_reported = true;
         return TUFF_E_IO;
     }
     fprintf(page,

@@ -30,7 +30,7 @@ typedef struct workload {
     bool (*bind)(const tuff_file *file, const void *config, const char *name, void *values, size_t size);
     /* After step `step`, from 0: the deviation of what is neither an output of the file nor a parameter, as a part of
        what is allowed; NaN where the file has it not. May be NULL. */
-    double (*look)(const tuff_file *file, const void *config, const example_trial *trial, int64_t step);
+    double (*look)(const tuff_file *file, const void *config, const example_test_step *trial, int64_t step);
     /* The file has the values of the forward pass and the norm of the gradients alone. */
     bool forward_only;
     /* Further values of the forward pass: names with this beginning, such as "greedy.", which the model shows under
