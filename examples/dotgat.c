@@ -333,7 +333,12 @@ typedef struct series {
     int64_t time, columns;
     float *x, *y; /* [SERIES, T, M], [SERIES, T] */
 } series;
-enum { TRAINING_SERIES = 800, VALIDATION_SERIES = 400, SERIES = TRAINING_SERIES + VALIDATION_SERIES, ALIKE = 10 };
+enum {
+    TRAINING_SERIES = 800,
+    VALIDATION_SERIES = 400,
+    SERIES = TRAINING_SERIES + VALIDATION_SERIES,
+    MATRICES_PER_DRAW = 10
+};
 
 /* Writes the lower Cholesky factor of the covariance (1 + |d / 4|^alpha)^(-beta / alpha) to factor[T,T]. */
 static void factorize(int64_t T, double alpha, double beta, double *factor)
@@ -380,8 +385,8 @@ static void standardize(float *values, int64_t count, int64_t stride)
         values[t * stride] = (float)((double)values[t * stride] / (deviation > 0 ? deviation : 1));
 }
 
-/* Draws ALIKE matrices from the same processes. factors has room for [r,T,T], mixing for [r,M] and [T]. */
-static void draw_alike(const dotgat_config *c, example_random *random, double *factors, double *mixing, float *x)
+/* Draws MATRICES_PER_DRAW matrices from the same processes. factors has room for [r,T,T], mixing for [r,M] and [T]. */
+static void draw_matrices(const dotgat_config *c, example_random *random, double *factors, double *mixing, float *x)
 {
     const int64_t T = c->time, M = c->columns, r = c->latent;
     for (int64_t p = 0; p < r; p++) {
@@ -389,10 +394,10 @@ static void draw_alike(const dotgat_config *c, example_random *random, double *f
         factorize(T, alpha, draw_beta(random, p, r), factors + p * T * T);
     }
     draw_mixing(random, r, M, mixing);
-    for (int64_t i = 0; i < ALIKE * T * M; i++)
+    for (int64_t i = 0; i < MATRICES_PER_DRAW * T * M; i++)
         x[i] = 0;
     double *noise = mixing + r * M; /* [T] */
-    for (int64_t matrix = 0; matrix < ALIKE; matrix++, x += T * M) {
+    for (int64_t matrix = 0; matrix < MATRICES_PER_DRAW; matrix++, x += T * M) {
         for (int64_t p = 0; p < r; p++) {
             for (int64_t t = 0; t < T; t++)
                 noise[t] = example_normal(random);
@@ -469,8 +474,8 @@ static void draw_series(const dotgat_config *c, uint64_t seed, double *room, uin
     choose(&random, (2 * M + 2) / 5, M, counts);
     for (int64_t m = 0; m < M; m++)
         weight[m] = counts[m] * example_normal(&random);
-    for (int64_t i = 0; i < SERIES; i += ALIKE)
-        draw_alike(c, &random, factors, mixing, made->x + i * T * M);
+    for (int64_t i = 0; i < SERIES; i += MATRICES_PER_DRAW)
+        draw_matrices(c, &random, factors, mixing, made->x + i * T * M);
     for (int64_t i = 0; i < SERIES; i++)
         label(c, weight, made->x + i * T * M, factors, made->y + i * T);
 }

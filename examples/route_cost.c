@@ -126,11 +126,11 @@ typedef struct policy {
     example_build *b;
     const route_config *c;
     int64_t B, n, H;
-    bool is_greedy;           /* for the baseline: takes the largest logit, no dropout */
+    bool is_greedy;            /* for the baseline: takes the largest logit, no dropout */
     const char *output_prefix; /* prefix of the names given to example_named_output; NULL: no outputs */
-    routes_state start;       /* initial state of all vehicles */
-    tuff_tensor *dist, *bins; /* f32 and i32 [B,n,n] */
-    tuff_tensor *uniforms;    /* [B,T]; NULL if nothing is sampled */
+    routes_state start;        /* initial state of all vehicles */
+    tuff_tensor *dist, *bins;  /* f32 and i32 [B,n,n] */
+    tuff_tensor *uniforms;     /* [B,T]; NULL if nothing is sampled */
     /* Only in the optimized form, see `fold_matrices`. */
     tuff_tensor *bias[MAX_LAYERS], *qkv[MAX_LAYERS], *qkv_bias[MAX_LAYERS]; /* [B,h,n,n], [3H,H], [3H] */
     tuff_tensor *state, *state_bias;                                        /* [H,H+H/4+1], [H] */

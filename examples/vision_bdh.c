@@ -110,7 +110,7 @@ static tuff_tensor *norm(tuff_tensor *x)
 }
 
 /* Elements first, first + step, ... along an axis, up to but not including stop. */
-static tuff_tensor *part(tuff_tensor *x, int axis, int64_t first, int64_t stop, int64_t step)
+static tuff_tensor *slice_axis(tuff_tensor *x, int axis, int64_t first, int64_t stop, int64_t step)
 {
     tuff_shape shape = tuff_tensor_shape(x);
     int64_t from[TUFF_MAX_RANK] = {0}, to[TUFF_MAX_RANK], by[TUFF_MAX_RANK];
@@ -201,8 +201,8 @@ static tuff_tensor *rope_in_steps(tuff_tensor *u, tables angles)
     column.rank = 5;
     column.extent[3] = shape.extent[3] / 2;
     column.extent[4] = 1;
-    tuff_tensor *const pair[] = {tuff_reshape(tuff_neg(part(u, 3, 1, shape.extent[3], 2)), column),
-                                 tuff_reshape(part(u, 3, 0, shape.extent[3], 2), column)};
+    tuff_tensor *const pair[] = {tuff_reshape(tuff_neg(slice_axis(u, 3, 1, shape.extent[3], 2)), column),
+                                 tuff_reshape(slice_axis(u, 3, 0, shape.extent[3], 2), column)};
     return tuff_add(tuff_mul(u, angles.cosines), tuff_mul(tuff_reshape(tuff_concat(pair, 2, 4), shape), angles.sines));
 }
 
@@ -214,7 +214,7 @@ static tuff_tensor *rope(example_build *b, tuff_tensor *u, tables angles)
     const tuff_shape table = TUFF_SHAPE(1, T, 1, 1, half);
     tuff_tensor *sign = tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(2, 1), signs);
     tuff_tensor *sines = tuff_mul(tuff_reshape(angles.sines, table), sign);
-    return tuff_add(tuff_mul(u, tuff_reshape(angles.cosines, table)), tuff_mul(part(u, 3, 1, -1, -1), sines));
+    return tuff_add(tuff_mul(u, tuff_reshape(angles.cosines, table)), tuff_mul(slice_axis(u, 3, 1, -1, -1), sines));
 }
 
 /* Scores Q·Rᵀ[B,n,count,T] from q[B,n,count,N] and r[B,n,T,N]. */
@@ -263,21 +263,21 @@ typedef struct weights {
     tables angles;
 } weights;
 
-static weights prepare(example_build *b)
+static weights prepare_weights(example_build *b)
 {
-    static const int of_e[] = {1, 0, 3, 2}, of_f[] = {0, 1, 3, 2}, of_dc[] = {0, 2, 1, 3};
+    static const int order_e[] = {1, 0, 3, 2}, order_f[] = {0, 1, 3, 2}, order_dc[] = {0, 2, 1, 3};
     const vision_config *c = b->config;
     const int64_t D = c->width, n = c->heads, N = code_of(c);
     const tuff_shape pairs = TUFF_SHAPE(n, D, N / 2, 2);
-    tuff_tensor *e = tuff_permute(tuff_reshape(example_parameter(b, "E"), pairs), of_e);
-    tuff_tensor *f = tuff_permute(tuff_reshape(example_parameter(b, "F"), pairs), of_f);
-    tuff_tensor *dc = tuff_permute(tuff_reshape(example_parameter(b, "Dc"), TUFF_SHAPE(n, N / 2, 2, D)), of_dc);
+    tuff_tensor *e = tuff_permute(tuff_reshape(example_parameter(b, "E"), pairs), order_e);
+    tuff_tensor *f = tuff_permute(tuff_reshape(example_parameter(b, "F"), pairs), order_f);
+    tuff_tensor *dc = tuff_permute(tuff_reshape(example_parameter(b, "Dc"), TUFF_SHAPE(n, N / 2, 2, D)), order_dc);
     return (weights){tuff_reshape(e, TUFF_SHAPE(D, n * N)), tuff_reshape(f, TUFF_SHAPE(n, D, N)),
                      tuff_reshape(dc, TUFF_SHAPE(n * N, D)), constant_tables(b)};
 }
 
 /* Converts [B,count,n,2,N/2] to [B,n,count,N], the order of the published form. */
-static tuff_tensor *published_order(example_build *b, tuff_tensor *x)
+static tuff_tensor *to_published_order(example_build *b, tuff_tensor *x)
 {
     static const int order[] = {0, 2, 1, 4, 3};
     const tuff_shape shape = tuff_tensor_shape(x);
@@ -286,7 +286,7 @@ static tuff_tensor *published_order(example_build *b, tuff_tensor *x)
 }
 
 /* Expands a table of pairs [T,N/2] to one of elements [T,N]. */
-static tuff_tensor *of_elements(tuff_tensor *x)
+static tuff_tensor *expand_pairs(tuff_tensor *x)
 {
     const int64_t T = tuff_tensor_shape(x).extent[0], half = tuff_tensor_shape(x).extent[1];
     return tuff_reshape(tuff_expand(tuff_reshape(x, TUFF_SHAPE(T, half, 1)), TUFF_SHAPE(T, half, 2)),
@@ -307,34 +307,34 @@ static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, in
     tuff_tensor *u = tuff_relu(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(B * T, D)), w->e));
     u = tuff_reshape(u, TUFF_SHAPE(B, T, n, 2, N / 2));
     tuff_tensor *r = tuff_permute(tuff_reshape(rope(b, u, w->angles), TUFF_SHAPE(B, T, n, N)), exchanged);
-    tuff_tensor *scores = tuff_reshape(scores_of(b, part(r, 2, 0, count, 1), r), TUFF_SHAPE(B, n * count, T));
+    tuff_tensor *scores = tuff_reshape(scores_of(b, slice_axis(r, 2, 0, count, 1), r), TUFF_SHAPE(B, n * count, T));
     tuff_tensor *y = norm(tuff_reshape(tuff_matmul(scores, x), TUFF_SHAPE(B, n, count, D)));
     tuff_tensor *rows = tuff_reshape(tuff_permute(y, outwards), TUFF_SHAPE(n, B * count, D));
     tuff_tensor *z = tuff_reshape(tuff_relu(tuff_matmul(rows, w->f)), TUFF_SHAPE(n, B, count, N));
     z = tuff_reshape(tuff_permute(z, back), codes);
     /* Drops the same elements as the published form. */
     tuff_tensor *kept = tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), TUFF_SHAPE(B, n, T, N));
-    kept = part(example_dropout(b, kept), 2, 0, count, 1);
+    kept = slice_axis(example_dropout(b, kept), 2, 0, count, 1);
     kept = tuff_permute(tuff_reshape(kept, TUFF_SHAPE(B, n, count, N / 2, 2)), in_pairs);
-    tuff_tensor *gated = tuff_mul(tuff_mul(part(u, 1, 0, count, 1), z), kept);
+    tuff_tensor *gated = tuff_mul(tuff_mul(slice_axis(u, 1, 0, count, 1), z), kept);
     tuff_tensor *sum = norm(tuff_matmul(tuff_reshape(gated, TUFF_SHAPE(B * count, n * N)), w->dc));
     if (step == 0 && count == T && b->purpose == EXAMPLE_CHECK) {
-        example_named_output(b, of_elements(w->angles.cosines), "rope_cos");
-        example_named_output(b, of_elements(w->angles.sines), "rope_sin");
-        example_named_output(b, published_order(b, u), "U_0");
+        example_named_output(b, expand_pairs(w->angles.cosines), "rope_cos");
+        example_named_output(b, expand_pairs(w->angles.sines), "rope_sin");
+        example_named_output(b, to_published_order(b, u), "U_0");
         example_named_output(b, tuff_reshape(scores, TUFF_SHAPE(B, n, T, T)), "scores_0");
         example_named_output(b, y, "Y_0");
-        tuff_tensor *joined = tuff_permute(published_order(b, gated), exchanged);
+        tuff_tensor *joined = tuff_permute(to_published_order(b, gated), exchanged);
         example_named_output(b, tuff_reshape(joined, TUFF_SHAPE(B, T, n * N)), "w_0");
     }
-    return norm(tuff_add(part(x, 1, 0, count, 1), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
+    return norm(tuff_add(slice_axis(x, 1, 0, count, 1), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
 }
 
 /* Returns x after all recurrences; only the class token is required. */
 static tuff_tensor *recur_all(example_build *b, tuff_tensor *x)
 {
     const vision_config *c = b->config;
-    const weights w = prepare(b);
+    const weights w = prepare_weights(b);
     for (int step = 0; step < c->recurrences - 1; step++)
         x = example_named_output(b, recur(b, x, &w, tokens_of(c), step), "x_after_rec_%d", step);
     const int last = (int)c->recurrences - 1;
@@ -353,12 +353,12 @@ static tuff_tensor *build(example_build *b)
         x = recur_in_steps(b, x, step);
     if (b->optimized)
         x = recur_all(b, x);
-    tuff_tensor *class_token = tuff_reshape(part(x, 1, 0, 1, 1), TUFF_SHAPE(b->batch, c->width));
+    tuff_tensor *class_token = tuff_reshape(slice_axis(x, 1, 0, 1, 1), TUFF_SHAPE(b->batch, c->width));
     tuff_tensor *weight = tuff_permute(example_parameter(b, "head.weight"), turned);
     tuff_tensor *logits = tuff_linear(norm(class_token), weight, example_parameter(b, "head.bias"));
     example_named_output(b, logits, "logits");
-    tuff_tensor *right = tuff_cast(tuff_equal(tuff_argmax(logits, 1, false), labels), TUFF_F32);
-    example_add_metric(b, "accuracy", tuff_mean(right, samples, 1, false));
+    tuff_tensor *correct = tuff_cast(tuff_equal(tuff_argmax(logits, 1, false), labels), TUFF_F32);
+    example_add_metric(b, "accuracy", tuff_mean(correct, samples, 1, false));
     return tuff_cross_entropy(logits, labels, -100, 0);
 }
 
@@ -381,7 +381,7 @@ static void close_images(void *data)
     free(self);
 }
 
-static image_set *make_images(int64_t count, int64_t channels)
+static image_set *create_images(int64_t count, int64_t channels)
 {
     image_set *made = calloc(1, sizeof *made);
     if (!made)
@@ -415,7 +415,7 @@ static void draw_image(example_random *random, int64_t channels, int label, unsi
 static void *open_synthetic(tuff_device *device, const void *config, uint64_t seed)
 {
     const vision_config *c = config;
-    image_set *made = make_images(SYNTHETIC, c->channels);
+    image_set *made = create_images(SYNTHETIC, c->channels);
     (void)device;
     for (int64_t i = 0; made && i < SYNTHETIC; i++) {
         example_random random = example_random_stream(seed, ((uint64_t)1 << 59) + (uint64_t)i);
@@ -425,7 +425,7 @@ static void *open_synthetic(tuff_device *device, const void *config, uint64_t se
     return made;
 }
 
-static image_set *refuse(const char *path, const char *why, image_set *made)
+static image_set *reject(const char *path, const char *why, image_set *made)
 {
     fprintf(stderr, "vision_bdh: %s: %s\n", path, why);
     close_images(made);
@@ -435,18 +435,18 @@ static image_set *refuse(const char *path, const char *why, image_set *made)
 /* Reads `count` records: a label, then the red, green and blue pixels. */
 static image_set *read_records(FILE *file, const char *path, int64_t count)
 {
-    image_set *made = make_images(count, 3);
+    image_set *made = create_images(count, 3);
     if (!made)
-        return refuse(path, "out of memory", NULL);
+        return reject(path, "out of memory", NULL);
     for (int64_t i = 0; i < count; i++) {
         unsigned char *pixels = made->pixels + i * 3 * PIXELS;
         if (fread(made->labels + i, 1, 1, file) != 1 || fread(pixels, 3 * PIXELS, 1, file) != 1)
-            return refuse(path, ferror(file) ? strerror(errno) : "file was truncated while it was read", made);
+            return reject(path, ferror(file) ? strerror(errno) : "file was truncated while it was read", made);
         if (made->labels[i] >= CLASSES) {
             char why[96];
             snprintf(why, sizeof why, "image %lld has label %d, expected less than %d: not a CIFAR-10 binary file",
                      (long long)i, made->labels[i], CLASSES);
-            return refuse(path, why, made);
+            return reject(path, why, made);
         }
     }
     return made;
@@ -459,21 +459,21 @@ static void *open_cifar(tuff_device *device, const void *config, uint64_t seed, 
     (void)device;
     (void)seed;
     if (c->channels != 3)
-        return refuse(path, "C must be 3 for CIFAR-10 images", NULL);
+        return reject(path, "C must be 3 for CIFAR-10 images", NULL);
     FILE *file = fopen(path, "rb");
     if (!file)
-        return refuse(path, strerror(errno), NULL);
+        return reject(path, strerror(errno), NULL);
     const long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
     image_set *made = NULL;
     char why[128];
     snprintf(why, sizeof why, "size %ld is not a multiple of %d bytes: truncated, or not a CIFAR-10 binary file", size,
              RECORD);
     if (size < 0 || size / RECORD > (long)1 << 24 || fseek(file, 0, SEEK_SET) != 0)
-        refuse(path, "not a regular file, or too large", NULL);
+        reject(path, "not a regular file, or too large", NULL);
     else if (size == 0 || size % RECORD != 0)
-        refuse(path, why, NULL);
+        reject(path, why, NULL);
     else if (size / RECORD < 5)
-        refuse(path, "expected at least 5 images, because some are held out", NULL);
+        reject(path, "expected at least 5 images, because some are held out", NULL);
     else
         made = read_records(file, path, size / RECORD);
     fclose(file);

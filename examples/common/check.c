@@ -13,8 +13,8 @@
 
 static const double tolerance = 2e-5;       /* relative to a tensor's largest element */
 static const double noise_tolerance = 2e-6; /* relative to the norm of all gradients */
-static const double scalar_noise = 4e-6; /* absolute, for losses and other rank-0 values, whose terms may cancel */
-static const double weight_noise = 0.2;  /* noise on constant parameters, so that zeros and ones hide no errors */
+static const double scalar_noise = 4e-6;    /* absolute, for losses and other rank-0 values, whose terms may cancel */
+static const double weight_noise = 0.2;     /* noise on constant parameters, so that zeros and ones hide no errors */
 
 typedef struct test_run {
     tuff_device *device;

@@ -58,7 +58,7 @@ static const blas *find_blas(void)
     return found.sgemm && found.sgemv ? &found : NULL;
 }
 
-const char *bench_blas_absence(void)
+const char *bench_blas_missing_reason(void)
 {
     return find_blas() ? NULL : "OpenBLAS: cannot open libopenblas.so.0 or libblas.so.3 (Debian: libopenblas0)";
 }

@@ -124,9 +124,9 @@ tuff_status bench_clblast_tune(const bench *self, const char *folder)
 {
     tuned all[MAX_KERNELS];
     int count = 0;
-    const char *absence = bench_clblast_absence(self);
-    if (absence)
-        return FAIL(TUFF_E_UNSUPPORTED, "%s", absence);
+    const char *missing_reason = bench_clblast_missing_reason(self);
+    if (missing_reason)
+        return FAIL(TUFF_E_UNSUPPORTED, "%s", missing_reason);
     DIR *entries = opendir(folder);
     if (!entries)
         return FAIL(TUFF_E_IO, "%s: no such folder", folder);

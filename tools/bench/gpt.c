@@ -223,7 +223,7 @@ tuff_status bench_gpt(bench *self)
         if (!bench_begin(self, &work, "gpt", "step %s", JOB_TEXT(&job)))
             continue;
         work.operations = step_operations(&job);
-        TRY(bench_do(self, &work, add_forms(self, &work, &job)));
+        TRY(bench_run_work(self, &work, add_forms(self, &work, &job)));
     }
     return TUFF_OK;
 }

@@ -96,8 +96,9 @@ optimizer_flags optimizer_flags_default(void);
 /* Copies the strings that were given to flags, and checks everything. EXIT_WRONG_USE with a message if a string is
    invalid. The file of rates is read later (rates.h). */
 cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags);
-/* Sets everything that was not given to its value in `kept`. Reports on standard error settings that differ from it. */
-void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags);
+/* Sets everything that was not given to its value in `saved`, and warns on standard error of settings that differ from
+   it. */
+void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *saved, optimizer_flags *flags);
 /* Fails if an option was given that has no effect with this kind of optimizer or this schedule. To be called after the
    merge. */
 cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags);
@@ -107,7 +108,7 @@ cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given
                                      const model_config *model);
 void optimizer_given_free(optimizer_given *given);
 /* Whether the loss is scaled. */
-bool optimizer_flags_scale(const optimizer_flags *flags);
+bool optimizer_flags_scales_loss(const optimizer_flags *flags);
 
 /* Converts to a JSON object, a new reference; NULL if out of memory. */
 json_t *optimizer_flags_json(const optimizer_flags *flags);

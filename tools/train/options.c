@@ -123,62 +123,62 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
     return cli_parse(verb, options, sizeof options / sizeof *options, count, arguments, NULL);
 }
 
-static cli_end end_with(int code)
+static cli_end exit_with(int code)
 {
     return (cli_end){.now = true, .code = code};
 }
 
-static cli_end check_same(const cli_verb *verb, const char *option, bool given, int64_t wanted, int64_t kept)
+static cli_end check_same(const cli_verb *verb, const char *option, bool given, int64_t wanted, int64_t saved)
 {
-    if (!given || wanted == kept)
+    if (!given || wanted == saved)
         return (cli_end){0};
-    return end_with(cli_fail(verb, EXIT_FAILED, "%s %lld: the checkpoint's model has %lld; omit the option", option,
-                             (long long)wanted, (long long)kept));
+    return exit_with(cli_fail(verb, EXIT_FAILED, "%s %lld: the checkpoint's model has %lld; omit the option", option,
+                              (long long)wanted, (long long)saved));
 }
 
-static cli_end check_model(const cli_verb *verb, const given_settings *given, int form, const model_config *asked,
-                           const model_config *kept)
+static cli_end check_model(const cli_verb *verb, const given_settings *given, int form, const model_config *requested,
+                           const model_config *saved)
 {
     static const char *const forms[] = {[MODEL_GPT] = "gpt", [MODEL_LLAMA] = "llama"};
     const struct {
         const char *option;
         bool given;
-        int64_t asked, kept;
+        int64_t requested, saved;
     } sizes[] = {
-        {"--layers", given->layers, asked->layers, kept->layers},
-        {"--heads", given->heads, asked->heads, kept->heads},
-        {"--key-value-heads", given->key_value_heads, asked->key_value_heads, kept->key_value_heads},
-        {"--width", given->width, asked->width, kept->width},
-        {"--hidden", given->hidden, asked->hidden, kept->hidden},
-        {"--context", given->context, asked->context, kept->context},
+        {"--layers", given->layers, requested->layers, saved->layers},
+        {"--heads", given->heads, requested->heads, saved->heads},
+        {"--key-value-heads", given->key_value_heads, requested->key_value_heads, saved->key_value_heads},
+        {"--width", given->width, requested->width, saved->width},
+        {"--hidden", given->hidden, requested->hidden, saved->hidden},
+        {"--context", given->context, requested->context, saved->context},
     };
-    if (given->form && form != (int)kept->form)
-        return end_with(cli_fail(verb, EXIT_FAILED, "--form %s: the checkpoint's model is a %s; omit the option",
-                                 forms[form], forms[kept->form]));
+    if (given->form && form != (int)saved->form)
+        return exit_with(cli_fail(verb, EXIT_FAILED, "--form %s: the checkpoint's model is a %s; omit the option",
+                                  forms[form], forms[saved->form]));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const cli_end end = check_same(verb, sizes[i].option, sizes[i].given, sizes[i].asked, sizes[i].kept);
+        const cli_end end = check_same(verb, sizes[i].option, sizes[i].given, sizes[i].requested, sizes[i].saved);
         if (end.now)
             return end;
     }
     return (cli_end){0};
 }
 
-static void say_changed(const char *option, bool given, double asked, double kept)
+static void warn_changed(const char *option, bool given, double requested, double saved)
 {
-    if (given && asked != kept)
+    if (given && requested != saved)
         fprintf(stderr, "%s %g instead of the checkpoint's %g: the result will differ from an uninterrupted run\n",
-                option, asked, kept);
+                option, requested, saved);
 }
 
 /* resumed: the settings come from a checkpoint. */
-static cli_end note_validation(const cli_verb *verb, const given_settings *given, bool resumed, run_settings *settings)
+static cli_end merge_validation(const cli_verb *verb, const given_settings *given, bool resumed, run_settings *settings)
 {
     const size_t length = given->validate ? strlen(given->validate) : 0;
     if (given->validate && length == 0) /* an empty path means no validation in the settings */
-        return end_with(
+        return exit_with(
             cli_fail(verb, EXIT_WRONG_USE, "--validate is empty: expected a file or a fraction of the text"));
     if (length >= sizeof settings->validate)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: path too long"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: path too long"));
     if (given->validate && resumed && strcmp(settings->validate, given->validate) != 0) {
         if (settings->validate[0])
             fprintf(stderr,
@@ -195,8 +195,8 @@ static cli_end note_validation(const cli_verb *verb, const given_settings *given
     if (given->validate)
         memcpy(settings->validate, given->validate, length + 1);
     if (!settings->validate[0] && (given->validate_every || given->patience))
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s needs --validate FILE or FRACTION",
-                                 given->patience ? "--patience" : "--validate-every"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s needs --validate FILE or FRACTION",
+                                  given->patience ? "--patience" : "--validate-every"));
     if (settings->validate_every == 0)
         settings->validate_every = settings->steps < 10 ? 1 : settings->steps / 10;
     return (cli_end){0};
@@ -221,8 +221,8 @@ static cli_end check_files(const cli_verb *verb, const train_options *self)
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < i; j++)
             if (is_one_file(files[i].path, files[j].path))
-                return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s and %s are the same file, %s", files[j].option,
-                                         files[i].option, files[i].path));
+                return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s and %s are the same file, %s", files[j].option,
+                                          files[i].option, files[i].path));
     return (cli_end){0};
 }
 
@@ -248,25 +248,26 @@ static cli_end check_ignored(const cli_verb *verb, const given_settings *given, 
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].ignored)
-            return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", all[i].message));
+            return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s", all[i].message));
     return (cli_end){0};
 }
 
 /* Handles changes of the optimizer that need more than a warning. */
-static cli_end check_changes(const cli_verb *verb, const given_settings *given, const run_settings *asked,
-                             run_settings *kept)
+static cli_end check_changes(const cli_verb *verb, const given_settings *given, const run_settings *requested,
+                             run_settings *saved)
 {
-    const bool scales = optimizer_flags_scale(&kept->optimizer), averages = kept->optimizer.average > 0;
-    if (given->optimizer.loss_scale && optimizer_flags_scale(&asked->optimizer) && !scales)
-        return end_with(cli_fail(verb, EXIT_FAILED,
-                                 "--loss-scale %s: the checkpoint has no loss scale to resume with; omit the option",
-                                 asked->optimizer.loss_scale));
-    if (given->precision && asked->precision == TUFF_PRECISION_F16 && kept->precision != TUFF_PRECISION_F16 && !scales)
+    const bool scales = optimizer_flags_scales_loss(&saved->optimizer), averages = saved->optimizer.average > 0;
+    if (given->optimizer.loss_scale && optimizer_flags_scales_loss(&requested->optimizer) && !scales)
+        return exit_with(cli_fail(verb, EXIT_FAILED,
+                                  "--loss-scale %s: the checkpoint has no loss scale to resume with; omit the option",
+                                  requested->optimizer.loss_scale));
+    if (given->precision && requested->precision == TUFF_PRECISION_F16 && saved->precision != TUFF_PRECISION_F16 &&
+        !scales)
         fputs("the checkpoint has no loss scale to resume with: small gradients become 0 with --precision f16\n",
               stderr);
     /* Losses of weights and of averaged weights are not comparable. */
-    if (given->optimizer.average && (asked->optimizer.average > 0) != averages)
-        run_state_forget_best(&kept->state);
+    if (given->optimizer.average && (requested->optimizer.average > 0) != averages)
+        run_state_forget_best(&saved->state);
     return (cli_end){0};
 }
 
@@ -279,50 +280,51 @@ static void scale_f16(const given_settings *given, train_options *self)
 }
 
 /* Warns that a precision differs from the checkpoint's. */
-static void say_precision(const char *option, bool given, int asked, int kept)
+static void warn_precision_changed(const char *option, bool given, int requested, int saved)
 {
-    if (given && asked != kept)
+    if (given && requested != saved)
         fprintf(stderr, "%s %s instead of the checkpoint's %s: the result will differ from an uninterrupted run\n",
-                option, run_precision_name(asked), run_precision_name(kept));
+                option, run_precision_name(requested), run_precision_name(saved));
 }
 
 /* Reads the checkpoint. Settings that the command line did not give come from it. */
 static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *given, train_options *self)
 {
-    run_settings kept, *asked = &self->settings;
-    if (run_settings_read(self->resume, &kept) != TUFF_OK)
-        return end_with(cli_fail_library(verb, "cannot read the checkpoint"));
-    cli_end end = check_model(verb, given, self->form, &asked->model, &kept.model);
+    run_settings saved, *requested = &self->settings;
+    if (run_settings_read(self->resume, &saved) != TUFF_OK)
+        return exit_with(cli_fail_library(verb, "cannot read the checkpoint"));
+    cli_end end = check_model(verb, given, self->form, &requested->model, &saved.model);
     if (!end.now)
-        end = check_changes(verb, given, asked, &kept);
+        end = check_changes(verb, given, requested, &saved);
     if (end.now)
         return end;
-    say_changed("--steps", given->steps, (double)asked->steps, (double)kept.steps);
-    say_changed("--batch", given->batch, (double)asked->batch, (double)kept.batch);
-    say_changed("--seed", given->seed, (double)asked->seed, (double)kept.seed);
-    say_changed("--learning-rate", given->learning_rate, asked->learning_rate, kept.learning_rate);
-    say_precision("--precision", given->precision, asked->precision, kept.precision);
-    say_precision("--matmul-precision", given->matmul_precision, asked->matmul_precision, kept.matmul_precision);
-    if (kept.validate[0]) {
-        say_changed("--validate-every", given->validate_every, (double)asked->validate_every,
-                    (double)kept.validate_every);
-        say_changed("--patience", given->patience, (double)asked->patience, (double)kept.patience);
+    warn_changed("--steps", given->steps, (double)requested->steps, (double)saved.steps);
+    warn_changed("--batch", given->batch, (double)requested->batch, (double)saved.batch);
+    warn_changed("--seed", given->seed, (double)requested->seed, (double)saved.seed);
+    warn_changed("--learning-rate", given->learning_rate, requested->learning_rate, saved.learning_rate);
+    warn_precision_changed("--precision", given->precision, requested->precision, saved.precision);
+    warn_precision_changed("--matmul-precision", given->matmul_precision, requested->matmul_precision,
+                           saved.matmul_precision);
+    if (saved.validate[0]) {
+        warn_changed("--validate-every", given->validate_every, (double)requested->validate_every,
+                     (double)saved.validate_every);
+        warn_changed("--patience", given->patience, (double)requested->patience, (double)saved.patience);
     }
-    say_changed("--resident", given->resident, 1, (double)kept.resident);
-    kept.resident = given->resident || kept.resident;
-    kept.log_norms = given->log_norms ? asked->log_norms : kept.log_norms;
-    kept.precision = given->precision ? asked->precision : kept.precision;
-    kept.matmul_precision = given->matmul_precision ? asked->matmul_precision : kept.matmul_precision;
-    kept.steps = given->steps ? asked->steps : kept.steps;
-    kept.batch = given->batch ? asked->batch : kept.batch;
-    kept.seed = given->seed ? asked->seed : kept.seed;
-    kept.learning_rate = given->learning_rate ? asked->learning_rate : kept.learning_rate;
-    kept.validate_every = given->validate_every ? asked->validate_every : kept.validate_every;
-    kept.patience = given->patience ? asked->patience : kept.patience;
-    self->kept_accumulate = kept.optimizer.accumulate;
-    optimizer_flags_merge(&given->optimizer, &kept.optimizer, &asked->optimizer);
-    kept.optimizer = asked->optimizer;
-    *asked = kept;
+    warn_changed("--resident", given->resident, 1, (double)saved.resident);
+    saved.resident = given->resident || saved.resident;
+    saved.log_norms = given->log_norms ? requested->log_norms : saved.log_norms;
+    saved.precision = given->precision ? requested->precision : saved.precision;
+    saved.matmul_precision = given->matmul_precision ? requested->matmul_precision : saved.matmul_precision;
+    saved.steps = given->steps ? requested->steps : saved.steps;
+    saved.batch = given->batch ? requested->batch : saved.batch;
+    saved.seed = given->seed ? requested->seed : saved.seed;
+    saved.learning_rate = given->learning_rate ? requested->learning_rate : saved.learning_rate;
+    saved.validate_every = given->validate_every ? requested->validate_every : saved.validate_every;
+    saved.patience = given->patience ? requested->patience : saved.patience;
+    self->saved_accumulate = saved.optimizer.accumulate;
+    optimizer_flags_merge(&given->optimizer, &saved.optimizer, &requested->optimizer);
+    saved.optimizer = requested->optimizer;
+    *requested = saved;
     return (cli_end){0};
 }
 
@@ -334,13 +336,13 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (end.now)
         return end;
     if (out->data.count == 0)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--data FILE is required"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--data FILE is required"));
     if (out->save_every > 0 && !out->save)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--save-every needs --save FILE"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--save-every needs --save FILE"));
     if (!out->prompt[0])
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: expected at least one byte"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: expected at least one byte"));
     if (out->keep > 0 && !out->save)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--keep needs --save FILE"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--keep needs --save FILE"));
     end = check_files(verb, out);
     if (!end.now && out->resume)
         end = merge_checkpoint(verb, given, out);
@@ -348,12 +350,12 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (!end.now)
         end = optimizer_flags_check_kind(verb, &given->optimizer, &out->settings.optimizer);
     if (!end.now)
-        end = note_validation(verb, given, out->resume != NULL, &out->settings);
+        end = merge_validation(verb, given, out->resume != NULL, &out->settings);
     const int form = out->resume ? (int)out->settings.model.form : out->form;
     if (!end.now)
         end = check_ignored(verb, given, out, form);
     if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
     return end.now
                ? end
                : optimizer_flags_check_groups(verb, &given->optimizer, &out->settings.optimizer, &out->settings.model);

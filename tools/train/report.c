@@ -197,15 +197,15 @@ static void add_profile(text *out, const run_report *self)
     const step_profile *profile = self->profile;
     device_peaks peaks;
     tuff__text_add(out, "<h2>Step time</h2>");
-    if (!profile->taken) {
+    if (!profile->has_kernels) {
         tuff__text_add(out, "<p class=\"soft\">Not measured: ");
-        page_add_escaped(out, profile->absence[0] ? profile->absence : "the run had no steps");
+        page_add_escaped(out, profile->missing_reason[0] ? profile->missing_reason : "the run had no steps");
         tuff__text_add(out, "</p>\n");
         return;
     }
     peaks_measure(self->device, &peaks);
     char steps[64] = "after the end of the run";
-    if (!profile->is_behind)
+    if (!profile->is_after_end)
         (void)snprintf(steps, sizeof steps, "up to step %" PRId64, profile->last);
     tuff__text_add(out,
                    "<p class=\"soft\">Median kernel times over %d steps %s, which ran with timestamps: %s in %d "

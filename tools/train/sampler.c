@@ -102,7 +102,7 @@ static tuff_status run(text_sampler *self)
 tuff_status sampler_next(text_sampler *self, int *byte)
 {
     TRY(run(self));
-    const double temperature = self->options.temperature, uniform = random_uniform(self->key, self->made++);
+    const double temperature = self->options.temperature, uniform = random_uniform(self->key, self->drawn++);
     const int64_t token = temperature > 0 ? draw(self->logits, self->vocabulary, temperature, uniform)
                                           : likeliest(self->logits, self->vocabulary);
     append(self, (int32_t)token);

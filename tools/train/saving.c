@@ -105,7 +105,7 @@ static tuff_status find_lacking_best(saving *self, const run_state *state)
     return TUFF_OK;
 }
 
-tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, const run_state *state,
+tuff_status saving_open(saving *self, const char *path, int64_t keep, bool async, const run_state *state,
                         language_model *model, tuff_optimizer *optimizer)
 {
     *self = (saving){
@@ -113,7 +113,7 @@ tuff_status saving_open(saving *self, const char *path, int64_t keep, bool besid
     if (!path)
         return TUFF_OK;
     TRY(find_lacking_best(self, state));
-    if (!beside)
+    if (!async)
         return TUFF_OK;
     self->writer = tuff_checkpoint_writer_create(model->parameters, optimizer);
     return self->writer || tuff_last_status() == TUFF_E_OOM_DEVICE ? TUFF_OK : tuff_last_status();

@@ -141,7 +141,7 @@ static tuff_status count_steps(training *self)
     if (self->done >= 0)
         return TUFF_OK;
     TRY(tuff_array_read(counted, &counter, sizeof counter));
-    self->done = are_steps ? counter : counter / self->options.kept_accumulate;
+    self->done = are_steps ? counter : counter / self->options.saved_accumulate;
     return TUFF_OK;
 }
 
@@ -280,8 +280,8 @@ static int make_validation(training *self)
 static int make_saving(training *self)
 {
     const train_options *options = &self->options;
-    const bool beside = options->save_every > 0 || options->settings.validate[0];
-    if (saving_open(&self->saving, options->save, options->keep, beside, &options->settings.state, &self->model,
+    const bool async = options->save_every > 0 || options->settings.validate[0];
+    if (saving_open(&self->saving, options->save, options->keep, async, &options->settings.state, &self->model,
                     self->optimizer) != TUFF_OK)
         return cli_fail_library(&verb_train, "cannot prepare saving");
     return EXIT_DONE;
@@ -311,7 +311,7 @@ static int report(training *self)
     const bool may_skip = self->setup.options.loss_scaling != NULL;
     if (read_report(self, &numbers, &scaling) != TUFF_OK)
         return cli_fail_library(&verb_train, "cannot read the loss");
-    self->progress.waited = batches_waited(&self->batches);
+    self->progress.waited = batches_wait_seconds(&self->batches);
     self->progress.has_phases = step_profile_phases(&self->profile, self->progress.phases);
     progress_line(&self->progress, self->done, &numbers, may_skip ? &scaling : NULL, self->norm_values);
     if (may_skip && tuff_optimizer_check(self->optimizer) != TUFF_OK) {
@@ -329,7 +329,7 @@ static int report(training *self)
 }
 
 /* Reports a failed save. The training continues, because what it can save next is worth more. */
-static int say_not_saved(training *self)
+static int report_save_failure(training *self)
 {
     char why[1024];
     snprintf(why, sizeof why, "%s", tuff_error());
@@ -355,12 +355,12 @@ static int save(training *self, bool is_best)
     if (self->saving.begun == self->done && !is_best)
         return EXIT_DONE;
     if (saving_wait(&self->saving) != TUFF_OK)
-        code = say_not_saved(self);
+        code = report_save_failure(self);
     state->step = self->done;
-    if (batches_tell(&self->batches, state->loader, sizeof state->loader) != TUFF_OK)
+    if (batches_save_position(&self->batches, state->loader, sizeof state->loader) != TUFF_OK)
         return cli_fail_library(&verb_train, "cannot save the position in the text");
     if (saving_begin(&self->saving, &self->options.settings, self->done, is_best, self->validation.best) != TUFF_OK)
-        code = say_not_saved(self);
+        code = report_save_failure(self);
     return code;
 }
 
@@ -371,7 +371,7 @@ static int save_last(training *self)
     if (code == EXIT_DONE)
         (void)save(self, false);
     if (saving_wait(&self->saving) != TUFF_OK)
-        (void)say_not_saved(self);
+        (void)report_save_failure(self);
     if (code != EXIT_DONE)
         return code;
     return self->saving.saved == self->done && self->saving.failed != self->done ? EXIT_DONE : EXIT_FAILED;
@@ -394,7 +394,7 @@ static int validate(training *self, bool *is_best)
 static int step(training *self)
 {
     const int64_t parts = self->options.settings.optimizer.accumulate;
-    if (rates_give(&self->rates, self->optimizer, self->done) != TUFF_OK)
+    if (rates_apply(&self->rates, self->optimizer, self->done) != TUFF_OK)
         return cli_fail_library(&verb_train, "cannot set the learning rate");
     step_profile_begin(&self->profile, self->done + 1, progress_is_due(&self->progress, self->done + 1));
     for (int64_t i = 0; i < parts; i++)
@@ -431,7 +431,7 @@ static int loop(training *self)
     return EXIT_DONE;
 }
 
-static void say_begin(const training *self, const tuff_device_info *info)
+static void print_start(const training *self, const tuff_device_info *info)
 {
     const run_settings *settings = &self->options.settings;
     const model_config *config = &settings->model;
@@ -453,7 +453,7 @@ static bool has_averages(const training *self)
     return self->setup.options.average_decay > 0;
 }
 
-static void say_end(const training *self, int64_t first)
+static void print_summary(const training *self, int64_t first)
 {
     const double seconds = (double)(tuff__nanoseconds() - self->progress.begin) * 1e-9;
     const double tokens = (double)(self->done - first) * (double)self->progress.tokens_per_step;
@@ -471,9 +471,9 @@ static void say_end(const training *self, int64_t first)
             self->options.save ? ", saved to " : "; not saved: no --save",
             self->options.save ? self->options.save : "");
     if (self->batches.loader)
-        fprintf(stderr, "steps waited %.3f s (%.2f %%) for batches, uploaded %s\n", batches_waited(&self->batches),
-                100 * batches_waited(&self->batches) / fmax(seconds, 1e-9),
-                batches_are_sent_beside(&self->batches) ? "ahead, on a separate queue" : "in order with the steps");
+        fprintf(stderr, "steps waited %.3f s (%.2f %%) for batches, uploaded %s\n",
+                batches_wait_seconds(&self->batches), 100 * batches_wait_seconds(&self->batches) / fmax(seconds, 1e-9),
+                batches_use_upload_queue(&self->batches) ? "ahead, on a separate queue" : "in order with the steps");
     scaling_report scaling;
     if (self->setup.options.loss_scaling && self->done > first &&
         tuff_plan_read(reporting_plan(self), "scaling", &scaling, sizeof scaling) == TUFF_OK)
@@ -485,17 +485,18 @@ static void say_end(const training *self, int64_t first)
 }
 
 /* Prints the kernel times of the profiled steps, by phase. */
-static void say_profile(const training *self)
+static void print_profile(const training *self)
 {
     const step_profile *profile = &self->profile;
     if (!self->options.profile)
         return;
-    if (!profile->taken) {
-        fprintf(stderr, "no profile: %s\n", profile->absence[0] ? profile->absence : "the run had no steps");
+    if (!profile->has_kernels) {
+        fprintf(stderr, "no profile: %s\n",
+                profile->missing_reason[0] ? profile->missing_reason : "the run had no steps");
         return;
     }
     fprintf(stderr, "%.3f ms per step in kernels, median of %d%s:", 1e3 * profile->kernels.seconds, profile->count,
-            profile->is_behind ? " after the end" : "");
+            profile->is_after_end ? " after the end" : "");
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         fprintf(stderr, "%s %s %.3f ms (%.0f %%)", phase > 0 ? "," : "", tuff_phase_name((tuff_phase)phase),
                 1e3 * profile->kernels.phases[phase], 100 * profile->kernels.phases[phase] / profile->kernels.seconds);
@@ -525,7 +526,7 @@ static int restore_best(training *self)
         status =
             averages_open(&into_model, self->device, self->optimizer, self->model.parameters, self->model.parameters);
         if (status == TUFF_OK)
-            status = averages_take(&into_model);
+            status = averages_update(&into_model);
         averages_close(&into_model);
     }
     return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_train, "cannot restore the best weights");
@@ -562,7 +563,7 @@ static int run(training *self)
                   tokens = settings->batch * settings->model.context * settings->optimizer.accumulate;
     tuff_device_info info;
     if (tuff_device_describe(self->device, &info) == TUFF_OK)
-        say_begin(self, &info);
+        print_start(self, &info);
     self->last = self->options.stop_after > 0 && self->options.stop_after < settings->steps ? self->options.stop_after
                                                                                             : settings->steps;
     cli_catch_interrupt();
@@ -579,18 +580,18 @@ static int run(training *self)
     if (code == EXIT_DONE && self->options.save)
         code = save_last(self);
     else if (self->options.save && saving_wait(&self->saving) != TUFF_OK)
-        (void)say_not_saved(self);
+        (void)report_save_failure(self);
     if (code == EXIT_DONE)
         code = restore_best(self);
     if (code == EXIT_DONE && self->options.tune.background && !tuning_end(&self->options.tune, self->plan))
         code = EXIT_FAILED;
     if (code != EXIT_DONE)
         return code;
-    say_end(self, first);
+    print_summary(self, first);
     code = print_sample(self);
     /* After everything that needs the weights, because it may run further steps. */
     step_profile_finish(&self->profile, (tuff_plan *const[]){self->plan, self->update});
-    say_profile(self);
+    print_profile(self);
     const int written = write_report(self, first);
     return code == EXIT_DONE ? written : code;
 }

@@ -125,7 +125,7 @@ static tuff_status open_averages(validation *self, tuff_device *device, const la
     return averages_open(&self->averages, device, optimizer, model->parameters, self->averaged.parameters);
 }
 
-static bool keeps_averages(tuff_optimizer *optimizer, tuff_parameters *parameters)
+static bool has_averages(tuff_optimizer *optimizer, tuff_parameters *parameters)
 {
     for (int i = 0; i < tuff_parameters_count(parameters); i++)
         if (tuff_optimizer_average(optimizer, i))
@@ -134,10 +134,10 @@ static bool keeps_averages(tuff_optimizer *optimizer, tuff_parameters *parameter
 }
 
 /* Returns the weights to validate, after updating them if they are averages. */
-static tuff_status measured(validation *self, tuff_parameters **out)
+static tuff_status update_weights(validation *self, tuff_parameters **out)
 {
     *out = self->averages.plan ? self->averaged.parameters : self->parameters;
-    return self->averages.plan ? averages_take(&self->averages) : TUFF_OK;
+    return self->averages.plan ? averages_update(&self->averages) : TUFF_OK;
 }
 
 tuff_status validation_open(validation *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer,
@@ -151,7 +151,7 @@ tuff_status validation_open(validation *self, tuff_device *device, language_mode
     self->sums = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(2));
     if (!self->best || !self->sums)
         return tuff_last_status();
-    const bool averaged = keeps_averages(optimizer, model->parameters);
+    const bool averaged = has_averages(optimizer, model->parameters);
     if (averaged)
         TRY(open_averages(self, device, model, optimizer));
     TRY(make_plan(self, device, averaged ? &self->averaged : model, options));
@@ -173,7 +173,7 @@ void validation_close(validation *self)
 static tuff_status keep_best(validation *self)
 {
     tuff_parameters *weights;
-    TRY(measured(self, &weights));
+    TRY(update_weights(self, &weights));
     return tuff_parameters_copy(self->best, weights);
 }
 
@@ -212,7 +212,7 @@ tuff_status validation_loss(validation *self, double *loss)
 {
     float sums[2] = {0, 0};
     tuff_parameters *weights;
-    TRY(measured(self, &weights));
+    TRY(update_weights(self, &weights));
     TRY(tuff_array_write(self->sums, sums, sizeof sums));
     TRY(tuff_loader_seek(self->loader, (tuff_loader_position){0}));
     for (int64_t i = 0; i < tuff_loader_batch_count(self->loader); i++) {

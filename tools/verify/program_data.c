@@ -20,7 +20,7 @@ int64_t program_classes(const program_recipe *recipe)
     return program_size(recipe, is_tied ? FIELD_INPUTS : FIELD_CLASSES);
 }
 
-bool program_ignores(const program_recipe *recipe)
+bool program_has_ignored_targets(const program_recipe *recipe)
 {
     return recipe->variant.padding > 0 || (program_choice(recipe, FIELD_FORM) == FORM_TRANSFORMER &&
                                            program_choice(recipe, FIELD_MASK) == MASK_LENGTHS);

@@ -106,17 +106,17 @@ static int verify_all(verification *self)
     return self->failures == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int refuse_name(const char *asked)
+static int report_unknown_op(const char *name)
 {
-    const char *near[SUITE_NEAR];
+    const char *similar[SUITE_SIMILAR];
     char list[256] = "";
     size_t used = 0;
-    const int count = suite_near_names(asked, near);
+    const int count = suite_similar_names(name, similar);
     for (int i = 0; i < count && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", near[i]);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", similar[i]);
     if (count == 0)
-        return cli_fail(&verb_verify, EXIT_WRONG_USE, "unknown op \"%s\"", asked);
-    return cli_fail(&verb_verify, EXIT_WRONG_USE, "unknown op \"%s\"; similar: %s", asked, list);
+        return cli_fail(&verb_verify, EXIT_WRONG_USE, "unknown op \"%s\"", name);
+    return cli_fail(&verb_verify, EXIT_WRONG_USE, "unknown op \"%s\"; similar: %s", name, list);
 }
 
 static int verify_on(verification *self, const char *device)
@@ -165,7 +165,7 @@ static int verify(int count, char **arguments)
     if (end.now)
         return end.code;
     if (!suite_select(name, &self.only))
-        return refuse_name(name);
+        return report_unknown_op(name);
     self.options = (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                                .family = (tuff_family)family,
                                                .matmul_library = (tuff_matmul_library)matmul},
