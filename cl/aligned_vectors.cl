@@ -1,6 +1,6 @@
-// For kernels of GPUs, whose vectors LOADV and STOREV find at multiples of four elements, as those of GLSL do: vload4
-// promises no more than the alignment of an element, and compilers were seen to take it apart. What has less alignment
-// is loaded with LOADU.
+// For kernels of GPUs, where, as in GLSL, LOADV and STOREV access vectors at multiples of four elements. vload4
+// promises no more than the alignment of an element, and compilers have been seen to split it into single loads.
+// Vectors with less alignment are loaded with LOADU.
 #if VEC == 4
 #define ALIGNED(type, b, i) (*(__global const type##4 *)((b) + (i)))
 #define ALIGNED_STORE(type, b, i, x) (*(__global type##4 *)((b) + (i)) = (x))

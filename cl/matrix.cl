@@ -1,4 +1,4 @@
-// In front of the texts of matrix units, behind prelude.cl: parts of 16 bytes, and where a lane stands.
+// Follows prelude.cl and precedes the text of a device's matrix units: parts of 16 bytes, and the position of a lane.
 #define AS_MEMORY 0
 #define LINES 1
 #define PAIRS 2
@@ -9,18 +9,19 @@
 #define results ((__local float *)tiles)
 #define RESULT_VECTOR(at) (*(__local const float4 *)(results + (at)))
 #define RESULT_ELEMENT(at) results[at]
-// SCALE_BLOCK multiplies the rows of sums by `factors` of the body's, of which each row has one from place `at` on.
+// SCALE_BLOCK multiplies each row of sums by one of the body's `factors`, from place `at` on.
 #define FACTOR_PITCH 1
 #define UNITS_SUBGROUP (lane / MATRIX_LANES)
 #define UNITS_LANE (lane % MATRIX_LANES)
 
-// Eight elements from i on, a multiple of eight; one element's bits, and where it lies.
+// The bits of x, rounded to the 16-bit dtype of the factors.
 #if MATRIX_BF16
 #define MATRIX_BITS(x) BF16_BITS(x)
 #else
 #define MATRIX_BITS(x) F16_BITS(x)
 #endif
-// AT says how places in an operand are counted: bytes of 16-bit elements, which 32 bits can tell; elements of others.
+// AT converts an element's index for LOAD_PART, which loads eight elements: to bytes for 16-bit elements, for which 32
+// bits suffice; for others it remains an index. LOAD_BITS loads one element.
 #define AT_16(i) ((uint)(i) * 2u)
 #define AT_32(i) ((uint)(i))
 #define BEHIND(b, at, ahead) ((b) + ((at) + (ahead)))
@@ -35,7 +36,7 @@ FUNCTION uint4 part_of_floats(float4 x, float4 y)
 }
 #define LOAD_PART_32(b, at, ahead)                                                                                    \
     part_of_floats(*(__global const float4 *)BEHIND(b, at, ahead), *(__global const float4 *)BEHIND(b, (at) + 4, ahead))
-// Places are bytes, as addresses are.
+// Places in a tile are bytes, as addresses are.
 #define PLACES 16
 #define TILE_PART(place) (*(__local uint4 *)((__local char *)tiles + (place)))
 #define TILE_WORD(place) (*(__local uint *)((__local char *)tiles + (place)))

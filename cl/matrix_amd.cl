@@ -1,14 +1,14 @@
-// Matrix units of AMD's GPUs from OpenCL C, by clang's builtins: MFMA of 32 by 32 by 8, of which two make a block, on
-// gfx90a and newer accelerators (subgroups of 64); WMMA of 16 by 16 by 16 on gfx11 and gfx12 (32). matmul_cooperative.k
-// says what each macro is for. The first ones are the instructions, which tests replace to run the kernel elsewhere.
+// Matrix units of AMD's GPUs from OpenCL C, by clang's builtins: MFMA of 32 by 32 by 8, two of which make a block, on
+// gfx90a and newer accelerators (subgroups of 64); WMMA of 16 by 16 by 16 on gfx11 and gfx12 (subgroups of 32).
+// matmul_cooperative.k explains the macros. Tests replace the instructions, to run the kernel elsewhere.
 #define A_LAYOUT LINES
 #define B_LAYOUT LINES
-// Lines of terms, a part apart: neighbouring lines begin in different banks.
+// Lines of terms, padded by a part, so that neighbouring lines begin in different banks.
 #define K_LINE_PLACES (16 * CHUNKS + 16)
 #define K_PLACE(line, chunk, lines) ((line) * K_LINE_PLACES + 16 * (chunk))
 #define K_TILE_PLACES(lines) ((lines) * K_LINE_PLACES)
 #define UNIT_LANE (lane % MATRIX_LANES)
-// Compilers make two instructions of either.
+// One instruction each; compilers make two of the general versions in matrix_tiles.cl.
 #ifndef LOW_HALVES
 #define LOW_HALVES(one, other) __builtin_amdgcn_perm(other, one, 0x05040100u)
 #define HIGH_HALVES(one, other) __builtin_amdgcn_perm(other, one, 0x07060302u)
@@ -16,8 +16,8 @@
 #define CLEAR_BLOCK(sum) sum = 0.0f
 
 #if MATRIX_LANES == 64
-// A lane has eight terms of a line: four of them for either instruction, whose other half of the lanes has the terms
-// behind. Which terms meet is the same on both sides, and all do.
+// A lane has eight terms of a line, four for each instruction; the other half of the lanes has the next eight. Terms
+// are permuted in the same way in both factors, so that each meets its counterpart.
 #ifndef MFMA
 #if MATRIX_BF16
 #define MFMA(sum, a, b) sum = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(as_short4(a), as_short4(b), sum, 0, 0, 0)
@@ -54,7 +54,7 @@
     (sum).scdef *= FOUR_FACTORS((at) + 24)
 #else
 #ifdef __GFX12__
-// A lane has eight terms of a line, the other half of the lanes those behind; its sums are of neighbouring rows.
+// A lane has eight terms of a line, and the other half of the lanes has the next eight. Its sums are neighbouring rows.
 #define FACTOR uint4
 #define AS_HALVES(x) as_half8(x)
 #define AS_SHORTS(x) as_short8(x)
@@ -63,7 +63,7 @@
 #define LOAD_LEFT(to, tile, at, rows, step) to = TILE_PART((tile) + (at) + K_PLACE(rows, (step) / 8, 0))
 #define SUM_ROW(z, half) ((half) * 8 + (z))
 #else
-// A lane has all terms of a line, as the other half of the lanes does; its sums are of every second row.
+// A lane has all terms of a line, and so has a lane of the other half. Its sums are every second row.
 #define FACTOR uint8
 #define AS_HALVES(x) as_half16(x)
 #define AS_SHORTS(x) as_short16(x)
@@ -82,7 +82,7 @@
 #define WMMA(sum, a, b) sum = WMMA_NAME(f16)(AS_HALVES(a), AS_HALVES(b), sum)
 #endif
 #endif
-// Else the loads of all steps are made first, which no registers are left for.
+// If unrolled, the loads of all steps would be made first, for which there are not enough registers.
 #undef UNROLL_STEPS
 #define UNROLL_STEPS ROLLED
 #define LEFT_BLOCK FACTOR

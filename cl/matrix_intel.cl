@@ -1,6 +1,6 @@
 // Matrix units of Intel's GPUs from OpenCL C (cl_intel_subgroup_matrix_multiply_accumulate): blocks of 8 by 8 by 16 in
-// subgroups of 8, of 8 by 16 by 16 in those of 16. matmul_cooperative.k says what each macro is for. The first ones are
-// the instructions, which tests replace to run the kernel elsewhere.
+// subgroups of 8, of 8 by 16 by 16 in subgroups of 16. matmul_cooperative.k explains the macros. Tests replace the
+// instructions, which come first, to run the kernel elsewhere.
 #if MATRIX_LANES == 16
 #define LEFT_BLOCK short8
 #else
@@ -9,11 +9,11 @@
 #define RIGHT_BLOCK int8
 #define SUM_BLOCK float8
 #ifndef DPAS
-// One number for all lanes, as the compiler knows: reads of blocks want an address like that.
+// The compiler knows that this is uniform over the subgroup, which block reads require of their addresses.
 #undef UNITS_SUBGROUP
 #define UNITS_SUBGROUP ((int)get_sub_group_id())
 #pragma OPENCL EXTENSION cl_intel_subgroups : enable
-// As the extensions have them; some versions of the compiler declare none of them by themselves.
+// Declared as in the extensions, because some versions of the compiler do not declare them.
 float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(LEFT_BLOCK a, int8 b, float8 sum);
 float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(LEFT_BLOCK a, int8 b, float8 sum);
 uint8 __attribute__((overloadable)) intel_sub_group_block_read8(const __local uint *from);
@@ -23,14 +23,14 @@ ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __loc
 #else
 #define DPAS(sum, a, b) sum = intel_sub_group_f16_f16_matrix_mad_k16(a, b, sum)
 #endif
-// Eight rows of words or of half words, one behind the other, each spread over the lanes.
+// Read eight consecutive rows of words or half words, each spread over the lanes.
 #define READ_WORDS(place) as_int8(intel_sub_group_block_read8((const __local uint *)((__local char *)tiles + (place))))
 #define READ_HALVES(place)                                                                                            \
     as_short8(intel_sub_group_block_read_us8((const __local ushort *)((__local char *)tiles + (place))))
 #endif
 
 #define SIDES_WRITTEN_OUT 1
-// What is one number for all lanes is added to the pointer first, so that the rest of an address stays as it is.
+// Adds `ahead`, which is uniform, to the pointer first, so that the rest of the address is the same in all steps.
 #undef BEHIND
 #define BEHIND(b, at, ahead) ((b) + (ahead) + (at))
 #if MATRIX_LANES == 8 && !A_K_CONTIGUOUS
@@ -39,7 +39,7 @@ ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __loc
 #define A_LAYOUT LINES
 #endif
 #define B_LAYOUT PAIRS
-// A block is one piece: eight lines of sixteen terms; eight pairs of terms of MATRIX_LANES lines.
+// A block is contiguous: eight lines of sixteen terms, or eight pairs of terms of MATRIX_LANES lines.
 #define K_LINE_PLACES 32
 #define P_PAIR_PLACES (4 * MATRIX_LANES)
 #define K_PLACE(line, chunk, lines)                                                                                   \
@@ -54,7 +54,7 @@ ushort8 __attribute__((overloadable)) intel_sub_group_block_read_us8(const __loc
 #if MATRIX_LANES == 16
 #define LOAD_LEFT(to, tile, at, rows, step) to = READ_HALVES((tile) + (at) + K_PLACE(rows, (step) / 8, 0))
 #elif A_LAYOUT == PAIRS
-// A lane has a pair of terms of eight rows, which lie side by side.
+// A lane has a pair of terms of eight rows, which are contiguous.
 #define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
     to = *(__local const int8 *)((__local char *)tiles + (tile) + (at) + P_PLACE(rows, step, 0))
 #else

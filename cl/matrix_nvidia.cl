@@ -1,8 +1,8 @@
-// Matrix units of NVIDIA's GPUs from OpenCL C, as PTX: mma.sync of 16 by 8 by 16, of which two make a block, with
-// ldmatrix and cp.async (all of them sm_80 and newer); or, MATRIX_WARPGROUP, wgmma of 64 by MATRIX_N by 16 (sm_90a).
-// matmul_cooperative.k says what each macro is for. The first ones are the instructions, which tests replace to run the
-// kernel elsewhere. What sm_90 has not is written as comments of PTX, of which src/device/opencl/program.c makes
-// instructions: OpenCL has no option that asks for sm_90a.
+// Matrix units of NVIDIA's GPUs from OpenCL C, as PTX: mma.sync of 16 by 8 by 16, two of which make a block, with
+// ldmatrix and cp.async (all of them sm_80 and newer); with MATRIX_WARPGROUP, wgmma of 64 by MATRIX_N by 16 (sm_90a).
+// matmul_cooperative.k explains the macros. Tests replace the instructions, which come first, to run the kernel
+// elsewhere. Instructions that sm_90 lacks are written as PTX comments, which src/device/opencl/program.c turns into
+// instructions, because OpenCL has no option to select sm_90a.
 #ifndef MMA
 #define SHARED_ADDRESS(place) ((uint)(size_t)tiles + (uint)(place))
 #define LDMATRIX(form, x, place)                                                                                      \
@@ -35,28 +35,28 @@
 
 #define A_LAYOUT AS_MEMORY
 #define B_LAYOUT AS_MEMORY
-// OpenCL's local memory begins 16 bytes behind a line of 128; cp.async, which brings 32 bytes at a time, then writes to
-// two lines where one would do, and a product takes half as long again.
+// By default, OpenCL's local memory begins 16 bytes after a multiple of 128. cp.async, which delivers 32 bytes at a
+// time, then writes to two lines of 128 bytes instead of one, and a matmul takes one and a half times as long.
 #undef TILES_ALIGNED
 #if MATRIX_WARPGROUP
 #define TILES_ALIGNED __attribute__((aligned(1024)))
 #else
 #define TILES_ALIGNED __attribute__((aligned(128)))
 #endif
-// The 16-byte parts of a line are exchanged by the line's bits, so that ldmatrix meets no bank twice.
+// Swizzles the 16-byte parts of a line by the bits of the line's number, so that ldmatrix has no bank conflicts.
 #define SWIZZLE(line, part, width)                                                                                    \
     (16 * ((line) * (width) +                                                                                         \
            ((part) ^ ((line) >> ((width) >= 8 ? 0 : (width) == 4 ? 1 : 2) & ((width) >= 8 ? 7 : (width) - 1)))))
 #define K_PLACE(line, chunk, lines) SWIZZLE(line, chunk, CHUNKS)
 #define K_TILE_PLACES(lines) (16 * (lines) * CHUNKS)
 #if MATRIX_WARPGROUP
-// A subgroup is a warpgroup, four warps with 16 rows each. Factors stay in local memory, where descriptors say how they
-// lie: lines of terms, whose parts are exchanged as above; or terms of 64 lines, 128 bytes each, with 64 lines more
-// behind all terms of a step. Parts of every eighth line, or term, are in their own places.
+// A subgroup is a warpgroup, four warps with 16 rows each. Factors stay in local memory, and descriptors say how they
+// lie: as lines of terms, swizzled as above, or as terms of 64 lines, 128 bytes each, where the next 64 lines follow
+// all terms of a step. Parts of every eighth line, or term, are not moved by the swizzle.
 #define L_PLACE(term, chunk, lines) ((chunk) / 8 * (128 * STEP_K) + SWIZZLE(term, (chunk) % 8, 8))
 #define L_TILE_PLACES(lines) K_TILE_PLACES(lines)
 typedef struct warpgroup_sums {
-    float x[MATRIX_N / 2]; // of each eight columns two in a row, and two eight rows below
+    float x[MATRIX_N / 2]; // for each eight columns: two in a row, and two eight rows below
 } warpgroup_sums;
 #define LEFT_BLOCK ulong
 #define RIGHT_BLOCK ulong
@@ -66,8 +66,8 @@ typedef struct warpgroup_sums {
         (sum).x[z] = 0.0f
 #define LEFT_AT(row) (row)
 #define RIGHT_AT(column) (column)
-// Where a factor begins, how far apart 64 lines are, and eight lines of terms or eight terms of lines; how parts are
-// exchanged: within 128 bytes (1) or 64 (2).
+// A descriptor: where a factor begins, how far apart 64 lines are, and how far eight lines of terms or eight terms of
+// lines; and the swizzle, within 128 bytes (1) or 64 (2).
 #define FACTOR(place, lines_apart, eight_apart, exchange)                                                             \
     ((ulong)((SHARED_ADDRESS(place) & 0x3ffffu) / 16u) | (ulong)((lines_apart) / 16) << 16 |                          \
      (ulong)((eight_apart) / 16) << 32 | (ulong)(exchange) << 62)
@@ -111,7 +111,7 @@ typedef struct warpgroup_sums {
 #endif
 #endif
 #define MULTIPLY_ADD(sum, left, right) WGMMA((sum).x, left, right)
-// Sums leave in pieces of 32 columns, two at a time, without a bank met twice.
+// Sums leave in pieces of 32 columns, two sums at a time, without bank conflicts.
 #define PIECE_COLUMNS 32
 #define PIECE_PAD 8
 #define STORE_PIECE(sums, piece, at, pitch)                                                                           \
@@ -131,7 +131,7 @@ typedef struct words4 {
     uint x[4];
 } words4;
 typedef struct sums8 {
-    float x[8]; // four of the first eight columns, four of the others
+    float x[8]; // four of the first eight columns, then four of the others
 } sums8;
 #define LEFT_BLOCK words4
 #define RIGHT_BLOCK words4

@@ -1,5 +1,5 @@
-// Behind the text of a device's matrix units: how parts of operands that are turned come into local memory. Eight lines
-// of two terms become a word of each line, of four terms two words; or pairs of terms.
+// Follows the text of a device's matrix units: how parts are stored to local memory transposed. Eight lines of two
+// terms become a word of each line, those of four terms two words; or they become pairs of terms.
 #ifndef LOW_HALVES
 #define LOW_HALVES(one, other) (((one) & 0xffffu) | ((other) << 16))
 #define HIGH_HALVES(one, other) (((one) >> 16) | ((other) & 0xffff0000u))

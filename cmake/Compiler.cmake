@@ -1,11 +1,11 @@
-# How our own C is compiled: the interface target tuff_compiler carries the language, the warnings and the sanitizers.
+# Compile options of our own C: the interface target tuff_compiler sets the language, the warnings and the sanitizers.
 set(tuff_warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla)
 
 add_library(tuff_compiler INTERFACE)
 target_compile_features(tuff_compiler INTERFACE c_std_11)
 if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
   target_compile_options(tuff_compiler INTERFACE "$<$<COMPILE_LANGUAGE:C>:-std=c11;${tuff_warnings}>")
-  # The standard's arithmetic: no contraction, so that host references are the same everywhere.
+  # No contraction, as in the C standard, so that host references are the same everywhere.
   target_compile_options(tuff_compiler INTERFACE "$<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>")
   if(TUFF_WERROR)
     target_compile_options(tuff_compiler INTERFACE "$<$<COMPILE_LANGUAGE:C>:-Werror>")

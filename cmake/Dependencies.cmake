@@ -1,6 +1,6 @@
-# What tuff needs from others. tuff_libraries is the list of what the library is linked with, as names and paths that
-# also suit the linker line of an installed static library. OpenCL and Vulkan are headers only: the loaders are opened
-# at run time.
+# Finds tuff's dependencies. tuff_libraries lists the libraries that tuff is linked with, as names and paths that also
+# suit the linker line of an installed static library. Of OpenCL and Vulkan only headers are needed: the loaders are
+# opened at run time.
 set(tuff_libraries)
 
 function(tuff_find_header variable header package)
@@ -25,8 +25,8 @@ if(TUFF_VULKAN)
   tuff_find_header(TUFF_VULKAN_INCLUDE vulkan/vulkan.h libvulkan-dev)
 endif()
 
-# cmake/Shaderc.cmake finds out which of the forms of shaderc links and runs here. tuff_linked_shaderc is what the library
-# is linked with of it: nothing where the module is.
+# cmake/Shaderc.cmake finds out which form of shaderc links and runs here. tuff_linked_shaderc has its libraries that
+# tuff is linked with; it is empty if the module is used.
 set(TUFF_SHADERC_LIBRARIES)
 if(TUFF_VULKAN AND TUFF_SHADERC)
   include(cmake/Shaderc.cmake)

@@ -1,5 +1,6 @@
-# The target docs: the reference of the public headers as HTML, in docs/html of the build folder. A declaration without a
-# comment, or a comment that Doxygen cannot read, is an error. Where Doxygen is missing there is no such target.
+# The target docs generates the reference of the public headers as HTML, in docs/html of the build folder. A declaration
+# without a comment, or a comment that Doxygen cannot read, is an error. The target does not exist if Doxygen is
+# missing.
 find_program(TUFF_DOXYGEN doxygen)
 find_package(Python3 QUIET COMPONENTS Interpreter)
 mark_as_advanced(TUFF_DOXYGEN)

@@ -1,5 +1,5 @@
-# The fuzz targets: every fuzz_NAME.c below tests/ is a program build/fuzz/NAME, built with clang's libFuzzer over a library
-# with AddressSanitizer and UBSan. Run it with a folder for its corpus.
+# The fuzz targets. Every fuzz_NAME.c below tests/ becomes a program build/fuzz/NAME, built with clang's libFuzzer
+# against a library with AddressSanitizer and UBSan. Run it with a folder for its corpus.
 if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "TUFF_FUZZ needs clang: configure with -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++")
 endif()

@@ -1,4 +1,5 @@
-# What cmake --install puts where: headers, library, tool, the package for find_package(tuff) and the pkg-config file.
+# The files that cmake --install installs: headers, library, tool, the package for find_package(tuff) and the pkg-config
+# file.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tuff EXPORT tuff_targets
@@ -12,7 +13,7 @@ if(TARGET tuff_tool)
   install(TARGETS tuff_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-# What was measured on other machines (src/tunedb/folder.h).
+# Tuning records from other machines (src/tunedb/folder.h).
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/tuff/tune DESTINATION ${CMAKE_INSTALL_DATADIR}/tuff OPTIONAL
   FILES_MATCHING PATTERN "*.jsonl")
 
@@ -25,8 +26,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tuffConfigVersion.cmake C
 install(FILES ${PROJECT_BINARY_DIR}/tuffConfig.cmake ${PROJECT_BINARY_DIR}/tuffConfigVersion.cmake
   DESTINATION ${tuff_package_folder})
 
-# A static library's users link what it was linked with. pkg-config has no other way to say so to those who do not pass
-# --static, hence Libs and not Libs.private for it.
+# Users of the static library must link its dependencies. pkg-config passes these to callers without --static only
+# through Libs, so the static library uses Libs instead of Libs.private.
 set(tuff_linker_words)
 foreach(library IN LISTS tuff_linked_shaderc tuff_libraries)
   if(library MATCHES "^-" OR library MATCHES "/")

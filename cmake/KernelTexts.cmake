@@ -1,7 +1,7 @@
-# Makes generated/kernel_texts.c, in which every kernel text is an array: src/kernels/math.k, src/kernels/bodies (and the folders in it),
-# cl/*.cl and shaders/*.glsl.
+# Makes generated/kernel_texts.c, in which every kernel text is an array: src/kernels/math.k, src/kernels/bodies (and
+# the folders in it), cl/*.cl and shaders/*.glsl.
 file(GLOB tuff_kernel_texts CONFIGURE_DEPENDS
-  ${PROJECT_SOURCE_DIR}/src/kernels/math.k ${PROJECT_SOURCE_DIR}/src/kernels/bodies/*.k ${PROJECT_SOURCE_DIR}/src/kernels/bodies/pack/*.k
+  ${PROJECT_SOURCE_DIR}/src/kernels/math.k ${PROJECT_SOURCE_DIR}/src/kernels/bodies/*.k ${PROJECT_SOURCE_DIR}/src/kernels/bodies/*/*.k
   ${PROJECT_SOURCE_DIR}/cl/*.cl ${PROJECT_SOURCE_DIR}/shaders/*.glsl)
 set(tuff_kernel_texts_source ${PROJECT_BINARY_DIR}/generated/kernel_texts.c)
 add_custom_command(

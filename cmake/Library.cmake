@@ -1,5 +1,5 @@
-# The library. Its sources are compiled once, as objects; tuff is made of them for users, and tuff_internal, always static,
-# for the tool's parts and the tests, which may use internal symbols.
+# The library. Its sources are compiled once, as objects. Two libraries are made from them: tuff for users, and
+# tuff_internal, always static, for the tool and the tests, which may use internal symbols.
 file(GLOB_RECURSE tuff_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 if(NOT TUFF_OPENCL)
   list(FILTER tuff_sources EXCLUDE REGEX "/src/device/opencl/")
@@ -12,7 +12,8 @@ if(NOT TUFF_SHADERC OR tuff_has_shaderc_module)
   list(REMOVE_ITEM tuff_sources ${tuff_shaderc_source})
 endif()
 
-# What api/untuned.c stands for. The portfolio is a table that looking into a cache shows.
+# Without the tuner, api/untuned.c replaces the sources excluded here. The portfolio stays, because `tuff cache` shows
+# it.
 if(TUFF_AUTOTUNE)
   list(FILTER tuff_sources EXCLUDE REGEX "/src/api/untuned\\.c$")
 else()
@@ -33,15 +34,15 @@ set(tuff_definitions
   TUFF_WITH_AUTOTUNE=$<BOOL:${TUFF_AUTOTUNE}>
   TUFF_WITH_SHADERC=$<AND:$<BOOL:${TUFF_VULKAN}>,$<BOOL:${TUFF_SHADERC}>>)
 target_compile_definitions(tuff_objects PRIVATE ${tuff_definitions})
-# Where what other machines found is looked for; TUFF_SHARE_DIR says otherwise at run time.
+# The folder of shipped tuning records; TUFF_SHARE_DIR overrides it at run time.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/tunedb/folder.c PROPERTIES
   COMPILE_DEFINITIONS "TUFF_SHARE_FOLDER=\"${CMAKE_INSTALL_FULL_DATADIR}/tuff\"")
-# The tool, which tunes in the background for programs: where it is from a shared library, and where it is installed.
+# The tool that tunes in the background for programs: its path relative to a shared library, and where it is installed.
 file(RELATIVE_PATH tuff_tool_from_library ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_FULL_BINDIR}/tuff)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/worker/worker_process.c PROPERTIES COMPILE_DEFINITIONS
   "TUFF_TOOL_FROM_LIBRARY=\"${tuff_tool_from_library}\";TUFF_TOOL_INSTALLED=\"${CMAKE_INSTALL_FULL_BINDIR}/tuff\"")
 
-# The module that holds shaderc, and where the library looks for it (src/device/vulkan/glsl.c).
+# The module that contains shaderc, and the paths where the library looks for it (src/device/vulkan/glsl.c).
 if(tuff_has_shaderc_module)
   add_library(tuff_shaderc MODULE ${tuff_shaderc_source})
   set_target_properties(tuff_shaderc PROPERTIES
@@ -67,7 +68,7 @@ target_include_directories(tuff PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(tuff PRIVATE $<BUILD_INTERFACE:tuff_compiler> ${tuff_linked_shaderc} ${tuff_libraries})
 if(BUILD_SHARED_LIBS)
-  # Only what include/ declares is exported, none of the static libraries that went in.
+  # Only the declarations in include/ are exported, no symbols of the static libraries that are linked in.
   target_link_options(tuff PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
 endif()
 

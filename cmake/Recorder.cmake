@@ -1,5 +1,5 @@
-# build/tuff-recorder, for those who work on the tuner (bench/README.md): never installed. Everything but its main file is a
-# library, because tests replay recordings.
+# build/tuff-recorder, for developers of the tuner (bench/README.md). It is never installed. All files except its main
+# file form a library, because tests replay recordings.
 file(GLOB tuff_recorder_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/recorder/*.c)
 list(REMOVE_ITEM tuff_recorder_sources ${PROJECT_SOURCE_DIR}/bench/recorder/main.c)
 add_library(tuff_recorder_parts STATIC ${tuff_recorder_sources})

@@ -1,7 +1,7 @@
-# Finds a shaderc that really works, by linking and running a program that compiles a shader: some distributions
-# (Debian 12) ship a shared library with unresolved symbols, where only the static archives together with those of
-# glslang do. Sets TUFF_SHADERC_FOUND (where not, turns TUFF_SHADERC off) and TUFF_SHADERC_LIBRARIES (what to link):
-# the module of a shared library is linked with them, else the static library and all its users.
+# Finds a shaderc that really works, by linking and running a program that compiles a shader. Some distributions (Debian
+# 12) ship a shared library with unresolved symbols; there only the static archives together with those of glslang work.
+# Sets TUFF_SHADERC_FOUND (if it is not found, turns TUFF_SHADERC off) and TUFF_SHADERC_LIBRARIES, the libraries to
+# link: into the module if there is one, else into the library or, if that is static, into all its users.
 
 set(shaderc_test "${CMAKE_BINARY_DIR}/shaderc_test.c")
 file(WRITE "${shaderc_test}" [[
@@ -25,7 +25,7 @@ int main(void)
 set(TUFF_SHADERC_FOUND FALSE)
 set(TUFF_SHADERC_LIBRARIES "")
 
-# One attempt with the libraries after the first argument.
+# Makes one attempt, with the libraries after the first argument.
 macro(tuff_try_shaderc name)
   if(NOT TUFF_SHADERC_FOUND)
     if(NOT DEFINED TUFF_SHADERC_${name})
@@ -37,7 +37,7 @@ macro(tuff_try_shaderc name)
         try_run(TUFF_SHADERC_RUNS_${name} TUFF_SHADERC_LINKS_${name} "${CMAKE_BINARY_DIR}/shaderc_test_${name}"
           SOURCES "${shaderc_test}" LINK_LIBRARIES ${ARGN})
       endif()
-      # Only success is remembered, so that configuring again after installing a package finds it.
+      # Only success is cached, so that configuring again after installing a package finds it.
       if(TUFF_SHADERC_LINKS_${name} AND TUFF_SHADERC_RUNS_${name} EQUAL 0)
         set(TUFF_SHADERC_${name} TRUE CACHE INTERNAL "shaderc works when linked this way")
       endif()

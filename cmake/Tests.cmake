@@ -1,7 +1,8 @@
-# The tests, in folders by subject: every NAME.c below tests/ is a program build/tests/NAME and a test, except one that has a
-# header of its name beside it (shared by the programs) and fuzz targets (cmake/Fuzz.cmake). Every NAME.sh is a test too,
-# called with the build folder. All run through tests/support/driver_environment, which makes the drivers of
-# tools/setup-drivers visible. Headers of tests/support are included by their bare name, those of other folders by their path.
+# The tests, in folders by subject. Every NAME.c below tests/ is a program build/tests/NAME and a test, except files
+# with a header of the same name (which several programs share) and fuzz targets (cmake/Fuzz.cmake). Every NAME.sh is
+# also a test, called with the build folder. All run through tests/support/driver_environment, which makes the drivers
+# of tools/setup-drivers visible. Headers of tests/support are included by their bare name, those of other folders by
+# path.
 find_package(cmocka QUIET)
 find_path(TUFF_CMOCKA_INCLUDE cmocka.h)
 find_library(TUFF_CMOCKA_LIBRARY cmocka)
@@ -12,7 +13,7 @@ endif()
 file(GLOB_RECURSE tuff_test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
 file(GLOB_RECURSE tuff_test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh)
 list(FILTER tuff_test_sources EXCLUDE REGEX "/fuzz_[^/]*$")
-# Tests of the tuner, and those that tune.
+# Leave out the tests of the tuner and those that tune.
 if(NOT TUFF_AUTOTUNE)
   set(tuned "/tests/(autotune|search|measure|worker)/|/tests/api/(tune_[a-z]*|fastest|cache_plans|cache_api)\\.c$")
   string(APPEND tuned "|/tests/tools/(tune_[a-z]*\\.c|(record|report|rerun|cache)_cli\\.sh|tool\\.sh)$|/tests/compile/cost\\.c$|/tests/tunedb/tune_crash\\.c$")
@@ -30,7 +31,7 @@ foreach(source IN LISTS tuff_test_sources)
   endif()
 endforeach()
 
-# The training examples, with what they share: golden files and tests of their own.
+# The training examples, as a library for the golden tests and the tests of the examples.
 file(GLOB tuff_example_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/common/*.c)
 list(FILTER tuff_example_sources EXCLUDE REGEX "/(gelu|[a-z]*_interop|common/main)\\.c$")
 add_library(tuff_test_examples STATIC ${tuff_example_sources})
@@ -57,13 +58,13 @@ endif()
 set(tuff_environment
   TUFF_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data TUFF_SOURCE=${PROJECT_SOURCE_DIR} TUFF_BUILD=${PROJECT_BINARY_DIR}
   TUFF_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/cache TUFF_SHARE_DIR=${PROJECT_BINARY_DIR}/tests/share "TUFF_TEST_SANITIZE=${TUFF_SANITIZE}")
-# Background tuning is done by the tool of this build, never by one that is installed.
+# Background tuning uses the tool of this build, never an installed one.
 if(TARGET tuff_tool)
   list(APPEND tuff_environment TUFF_WORKER=$<TARGET_FILE:tuff_tool>)
 else()
   list(APPEND tuff_environment "TUFF_WORKER=")
 endif()
-# Test programs lie deeper than the module is looked for.
+# Test programs are in a deeper folder than the paths where the library looks for the module.
 if(TARGET tuff_shaderc)
   list(APPEND tuff_environment TUFF_SHADERC_MODULE=$<TARGET_FILE:tuff_shaderc>)
 endif()
@@ -80,7 +81,7 @@ foreach(source IN LISTS tuff_test_programs)
   set_target_properties(test_${name} PROPERTIES
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests C_STANDARD 11 C_EXTENSIONS OFF)
   target_link_libraries(test_${name} PRIVATE tuff_test_parts)
-  # A program that takes arguments is called by a script of its name instead.
+  # A program that takes arguments is called by a script of the same name instead.
   string(REGEX REPLACE "\\.c$" ".sh" script ${source})
   if(NOT EXISTS ${script})
     tuff_add_test(${name} $<TARGET_FILE:test_${name}>)
@@ -90,7 +91,7 @@ foreach(script IN LISTS tuff_test_scripts)
   get_filename_component(name ${script} NAME_WE)
   tuff_add_test(${name} sh ${script} ${PROJECT_BINARY_DIR})
 endforeach()
-# The longest go first, so that no processor is left with one of them at the end.
+# The longest tests start first, so that none of them runs alone at the end.
 foreach(name every_op golden golden_cases attention matmul tune_kill tune_variants tool documents bench workloads)
   if(TEST ${name})
     set_tests_properties(${name} PROPERTIES COST 1000)

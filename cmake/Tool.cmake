@@ -1,10 +1,10 @@
-# The command-line tool, build/tuff: tools/tuff.c over one file per verb, in a folder per subject. The verbs and what they
-# share are a library of their own, because tests use the op suite and the models of the tool.
+# The command-line tool, build/tuff: tools/tuff.c and one file per verb, in a folder per subject. The verbs and their
+# shared code form a library, because tests use the op suite and the models of the tool.
 file(GLOB_RECURSE tuff_tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
 list(REMOVE_ITEM tuff_tool_sources ${PROJECT_SOURCE_DIR}/tools/tuff.c)
 list(FILTER tuff_tool_sources EXCLUDE REGEX "/tools/vendors/")
 
-# Verbs that measure kernels are for the tuner.
+# Verbs that measure kernels need the tuner.
 if(TUFF_AUTOTUNE)
   list(FILTER tuff_tool_sources EXCLUDE REGEX "/tools/cache/rerun_untuned\\.c$")
 else()
@@ -23,8 +23,8 @@ else()
   target_link_libraries(tuff_tool_parts INTERFACE tuff_internal)
 endif()
 
-# What plain loops reach with the best flags there are, for tuff bench: its arithmetic is as fast as it may be, and is no
-# part of the library. Sanitizers would measure themselves.
+# Plain C loops with the best compiler flags, for tuff bench. They use -ffast-math and are not part of the library. With
+# sanitizers, the benchmark would measure the sanitizers.
 if(TUFF_BENCH AND NOT TUFF_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
   find_package(OpenMP QUIET COMPONENTS C)
 endif()
@@ -47,8 +47,8 @@ if(TUFF_TOOL AND EXISTS ${PROJECT_SOURCE_DIR}/tools/tuff.c)
   target_link_libraries(tuff_tool PRIVATE tuff_tool_parts)
 endif()
 
-# Asks Vulkan drivers what they make of kernels; built for tools/check-vendors only, and the one program here that links a
-# Vulkan loader.
+# Queries Vulkan drivers for the statistics of compiled kernels. Built only for tools/check-vendors and
+# tools/check-loops; the only program here that links a Vulkan loader.
 find_library(TUFF_VULKAN_LOADER vulkan)
 mark_as_advanced(TUFF_VULKAN_LOADER)
 if(TUFF_SHADERC_FOUND AND TUFF_VULKAN_LOADER)
@@ -58,7 +58,7 @@ if(TUFF_SHADERC_FOUND AND TUFF_VULKAN_LOADER)
   target_link_libraries(vendor_pipelines PRIVATE ${TUFF_SHADERC_LIBRARIES} ${TUFF_VULKAN_LOADER})
 endif()
 
-# Writes kernels for tools/check-loops only.
+# Writes kernels; built only for tools/check-loops.
 if(TUFF_TOOL)
   add_executable(vendor_kernels EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/vendors/kernels.c
     ${PROJECT_SOURCE_DIR}/tools/inspect/override_gpu.c)

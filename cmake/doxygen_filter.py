@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prints a public header as Doxygen wants it: the headers' plain comments become documentation comments.
+"""Prints a public header in the form that Doxygen needs: its plain comments become documentation comments.
 
-The first comment describes the file. A comment on lines of its own belongs to the declaration below it, and to those
-that follow without a blank line or a comment of their own; a comment behind a declaration belongs to that. A member
-that has none is left to the comment of its type, and the other way round. Comments are plain text: what Doxygen would
-take for a command is escaped. Called: doxygen_filter.py HEADER"""
+The first comment describes the file. A comment on lines of its own belongs to the declaration below it, and to the
+declarations that follow without a blank line or a comment of their own. A comment after a declaration on the same line
+belongs to that declaration. A member without a comment is covered by the comment of its type, and vice versa. Comments
+are plain text: characters that Doxygen would read as a command are escaped. Usage: doxygen_filter.py HEADER"""
 import re
 import sys
 
@@ -15,7 +15,7 @@ NO_DECLARATION = ("}", "extern", "#if", "#else", "#endif", "#undef", "#include")
 
 
 def documentation(text, mark):
-    """A comment's text behind /mark, escaped."""
+    """Returns the comment's text after /mark, escaped."""
     return "/" + mark + " " + re.sub(r"([\\@#%<>&$])", r"\\\1", text.strip()[2:-2].strip()) + " */"
 
 
@@ -24,13 +24,13 @@ class Filter:
         self.lines = source.split("\n")
         self.at = 0
         self.out = []
-        self.shared = None     # the comment that declarations without one get
-        self.goes_on = False   # the declaration of the last line does
+        self.shared = None     # the comment for declarations without their own
+        self.goes_on = False   # whether the declaration of the last line continues
         self.in_macro = False
         self.depth = 0         # of parentheses
 
     def next_line(self):
-        """A line, or several where a comment spans them."""
+        """Returns the next line, or several lines if a comment spans them."""
         line = self.lines[self.at]
         while "/*" in line and line.rfind("*/") < line.rfind("/*") and self.at + 1 < len(self.lines):
             self.at += 1
@@ -39,7 +39,8 @@ class Filter:
         return line
 
     def declare(self, line):
-        """A line of code: its comment, or the one that it shares, and the line with several declarators in several."""
+        """Handles a line of code: adds its comment or the shared one, and splits several declarators into separate
+        lines."""
         code, has_own, rest = line.partition("/*")
         word = code.strip()
         own = documentation("/*" + rest, "**<") if has_own else ""

@@ -1,5 +1,5 @@
-// Matrix units of Vulkan (VK_KHR_cooperative_matrix, VK_NV_cooperative_matrix), behind prelude.glsl.
-// matmul_cooperative.k says what each macro is for. Places in local memory are parts of 16 bytes.
+// Matrix units of Vulkan (VK_KHR_cooperative_matrix, VK_NV_cooperative_matrix); follows prelude.glsl.
+// matmul_cooperative.k explains the macros. Places in local memory are parts of 16 bytes.
 #define AS_MEMORY 0
 #define LINES 1
 #define PAIRS 2
@@ -15,7 +15,7 @@
 #define UNROLL_STEPS UNROLL
 #define UNITS_SUBGROUP int(SUBGROUP_INDEX)
 #define UNITS_LANE int(SUBGROUP_LANE)
-// Lines are a part apart, so that they begin in different banks.
+// Lines are padded by a part, so that they begin in different banks.
 #define K_PLACE(line, chunk, lines) ((line) * (CHUNKS + 1) + (chunk))
 #define K_TILE_PLACES(lines) ((lines) * (CHUNKS + 1))
 #define L_PLACE(term, chunk, lines) ((term) * ((lines) / 8 + 1) + (chunk))
@@ -23,7 +23,7 @@
 #define RESULT_VECTOR(at) uintBitsToFloat(tiles[(at) / 4])
 #define RESULT_ELEMENT(at) uintBitsToFloat(tiles[(at) / 4][(at) % 4])
 
-// AT says how places in an operand are counted: 16 bytes.
+// AT converts an element's index to what LOAD_PART takes: a number of 16-byte units.
 #define AT_16(i) uint((i) / 8)
 #define AT_32(i) uint((i) / 4)
 #define LOAD_PART_16(b, at, ahead) b##_q[(at) + (ahead)]
@@ -84,8 +84,8 @@ uvec4 part_of_floats(vec4 x, vec4 y)
 #define RIGHT_AT(column) ((column) / 8)
 #define LOAD_RIGHT LOAD_RIGHT_TERMS
 #endif
-// Multiplies the rows of sums by `factors` of the body's: each row has as many equal ones as a block has columns, since
-// only a load says which of a block's sums a lane has.
+// Multiplies each row of sums by one of the body's `factors`. A row has as many equal factors as a block has columns,
+// because only a load knows which of a block's sums a lane holds.
 #define FACTOR_PITCH MATRIX_N
 #define SCALE_BLOCK(sum, at)                                                                                          \
     {                                                                                                                 \

@@ -1,10 +1,10 @@
-// Behind prelude.glsl in kernels that have vectors of 16-bit elements: four of them are two words of the alias b_v,
-// read and written at once where vectors begin at multiples of four elements. Rounding is that of single elements.
+// Follows prelude.glsl in kernels with vectors of 16-bit elements. Four of them are two words of the buffer's alias,
+// accessed at once if vectors begin at multiples of four elements. Rounding is that of single elements.
 
-// The prelude's F16_FROM_BITS, bit for bit, without its branch: glslang makes one of a choice whose sides are not both
-// names or constants, and the optimiser leaves it. SwiftShader searches a loop path by path, so that each branch in it
+// The prelude's F16_FROM_BITS, bit for bit, without its branch: glslang makes a branch of a choice unless both sides
+// are names or constants, and the optimiser leaves it. SwiftShader searches a loop path by path, so each branch in it
 // doubles the time and the memory of compiling it: 24 take seconds, the 32 of an unrolled matmul half an hour and
-// gigabytes. It stands here because a change of the prelude would make the tuner's records of all kernels stale.
+// gigabytes. This is not in the prelude because changing that would make the tuner's records of all kernels stale.
 float F16_SELECTED(uint half_bits)
 {
     uint magnitude = (half_bits & 0x7fffu) << 13;

@@ -18,7 +18,7 @@ static const cli_verb *const verbs[] = {
 
 static const cli_group tuff = {
     .name = "tuff",
-    .about = "tuff --version prints the version.\nExit codes: 0 success, 1 failure, 2 invalid usage.\n",
+    .about = "tuff --version prints the version.\nExit codes: 0 success, 1 failure, 2 usage error.\n",
     .verbs = verbs,
     .verb_count = sizeof verbs / sizeof *verbs,
 };
@@ -30,7 +30,7 @@ static void name_worker(void)
     static char own[4096];
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length > 0)
-        tuff__worker_own = own;
+        tuff__worker_own_path = own;
 }
 #endif
 

@@ -1,5 +1,5 @@
-"""The model of `tuff train` and `tuff bench gpt` in PyTorch, as a user of PyTorch would write it: a byte-level GPT-2 with
-pre-norm blocks, learned positions, tied embeddings and GELU (tanh); AdamW, gradients clipped at norm 1."""
+"""The model of `tuff train` and `tuff bench gpt` in PyTorch, as a user of PyTorch would write it: a byte-level GPT-2
+with pre-norm blocks, learned positions, tied embeddings and GELU (tanh); AdamW, gradients clipped at norm 1."""
 
 import math
 

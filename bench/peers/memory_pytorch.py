@@ -1,5 +1,6 @@
-"""Bytes of tensors that live at once within a training step of the GPT of gpt_pytorch.py in PyTorch, eager: everything
-that the step makes, gradients among it, and neither parameters nor moments. Scratch memory inside of ops is not seen."""
+"""Prints the peak bytes of tensors that are live at once during a training step of the GPT of gpt_pytorch.py in eager
+PyTorch: everything that the step allocates, including gradients, but neither parameters nor moments. Scratch memory
+inside ops is not counted."""
 
 import argparse
 import weakref
@@ -13,7 +14,7 @@ import peer
 
 
 class Ledger(TorchDispatchMode):
-    """Counts every storage once, from the op that makes it until it is freed."""
+    """Counts every storage once, from the op that allocates it until it is freed."""
 
     def __init__(self, known):
         super().__init__()

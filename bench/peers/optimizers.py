@@ -1,10 +1,11 @@
-"""Fifty steps of every optimizer in float64, for tests/train/optimizers.c: PyTorch's own where it has the rule, else the
-paper's formulas. Parameters of random shapes and gradients of different sizes, which float32 holds exactly.
+"""Runs fifty steps of every optimizer in float64, for tests/train/optimizers.c: PyTorch's own optimizer if it has the
+rule, else the paper's formulas. Parameters have random shapes; gradients have different magnitudes. Both are exact in
+float32.
 
     bench/peers/optimizers.py tests/data/golden/optimizers.safetensors [--seed N]
 
-The file has in.NAME, the first values; grad.NAME [50, ...]; CASE/NAME, the values after the last step in float64; and in
-its metadata, for each case, the options of tuff_optimizer_options as JSON.
+The file has in.NAME, the initial values; grad.NAME [50, ...]; CASE/NAME, the values after the last step in float64; and
+in its metadata, for each case, the options of tuff_optimizer_options as JSON.
 """
 
 import argparse
@@ -46,7 +47,7 @@ class Lion(torch.optim.Optimizer):
 
 
 class Muon(torch.optim.Optimizer):
-    """Jordan 2024, in float64 where his is in bfloat16: for parameters of rank 2 and more, as matrices."""
+    """Jordan 2024, but in float64 instead of bfloat16; for parameters of rank 2 and more, treated as matrices."""
 
     def __init__(self, parameters, case):
         super().__init__(parameters, dict(case=case))
@@ -86,7 +87,7 @@ def optimizers(parameters, case):
                                 nesterov=case.get("nesterov", False), weight_decay=case["decay"])]
     if kind == "lion":
         return [Lion(parameters, case)]
-    if kind == "adafactor":  # PyTorch's first epsilon is added elsewhere: both are far below every square here
+    if kind == "adafactor":  # PyTorch adds its first epsilon elsewhere; both are far below every square here
         return [torch.optim.Adafactor(parameters, lr=case["rate"], eps=(case["epsilon"], 1e-3), d=1.0, beta2_decay=-0.8,
                                       weight_decay=case["decay"])]
     return [Muon([p for p in parameters if p.dim() >= 2], case), adamw([p for p in parameters if p.dim() < 2], case)]

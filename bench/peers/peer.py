@@ -1,5 +1,6 @@
-"""What the peers of `tuff bench --peer` share: the protocol of tools/bench/peer.c, and the values that all implementations
-work on. A peer is a function from (suite, work) to a list of (name, function of no arguments), each one run."""
+"""Shared code of the peers of `tuff bench --peer`: the protocol of tools/bench/peer.c, and the values that all
+implementations work on. A peer is a function from (suite, work) to a list of (name, function without arguments); each
+call of such a function is one run."""
 
 import sys
 import time
@@ -9,7 +10,7 @@ import numpy
 
 
 def values(seed, *shape):
-    """bench_value of tools/bench/measure.c: f32 in [-1, 1)."""
+    """Returns the values of bench_value of tools/bench/measure.c: f32 in [-1, 1)."""
     count = int(numpy.prod(shape, dtype=numpy.int64))
     bits = numpy.arange(count, dtype=numpy.uint32)
     bits *= numpy.uint32(2654435761)
@@ -26,7 +27,8 @@ def indices(seed, limit, *shape):
 
 
 def timed(run, count, wait):
-    """A run that does not count wakes the threads up and fills the caches; wait returns when the device has done all."""
+    """Times count runs. An untimed run first wakes up the threads and fills the caches; wait returns when the device
+    has finished all work."""
     if count > 1:
         run()
     wait()
@@ -39,7 +41,7 @@ def timed(run, count, wait):
 
 def serve(ways_of, wait=lambda: None):
     answers = sys.stdout
-    sys.stdout = sys.stderr  # what libraries print is no answer
+    sys.stdout = sys.stderr  # output of libraries must not mix with answers
     ways = []
     for line in sys.stdin:
         word, _, rest = line.rstrip("\n").partition(" ")

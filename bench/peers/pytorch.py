@@ -1,5 +1,5 @@
-"""PyTorch as a peer of `tuff bench`, on the CPU or with CUDA: each work as people write it, with preallocated outputs where
-PyTorch takes them, compiled, and compiled into CUDA graphs. Called by bench/compare, or: tuff bench --peer "python
+"""PyTorch as a peer of `tuff bench`, on the CPU or with CUDA: each work as people write it, with preallocated outputs
+if PyTorch accepts them, compiled, and compiled into CUDA graphs. Called by bench/compare, or: tuff bench --peer "python
 bench/peers/pytorch.py"."""
 
 import argparse
@@ -14,7 +14,7 @@ import gpt_pytorch
 import peer
 
 aten = torch.ops.aten
-# A compiled backward that runs again and again must not give its buffers away.
+# A compiled backward pass that runs repeatedly must not donate its buffers.
 torch._functorch.config.donated_buffer = False
 forms = set()
 device = torch.device("cpu")
@@ -29,7 +29,7 @@ def indices(seed, limit, *shape):
 
 
 def three(eager, out=None, compiled=True):
-    """The ways to do a work out of a function and one that writes into memory that is there."""
+    """Returns the ways to do a work, made from a function and a variant that writes into preallocated memory."""
     ways = []
     if "eager" in forms:
         ways.append(("PyTorch", eager))

@@ -1,5 +1,6 @@
-"""Prints what `tuff bench --json` measured beside its peers as one table: a row for each work and peer, the ratio of their
-time over tuff's with its quartiles over the rounds. --short: a row for each work, against the best of PyTorch's ways."""
+"""Prints the results of `tuff bench --json` with peers as one table: a row for each work and peer, with the ratio of
+the peer's time to tuff's and its quartiles over the rounds. --short: a row for each work, against PyTorch's best
+way."""
 
 import argparse
 import json
@@ -7,7 +8,7 @@ import statistics
 import sys
 
 UNITS = ((1, "s"), (1e-3, "ms"), (1e-6, "us"))
-ASIDE = ("unfused", "written out", "a wait")  # ways of tuff's own that are measured for comparison only
+ASIDE = ("unfused", "written out", "a wait")  # tuff's own variants that are measured only for comparison
 
 
 def time_text(seconds):
@@ -16,15 +17,15 @@ def time_text(seconds):
 
 
 def rate_text(one):
-    """In the unit of the limit that is nearer."""
+    """Formats the rate in the unit of the limit that is nearer."""
     if one["of_flops_peak"] > one["of_copy_peak"]:
         return f"{one['gflops']:.0f} GFLOP/s ({one['of_flops_peak']:.2f})"
     return f"{one['gbytes']:.1f} GB/s ({one['of_copy_peak']:.2f})" if one["of_copy_peak"] > 0 else ""
 
 
 def compare(ours, theirs):
-    """Median and quartiles of their time over ours, round by round, and the ratio of the least times, which a busy machine
-    bends least."""
+    """Returns the median and quartiles of their time divided by ours, round by round, and the ratio of the least times,
+    which a busy machine distorts least."""
     ratios = [b / a for a, b in zip(ours["samples"], theirs["samples"])]
     quartiles = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     return dict(median=statistics.median(ratios), low=quartiles[0], high=quartiles[2],
@@ -39,7 +40,7 @@ def pairs(work):
 
 
 def fastest_ratio(rows):
-    """The peer that is hardest to beat."""
+    """Returns the row of the fastest peer."""
     return min(rows, key=lambda row: row["ratio"]["median"])
 
 

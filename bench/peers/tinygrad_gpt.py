@@ -1,11 +1,11 @@
 """tinygrad as a peer of `tuff bench gpt`: the same GPT and training step, as a user of tinygrad writes it, through its
-OpenCL backend (TUFF_PEER_DEVICE names another, CPU). Called by bench/compare --tinygrad."""
+OpenCL backend (TUFF_PEER_DEVICE names another, such as CPU). Called by bench/compare --tinygrad."""
 
 import math
 import os
 import re
 
-# tinygrad reads both when it is imported.
+# tinygrad reads both variables when it is imported.
 DEVICE = os.environ["DEV"] = os.environ.get("TUFF_PEER_DEVICE", "CL")
 os.environ["TRAINING"] = "1"
 
@@ -62,14 +62,14 @@ def gpt_step(layers, heads, width, length, batch):
         rule.zero_grad()
         loss = model.loss(windows[:, :-1], windows[:, 1:])
         loss.backward()
-        # A kernel for each sum: OpenCL drivers do not link what becomes of all of them in one.
+        # One kernel per sum: OpenCL drivers fail to link the kernel that tinygrad would make of all of them.
         norm = sum((p.grad.square().sum().contiguous() for p in rule.params), Tensor(0.0)).sqrt()
         factor = (1.0 / (norm + 1e-6)).minimum(1.0)
         for p in rule.params:
             p.grad = p.grad * factor
         return loss.realize(*rule.schedule_step())
 
-    # The third call is the first that replays what was recorded.
+    # The third call is the first one that replays the recording.
     for _ in range(3):
         step(windows).item()
     return lambda: step(windows).item()

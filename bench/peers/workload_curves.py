@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Trains the models of the example programs in PyTorch, from the same weights on the same batches, and compares curves.
 
-    build/examples/dotgat --steps 2000 --set dropout=0 --save-batches dotgat.batches
-    build/examples/dotgat --steps 2000 --set dropout=0 --log-every 20 --log dotgat.csv
-    build/pytorch/bin/python bench/peers/workload_curves.py train dotgat.batches dotgat-pytorch.csv
-    build/pytorch/bin/python bench/peers/workload_curves.py compare --svg curves.svg dotgat=dotgat.csv,dotgat-pytorch.csv
+    build/examples/dotgat --steps 2000 --set dropout=0 --save-batches dotgat.batches build/examples/dotgat --steps 2000
+    --set dropout=0 --log-every 20 --log dotgat.csv build/pytorch/bin/python bench/peers/workload_curves.py train
+    dotgat.batches dotgat-pytorch.csv build/pytorch/bin/python bench/peers/workload_curves.py compare --svg curves.svg
+    dotgat=dotgat.csv,dotgat-pytorch.csv
 
-`bench/compare` makes the environment build/pytorch. A curve is the mean of the loss since the line before; --every N of
-train says how many steps that are (20), --steps N ends it early, --double trains in float64, which shows how much of a
-difference is rounding. k1_tree draws its batches on the device: its words and its draws are made here once more. Weights
-have the names of the program, see examples/*.c. Written from the models' formulas, without code of tuff. Dropout must
-be 0.
+`bench/compare` creates the environment build/pytorch. A curve has the mean of the loss since the previous line; --every
+N of train sets the number of steps between lines (20), --steps N ends the training early, and --double trains in
+float64, which shows how much of a difference is rounding. k1_tree draws its batches on the device; this script
+generates its words and its draws again. Weights have the program's names, see examples/*.c. The models are written from
+their formulas, without code of tuff. Dropout must be 0.
 """
 import csv
 import json
@@ -27,7 +27,7 @@ TYPES = {"F32": numpy.float32, "I32": numpy.int32, "U8": numpy.uint8}
 
 
 def read_file(path):
-    """The numbers of the configuration, and the tensors by name."""
+    """Returns the numbers of the configuration, and the tensors by name."""
     data = numpy.memmap(path, mode="r")
     size = struct.unpack("<Q", bytes(data[:8]))[0]
     header = json.loads(bytes(data[8 : 8 + size]))
@@ -187,7 +187,7 @@ class SplitMix:
 
 
 def threefry(key, ordinal, indices, step):
-    """The upper 24 bits of the first word of Threefry-2x32-20."""
+    """Returns the upper 24 bits of the first word of Threefry-2x32-20."""
     keys = numpy.array([key, ordinal, 0x1BD11BDA ^ key ^ ordinal], dtype=numpy.uint32)
     x = indices.astype(numpy.uint32) + keys[0]
     y = numpy.full_like(x, step) + keys[1]
@@ -203,7 +203,8 @@ def threefry(key, ordinal, indices, step):
 
 
 class K1Tree:
-    """Words of three made languages, where a word is followed by one of four, in windows of S words, S / 2 apart."""
+    """The data are words of three synthetic languages, in which each word has four possible successors, in windows of S
+    words that are S / 2 apart."""
 
     LANGUAGES, WINDOWS, MARKS = 3, 2000, 4
 
@@ -260,7 +261,7 @@ class K1Tree:
         return [v] + [node for child in children if child < self.nodes for node in self.list_nodes(child)]
 
     def choose(self, p):
-        """The gradients of all nodes but those with the largest sums of norms become 0."""
+        """Zeroes the gradients of all nodes except those with the largest sums of norms."""
         own = [[tensor for name, tensor in p.items() if name.startswith("nodes.%d." % v)] for v in range(self.nodes)]
         scores = [sum(tensor.grad.norm().item() for tensor in tensors) for tensors in own]
         for v in sorted(self.list_nodes(), key=lambda node: -scores[node])[self.top_k :] if self.tree else []:
@@ -272,7 +273,7 @@ MODELS = {"dotgat": Dotgat, "vision_bdh": VisionBdh, "ragged_sequence": RaggedSe
 
 
 def rate_at(config, step):
-    """Linear from rate / warmup, then a cosine to final_rate, over steps or epochs."""
+    """Returns the rate: linear from rate / warmup, then a cosine to final_rate, over steps or epochs."""
     rate, last, warmup, epoch = config["lr"], config["final_rate"], config["warmup"], config["epoch_steps"]
     total = math.ceil(config["steps"] / epoch) if epoch else config["steps"]
     at = step // epoch if epoch else step
@@ -328,7 +329,7 @@ def read_curve(path, column):
 
 
 def per_window(curve, window):
-    """Means over windows of steps: every line counts the steps since the one before."""
+    """Returns the means over windows of steps; every line stands for the steps since the previous one."""
     sums, counts, before = {}, {}, 0
     for step, loss in curve:
         at = (step - 1) // window
@@ -353,8 +354,8 @@ def draw(name, curves, left, top):
 
 
 def compare(words):
-    """NAME=TUFF.csv,PYTORCH.csv, or NAME:COLUMN=TUFF.csv for a metric that has no other side. Whole windows of 100
-    steps that both have are compared."""
+    """Compares the curves of words of the form NAME=TUFF.csv,PYTORCH.csv, or NAME:COLUMN=TUFF.csv for a metric that
+    PyTorch does not have, over the whole windows of 100 steps that both curves have."""
     svg = words[words.index("--svg") + 1] if "--svg" in words else None
     names = [word for word in words if word not in ("--svg", svg)]
     parts = []

@@ -25,7 +25,7 @@ tuff_status tuff__cache_select(const char *device, char *buffer, const char **ou
         tune_environment environment;
         if (tuff_device_describe_at(i, &info) != TUFF_OK || strcmp(info.selector, device) != 0)
             continue;
-        tuff__environment_of(&info, &environment);
+        tuff__environment_from_info(&info, &environment);
         *out = tuff__environment_text(&environment, buffer);
         return TUFF_OK;
     }
@@ -34,25 +34,25 @@ tuff_status tuff__cache_select(const char *device, char *buffer, const char **ou
 
 tuff_status tuff__cache_find_here(tuff_cache *self)
 {
-    if (self->knows_here)
+    if (self->has_local_devices)
         return TUFF_OK;
     const int count = tuff_device_count();
-    self->here = tuff__calloc((size_t)count + 1, sizeof *self->here);
-    if (!self->here)
+    self->local_devices = tuff__calloc((size_t)count + 1, sizeof *self->local_devices);
+    if (!self->local_devices)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < count; ++i) {
         tuff_device_info info;
         const tuff_status status = tuff_device_describe_at(i, &info);
         if (status == TUFF_E_OOM_HOST) {
-            tuff__free(self->here);
-            self->here = NULL;
-            self->here_count = 0;
+            tuff__free(self->local_devices);
+            self->local_devices = NULL;
+            self->local_device_count = 0;
             return status;
         }
         if (status == TUFF_OK && info.device_class != TUFF_DEVICE_REFERENCE)
-            tuff__environment_of(&info, &self->here[self->here_count++]);
+            tuff__environment_from_info(&info, &self->local_devices[self->local_device_count++]);
     }
-    self->knows_here = true;
+    self->has_local_devices = true;
     return TUFF_OK;
 }
 
@@ -81,7 +81,7 @@ static tuff_status environment_of(const tuff_device *device, tune_environment *o
     TRY(tuff_device_describe(device, &info));
     if (info.device_class == TUFF_DEVICE_REFERENCE)
         return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing is tuned on the reference device");
-    tuff__environment_of(&info, out);
+    tuff__environment_from_info(&info, out);
     return TUFF_OK;
 }
 
@@ -100,7 +100,7 @@ static void take_record(const tuff_cache *self, const tune_record *record, tuff_
 {
     out->has_record = record != NULL;
     if (record)
-        tuff__cache_show(self, record, file_of(self, record), &out->record);
+        tuff__cache_fill_record(self, record, file_of(self, record), &out->record);
 }
 
 tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, const char *key, tuff_cache_match *answer)
@@ -176,7 +176,7 @@ tuff_status tuff_cache_pin(tuff_cache *cache, const tuff_device *device, const c
     if (!cache || !key || !candidate)
         return FAIL(TUFF_E_USAGE, "cache: a pin needs a cache, a key and a candidate");
     TRY(tuff__key_parse(key, &parsed));
-    tuff_status status = tuff__cache_candidate(candidate, &canonical);
+    tuff_status status = tuff__cache_canonical_candidate(candidate, &canonical);
     if (status == TUFF_OK)
         status = pin_by_text(cache, device, key, &canonical, count ? count : &unused);
     tuff__text_free(&canonical);

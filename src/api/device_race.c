@@ -72,7 +72,7 @@ static tuff_status find_entrants(race_state *self)
         tune_environment parts;
         if (tuff_device_describe_at(i, &one->info) != TUFF_OK || one->info.device_class == TUFF_DEVICE_REFERENCE)
             continue;
-        tuff__environment_of(&one->info, &parts);
+        tuff__environment_from_info(&one->info, &parts);
         tuff__environment_text(&parts, one->environment);
         bool struck;
         TRY(is_struck(self, one, &struck));

@@ -28,9 +28,9 @@ static tuff_status remember(const tuff_plan *plan, const plan_key *key)
 {
     tune_environment parts;
     tune_store *store;
-    tuff__environment_of(tuff__device_info(plan->device), &parts);
+    tuff__environment_from_info(tuff__device_info(plan->device), &parts);
     const char *environment = ENVIRONMENT_TEXT(&parts);
-    tune_record bad = tuff__record_of(RECORD_BAD, environment, key->text, key->candidate);
+    tune_record bad = tuff__record_make(RECORD_BAD, environment, key->text, key->candidate);
     bad.generator = key->generator;
     bad.reason = "limits";
     bad.phase = "launch";

@@ -38,7 +38,7 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
         return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "hash");
     if (plan->reference != NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "plan: nothing runs on the reference device that could be hashed");
-    tuff__environment_of(tuff__device_info(plan->device), &environment);
+    tuff__environment_from_info(tuff__device_info(plan->device), &environment);
     const hash128 place = tuff__hash_text(ENVIRONMENT_TEXT(&environment));
     const hash128 parts[] = {place, tuff__executable_hash(&plan->executable)};
     const hash128 all = tuff__hash(parts, sizeof parts);
@@ -49,10 +49,10 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
 
 static tuff_status add_pins(const tuff_plan *plan, const char *environment, tune_store *to)
 {
-    TRY(tuff__store_describe(to, environment));
+    TRY(tuff__store_set_environment(to, environment));
     for (int i = 0; i < plan->keys.count; ++i) {
         const plan_key *key = &plan->keys.items[i];
-        tune_record pin = tuff__record_of(RECORD_PIN, environment, key->text, key->candidate);
+        tune_record pin = tuff__record_make(RECORD_PIN, environment, key->text, key->candidate);
         pin.generator = key->generator;
         pin.reason = "lock";
         TRY(tuff__store_add(to, &pin));
@@ -112,7 +112,7 @@ static tuff_status save_manifest(const tuff_plan *plan, const char *file)
     tune_environment environment;
     tune_store *store = NULL;
     TRY(open_manifest(file, &store));
-    tuff__environment_of(tuff__device_info(plan->device), &environment);
+    tuff__environment_from_info(tuff__device_info(plan->device), &environment);
     tuff_status status = add_pins(plan, ENVIRONMENT_TEXT(&environment), store);
     if (status == TUFF_OK)
         status = write_store(store, file);

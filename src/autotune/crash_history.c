@@ -74,8 +74,8 @@ static tuff_status remember(const journal_strike *strike, void *state)
     char generator[GENERATOR_SIZE];
     if (tuff__key_parse(strike->op, &key) != TUFF_OK)
         return TUFF_OK;
-    tune_record record = tuff__record_of(RECORD_BAD, strike->environment, strike->op, strike->candidate);
-    record.generator = tuff__kernel_hash_of(key.family, generator);
+    tune_record record = tuff__record_make(RECORD_BAD, strike->environment, strike->op, strike->candidate);
+    record.generator = tuff__kernel_hash(key.family, generator);
     record.reason = strike->rebooted ? "reboot" : "crash";
     record.phase = tuff__journal_phase_text(strike->phase);
     record.time = strike->time;

@@ -11,9 +11,9 @@ struct plan_tasks {
 static tuff_status begin(plan_tasks *self)
 {
     tuning_session *session = &self->session;
-    tuff__environment_of(tuff__device_info(session->device), &session->environment);
+    tuff__environment_from_info(tuff__device_info(session->device), &session->environment);
     tuff__environment_text(&session->environment, session->environment_text);
-    TRY(tuff__tune_gather(session->environment_text, false, &session->stores));
+    TRY(tuff__tune_open_stores(session->environment_text, false, &session->stores));
     session->store = session->stores.items[0];
     TRY(tuff__session_find(session));
     return tuff__session_open_journal(session);
@@ -47,7 +47,7 @@ void tuff__plan_tasks_destroy(plan_tasks *self)
     for (int i = 0; i < self->session.task_count; ++i)
         tuff__evaluator_clear(&self->session.tasks[i]);
     tuff__journal_close(self->session.journal);
-    tuff__tune_release(&self->session.stores);
+    tuff__tune_close_stores(&self->session.stores);
     tuff__free(self->session.tasks);
     tuff__free(self->session.task_of);
     tuff__free(self);

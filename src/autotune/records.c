@@ -8,7 +8,7 @@
 
 static tune_record record_of(record_kind kind, const tuning_task *task, const text *name)
 {
-    tune_record out = tuff__record_of(kind, task->session->environment_text, task->text, tuff__text_get(name));
+    tune_record out = tuff__record_make(kind, task->session->environment_text, task->text, tuff__text_get(name));
     out.generator = task->generator;
     return out;
 }

@@ -50,7 +50,7 @@ static tuff_status add_task(tuning_session *self, int task)
         *same = (tuning_task){
             .session = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
         tuff__key_text(&key, same->text);
-        tuff__kernel_hash_of(key.family, same->generator);
+        tuff__kernel_hash(key.family, same->generator);
     }
     same->calls++;
     self->stats.tasks++;
@@ -282,16 +282,16 @@ bool tuff__session_knows_nothing(const tuning_session *self)
 
 static tuff_status gather_widely(tuning_session *self)
 {
-    tuff__tune_release(&self->stores);
+    tuff__tune_close_stores(&self->stores);
     self->is_wide = true;
-    return tuff__tune_gather(self->environment_text, true, &self->stores);
+    return tuff__tune_open_stores(self->environment_text, true, &self->stores);
 }
 
 /* Opens the stores. Those of other drivers are included if this driver has no records, or if searches need seeds. */
 static tuff_status gather(tuning_session *self)
 {
     self->is_wide = tuff__session_is_measuring(self);
-    TRY(tuff__tune_gather(self->environment_text, self->is_wide, &self->stores));
+    TRY(tuff__tune_open_stores(self->environment_text, self->is_wide, &self->stores));
     if (!tuff__session_knows_nothing(self) || self->is_wide || self->manifest != NULL)
         return TUFF_OK;
     return gather_widely(self);
@@ -299,22 +299,22 @@ static tuff_status gather(tuning_session *self)
 
 tuff_status tuff__session_look_again(tuning_session *self)
 {
-    tuff__tune_release(&self->stores);
+    tuff__tune_close_stores(&self->stores);
     TRY(gather(self));
     self->store = self->stores.items[0];
     TRY(look_up_all(self));
-    return tuff__store_describe(self->store, self->environment_text);
+    return tuff__store_set_environment(self->store, self->environment_text);
 }
 
 tuff_status tuff__session_open_stores(tuning_session *self)
 {
-    tuff__environment_of(tuff__device_info(self->device), &self->environment);
+    tuff__environment_from_info(tuff__device_info(self->device), &self->environment);
     tuff__environment_text(&self->environment, self->environment_text);
     if (tuff__tune_options(self->options)->manifest != NULL)
         TRY(tuff__store_load(tuff__tune_options(self->options)->manifest, &self->manifest));
     TRY(gather(self));
     self->store = self->stores.items[0];
-    TRY(tuff__store_describe(self->store, self->environment_text));
+    TRY(tuff__store_set_environment(self->store, self->environment_text));
     int strikes;
     TRY(tuff__crash_history_recover(self->store, self->environment_text, &strikes));
     self->stats.crashes += (uint64_t)strikes;
@@ -370,7 +370,7 @@ tuff_status tuff__session_look_up_widely(tuning_session *self)
     if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
         TRY(gather_widely(self));
         self->store = self->stores.items[0];
-        TRY(tuff__store_describe(self->store, self->environment_text));
+        TRY(tuff__store_set_environment(self->store, self->environment_text));
         TRY(look_up_all(self));
     }
     self->stats.damaged_lines = tuff__session_count_damaged(self);
@@ -398,7 +398,7 @@ void tuff__session_end(tuning_session *self)
 {
     for (int i = 0; i < self->task_count; ++i)
         tuff__lowered_clear(&self->tasks[i]);
-    tuff__tune_release(&self->stores);
+    tuff__tune_close_stores(&self->stores);
     tuff__store_close(self->manifest);
     drop_tasks(self);
     self->manifest = self->store = NULL;

@@ -1,5 +1,6 @@
-/* The texts of the kernels, embedded in the library at build time: src/kernels/math.k, src/kernels/bodies/NAME.k,
-   cl/NAME.cl, shaders/NAME.glsl. A file added to one of these folders becomes a row at the next build. */
+/* The texts of the kernels, embedded in the library at build time: src/kernels/math.k and the bodies in
+   src/kernels/bodies, cl/NAME.cl, shaders/NAME.glsl. A file added to one of these folders becomes a row at the next
+   build. */
 #ifndef TUFF_KERNELS_TEXTS_H
 #define TUFF_KERNELS_TEXTS_H
 

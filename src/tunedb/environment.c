@@ -11,7 +11,7 @@
 #include <sys/utsname.h>
 
 /* Copies a text without separators and line breaks, so that it can be a member's value. */
-static void copy_clean(char *out, size_t size, const char *source)
+static void copy_sanitized(char *out, size_t size, const char *source)
 {
     size_t used = 0;
     for (; *source && used + 1 < size; source++)
@@ -52,7 +52,7 @@ static const char *kind_of(tuff_device_class class)
     }
 }
 
-void tuff__environment_of(const tuff_device_info *info, tune_environment *out)
+void tuff__environment_from_info(const tuff_device_info *info, tune_environment *out)
 {
     struct utsname system;
     *out = (tune_environment){.vendor = info->vendor_id,
@@ -63,11 +63,11 @@ void tuff__environment_of(const tuff_device_info *info, tune_environment *out)
                               .subgroup = info->subgroup_size,
                               .lanes = info->vector_width};
     snprintf(out->backend, sizeof out->backend, "%.*s", (int)strcspn(info->selector, ":"), info->selector);
-    copy_clean(out->device, sizeof out->device, info->name);
+    copy_sanitized(out->device, sizeof out->device, info->name);
     snprintf(out->kind, sizeof out->kind, "%s", kind_of(info->device_class));
-    copy_clean(out->driver, sizeof out->driver, info->driver);
+    copy_sanitized(out->driver, sizeof out->driver, info->driver);
     copy_platform(out->platform, sizeof out->platform, out->driver);
-    copy_clean(out->api, sizeof out->api, info->api);
+    copy_sanitized(out->api, sizeof out->api, info->api);
     if (uname(&system) == 0)
         snprintf(out->system, sizeof out->system, "%.40s %.40s", system.sysname, system.machine);
 }
@@ -160,13 +160,13 @@ tuff_status tuff__environment_parse(const char *source, tune_environment *out)
     char copy[ENVIRONMENT_SIZE];
     *out = (tune_environment){0};
     if (!read_text(copy, sizeof copy, source) || !parse(copy, out))
-        return FAIL(TUFF_E_FORMAT, "'%.200s' describes no environment", source);
+        return FAIL(TUFF_E_FORMAT, "not a valid environment: '%.200s'", source);
     return TUFF_OK;
 }
 
 /* Copies a device's name without the version that software devices put in brackets: "llvmpipe (LLVM 15.0.6, 256
    bits)". */
-static void copy_plain_name(char *out, size_t size, const char *device)
+static void copy_name_without_version(char *out, size_t size, const char *device)
 {
     const char *bracket = strchr(device, '(');
     while (bracket && !(strchr(bracket, '.') && strchr(bracket, '.') < bracket + strcspn(bracket, ")")))
@@ -177,8 +177,8 @@ static void copy_plain_name(char *out, size_t size, const char *device)
 static bool is_same_device(const tune_environment *a, const tune_environment *b)
 {
     char first[128], second[128];
-    copy_plain_name(first, sizeof first, a->device);
-    copy_plain_name(second, sizeof second, b->device);
+    copy_name_without_version(first, sizeof first, a->device);
+    copy_name_without_version(second, sizeof second, b->device);
     return strcmp(first, second) == 0 && strcmp(a->backend, b->backend) == 0 && strcmp(a->platform, b->platform) == 0 &&
            strcmp(a->kind, b->kind) == 0 && strcmp(a->system, b->system) == 0 && a->vendor == b->vendor &&
            a->device_id == b->device_id && a->units == b->units;

@@ -24,7 +24,7 @@ typedef struct tune_environment {
 } tune_environment;
 
 /* Describes a device that is listed or opened; results of its self-test are not used. */
-void tuff__environment_of(const tuff_device_info *info, tune_environment *out);
+void tuff__environment_from_info(const tuff_device_info *info, tune_environment *out);
 /* Writes the text to buffer, of ENVIRONMENT_SIZE bytes, and returns buffer. */
 const char *tuff__environment_text(const tune_environment *environment, char *buffer);
 #define ENVIRONMENT_TEXT(environment) tuff__environment_text((environment), (char[ENVIRONMENT_SIZE]){0})

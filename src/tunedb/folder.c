@@ -74,29 +74,29 @@ tuff_status tuff__tune_store_path(const char *environment, char *out, size_t siz
 
 /* Writes the path of ../share/tuff next to the folder of the program: part of an installation, which may have been
    moved, or of the source tree whose build folder the program is in. Returns false if there is no such folder. */
-static bool find_beside_program(char *out, size_t size)
+static bool find_next_to_program(char *out, size_t size)
 {
-    static const char beside[] = "/../share/tuff";
+    static const char suffix[] = "/../share/tuff";
     struct stat there;
     const ssize_t length = readlink("/proc/self/exe", out, size - 1);
     if (length <= 0 || (size_t)length >= size - 1)
         return false;
     out[length] = 0;
     char *end = strrchr(out, '/');
-    if (!end || (size_t)(end - out) + sizeof beside > size)
+    if (!end || (size_t)(end - out) + sizeof suffix > size)
         return false;
-    memcpy(end, beside, sizeof beside);
+    memcpy(end, suffix, sizeof suffix);
     return stat(out, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
 /* Writes the path of the folder of shipped stores, which need not exist. TUFF_E_IO if it cannot be determined. */
 static tuff_status shipped_folder(char *out, size_t size)
 {
-    const char *chosen = getenv("TUFF_SHARE_DIR");
-    const bool is_chosen = chosen && chosen[0];
-    if (!is_chosen && find_beside_program(out, size))
+    const char *setting = getenv("TUFF_SHARE_DIR");
+    const bool is_set = setting && setting[0];
+    if (!is_set && find_next_to_program(out, size))
         return join(out, size, "tune");
-    if ((size_t)snprintf(out, size, "%s", is_chosen ? chosen : TUFF_SHARE_FOLDER) >= size)
+    if ((size_t)snprintf(out, size, "%s", is_set ? setting : TUFF_SHARE_FOLDER) >= size)
         return FAIL(TUFF_E_IO, "tune: the path of the shipped files is longer than %zu bytes", size - 1);
     return join(out, size, "tune");
 }
@@ -109,8 +109,8 @@ tuff_status tuff__tune_open(const char *environment, tune_store **out)
         snprintf(reason, sizeof reason, "%s", tuff_error());
     TRY(tuff__store_open(found == TUFF_OK ? path : NULL, out));
     if (found != TUFF_OK)
-        tuff__store_note(*out, reason);
-    const tuff_status status = tuff__store_describe(*out, environment);
+        tuff__store_set_error(*out, reason);
+    const tuff_status status = tuff__store_set_environment(*out, environment);
     if (status != TUFF_OK) {
         tuff__store_close(*out);
         *out = NULL;
@@ -155,16 +155,16 @@ static tuff_status visit_shipped(store_visitor visitor, void *state)
     return tuff__file_list(folder, "", visit_name, &visited);
 }
 
-tuff_status tuff__tune_visit(store_visitor visitor, void *state)
+tuff_status tuff__tune_visit_stores(store_visitor visitor, void *state)
 {
     TRY(visit_ours(visitor, state));
     return visit_shipped(visitor, state);
 }
 
-typedef struct gathering {
+typedef struct opening {
     char name[STORE_NAME_SIZE]; /* of the environment's store */
     tune_stores *out;
-} gathering;
+} opening;
 
 static tuff_status append(tune_stores *stores, tune_store *store)
 {
@@ -178,9 +178,9 @@ static tuff_status append(tune_stores *stores, tune_store *store)
 
 /* Adds a store: of the shipped ones, those of the device, whatever the driver; of ours, all but the first, which is
    already open. */
-static tuff_status gather_one(const char *path, bool is_shipped, void *state)
+static tuff_status open_one(const char *path, bool is_shipped, void *state)
 {
-    gathering *self = state;
+    opening *self = state;
     tune_store *store = NULL;
     const char *name = strrchr(path, '/') + 1;
     const size_t stem = (size_t)(strrchr(self->name, '-') - self->name) + 1;
@@ -192,26 +192,26 @@ static tuff_status gather_one(const char *path, bool is_shipped, void *state)
     return append(self->out, store);
 }
 
-tuff_status tuff__tune_gather(const char *environment, bool is_wide, tune_stores *out)
+tuff_status tuff__tune_open_stores(const char *environment, bool with_other_environments, tune_stores *out)
 {
     tune_store *first = NULL;
-    gathering self = {.out = out};
+    opening self = {.out = out};
     *out = (tune_stores){0};
     (void)tuff__tune_store_name(environment, self.name);
     tuff_status status = tuff__tune_open(environment, &first);
     if (status == TUFF_OK)
         status = append(out, first);
     if (status == TUFF_OK)
-        status = visit_shipped(gather_one, &self);
-    if (is_wide && status != TUFF_E_OOM_HOST)
-        status = visit_ours(gather_one, &self);
+        status = visit_shipped(open_one, &self);
+    if (with_other_environments && status != TUFF_E_OOM_HOST)
+        status = visit_ours(open_one, &self);
     if (status != TUFF_E_OOM_HOST)
         return TUFF_OK;
-    tuff__tune_release(out);
+    tuff__tune_close_stores(out);
     return status;
 }
 
-void tuff__tune_release(tune_stores *stores)
+void tuff__tune_close_stores(tune_stores *stores)
 {
     for (int i = 0; i < stores->count; i++)
         tuff__store_close(stores->items[i]);

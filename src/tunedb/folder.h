@@ -31,14 +31,15 @@ typedef struct tune_stores {
     tune_store **items;
     int count, capacity;
 } tune_stores;
-/* Collects our store of the environment (tuff__tune_open), then the shipped stores of devices with that name and, if
-   is_wide, all our other stores. Files that cannot be read are left out. The only error is TUFF_E_OOM_HOST. */
-tuff_status tuff__tune_gather(const char *environment, bool is_wide, tune_stores *out);
-void tuff__tune_release(tune_stores *stores);
+/* Opens our store of the environment (tuff__tune_open), then the shipped stores of devices with that name and, if
+   with_other_environments, all our other stores. Files that cannot be read are left out. The only error is
+   TUFF_E_OOM_HOST. */
+tuff_status tuff__tune_open_stores(const char *environment, bool with_other_environments, tune_stores *out);
+void tuff__tune_close_stores(tune_stores *stores);
 
 /* Calls visit with the path of every store, ours first, then the shipped ones, each sorted by name, until visit fails.
    A missing folder has no stores. TUFF_E_IO if our folder exists but cannot be used. */
 typedef tuff_status (*store_visitor)(const char *path, bool is_shipped, void *state);
-tuff_status tuff__tune_visit(store_visitor visit, void *state);
+tuff_status tuff__tune_visit_stores(store_visitor visit, void *state);
 
 #endif

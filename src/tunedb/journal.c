@@ -44,7 +44,7 @@ const char *tuff__journal_phase_text(journal_phase phase)
 }
 
 /* Reads the beginning of a small system file whose size is not known in advance; "" if there is none. */
-static void read_system(const char *path, char *out, size_t size)
+static void read_system_file(const char *path, char *out, size_t size)
 {
     size_t filled = 0;
     out[0] = 0;
@@ -66,7 +66,7 @@ uint64_t tuff__process_start(uint64_t pid)
 {
     char path[64], stat[1024];
     (void)snprintf(path, sizeof path, "/proc/%" PRIu64 "/stat", pid);
-    read_system(path, stat, sizeof stat);
+    read_system_file(path, stat, sizeof stat);
     const char *at = strrchr(stat, ')');
     for (int field = 2; at && field < 22; field++) {
         at = strchr(at, ' ');
@@ -75,12 +75,12 @@ uint64_t tuff__process_start(uint64_t pid)
     return at ? strtoull(at, NULL, 10) : 0;
 }
 
-void tuff__journal_owner(journal_owner *out)
+void tuff__journal_describe_owner(journal_owner *out)
 {
     memset(out, 0, sizeof *out);
     out->pid = (uint64_t)getpid();
     out->start = tuff__process_start(out->pid);
-    read_system(tuff__boot_id_path, out->boot, sizeof out->boot);
+    read_system_file(tuff__boot_id_path, out->boot, sizeof out->boot);
     out->boot[strcspn(out->boot, "\n")] = 0;
     if (gethostname(out->host, sizeof out->host - 1) != 0 || !out->host[0])
         memcpy(out->host, "host", 5);
@@ -108,10 +108,10 @@ tuff_status tuff__journal_path(const char *folder, const char *name, char *out)
 {
     const char *slash = name[0] ? "/" : "";
     const int length = snprintf(out, JOURNAL_PATH, "%s/" JOURNAL_FOLDER "%s%s", folder, slash, name);
-    return length < JOURNAL_PATH ? TUFF_OK : FAIL(TUFF_E_LIMIT, "journal: the folder's name is too long");
+    return length < JOURNAL_PATH ? TUFF_OK : FAIL(TUFF_E_LIMIT, "journal: the path of the cache folder is too long");
 }
 
-bool tuff__journal_owns(const char *path)
+bool tuff__journal_is_private_folder(const char *path)
 {
     struct stat found;
     int result = -1;
@@ -126,8 +126,9 @@ static tuff_status make_folder(const char *folder, char *path)
     UNINTERRUPTED(result, tuff__file.mkdir(path, 0700));
     if (result < 0 && errno != EEXIST)
         return tuff__fail_errno("make", path);
-    if (!tuff__journal_owns(path))
-        return FAIL(TUFF_E_IO, "cannot use %s: it is no folder of ours that only we can write to", path);
+    if (!tuff__journal_is_private_folder(path))
+        return FAIL(TUFF_E_IO, "cannot use %s: not a directory owned by this user and writable only by this user",
+                    path);
     return TUFF_OK;
 }
 
@@ -145,7 +146,7 @@ static tuff_status choose_path(const char *folder, const journal_owner *owner, c
         if (result < 0 && errno == ENOENT)
             return TUFF_OK;
     }
-    return FAIL(TUFF_E_LIMIT, "journal: %s and %d more are in use", name, MAX_NAMES - 1);
+    return FAIL(TUFF_E_LIMIT, "journal: too many journals for one process: %s and %d more exist", name, MAX_NAMES - 1);
 }
 
 /* Writes a complete, idle file at path. */
@@ -186,7 +187,7 @@ static void lock_file(journal *self)
         atomic_store(&self->places->page.locked, 1);
 }
 
-static void drop_file(journal *self)
+static void unmap_file(journal *self)
 {
     if (self->places)
         (void)munmap(self->places, JOURNAL_SIZE);
@@ -201,13 +202,13 @@ static tuff_status make_file(journal *self, const char *folder)
     journal_owner owner;
     if (!folder)
         return FAIL(TUFF_E_IO, "there is no cache folder");
-    tuff__journal_owner(&owner);
+    tuff__journal_describe_owner(&owner);
     TRY(make_folder(folder, self->path));
     TRY(choose_path(folder, &owner, self->path));
     TRY(write_pages(self->path, &owner));
     const tuff_status status = map_pages(self);
     if (status) {
-        drop_file(self);
+        unmap_file(self);
         (void)tuff__file.unlink(self->path);
         return status;
     }
@@ -238,7 +239,7 @@ void tuff__journal_close(journal *self)
     if (!self)
         return;
     const bool has_file = self->places;
-    drop_file(self);
+    unmap_file(self);
     if (has_file)
         (void)tuff__file.unlink(self->path);
     tuff__free(self);
@@ -258,7 +259,7 @@ const char *tuff__journal_error(const journal *self)
     return self->error;
 }
 
-static tuff_status put_texts(journal_page *page, const char *const texts[3])
+static tuff_status write_texts(journal_page *page, const char *const texts[3])
 {
     size_t sizes[3], filled = 0;
     for (int i = 0; i < 3; i++) {
@@ -291,7 +292,7 @@ tuff_status tuff__journal_acquire_slot(journal *self, int place, journal_phase p
     if (!self->places)
         return TUFF_OK;
     journal_page *page = &self->places[place].page;
-    TRY(put_texts(page, (const char *const[]){environment, op, candidate}));
+    TRY(write_texts(page, (const char *const[]){environment, op, candidate}));
     page->time = (uint64_t)time(NULL);
     page->check = tuff__journal_check(page);
     atomic_store(&page->phase, phase);
@@ -310,7 +311,7 @@ tuff_status tuff__journal_enter(journal *self, journal_phase phase, const char *
     return tuff__journal_acquire_slot(self, 0, phase, environment, op, candidate, durable);
 }
 
-void tuff__journal_move(journal *self, journal_phase phase)
+void tuff__journal_set_phase(journal *self, journal_phase phase)
 {
     if (self->places)
         atomic_store(&self->places->page.phase, phase);

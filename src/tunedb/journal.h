@@ -45,7 +45,7 @@ const char *tuff__journal_error(const journal *self); /* "" if there is a file *
 tuff_status tuff__journal_enter(journal *self, journal_phase phase, const char *environment, const char *op,
                                 const char *candidate, bool durable);
 /* Sets the next phase of the same candidate. Cheap: a store of a few bytes. */
-void tuff__journal_move(journal *self, journal_phase phase);
+void tuff__journal_set_phase(journal *self, journal_phase phase);
 /* Removes the entry after the last step. */
 void tuff__journal_leave(journal *self);
 /* The same for any place. Threads may use different places at the same time. */

@@ -9,7 +9,7 @@
 #include "tunedb/journal.h"
 
 #define JOURNAL_MAGIC "tuffjrn2"
-#define JOURNAL_MAGIC_ALONE "tuffjrn1" /* of files that consist of the first page only */
+#define JOURNAL_MAGIC_SINGLE_PAGE "tuffjrn1" /* of files that consist of the first page only */
 #define JOURNAL_FOLDER "inflight"
 
 enum {
@@ -44,7 +44,7 @@ typedef union journal_slot {
 } journal_slot;
 
 /* Fills in the description of this process. */
-void tuff__journal_owner(journal_owner *out);
+void tuff__journal_describe_owner(journal_owner *out);
 /* Returns when the process `pid` was started, in clock ticks since boot; 0 if that is unknown or there is no such
    process. */
 uint64_t tuff__process_start(uint64_t pid);
@@ -55,6 +55,6 @@ void tuff__journal_name(const journal_owner *owner, char *out, size_t size);
 /* Writes folder/inflight, or folder/inflight/name. TUFF_E_LIMIT if it does not fit into JOURNAL_PATH bytes. */
 tuff_status tuff__journal_path(const char *folder, const char *name, char *out);
 /* Whether path is a folder (not a link to one) that only we can write to. Files are removed only from such a folder. */
-bool tuff__journal_owns(const char *path);
+bool tuff__journal_is_private_folder(const char *path);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct recovery {
     journal_visitor strike;
     void *state;
     journal_counts *counts;
-    tuff_status failed; /* error of the visitor */
+    tuff_status visitor_status; /* error of the visitor */
     journal_owner self;
     char own_name[JOURNAL_NAME];
 } recovery;
@@ -41,18 +41,18 @@ static int is_locked(int fd)
 
 /* Whether the owner ran on this host before its last reboot. A different boot of another host says nothing about
    whether the owner has ended. */
-static bool is_of_another_boot(const recovery *self, const journal_owner *owner)
+static bool is_from_earlier_boot(const recovery *self, const journal_owner *owner)
 {
     return strcmp(owner->host, self->self.host) == 0 && strcmp(owner->boot, self->self.boot) != 0;
 }
 
 /* Finds out by pid and start time whether an owner without a lock is alive. These are meaningful only on the same host
    and within the same boot. */
-static owner_state find_unlocked(const recovery *self, const journal_owner *owner)
+static owner_state owner_state_without_lock(const recovery *self, const journal_owner *owner)
 {
     if (strcmp(owner->host, self->self.host) != 0)
         return OWNER_ALIVE;
-    if (is_of_another_boot(self, owner))
+    if (is_from_earlier_boot(self, owner))
         return OWNER_DEAD;
     if (getpgid((pid_t)owner->pid) < 0 && errno == ESRCH)
         return OWNER_DEAD;
@@ -60,12 +60,12 @@ static owner_state find_unlocked(const recovery *self, const journal_owner *owne
     return start && owner->start && start != owner->start ? OWNER_DEAD : OWNER_ALIVE;
 }
 
-static owner_state find_owner(const recovery *self, const journal_page *page, int fd)
+static owner_state owner_state_of(const recovery *self, const journal_page *page, int fd)
 {
     const int locked = is_locked(fd);
     if (locked > 0)
         return OWNER_ALIVE;
-    return locked == 0 && atomic_load(&page->locked) ? OWNER_DEAD : find_unlocked(self, &page->owner);
+    return locked == 0 && atomic_load(&page->locked) ? OWNER_DEAD : owner_state_without_lock(self, &page->owner);
 }
 
 /* Finds the three texts; returns false if they are not exactly what is filled, each terminated. */
@@ -85,14 +85,14 @@ static bool split_texts(const journal_page *page, const char *texts[3])
 }
 
 /* A file that was read; its first `count` places are valid. */
-typedef struct contents {
+typedef struct journal_file {
     journal_slot places[JOURNAL_PLACES];
     int count;
-} contents;
+} journal_file;
 
 typedef enum place_state { PLACE_IDLE, PLACE_IN_FLIGHT, PLACE_DAMAGED } place_state;
 
-static place_state look_at(const journal_page *page, const char *texts[3])
+static place_state place_state_of(const journal_page *page, const char *texts[3])
 {
     const uint32_t phase = atomic_load(&page->phase);
     if (phase == JOURNAL_IDLE)
@@ -101,69 +101,69 @@ static place_state look_at(const journal_page *page, const char *texts[3])
 }
 
 /* Returns when the most recent step in flight began. */
-static uint64_t last_time(const contents *contents_found)
+static uint64_t last_time(const journal_file *file)
 {
     const char *texts[3];
     uint64_t last = 0;
-    for (int i = 0; i < contents_found->count; i++) {
-        const journal_page *page = &contents_found->places[i].page;
-        if (look_at(page, texts) == PLACE_IN_FLIGHT && page->time > last)
+    for (int i = 0; i < file->count; i++) {
+        const journal_page *page = &file->places[i].page;
+        if (place_state_of(page, texts) == PLACE_IN_FLIGHT && page->time > last)
             last = page->time;
     }
     return last;
 }
 
 /* Reports the candidates of a dead owner. */
-static tuff_status tell(recovery *self, const contents *contents_found)
+static tuff_status report_strikes(recovery *self, const journal_file *file)
 {
-    const bool rebooted = is_of_another_boot(self, &contents_found->places[0].page.owner);
-    const uint64_t time = last_time(contents_found);
-    int told = 0, damaged = 0;
+    const bool rebooted = is_from_earlier_boot(self, &file->places[0].page.owner);
+    const uint64_t time = last_time(file);
+    int strikes = 0, damaged = 0;
     tuff_status status = TUFF_OK;
-    for (int i = 0; i < contents_found->count && status == TUFF_OK; i++) {
+    for (int i = 0; i < file->count && status == TUFF_OK; i++) {
         const char *texts[3];
-        const place_state found = look_at(&contents_found->places[i].page, texts);
+        const place_state found = place_state_of(&file->places[i].page, texts);
         damaged += found == PLACE_DAMAGED;
         if (found != PLACE_IN_FLIGHT)
             continue;
-        told++;
-        status =
-            self->strike(&(journal_strike){.phase = (journal_phase)atomic_load(&contents_found->places[i].page.phase),
-                                           .environment = texts[0],
-                                           .op = texts[1],
-                                           .candidate = texts[2],
-                                           .rebooted = rebooted,
-                                           .time = time},
-                         self->state);
+        strikes++;
+        status = self->strike(&(journal_strike){.phase = (journal_phase)atomic_load(&file->places[i].page.phase),
+                                                .environment = texts[0],
+                                                .op = texts[1],
+                                                .candidate = texts[2],
+                                                .rebooted = rebooted,
+                                                .time = time},
+                              self->state);
     }
-    self->counts->strikes += told;
+    self->counts->strikes += strikes;
     self->counts->damaged += damaged > 0;
-    self->counts->idle += told + damaged == 0;
+    self->counts->idle += strikes + damaged == 0;
     return status;
 }
 
 /* Returns the number of places of a file of that size, judging by its first page; 0 if it is damaged. */
 static int count_places(const journal_page *page, size_t size)
 {
-    const bool is_alone = memcmp(page->magic, JOURNAL_MAGIC_ALONE, sizeof page->magic) == 0;
-    const size_t wanted = is_alone ? JOURNAL_PAGE : JOURNAL_SIZE;
-    const bool is_whole =
-        (is_alone || memcmp(page->magic, JOURNAL_MAGIC, sizeof page->magic) == 0) && page->size == wanted &&
-        size >= (is_alone ? sizeof *page : wanted) && page->owner_check == tuff__journal_owner_check(&page->owner) &&
-        memchr(page->owner.boot, 0, sizeof page->owner.boot) && memchr(page->owner.host, 0, sizeof page->owner.host);
-    return !is_whole ? 0 : is_alone ? 1 : JOURNAL_PLACES;
+    const bool is_single_page = memcmp(page->magic, JOURNAL_MAGIC_SINGLE_PAGE, sizeof page->magic) == 0;
+    const size_t expected = is_single_page ? JOURNAL_PAGE : JOURNAL_SIZE;
+    const bool is_whole = (is_single_page || memcmp(page->magic, JOURNAL_MAGIC, sizeof page->magic) == 0) &&
+                          page->size == expected && size >= (is_single_page ? sizeof *page : expected) &&
+                          page->owner_check == tuff__journal_owner_check(&page->owner) &&
+                          memchr(page->owner.boot, 0, sizeof page->owner.boot) &&
+                          memchr(page->owner.host, 0, sizeof page->owner.host);
+    return !is_whole ? 0 : is_single_page ? 1 : JOURNAL_PLACES;
 }
 
 /* Whether a journal was written by a later version, as the magic's last digit says; those are left alone. */
-static bool is_later(const journal_page *page)
+static bool is_newer_format(const journal_page *page)
 {
     const size_t shared = sizeof page->magic - 1;
     return memcmp(page->magic, JOURNAL_MAGIC, shared) == 0 && page->magic[shared] > JOURNAL_MAGIC[shared];
 }
 
-typedef enum page_state { PAGE_WHOLE, PAGE_DAMAGED, PAGE_LATER, PAGE_UNREAD } page_state;
+typedef enum page_state { PAGE_WHOLE, PAGE_DAMAGED, PAGE_NEWER_FORMAT, PAGE_UNREADABLE } page_state;
 
-static page_state read_pages(int fd, contents *out)
+static page_state read_pages(int fd, journal_file *out)
 {
     const journal_page *page = &out->places[0].page;
     size_t filled = 0;
@@ -173,11 +173,11 @@ static page_state read_pages(int fd, contents *out)
         filled += got > 0 ? (size_t)got : 0;
     }
     if (got < 0)
-        return PAGE_UNREAD;
+        return PAGE_UNREADABLE;
     if (filled < sizeof *page)
         return PAGE_DAMAGED;
     out->count = count_places(page, filled);
-    return is_later(page) ? PAGE_LATER : out->count > 0 ? PAGE_WHOLE : PAGE_DAMAGED;
+    return is_newer_format(page) ? PAGE_NEWER_FORMAT : out->count > 0 ? PAGE_WHOLE : PAGE_DAMAGED;
 }
 
 /* Whether this is a regular file of ours that has not been unlinked. */
@@ -194,32 +194,32 @@ static bool is_ours(int fd)
 static bool claim(int fd)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    const bool is_taken = fcntl(fd, F_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES);
-    return !is_taken && is_ours(fd);
+    const bool is_held = fcntl(fd, F_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES);
+    return !is_held && is_ours(fd);
 }
 
-static tuff_status read_open(recovery *self, const char *path, int fd, contents *contents_found)
+static tuff_status read_open(recovery *self, const char *path, int fd, journal_file *file)
 {
-    page_state found = read_pages(fd, contents_found);
-    if (found == PAGE_LATER ||
-        (found == PAGE_WHOLE && find_owner(self, &contents_found->places[0].page, fd) == OWNER_ALIVE) || !claim(fd)) {
+    page_state found = read_pages(fd, file);
+    if (found == PAGE_NEWER_FORMAT ||
+        (found == PAGE_WHOLE && owner_state_of(self, &file->places[0].page, fd) == OWNER_ALIVE) || !claim(fd)) {
         self->counts->alive++;
         return TUFF_OK;
     }
     /* Read it again: the owner may have gone on until it was found dead. */
     if (found == PAGE_WHOLE)
-        found = read_pages(fd, contents_found);
+        found = read_pages(fd, file);
     if (found == PAGE_WHOLE)
-        self->failed = tell(self, contents_found);
+        self->visitor_status = report_strikes(self, file);
     else
         self->counts->damaged++;
     /* If the file cannot be removed it will be reported again, which does no harm. */
-    if (!self->failed && found != PAGE_UNREAD)
+    if (!self->visitor_status && found != PAGE_UNREADABLE)
         (void)tuff__file.unlink(path);
-    return self->failed;
+    return self->visitor_status;
 }
 
-static void sweep_temporary(const char *path)
+static void remove_old_temporary(const char *path)
 {
     struct stat found;
     int result = -1;
@@ -254,7 +254,7 @@ static tuff_status visit(const char *name, void *state)
     if (!is_journal_name(name) || is_own_name(self, name) || tuff__journal_path(self->folder, name, path) != TUFF_OK)
         return TUFF_OK;
     if (strstr(name, ".tmp-")) {
-        sweep_temporary(path);
+        remove_old_temporary(path);
         return TUFF_OK;
     }
     const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
@@ -264,7 +264,7 @@ static tuff_status visit(const char *name, void *state)
         UNINTERRUPTED(fd, tuff__file.open(path, O_RDONLY | flags, 0));
     if (fd < 0)
         return TUFF_OK;
-    contents read;
+    journal_file read;
     const tuff_status status = is_ours(fd) ? read_open(self, path, fd, &read) : TUFF_OK;
     (void)tuff__file.close(fd);
     return status;
@@ -275,10 +275,10 @@ tuff_status tuff__journal_recover(const char *folder, journal_visitor strike, vo
     char path[JOURNAL_PATH];
     recovery self = {.folder = folder, .strike = strike, .state = state, .counts = out};
     *out = (journal_counts){0};
-    tuff__journal_owner(&self.self);
+    tuff__journal_describe_owner(&self.self);
     tuff__journal_name(&self.self, self.own_name, sizeof self.own_name);
-    if (tuff__journal_path(folder, "", path) != TUFF_OK || !tuff__journal_owns(path))
+    if (tuff__journal_path(folder, "", path) != TUFF_OK || !tuff__journal_is_private_folder(path))
         return TUFF_OK;
     const tuff_status status = tuff__file_list(path, "", visit, &self);
-    return status == TUFF_E_OOM_HOST ? status : self.failed;
+    return status == TUFF_E_OOM_HOST ? status : self.visitor_status;
 }

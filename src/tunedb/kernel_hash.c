@@ -34,14 +34,14 @@ static bool is_body(const char *name)
 /* Whether a text is used only by kernels with 16-bit elements, or only by those of GPUs. Such a text is not part of any
    hash: it would change the hashes of all other kernels too, and it affects only the speed of a recorded kernel, never
    its results. */
-static bool is_of_few_kernels(const char *name)
+static bool is_excluded_text(const char *name)
 {
     return begins_with(name, "narrow") || begins_with(name, "aligned");
 }
 
 static bool belongs_to(const char *name, const char *family)
 {
-    if (is_of_few_kernels(name))
+    if (is_excluded_text(name))
         return false;
     if (begins_with(name, "matrix"))
         return strcmp(family, "matmul") == 0;
@@ -125,14 +125,28 @@ static int list_texts(const char *family, named_text out[MAX_TEXTS])
     return count;
 }
 
-const char *tuff__kernel_hash_of(const char *family, char *out)
+/* Skips empty lines and lines that hold only a comment: editing comments does not outdate records. Lines that begin
+   with "//@" divide math.k into sections, and count. */
+uint64_t tuff__kernel_text_hash(const char *text, uint64_t hash)
+{
+    while (*text != 0) {
+        const char *line = text + strspn(text, " ");
+        const size_t length = strcspn(line, "\n");
+        if (length > 0 && (strncmp(line, "//", 2) != 0 || line[2] == '@'))
+            hash = tuff__hash64(text, (size_t)(line - text) + length, hash);
+        text = line + length + (line[length] == '\n');
+    }
+    return hash;
+}
+
+const char *tuff__kernel_hash(const char *family, char *out)
 {
     named_text texts[MAX_TEXTS];
     uint64_t hash = PASSES_VERSION;
     const int count = list_texts(family, texts);
     for (int i = 0; i < count; i++) {
         hash = tuff__hash64(texts[i].name, strlen(texts[i].name), hash);
-        hash = tuff__hash64(texts[i].text, strlen(texts[i].text), hash);
+        hash = tuff__kernel_text_hash(texts[i].text, hash);
     }
     hash = hash_exceptions(family, hash_tunables(family, hash));
     (void)snprintf(out, GENERATOR_SIZE, "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));

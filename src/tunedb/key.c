@@ -31,7 +31,7 @@ hash128 tuff__key_hash(const tune_key *key)
 }
 
 /* Reads a field and moves *at past the separator that ends it; "-" is an empty field. */
-static bool take_field(const char **at, const char *separator, char *out, size_t size)
+static bool parse_field(const char **at, const char *separator, char *out, size_t size)
 {
     const char *end = separator[0] ? strstr(*at, separator) : *at + strlen(*at);
     const size_t length = end ? (size_t)(end - *at) : 0;
@@ -96,15 +96,15 @@ tuff_status tuff__key_parse(const char *source, tune_key *out)
     const char *at = source;
     char structure[32], dims[192], alignment[8];
     *out = (tune_key){0};
-    const bool whole = take_field(&at, " ", out->family, sizeof out->family) && out->family[0] &&
-                       take_field(&at, " | ", structure, sizeof structure) &&
-                       take_field(&at, " | ", out->dtypes, sizeof out->dtypes) &&
-                       take_field(&at, " | ", out->layout, sizeof out->layout) &&
-                       take_field(&at, " | ", dims, sizeof dims) &&
-                       take_field(&at, " | ", alignment, sizeof alignment) &&
-                       take_field(&at, "", out->math, sizeof out->math) && read_structure(structure, &out->structure) &&
-                       read_dims(dims, out) && read_alignment(alignment, &out->alignment);
-    return whole ? TUFF_OK : FAIL(TUFF_E_FORMAT, "'%.200s' is no op key", source);
+    const bool whole =
+        parse_field(&at, " ", out->family, sizeof out->family) && out->family[0] &&
+        parse_field(&at, " | ", structure, sizeof structure) &&
+        parse_field(&at, " | ", out->dtypes, sizeof out->dtypes) &&
+        parse_field(&at, " | ", out->layout, sizeof out->layout) && parse_field(&at, " | ", dims, sizeof dims) &&
+        parse_field(&at, " | ", alignment, sizeof alignment) && parse_field(&at, "", out->math, sizeof out->math) &&
+        read_structure(structure, &out->structure) && read_dims(dims, out) &&
+        read_alignment(alignment, &out->alignment);
+    return whole ? TUFF_OK : FAIL(TUFF_E_FORMAT, "not a valid op key: '%.200s'", source);
 }
 
 bool tuff__key_is_alike(const tune_key *a, const tune_key *b)

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KNOWN = 16, BARRED_SIZE = 160 };
+enum { MAX_NEIGHBOURS = 16, WHY_SIZE = 160 };
 
 /* An environment found in the stores, compared with the request's. */
 typedef struct neighbour {
     hash128 hash;
     likeness like;
-    double apart; /* absolute log2 of the ratio of compute units */
+    double unit_distance; /* absolute log2 of the ratio of compute units */
 } neighbour;
 
 typedef struct seed {
@@ -26,8 +26,8 @@ typedef struct lookup {
     const tune_lookup_request *request;
     tune_lookup_result *out;
     hash128 key, environment;
-    neighbour known[KNOWN];
-    int known_count;
+    neighbour neighbours[MAX_NEIGHBOURS];
+    int neighbour_count;
     const tune_record *other_driver, *nearest;
     double distance; /* of nearest */
     seed seeds[TUNE_SEEDS];
@@ -41,7 +41,7 @@ const char *tuff__tier_text(tune_tier tier)
     return texts[tier];
 }
 
-#define SAY(self, tier, ...) (void)snprintf((self)->out->why[tier], TUNE_REASON_SIZE, __VA_ARGS__)
+#define SET_REASON(self, tier, ...) (void)snprintf((self)->out->why[tier], TUNE_REASON_SIZE, __VA_ARGS__)
 
 static bool is_current(const lookup *self, const tune_record *record)
 {
@@ -50,13 +50,13 @@ static bool is_current(const lookup *self, const tune_record *record)
 }
 
 /* Whether a candidate was not rejected for a key in an environment; if it was, `why` gets the reason. */
-static bool was_not_rejected(const lookup *self, hash128 environment, hash128 key, const char *candidate, char *why)
+static bool is_permitted(const lookup *self, hash128 environment, hash128 key, const char *candidate, char *why)
 {
     for (int i = 0; i < self->request->store_count; i++) {
         const tune_record *bad =
             tuff__store_rejection(self->request->stores[i], environment, key, candidate, self->request->generator);
         if (tuff__record_forbids(bad, self->request->generator)) {
-            (void)snprintf(why, BARRED_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
+            (void)snprintf(why, WHY_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
             return false;
         }
     }
@@ -66,31 +66,31 @@ static bool was_not_rejected(const lookup *self, hash128 environment, hash128 ke
 /* Whether the candidate may run here; if not, `why` gets the reason. */
 static bool may_run(const lookup *self, const char *candidate, char *why)
 {
-    if (!was_not_rejected(self, self->environment, self->key, candidate, why))
+    if (!is_permitted(self, self->environment, self->key, candidate, why))
         return false;
     if (!self->request->is_usable || self->request->is_usable(candidate, self->request->state))
         return true;
-    (void)snprintf(why, BARRED_SIZE, "%.150s", tuff_error());
+    (void)snprintf(why, WHY_SIZE, "%.150s", tuff_error());
     return false;
 }
 
 /* Whether a record's candidate was rejected neither here nor where the record was made: if it was found wrong there
    after it had won, it is no better here. */
-static bool may_run_of(const lookup *self, const tune_record *record, const char *candidate, char *why)
+static bool may_run_from(const lookup *self, const tune_record *record, const char *candidate, char *why)
 {
-    return may_run(self, candidate, why) && was_not_rejected(self, record->environment, record->key, candidate, why);
+    return may_run(self, candidate, why) && is_permitted(self, record->environment, record->key, candidate, why);
 }
 
 /* Returns the record's winner, or the first of its runners-up that may run. NULL if none may; `why` then has the
    winner's reason. */
-static const char *runnable(const lookup *self, const tune_record *record, char *why)
+static const char *find_runnable(const lookup *self, const tune_record *record, char *why)
 {
-    char later[BARRED_SIZE];
+    char later[WHY_SIZE];
     why[0] = 0;
-    if (may_run_of(self, record, record->candidate, why))
+    if (may_run_from(self, record, record->candidate, why))
         return record->candidate;
     for (int i = 0; i < RUNNERS_UP; i++)
-        if (record->runners_up[i][0] && may_run_of(self, record, record->runners_up[i], later))
+        if (record->runners_up[i][0] && may_run_from(self, record, record->runners_up[i], later))
             return record->runners_up[i];
     return NULL;
 }
@@ -102,13 +102,13 @@ static void set_result(lookup *self, tune_tier tier, const char *candidate, cons
     self->out->record = record;
 }
 
-static const neighbour *neighbour_of(lookup *self, const tune_store *store, hash128 environment, neighbour *room)
+static const neighbour *find_neighbour(lookup *self, const tune_store *store, hash128 environment, neighbour *scratch)
 {
     tune_environment parts;
-    for (int i = 0; i < self->known_count; i++)
-        if (tuff__is_same_hash(self->known[i].hash, environment))
-            return &self->known[i];
-    neighbour *out = self->known_count < KNOWN ? &self->known[self->known_count++] : room;
+    for (int i = 0; i < self->neighbour_count; i++)
+        if (tuff__is_same_hash(self->neighbours[i].hash, environment))
+            return &self->neighbours[i];
+    neighbour *out = self->neighbour_count < MAX_NEIGHBOURS ? &self->neighbours[self->neighbour_count++] : scratch;
     *out = (neighbour){.hash = environment, .like = LIKENESS_NONE};
     const char *source = tuff__store_environment(store, environment);
     if (tuff__is_same_hash(environment, self->environment)) {
@@ -116,7 +116,7 @@ static const neighbour *neighbour_of(lookup *self, const tune_store *store, hash
     } else if (source && tuff__environment_parse(source, &parts) == TUFF_OK) {
         out->like = tuff__environment_compare(self->request->environment, &parts);
         if (parts.units > 0 && self->request->environment->units > 0)
-            out->apart = fabs(log2((double)parts.units / self->request->environment->units));
+            out->unit_distance = fabs(log2((double)parts.units / self->request->environment->units));
     }
     return out;
 }
@@ -157,7 +157,7 @@ static void weigh_same_key(lookup *self, const tune_record *record, const neighb
         add_seed(self, record, RANK_BACKEND);
         break;
     case LIKENESS_ARCHITECTURE:
-        add_seed(self, record, RANK_ARCHITECTURE + fmin(from->apart, 9));
+        add_seed(self, record, RANK_ARCHITECTURE + fmin(from->unit_distance, 9));
         break;
     case LIKENESS_NONE:
         break;
@@ -182,13 +182,13 @@ static void weigh_other_key(lookup *self, const tune_record *record, const neigh
 
 static void weigh_all(lookup *self)
 {
-    neighbour room;
+    neighbour scratch;
     for (int i = 0; i < self->request->store_count; i++) {
         const tune_record *record;
         for (int at = 0; (record = tuff__store_next(self->request->stores[i], &at));) {
             if (record->kind != RECORD_WIN)
                 continue;
-            const neighbour *from = neighbour_of(self, self->request->stores[i], record->environment, &room);
+            const neighbour *from = find_neighbour(self, self->request->stores[i], record->environment, &scratch);
             if (tuff__is_same_hash(record->key, self->key))
                 weigh_same_key(self, record, from);
             else
@@ -201,14 +201,14 @@ static void weigh_all(lookup *self)
 static const tune_record *find_pin(lookup *self)
 {
     const tune_record *best = NULL, *record;
-    neighbour room;
+    neighbour scratch;
     for (int i = 0; i < self->request->store_count; i++)
         if ((record = tuff__store_pin(self->request->stores[i], self->environment, self->key)))
             return record;
     for (int i = 0; i < self->request->store_count; i++)
         for (int at = 0; (record = tuff__store_next(self->request->stores[i], &at));)
             if (record->kind == RECORD_PIN && tuff__is_same_hash(record->key, self->key) &&
-                neighbour_of(self, self->request->stores[i], record->environment, &room)->like ==
+                find_neighbour(self, self->request->stores[i], record->environment, &scratch)->like ==
                     LIKENESS_OTHER_DRIVER &&
                 (!best || record->time > best->time))
                 best = record;
@@ -221,21 +221,21 @@ static bool lookup_override(lookup *self)
 {
     if (self->request->override_candidate) {
         set_result(self, TIER_OVERRIDE, self->request->override_candidate, NULL);
-        SAY(self, TIER_OVERRIDE, "the caller asks for it");
+        SET_REASON(self, TIER_OVERRIDE, "requested by the caller");
         return true;
     }
     const tune_record *pin = find_pin(self);
     if (!pin) {
-        SAY(self, TIER_OVERRIDE, "no pin");
+        SET_REASON(self, TIER_OVERRIDE, "no pin");
         return false;
     }
     if (self->request->is_usable && !self->request->is_usable(pin->candidate, self->request->state)) {
-        SAY(self, TIER_OVERRIDE, "the pin cannot be used: %.200s", tuff_error());
+        SET_REASON(self, TIER_OVERRIDE, "the pin cannot be used: %.200s", tuff_error());
         self->out->ignores_pin = true;
         return false;
     }
     set_result(self, TIER_OVERRIDE, pin->candidate, pin);
-    SAY(self, TIER_OVERRIDE, "pinned by %.40s", pin->reason[0] ? pin->reason : "hand");
+    SET_REASON(self, TIER_OVERRIDE, "pinned by %.40s", pin->reason[0] ? pin->reason : "hand");
     return true;
 }
 
@@ -249,18 +249,18 @@ static void lookup_manifest(lookup *self)
     if (pin && !is_old &&
         (!self->request->is_usable || self->request->is_usable(pin->candidate, self->request->state))) {
         set_result(self, TIER_OVERRIDE, pin->candidate, pin);
-        SAY(self, TIER_OVERRIDE, "locked by the manifest");
+        SET_REASON(self, TIER_OVERRIDE, "locked by the manifest");
         return;
     }
     self->out->tier = TIER_OVERRIDE;
     self->out->deviates = true;
     if (is_old)
-        SAY(self, TIER_OVERRIDE, "the manifest was made for other kernel texts (%.32s, today's are %.32s)",
-            pin->generator, self->request->generator);
+        SET_REASON(self, TIER_OVERRIDE, "the manifest was made for other kernel texts (%.32s; current: %.32s)",
+                   pin->generator, self->request->generator);
     else if (pin)
-        SAY(self, TIER_OVERRIDE, "the manifest's candidate cannot be used: %.190s", tuff_error());
+        SET_REASON(self, TIER_OVERRIDE, "the manifest's candidate cannot be used: %.190s", tuff_error());
     else
-        SAY(self, TIER_OVERRIDE, "the manifest does not have the key in this environment");
+        SET_REASON(self, TIER_OVERRIDE, "the manifest has no entry for the key in this environment");
 }
 
 /* Finds the winner of this key. Our stores come before shipped ones, except for winners of other kernel texts, because
@@ -280,36 +280,36 @@ static const tune_record *find_same(const lookup *self)
 
 static const char *origin_of(const tune_record *win)
 {
-    return strcmp(win->source, "shipped") == 0  ? "it came with tuff"
+    return strcmp(win->source, "shipped") == 0  ? "shipped with tuff"
            : strcmp(win->source, "import") == 0 ? "imported"
                                                 : "measured here";
 }
 
 static bool lookup_same(lookup *self)
 {
-    char why[BARRED_SIZE];
+    char why[WHY_SIZE];
     const tune_record *win = find_same(self);
     if (!win) {
         self->out->miss = MISS_UNKNOWN;
-        SAY(self, TIER_SAME, "no winner of this key in this environment");
+        SET_REASON(self, TIER_SAME, "no winner for this key in this environment");
     } else if (tuff__record_is_seed(win)) {
         self->out->miss = MISS_SEED;
-        SAY(self, TIER_SAME, "the winner is there as a seed only");
+        SET_REASON(self, TIER_SAME, "the winner is only a seed");
     } else if (!is_current(self, win)) {
         self->out->miss = MISS_OLD_TEXTS;
-        SAY(self, TIER_SAME, "the winner was measured with other kernel texts (%.32s, today's are %.32s)",
-            win->generator[0] ? win->generator : "unnamed", self->request->generator);
+        SET_REASON(self, TIER_SAME, "the winner was measured with other kernel texts (%.32s; current: %.32s)",
+                   win->generator[0] ? win->generator : "unnamed", self->request->generator);
     } else {
-        const char *candidate = runnable(self, win, why);
+        const char *candidate = find_runnable(self, win, why);
         self->out->miss = candidate ? MISS_NONE : MISS_UNUSABLE;
         if (candidate)
             set_result(self, TIER_SAME, candidate, win);
         if (!candidate)
-            SAY(self, TIER_SAME, "neither the winner (%s) nor a runner-up may run", why);
+            SET_REASON(self, TIER_SAME, "neither the winner (%s) nor a runner-up can be used", why);
         else if (candidate != win->candidate)
-            SAY(self, TIER_SAME, "a runner-up, because of the winner: %s", why);
+            SET_REASON(self, TIER_SAME, "a runner-up, because the winner cannot be used: %s", why);
         else
-            SAY(self, TIER_SAME, "%s, %" PRIu64 " samples", origin_of(win), win->samples);
+            SET_REASON(self, TIER_SAME, "%s, %" PRIu64 " samples", origin_of(win), win->samples);
         return candidate != NULL;
     }
     return false;
@@ -317,15 +317,15 @@ static bool lookup_same(lookup *self)
 
 static bool lookup_driver(lookup *self)
 {
-    char why[BARRED_SIZE];
+    char why[WHY_SIZE];
     const tune_record *win = self->other_driver;
-    const char *candidate = win ? runnable(self, win, why) : NULL;
+    const char *candidate = win ? find_runnable(self, win, why) : NULL;
     if (!win)
-        SAY(self, TIER_DRIVER, "no winner of this key under another driver of the device");
+        SET_REASON(self, TIER_DRIVER, "no winner for this key under another driver of the device");
     else if (!candidate)
-        SAY(self, TIER_DRIVER, "the other driver's winner may not run: %s", why);
+        SET_REASON(self, TIER_DRIVER, "the other driver's winner cannot be used: %s", why);
     else
-        SAY(self, TIER_DRIVER, "measured under another driver: to be raced again");
+        SET_REASON(self, TIER_DRIVER, "measured under another driver; will be measured again");
     if (candidate)
         set_result(self, TIER_DRIVER, candidate, win);
     return candidate != NULL;
@@ -333,24 +333,24 @@ static bool lookup_driver(lookup *self)
 
 static bool lookup_nearest(lookup *self)
 {
-    char why[BARRED_SIZE];
+    char why[WHY_SIZE];
     const tune_record *win = self->nearest;
-    const char *candidate = win ? runnable(self, win, why) : NULL;
+    const char *candidate = win ? find_runnable(self, win, why) : NULL;
     if (!win)
-        SAY(self, TIER_NEAREST, "no winner of the same task with each dim within twice ours");
+        SET_REASON(self, TIER_NEAREST, "no winner for the same task with every dim within a factor of 2");
     else if (!candidate)
-        SAY(self, TIER_NEAREST, "the winner of the nearest dims may not run: %s", why);
+        SET_REASON(self, TIER_NEAREST, "the winner for the nearest dims cannot be used: %s", why);
     else
-        SAY(self, TIER_NEAREST, "measured for %.200s", win->op);
+        SET_REASON(self, TIER_NEAREST, "measured for %.200s", win->op);
     if (candidate)
         set_result(self, TIER_NEAREST, candidate, win);
     return candidate != NULL;
 }
 
-static void offer(lookup *self, const char *candidate)
+static void add_starting_point(lookup *self, const char *candidate)
 {
     tune_lookup_result *out = self->out;
-    char why[BARRED_SIZE];
+    char why[WHY_SIZE];
     for (int i = 0; i < out->seed_count; i++)
         if (strcmp(out->seeds[i], candidate) == 0)
             return;
@@ -358,36 +358,36 @@ static void offer(lookup *self, const char *candidate)
         out->seeds[out->seed_count++] = candidate;
 }
 
-static void lookup_rest(lookup *self)
+static void lookup_seeds(lookup *self)
 {
     tune_lookup_result *out = self->out;
     for (int i = 0; i < self->seed_count; i++) {
         const seed *one = &self->seeds[i];
-        offer(self, one->record->candidate);
+        add_starting_point(self, one->record->candidate);
         for (int k = 0; k < RUNNERS_UP && i == 0 && one->rank < RANK_DIMS; k++)
             if (one->record->runners_up[k][0])
-                offer(self, one->record->runners_up[k]);
+                add_starting_point(self, one->record->runners_up[k]);
     }
     const int seeds = out->seed_count;
     for (int i = 0; i < self->request->portfolio_count; i++)
-        offer(self, self->request->portfolio[i]);
+        add_starting_point(self, self->request->portfolio[i]);
     if (out->tier < TIER_SEED)
         return;
     out->candidate = "";
     out->tier = seeds > 0 ? TIER_SEED : self->request->portfolio_count > 0 ? TIER_PORTFOLIO : TIER_DEFAULT;
     if (seeds > 0) {
         out->record = self->seeds[0].record;
-        SAY(self, TIER_SEED, "%d to begin a search with; the default until it is done", seeds);
+        SET_REASON(self, TIER_SEED, "%d seeds for a search; the default runs until it is done", seeds);
         return;
     }
-    SAY(self, TIER_SEED, "no winner of this key on a device that is alike");
+    SET_REASON(self, TIER_SEED, "no winner for this key on a similar device");
     if (out->tier == TIER_PORTFOLIO)
-        SAY(self, TIER_PORTFOLIO, "%d candidates to begin a search with; the default until it is done",
-            self->request->portfolio_count);
+        SET_REASON(self, TIER_PORTFOLIO, "%d candidates for a search; the default runs until it is done",
+                   self->request->portfolio_count);
     else
-        SAY(self, TIER_PORTFOLIO, "none is known for the family");
+        SET_REASON(self, TIER_PORTFOLIO, "the family has no portfolio");
     if (out->tier == TIER_DEFAULT)
-        SAY(self, TIER_DEFAULT, "what lowering takes by itself");
+        SET_REASON(self, TIER_DEFAULT, "the default chosen by lowering");
 }
 
 void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *out)
@@ -403,11 +403,11 @@ void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *o
     if (lookup_override(&self) || lookup_same(&self))
         return;
     if (request->only_same) {
-        SAY(&self, TIER_DEFAULT, "what lowering takes by itself: nothing else is asked");
+        SET_REASON(&self, TIER_DEFAULT, "the default chosen by lowering: lower tiers are not tried");
         return;
     }
     weigh_all(&self);
     if (!lookup_driver(&self))
         (void)lookup_nearest(&self);
-    lookup_rest(&self);
+    lookup_seeds(&self);
 }

@@ -38,7 +38,7 @@ bool tuff__is_same_hash(hash128 a, hash128 b)
     return a.low == b.low && a.high == b.high;
 }
 
-tune_record tuff__record_of(record_kind kind, const char *environment, const char *op, const char *candidate)
+tune_record tuff__record_make(record_kind kind, const char *environment, const char *op, const char *candidate)
 {
     tune_record out = tuff__empty_record;
     const time_t now = time(NULL);
@@ -159,7 +159,7 @@ tuff_status tuff__record_write(const tune_record *record, text *out)
     build(&made, record);
     tuff_status status = TUFF_OK;
     if (made.failed)
-        status = tuff__json_failure("tune: a text of a record is not valid UTF-8");
+        status = tuff__json_failure("tune: a record contains text that is not valid UTF-8");
     if (status == TUFF_OK)
         status = tuff__json_print(made.object, &body);
     json_decref(made.object);
@@ -189,12 +189,12 @@ static bool read_hash(const char *digits, hash128 *out)
 typedef struct reader {
     const json_t *object;
     arena *texts;
-    bool damaged, exhausted;
+    bool damaged, out_of_memory;
 } reader;
 
 /* Whether a text contains control characters. Texts are printed, so they must not be able to move a terminal's cursor.
    The C1 controls begin with 0xc2 in UTF-8. */
-static bool has_controls(const char *found)
+static bool has_control_characters(const char *found)
 {
     for (; *found; found++) {
         const unsigned char byte = (unsigned char)*found, next = (unsigned char)found[1];
@@ -207,9 +207,9 @@ static bool has_controls(const char *found)
 static const char *copy_text(reader *from, const json_t *value)
 {
     const char *found = json_string_value(value);
-    from->damaged |= value && (!found || has_controls(found));
+    from->damaged |= value && (!found || has_control_characters(found));
     const char *copy = found ? tuff__arena_strdup(from->texts, found) : "";
-    from->exhausted |= !copy;
+    from->out_of_memory |= !copy;
     return copy ? copy : "";
 }
 
@@ -218,7 +218,7 @@ static const char *get_text(reader *from, const char *name)
     return copy_text(from, json_object_get(from->object, name));
 }
 
-static uint64_t number_of(reader *from, const json_t *value)
+static uint64_t read_integer(reader *from, const json_t *value)
 {
     from->damaged |= value && !json_is_integer(value);
     return (uint64_t)json_integer_value(value);
@@ -226,7 +226,7 @@ static uint64_t number_of(reader *from, const json_t *value)
 
 static uint64_t get_number(reader *from, const char *name)
 {
-    return number_of(from, json_object_get(from->object, name));
+    return read_integer(from, json_object_get(from->object, name));
 }
 
 static hash128 get_hash(reader *from, const char *name)
@@ -242,7 +242,7 @@ static void read_win(reader *from, tune_record *out)
     const json_t *quartiles = json_object_get(from->object, "ns"), *top = json_object_get(from->object, "top");
     from->damaged |= json_array_size(quartiles) != 3;
     for (size_t i = 0; i < 3; i++)
-        out->nanoseconds[i] = number_of(from, json_array_get(quartiles, i));
+        out->nanoseconds[i] = read_integer(from, json_array_get(quartiles, i));
     for (size_t i = 0; i < RUNNERS_UP; i++)
         out->runners_up[i] = copy_text(from, json_array_get(top, i));
     out->samples = get_number(from, "n");
@@ -254,9 +254,9 @@ static void read_win(reader *from, tune_record *out)
     out->library = get_text(from, "lib");
     const json_t *all = json_object_get(from->object, "all");
     from->damaged |= all && json_array_size(all) != 1 + SPREAD;
-    out->timed = number_of(from, json_array_get(all, 0));
+    out->timed = read_integer(from, json_array_get(all, 0));
     for (size_t i = 0; i < SPREAD; i++)
-        out->spread[i] = number_of(from, json_array_get(all, 1 + i));
+        out->spread[i] = read_integer(from, json_array_get(all, 1 + i));
 }
 
 static void read_object(reader *from, tune_record *out)
@@ -292,7 +292,7 @@ static bool find_kind(const json_t *object, record_kind *out)
 }
 
 /* Returns the JSON of a line whose CRC matches, or NULL. */
-static const char *checked_body(const char *line, size_t size)
+static const char *find_checked_body(const char *line, size_t size)
 {
     uint32_t check = 0;
     if (size <= CHECK_DIGITS + 1 || size > LINE_LIMIT || line[CHECK_DIGITS] != ' ')
@@ -323,13 +323,13 @@ static tuff_status read_json(const char *body, size_t size, arena *texts, tune_r
         *state = LINE_UNKNOWN;
     }
     json_decref(object);
-    return from.exhausted ? TUFF_E_OOM_HOST : TUFF_OK;
+    return from.out_of_memory ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
 /* at: the next character to read. other: the line does not have the form that this parser reads. */
 typedef struct cursor {
     char *at;
-    bool other;
+    bool mismatch;
 } cursor;
 
 static bool skip(cursor *from, const char *wanted)
@@ -343,107 +343,107 @@ static bool skip(cursor *from, const char *wanted)
 
 static void expect(cursor *from, const char *wanted)
 {
-    from->other |= !skip(from, wanted);
+    from->mismatch |= !skip(from, wanted);
 }
 
 /* Reads the text after an opening quote, and terminates it at its closing quote. */
-static char *take_text(cursor *from)
+static char *parse_text(cursor *from)
 {
     char *begin = from->at, *end = begin;
     while (*end >= 0x20 && *end < 0x7f && *end != '"' && *end != '\\')
         end++;
-    from->other |= *end != '"';
-    if (from->other)
+    from->mismatch |= *end != '"';
+    if (from->mismatch)
         return begin;
     *end = 0;
     from->at = end + 1;
     return begin;
 }
 
-static uint64_t take_number(cursor *from)
+static uint64_t parse_number(cursor *from)
 {
     uint64_t value = 0;
     const size_t digits = strspn(from->at, "0123456789");
-    from->other |= digits == 0 || digits > NUMBER_DIGITS || (from->at[0] == '0' && digits > 1);
-    for (size_t i = 0; i < digits && !from->other; i++)
+    from->mismatch |= digits == 0 || digits > NUMBER_DIGITS || (from->at[0] == '0' && digits > 1);
+    for (size_t i = 0; i < digits && !from->mismatch; i++)
         value = 10 * value + (uint64_t)(from->at[i] - '0');
     from->at += digits;
     return value;
 }
 
 /* Optional members: if one is missing, the record keeps the value that it has. */
-static void may_text(cursor *from, const char *name, const char **out)
+static void parse_optional_text(cursor *from, const char *name, const char **out)
 {
     if (skip(from, name))
-        *out = take_text(from);
+        *out = parse_text(from);
 }
 
-static void may_number(cursor *from, const char *name, uint64_t *out)
+static void parse_optional_number(cursor *from, const char *name, uint64_t *out)
 {
     if (skip(from, name))
-        *out = take_number(from);
+        *out = parse_number(from);
 }
 
-static hash128 must_hash(cursor *from, const char *name)
+static hash128 parse_hash(cursor *from, const char *name)
 {
     hash128 out = {0};
     expect(from, name);
-    if (from->other)
+    if (from->mismatch)
         return out;
-    const char *digits = take_text(from);
-    from->other |= strlen(digits) != HASH_DIGITS || !read_hash(digits, &out);
+    const char *digits = parse_text(from);
+    from->mismatch |= strlen(digits) != HASH_DIGITS || !read_hash(digits, &out);
     return out;
 }
 
-static void take_win(cursor *from, tune_record *out)
+static void parse_win(cursor *from, tune_record *out)
 {
     expect(from, ",\"ns\":[");
     for (int i = 0; i < 3; i++) {
         if (i > 0)
             expect(from, ",");
-        out->nanoseconds[i] = take_number(from);
+        out->nanoseconds[i] = parse_number(from);
     }
     expect(from, "]");
-    may_number(from, ",\"n\":", &out->samples);
-    may_number(from, ",\"def\":", &out->default_nanoseconds);
+    parse_optional_number(from, ",\"n\":", &out->samples);
+    parse_optional_number(from, ",\"def\":", &out->default_nanoseconds);
     expect(from, ",\"top\":[");
     for (int i = 0; i < RUNNERS_UP && skip(from, i > 0 ? ",\"" : "\""); i++)
-        out->runners_up[i] = take_text(from);
+        out->runners_up[i] = parse_text(from);
     expect(from, "]");
-    may_text(from, ",\"cold\":\"", &out->cold);
-    may_number(from, ",\"bud\":", &out->budget_milliseconds);
-    may_text(from, ",\"end\":\"", &out->end);
-    may_text(from, ",\"src\":\"", &out->source);
-    may_text(from, ",\"lib\":\"", &out->library);
+    parse_optional_text(from, ",\"cold\":\"", &out->cold);
+    parse_optional_number(from, ",\"bud\":", &out->budget_milliseconds);
+    parse_optional_text(from, ",\"end\":\"", &out->end);
+    parse_optional_text(from, ",\"src\":\"", &out->source);
+    parse_optional_text(from, ",\"lib\":\"", &out->library);
     if (!skip(from, ",\"all\":["))
         return;
-    out->timed = take_number(from);
+    out->timed = parse_number(from);
     for (int i = 0; i < SPREAD; i++) {
         expect(from, ",");
-        out->spread[i] = take_number(from);
+        out->spread[i] = parse_number(from);
     }
     expect(from, "]");
 }
 
-static void take_members(cursor *from, tune_record *out)
+static void parse_members(cursor *from, tune_record *out)
 {
-    out->key = must_hash(from, ",\"k\":\"");
-    may_text(from, ",\"op\":\"", &out->op);
-    may_text(from, ",\"kgen\":\"", &out->generator);
+    out->key = parse_hash(from, ",\"k\":\"");
+    parse_optional_text(from, ",\"op\":\"", &out->op);
+    parse_optional_text(from, ",\"kgen\":\"", &out->generator);
     expect(from, ",\"c\":\"");
-    out->candidate = take_text(from);
+    out->candidate = parse_text(from);
     if (out->kind == RECORD_WIN)
-        take_win(from, out);
-    may_text(from, out->kind == RECORD_PIN ? ",\"by\":\"" : ",\"why\":\"", &out->reason);
-    may_text(from, ",\"ph\":\"", &out->phase);
-    may_number(from, ",\"ts\":", &out->time);
-    from->other |= !tuff__is_same_hash(out->key, tuff__hash_text(out->op));
+        parse_win(from, out);
+    parse_optional_text(from, out->kind == RECORD_PIN ? ",\"by\":\"" : ",\"why\":\"", &out->reason);
+    parse_optional_text(from, ",\"ph\":\"", &out->phase);
+    parse_optional_number(from, ",\"ts\":", &out->time);
+    from->mismatch |= !tuff__is_same_hash(out->key, tuff__hash_text(out->op));
 }
 
 /* Reads the JSON of a line whose members are exactly those of its kind, in the order of record.h, in plain ASCII. out
    must be an empty record. Texts are not copied: body and one byte after it must be writable, and live as long as the
    record. Returns false if the line has another form; body and out are changed in that case too. */
-static bool read_plain(char *body, size_t size, tune_record *out)
+static bool parse_canonical(char *body, size_t size, tune_record *out)
 {
     static const char *const heads[] = {"{\"t\":\"env\"", "{\"t\":\"win\"", "{\"t\":\"bad\"", "{\"t\":\"pin\""};
     cursor from = {.at = body};
@@ -454,15 +454,15 @@ static bool read_plain(char *body, size_t size, tune_record *out)
     if (kind == 4)
         return false;
     out->kind = (record_kind)kind;
-    out->environment = must_hash(&from, ",\"e\":\"");
+    out->environment = parse_hash(&from, ",\"e\":\"");
     if (out->kind == RECORD_ENVIRONMENT) {
-        may_text(&from, ",\"text\":\"", &out->op);
-        from.other |= !tuff__is_same_hash(out->environment, tuff__hash_text(out->op));
+        parse_optional_text(&from, ",\"text\":\"", &out->op);
+        from.mismatch |= !tuff__is_same_hash(out->environment, tuff__hash_text(out->op));
     } else {
-        take_members(&from, out);
+        parse_members(&from, out);
     }
     expect(&from, "}");
-    return !from.other && from.at == body + size;
+    return !from.mismatch && from.at == body + size;
 }
 
 /* Replaces former names of tunables in a candidate by their current names, because candidates are compared as texts. */
@@ -484,7 +484,7 @@ static tuff_status rename_candidate(arena *texts, tune_record *out)
 
 tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_record *out, line_state *state)
 {
-    const char *body = checked_body(line, size);
+    const char *body = find_checked_body(line, size);
     *state = LINE_DAMAGED;
     *out = tuff__empty_record;
     if (!body)
@@ -495,7 +495,7 @@ tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_
     if (!copy)
         return TUFF_E_OOM_HOST;
     memcpy(copy, body, size);
-    if (read_plain(copy, size, out))
+    if (parse_canonical(copy, size, out))
         *state = LINE_GOOD;
     else
         TRY(read_json(body, size, texts, out, state));
@@ -507,18 +507,19 @@ bool tuff__record_is_seed(const tune_record *win)
     return strcmp(win->source, "seed") == 0;
 }
 
-static bool is_rival(const tune_record *later, const tune_record *earlier)
+static bool has_same_kernel(const tune_record *later, const tune_record *earlier)
 {
     return later->kind == RECORD_WIN && strcmp(later->generator, earlier->generator) == 0;
 }
 
 bool tuff__record_is_foreign(const tune_record *later, const tune_record *earlier)
 {
-    return is_rival(later, earlier) && strcmp(earlier->source, "live") == 0 && strcmp(later->source, "live") != 0;
+    return has_same_kernel(later, earlier) && strcmp(earlier->source, "live") == 0 &&
+           strcmp(later->source, "live") != 0;
 }
 
 bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier)
 {
     return tuff__record_is_foreign(later, earlier) ||
-           (is_rival(later, earlier) && 2 * later->samples < earlier->samples);
+           (has_same_kernel(later, earlier) && 2 * later->samples < earlier->samples);
 }

@@ -53,7 +53,7 @@ extern const tune_record tuff__empty_record;
 
 /* Returns a record about a key, with the current time; a winner is marked as measured here by this version. The caller
    fills in the other fields of its kind. Texts are borrowed. */
-tune_record tuff__record_of(record_kind kind, const char *environment, const char *op, const char *candidate);
+tune_record tuff__record_make(record_kind kind, const char *environment, const char *op, const char *candidate);
 
 hash128 tuff__hash_text(const char *source);
 bool tuff__is_same_hash(hash128 a, hash128 b);

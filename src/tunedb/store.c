@@ -12,7 +12,7 @@ enum { FILE_LIMIT = 256 << 20, MIN_INDEX = 64 };
 
 /* Hashes what records must have in common for the later one to replace the earlier; winners and rejections must also
    agree in the generator. */
-static uint64_t identity_of(const tune_record *record)
+static uint64_t hash_identity(const tune_record *record)
 {
     const hash128 none = {0};
     const struct {
@@ -23,7 +23,7 @@ static uint64_t identity_of(const tune_record *record)
     return tuff__hash64(&all, sizeof all, 0);
 }
 
-static bool is_same(const tune_record *a, const tune_record *b)
+static bool has_same_identity(const tune_record *a, const tune_record *b)
 {
     return a->kind == b->kind && tuff__is_same_hash(a->key, b->key) &&
            tuff__is_same_hash(a->environment, b->environment) &&
@@ -31,11 +31,11 @@ static bool is_same(const tune_record *a, const tune_record *b)
 }
 
 /* Returns the slot of the record with the same identity, or the empty slot where it would go. */
-static int *slot_of(const tune_store *store, const tune_record *record)
+static int *find_slot(const tune_store *store, const tune_record *record)
 {
-    for (uint64_t i = identity_of(record);; i++) {
+    for (uint64_t i = hash_identity(record);; i++) {
         int *slot = &store->index[i & (uint64_t)(store->index_size - 1)];
-        if (*slot == 0 || is_same(&store->records[*slot - 1], record))
+        if (*slot == 0 || has_same_identity(&store->records[*slot - 1], record))
             return slot;
     }
 }
@@ -52,8 +52,8 @@ static bool grow_index(tune_store *store)
     store->index = larger;
     store->index_size = size;
     for (int i = 0; i < store->count; i++)
-        if (!store->states[i].is_dead)
-            *slot_of(store, &store->records[i]) = i + 1; /* later records overwrite earlier ones */
+        if (!store->states[i].is_superseded)
+            *find_slot(store, &store->records[i]) = i + 1; /* later records overwrite earlier ones */
     return true;
 }
 
@@ -73,31 +73,31 @@ static int *find_generator(const tune_store *store, int *newest, const tune_reco
 }
 
 /* Unlinks a record and marks it as dead. at: where the number of a live record is stored. */
-static void report_worker_death(tune_store *store, int *at)
+static void unlink_record(tune_store *store, int *at)
 {
     record_state *state = &store->states[*at - 1];
-    state->is_dead = true;
+    state->is_superseded = true;
     *at = state->older;
     state->older = 0;
     store->counts.superseded++;
 }
 
-static void keep_few(tune_store *store, int *newest)
+static void drop_old_generators(tune_store *store, int *newest)
 {
     int *at = newest;
     for (int i = 0; i<MAX_GENERATORS && * at> 0; i++)
         at = &store->states[*at - 1].older;
     while (*at > 0)
-        report_worker_death(store, at);
+        unlink_record(store, at);
 }
 
 /* Whether a later line does not replace an earlier one. Shards may be older than the lines of the main file. */
-static bool gives_way(const tune_store *store, const tune_record *later, const tune_record *earlier)
+static bool is_outranked(const tune_store *store, const tune_record *later, const tune_record *earlier)
 {
     return tuff__record_is_foreign(later, earlier) || (store->is_reading_shard && later->time < earlier->time);
 }
 
-tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
+tuff_status tuff__store_insert(tune_store *store, const tune_record *record)
 {
     if (!grow_index(store) || !GROW(store->records, store->count, store->capacity))
         return TUFF_E_OOM_HOST;
@@ -108,19 +108,19 @@ tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
         store->states = states;
         store->state_capacity = store->capacity;
     }
-    int *newest = slot_of(store, record), *before = find_generator(store, newest, record);
-    const bool foreign = *before > 0 && gives_way(store, record, &store->records[*before - 1]);
+    int *newest = find_slot(store, record), *before = find_generator(store, newest, record);
+    const bool outranked = *before > 0 && is_outranked(store, record, &store->records[*before - 1]);
     record_state *state = &store->states[store->count];
     store->records[store->count++] = *record;
-    *state = (record_state){.is_dead = foreign};
-    store->counts.superseded += foreign;
-    if (foreign)
+    *state = (record_state){.is_superseded = outranked};
+    store->counts.superseded += outranked;
+    if (outranked)
         return TUFF_OK;
     if (*before > 0)
-        report_worker_death(store, before);
+        unlink_record(store, before);
     state->older = *newest;
     *newest = store->count;
-    keep_few(store, newest);
+    drop_old_generators(store, newest);
     return TUFF_OK;
 }
 
@@ -131,7 +131,7 @@ static tuff_status read_line(tune_store *store, const char *line, size_t size)
     store->counts.lines++;
     TRY(tuff__record_read(line, size, &store->texts, &record, &state));
     if (state == LINE_GOOD)
-        return tuff__store_remember(store, &record);
+        return tuff__store_insert(store, &record);
     store->counts.damaged += state == LINE_DAMAGED || state == LINE_MALFORMED;
     if (state == LINE_DAMAGED)
         return TUFF_OK;
@@ -153,14 +153,14 @@ static tuff_status read_lines(tune_store *store, const char *data, size_t size)
     return TUFF_OK;
 }
 
-void tuff__store_note(tune_store *store, const char *why)
+void tuff__store_set_error(tune_store *store, const char *why)
 {
     if (!store->error[0])
         snprintf(store->error, sizeof store->error, "%s", why);
 }
 
 /* Parses the data that was read, and frees it. */
-static tuff_status take(tune_store *store, void *data, size_t size)
+static tuff_status parse_and_free(tune_store *store, void *data, size_t size)
 {
     store->counts.bytes += size;
     const tuff_status status = read_lines(store, data, size);
@@ -179,10 +179,10 @@ static tuff_status read_file(tune_store *store, const char *path)
     if (status == TUFF_E_OOM_HOST)
         return status;
     if (status != TUFF_OK) {
-        tuff__store_note(store, tuff_error());
+        tuff__store_set_error(store, tuff_error());
         return TUFF_OK;
     }
-    return take(store, data, size);
+    return parse_and_free(store, data, size);
 }
 
 bool tuff__store_is_shard(const tune_store *store, const char *name)
@@ -197,7 +197,7 @@ static tuff_status read_shard(const char *name, void *state)
 {
     tune_store *store = state;
     char path[STORE_PATH];
-    if (!tuff__store_is_shard(store, name) || !tuff__store_path_of(store, name, path))
+    if (!tuff__store_is_shard(store, name) || !tuff__store_sibling_path(store, name, path))
         return TUFF_OK;
     store->counts.shards++;
     store->is_reading_shard = true;
@@ -212,7 +212,7 @@ const char *tuff__store_file_name(const tune_store *store)
     return slash ? slash + 1 : store->path;
 }
 
-bool tuff__store_path_of(const tune_store *store, const char *name, char *out)
+bool tuff__store_sibling_path(const tune_store *store, const char *name, char *out)
 {
     const int length = (int)(tuff__store_file_name(store) - store->path);
     return snprintf(out, STORE_PATH, "%.*s%s", length, store->path, name) < STORE_PATH;
@@ -222,22 +222,22 @@ static tuff_status read_all(tune_store *store)
 {
     char folder[STORE_PATH];
     TRY(read_file(store, store->path));
-    if (!tuff__store_path_of(store, ".", folder))
+    if (!tuff__store_sibling_path(store, ".", folder))
         return TUFF_OK;
     const tuff_status status = tuff__file_list(folder, tuff__store_file_name(store), read_shard, store);
     if (status == TUFF_E_IO)
-        tuff__store_note(store, tuff_error());
+        tuff__store_set_error(store, tuff_error());
     return status == TUFF_E_IO ? TUFF_OK : status;
 }
 
 /* Returns the inode of the file, which changes when the file is compacted. */
-static uint64_t identity_of_file(const char *path)
+static uint64_t inode_of(const char *path)
 {
     struct stat found;
     return tuff__file.lstat(path, &found) == 0 ? (uint64_t)found.st_ino : 0;
 }
 
-static bool forget(tune_store *store)
+static bool reset(tune_store *store)
 {
     char *path = store->path, *environment = store->environment;
     tuff__store_clear(store);
@@ -247,15 +247,15 @@ static bool forget(tune_store *store)
 
 /* Reads the file and its shards. If another process compacts the file in between, records could be missing from both,
    so all is read again. */
-static tuff_status read_still(tune_store *store)
+static tuff_status read_consistently(tune_store *store)
 {
     enum { TRIES = 4 };
     for (int i = 0; store->path && i < TRIES; i++) {
-        const uint64_t before = identity_of_file(store->path);
+        const uint64_t before = inode_of(store->path);
         TRY(read_all(store));
-        if (before == 0 || identity_of_file(store->path) == before)
+        if (before == 0 || inode_of(store->path) == before)
             break;
-        if (i + 1 < TRIES && !forget(store))
+        if (i + 1 < TRIES && !reset(store))
             return TUFF_E_OOM_HOST;
     }
     return TUFF_OK;
@@ -268,7 +268,7 @@ tuff_status tuff__store_open(const char *path, tune_store **out)
     if (store && path && !(store->path = tuff__strdup(path)))
         status = TUFF_E_OOM_HOST;
     if (status == TUFF_OK)
-        status = grow_index(store) ? read_still(store) : TUFF_E_OOM_HOST;
+        status = grow_index(store) ? read_consistently(store) : TUFF_E_OOM_HOST;
     if (status != TUFF_OK) {
         tuff__store_close(store);
         store = NULL;
@@ -288,7 +288,7 @@ tuff_status tuff__store_load(const char *path, tune_store **out)
         tuff__free(data);
         return status;
     }
-    status = take(*out, data, size);
+    status = parse_and_free(*out, data, size);
     if (status != TUFF_OK) {
         tuff__store_close(*out);
         *out = NULL;
@@ -305,7 +305,7 @@ tuff_status tuff__store_load_shipped(const char *path, tune_store **out)
     return TUFF_OK;
 }
 
-tuff_status tuff__store_describe(tune_store *store, const char *environment)
+tuff_status tuff__store_set_environment(tune_store *store, const char *environment)
 {
     char *copy = tuff__strdup(environment);
     if (!copy)
@@ -337,7 +337,7 @@ void tuff__store_close(tune_store *store)
 /* Finds the record of the given generator; if there is none, or the generator is NULL, the newest. */
 static const tune_record *find(const tune_store *store, const tune_record *like)
 {
-    int *newest = slot_of(store, like);
+    int *newest = find_slot(store, like);
     const int own = like->generator ? *find_generator(store, newest, like) : 0, found = own > 0 ? own : *newest;
     return found > 0 ? &store->records[found - 1] : NULL;
 }
@@ -378,7 +378,7 @@ const tune_record *tuff__store_next(const tune_store *store, int *at)
 {
     while (*at < store->count) {
         const int i = (*at)++;
-        if (!store->states[i].is_dead)
+        if (!store->states[i].is_superseded)
             return &store->records[i];
     }
     return NULL;
@@ -411,7 +411,7 @@ const char *tuff__store_error(const tune_store *store)
     return store->error;
 }
 
-bool tuff__store_wants_compaction(const tune_store *store)
+bool tuff__store_needs_compaction(const tune_store *store)
 {
     const store_counts *counts = &store->counts;
     return counts->bytes > 1 << 20 && 2 * (counts->damaged + counts->superseded) > counts->lines;

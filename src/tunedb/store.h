@@ -28,7 +28,7 @@ tuff_status tuff__store_load_shipped(const char *path, tune_store **out);
 void tuff__store_close(tune_store *store); /* NULL is allowed */
 /* Sets the environment that the store is for. Its text is written before the first record that is added, unless the
    file has it already. */
-tuff_status tuff__store_describe(tune_store *store, const char *environment);
+tuff_status tuff__store_set_environment(tune_store *store, const char *environment);
 
 /* Adds a record and appends it to the file; texts are copied. The only error is TUFF_E_OOM_HOST. */
 tuff_status tuff__store_add(tune_store *store, const tune_record *record);
@@ -60,6 +60,6 @@ const char *tuff__store_file(const tune_store *store); /* its path; "" if it has
 typedef bool (*record_filter)(const tune_record *record, void *state);
 tuff_status tuff__store_compact(tune_store *store, record_filter drop, void *state);
 /* Whether most lines of the file are damaged or superseded, and the file is large enough for that to matter. */
-bool tuff__store_wants_compaction(const tune_store *store);
+bool tuff__store_needs_compaction(const tune_store *store);
 
 #endif

@@ -14,7 +14,7 @@
    device do not delete each other's results. */
 enum { MAX_GENERATORS = 3 };
 typedef struct record_state {
-    bool is_dead; /* superseded */
+    bool is_superseded;
     int older;    /* index + 1 of the record with the same identity and another generator; 0 if none */
 } record_state;
 
@@ -31,17 +31,17 @@ struct tune_store {
     store_counts counts;
     char error[512];
     bool is_reading_shard;
-    bool is_alone;   /* appends go to a shard of this process */
+    bool uses_shard; /* appends go to a shard of this process */
     bool has_warned; /* that results are not kept */
 };
 
 /* Adds a record in memory only; its texts must outlive the store. */
-tuff_status tuff__store_remember(tune_store *store, const tune_record *record);
+tuff_status tuff__store_insert(tune_store *store, const tune_record *record);
 /* Sets the error that tuff__store_error returns, unless one is set already. */
-void tuff__store_note(tune_store *store, const char *why);
+void tuff__store_set_error(tune_store *store, const char *why);
 const char *tuff__store_file_name(const tune_store *store);
 /* Writes the path of another name in the file's folder. Returns false if it is too long. out has STORE_PATH bytes. */
-bool tuff__store_path_of(const tune_store *store, const char *name, char *out);
+bool tuff__store_sibling_path(const tune_store *store, const char *name, char *out);
 bool tuff__store_is_shard(const tune_store *store, const char *name);
 /* Frees everything that was read. */
 void tuff__store_clear(tune_store *store);

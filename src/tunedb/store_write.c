@@ -23,7 +23,7 @@ static tuff_status lock(const tune_store *store, file_lock *out)
 }
 
 /* Appends to a file that no other process writes to. */
-static tuff_status append_alone(const tune_store *store, const char *line, size_t size, bool durable)
+static tuff_status append_to_shard(const tune_store *store, const char *line, size_t size, bool durable)
 {
     char name[STORE_PATH], process[160];
     tuff__process_name(process, sizeof process);
@@ -38,34 +38,34 @@ static tuff_status append_alone(const tune_store *store, const char *line, size_
 static tuff_status append(tune_store *store, const char *line, size_t size, bool durable)
 {
     file_lock held = {.fd = -1};
-    if (!store->is_alone) {
+    if (!store->uses_shard) {
         const tuff_status status = lock(store, &held);
-        store->is_alone = status == TUFF_E_TIMEOUT || status == TUFF_E_UNSUPPORTED;
-        if (status != TUFF_OK && !store->is_alone)
+        store->uses_shard = status == TUFF_E_TIMEOUT || status == TUFF_E_UNSUPPORTED;
+        if (status != TUFF_OK && !store->uses_shard)
             return status;
     }
-    if (store->is_alone)
-        return append_alone(store, line, size, durable);
+    if (store->uses_shard)
+        return append_to_shard(store, line, size, durable);
     const tuff_status status = tuff__file_append(store->path, line, size, durable);
     tuff__file_unlock(&held);
     return status;
 }
 
 /* Parses the line that was written, so that memory has what another process would read. */
-static tuff_status remember_line(tune_store *store, const char *line, size_t size)
+static tuff_status insert_line(tune_store *store, const char *line, size_t size)
 {
     tune_record record;
     line_state state;
     TRY(tuff__record_read(line, size - 1, &store->texts, &record, &state));
     if (state != LINE_GOOD)
-        return FAIL(TUFF_E_USAGE, "tune: a record that cannot be read again");
-    return tuff__store_remember(store, &record);
+        return FAIL(TUFF_E_USAGE, "tune: the formatted record cannot be parsed");
+    return tuff__store_insert(store, &record);
 }
 
 static void warn(tune_store *store, const char *why)
 {
     if (!store->has_warned)
-        tuff__log(TUFF_LOG_WARNING, "tune: results are not kept: %s", why);
+        tuff__log(TUFF_LOG_WARNING, "tune: results are not saved: %s", why);
     store->has_warned = true;
 }
 
@@ -74,7 +74,7 @@ static tuff_status add(tune_store *store, const tune_record *record)
     text line = {0};
     tuff_status status = tuff__record_write(record, &line);
     if (status == TUFF_OK)
-        status = remember_line(store, tuff__text_get(&line), line.length);
+        status = insert_line(store, tuff__text_get(&line), line.length);
     if (status == TUFF_OK && !store->path && store->error[0])
         warn(store, store->error);
     if (status == TUFF_OK && store->path) {
@@ -85,7 +85,7 @@ static tuff_status add(tune_store *store, const tune_record *record)
         else if (written != TUFF_OK)
             warn(store, tuff_error());
         if (written != TUFF_OK)
-            tuff__store_note(store, tuff_error());
+            tuff__store_set_error(store, tuff_error());
         store->counts.lines += written == TUFF_OK;
         store->counts.bytes += written == TUFF_OK ? line.length : 0;
     }
@@ -115,7 +115,7 @@ tuff_status tuff__store_add(tune_store *store, const tune_record *record)
 static tuff_status collect(tune_store *store, record_filter drop, void *state, text *out)
 {
     for (int i = 0; i < store->count; i++)
-        if (!store->states[i].is_dead && !(drop && drop(&store->records[i], state)))
+        if (!store->states[i].is_superseded && !(drop && drop(&store->records[i], state)))
             TRY(tuff__record_write(&store->records[i], out));
     tuff__text_add_bytes(out, tuff__text_get(&store->unknown), store->unknown.length);
     return tuff__text_status(out);
@@ -128,7 +128,7 @@ static tuff_status remove_shard(const char *name, void *state)
     const tune_store *store = state;
     char path[STORE_PATH], own[160];
     const size_t length = strlen(tuff__store_file_name(store));
-    if (!tuff__store_path_of(store, name, path))
+    if (!tuff__store_sibling_path(store, name, path))
         return TUFF_OK;
     if (strncmp(name + length, ".tmp-", 5) == 0)
         (void)tuff__file.unlink(path);
@@ -150,7 +150,7 @@ static tuff_status rewrite(tune_store *store, record_filter drop, void *state)
     if (status == TUFF_OK)
         status = tuff__file_write(store->path, &part, 1, true, false);
     tuff__text_free(&lines);
-    if (status == TUFF_OK && tuff__store_path_of(store, ".", folder))
+    if (status == TUFF_OK && tuff__store_sibling_path(store, ".", folder))
         status = tuff__file_list(folder, tuff__store_file_name(store), remove_shard, store);
     return status;
 }
@@ -158,28 +158,28 @@ static tuff_status rewrite(tune_store *store, record_filter drop, void *state)
 tuff_status tuff__store_compact(tune_store *store, record_filter drop, void *state)
 {
     file_lock held;
-    tune_store *now = NULL;
+    tune_store *fresh = NULL;
     if (!store->path)
         return FAIL(TUFF_E_IO, "tune: the store has no file");
     TRY(lock(store, &held));
     tuff__lock(&own_shards);
-    tuff_status status = tuff__store_open(store->path, &now);
-    if (status == TUFF_OK && now->error[0])
-        status = FAIL(TUFF_E_IO, "%s", now->error);
+    tuff_status status = tuff__store_open(store->path, &fresh);
+    if (status == TUFF_OK && fresh->error[0])
+        status = FAIL(TUFF_E_IO, "%s", fresh->error);
     if (status == TUFF_OK)
-        status = rewrite(now, drop, state);
+        status = rewrite(fresh, drop, state);
     tuff__unlock(&own_shards);
-    tuff__store_close(now);
+    tuff__store_close(fresh);
     tuff__file_unlock(&held);
     TRY(status);
-    TRY(tuff__store_open(store->path, &now));
+    TRY(tuff__store_open(store->path, &fresh));
     /* Move what was read into the caller's handle. */
     tuff__store_clear(store);
-    char *path = store->path, *environment = store->environment, *same = now->path;
-    *store = *now;
+    char *path = store->path, *environment = store->environment, *fresh_path = fresh->path;
+    *store = *fresh;
     store->path = path;
     store->environment = environment;
-    tuff__free(same);
-    tuff__free(now);
+    tuff__free(fresh_path);
+    tuff__free(fresh);
     return TUFF_OK;
 }

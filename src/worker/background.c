@@ -19,7 +19,7 @@ static struct {
     background *first;
     bool is_registered;
     pid_t process;
-} all = {.lock = MUTEX_INITIALIZER};
+} registry = {.lock = MUTEX_INITIALIZER};
 
 bool tuff__background_is_stopped(background *self)
 {
@@ -44,9 +44,9 @@ static void end_all(void);
 /* A compiler may create static objects at its first use and destroy them at exit before handlers that were registered
    earlier are called. Programs usually come from the disk, so the first use may be in this thread. Therefore end_all is
    registered once more afterwards, and so runs first. */
-void tuff__background_register_end(background *self)
+void tuff__background_register_exit_handler(background *self)
 {
-    self->is_behind = self->is_behind || atexit(end_all) == 0;
+    self->exit_handler_renewed = self->exit_handler_renewed || atexit(end_all) == 0;
 }
 
 void tuff__background_publish(background *self)
@@ -54,81 +54,81 @@ void tuff__background_publish(background *self)
     tuff__lock(&self->lock);
     self->stats = self->tuning_session.stats;
     self->stats.nanoseconds = self->spent;
-    self->stats.background_keys_left = self->left;
+    self->stats.background_keys_left = self->keys_left;
     tuff__unlock(&self->lock);
 }
 
 /* A key and its approximate share of a run's time. */
-typedef struct weighted {
+typedef struct weighted_key {
     int tuning_task;
     double weight;
-} weighted;
+} weighted_key;
 
-static int heavier_first(const void *a, const void *b)
+static int compare_heaviest_first(const void *a, const void *b)
 {
-    const weighted *x = a, *y = b;
+    const weighted_key *x = a, *y = b;
     if (x->weight != y->weight)
         return x->weight < y->weight ? 1 : -1;
     return x->tuning_task - y->tuning_task;
 }
 
-static int list_wanted(const background *self, weighted *out)
+static int list_keys_to_measure(const background *self, weighted_key *out)
 {
     const tuning_session *session = &self->tuning_session;
     int count = 0;
     for (int i = 0; i < session->task_count; ++i)
         if (session->tasks[i].wants_measuring)
-            out[count++] = (weighted){i, 1 + (double)session->tasks[i].calls * session->tasks[i].weight};
-    qsort(out, (size_t)count, sizeof *out, heavier_first);
+            out[count++] = (weighted_key){i, 1 + (double)session->tasks[i].calls * session->tasks[i].weight};
+    qsort(out, (size_t)count, sizeof *out, compare_heaviest_first);
     return count;
 }
 
 /* Half of the remaining budget is shared out by weight, half equally. */
-static uint64_t share_of(const background *self, const weighted *keys, int count, uint64_t whole)
+static uint64_t share_of(const background *self, const weighted_key *keys, int count, uint64_t budget)
 {
-    const uint64_t left = whole > self->spent ? whole - self->spent : 0;
+    const uint64_t left = budget > self->spent ? budget - self->spent : 0;
     double weight = 0;
     for (int i = 0; i < count; ++i)
         weight += keys[i].weight;
     return (uint64_t)((double)left * (keys[0].weight / weight + 1.0 / count) / 2);
 }
 
-static bool is_due(const background *self)
+static bool is_swap_due(const background *self)
 {
-    return tuff__nanoseconds() - self->offered >= BACKGROUND_AT_WORK * atomic_load(&tuff__background_idle);
+    return tuff__nanoseconds() - self->last_prepared >= BACKGROUND_ACTIVE_FACTOR * atomic_load(&tuff__background_idle);
 }
 
-static tuff_status measure(background *self, const weighted *keys, int count)
+static tuff_status measure(background *self, const weighted_key *keys, int count)
 {
     tuning_session *session = &self->tuning_session;
-    const uint64_t whole = tuff__tune_budget(&self->tuning);
+    const uint64_t budget = tuff__tune_budget(&self->tuning);
     session->keys_wanted = count;
-    self->offered = tuff__nanoseconds();
+    self->last_prepared = tuff__nanoseconds();
     for (int i = 0; i < count && !session->stopped && !session->lost && !tuff__worker_gave_up(self->worker); ++i) {
-        self->left = count - i;
+        self->keys_left = count - i;
         if (!tuff__background_yield(self, true) || !tuff__session_may_measure(session))
             break;
-        const uint64_t share = share_of(self, keys + i, count - i, whole);
+        const uint64_t share = share_of(self, keys + i, count - i, budget);
         if (share == 0)
             break;
-        session->later = whole > self->spent + share ? whole - self->spent - share : 0;
+        session->later = budget > self->spent + share ? budget - self->spent - share : 0;
         tuning_task *next = &session->tasks[keys[i].tuning_task];
         const tuff_status status = tuff__worker_measure_task(self->worker, next, share);
         self->spent += tuff__nanoseconds() - session->begin;
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status != TUFF_OK)
-            tuff__log(TUFF_LOG_WARNING, "tune: a key is left out: %s", tuff_error());
-        self->left = i + 1 < count ? count - i - 1 : 1;
+            tuff__log(TUFF_LOG_WARNING, "tune: a key is skipped: %s", tuff_error());
+        self->keys_left = i + 1 < count ? count - i - 1 : 1;
         tuff__background_publish(self);
-        if (is_due(self) && !session->lost)
-            TRY(tuff__background_offer(self));
+        if (is_swap_due(self) && !session->lost)
+            TRY(tuff__background_prepare_swap(self));
     }
-    return tuff__background_is_stopped(self) || session->lost ? TUFF_OK : tuff__background_offer(self);
+    return tuff__background_is_stopped(self) || session->lost ? TUFF_OK : tuff__background_prepare_swap(self);
 }
 
 /* Notes what the plan was compiled with; its keys are in the same order as the session's tasks. */
-static tuff_status note_running(background *self)
+static tuff_status record_running(background *self)
 {
     const tuff_plan *plan = self->plan;
     const int count = self->tuning_session.task_count;
@@ -140,10 +140,10 @@ static tuff_status note_running(background *self)
     return TUFF_OK;
 }
 
-static tuff_status tune_keys(background *self, weighted *keys)
+static tuff_status tune_keys(background *self, weighted_key *keys)
 {
-    const int count = list_wanted(self, keys);
-    if (count == 0 && !tuff__background_is_other(self))
+    const int count = list_keys_to_measure(self, keys);
+    if (count == 0 && !tuff__background_has_new_choices(self))
         return TUFF_OK;
     TRY(tuff__worker_start(self->worker));
     return tuff__worker_is_running(self->worker) ? measure(self, keys, count) : TUFF_OK;
@@ -153,8 +153,8 @@ static tuff_status tune(background *self)
 {
     tuning_session *session = &self->tuning_session;
     TRY(tuff__session_look_up(session));
-    TRY(note_running(self));
-    weighted *keys = tuff__calloc((size_t)session->task_count + 1, sizeof *keys);
+    TRY(record_running(self));
+    weighted_key *keys = tuff__calloc((size_t)session->task_count + 1, sizeof *keys);
     if (keys == NULL)
         return TUFF_E_OOM_HOST;
     const tuff_status status = tune_keys(self, keys);
@@ -162,23 +162,23 @@ static tuff_status tune(background *self)
     return status;
 }
 
-static void *work(void *state)
+static void *run_tuning(void *state)
 {
     background *self = state;
     tuff_status status = TUFF_OK;
     if (tuff__background_yield(self, true))
         status = tune(self);
     if (status != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: tuning in the background ended: %s", tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "tune: background tuning stopped: %s", tuff_error());
     tuff__background_unlock_device(self);
     tuff__worker_end(self->worker);
-    self->left = 0;
+    self->keys_left = 0;
     tuff__background_publish(self);
     tuff__session_end(&self->tuning_session);
     return NULL;
 }
 
-static void tell_to_stop(background *self)
+static void request_stop(background *self)
 {
     tuff__lock(&self->lock);
     self->stop = true;
@@ -189,11 +189,11 @@ static void tell_to_stop(background *self)
 }
 
 /* Call with the list's lock held. */
-static void end_thread(background *self)
+static void join_thread(background *self)
 {
     if (self->is_joined || pthread_equal(self->thread, pthread_self()))
         return;
-    tell_to_stop(self);
+    request_stop(self);
     (void)pthread_join(self->thread, NULL);
     self->is_joined = true;
 }
@@ -201,12 +201,12 @@ static void end_thread(background *self)
 /* Exit handler: ends all threads before the drivers are torn down. A forked child has none of these threads. */
 static void end_all(void)
 {
-    tuff__lock(&all.lock);
-    for (background *one = all.first; one != NULL && all.process == getpid(); one = one->next_one)
-        tell_to_stop(one);
-    for (background *one = all.first; one != NULL && all.process == getpid(); one = one->next_one)
-        end_thread(one);
-    tuff__unlock(&all.lock);
+    tuff__lock(&registry.lock);
+    for (background *one = registry.first; one != NULL && registry.process == getpid(); one = one->next_in_list)
+        request_stop(one);
+    for (background *one = registry.first; one != NULL && registry.process == getpid(); one = one->next_in_list)
+        join_thread(one);
+    tuff__unlock(&registry.lock);
 }
 
 /* Signals are blocked in the new thread, so that they go to the program's threads. */
@@ -215,7 +215,7 @@ static int create_thread(background *self)
     sigset_t every, before;
     (void)sigfillset(&every);
     (void)pthread_sigmask(SIG_SETMASK, &every, &before);
-    const int error = pthread_create(&self->thread, NULL, work, self);
+    const int error = pthread_create(&self->thread, NULL, run_tuning, self);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
@@ -223,20 +223,20 @@ static int create_thread(background *self)
 /* Called after the device was opened, so that end_all runs before the exit handlers that its driver registered. */
 static bool run_thread(background *self)
 {
-    tuff__lock(&all.lock);
-    all.is_registered = all.is_registered || atexit(end_all) == 0;
-    all.process = getpid();
-    const bool runs = all.is_registered && create_thread(self) == 0;
+    tuff__lock(&registry.lock);
+    registry.is_registered = registry.is_registered || atexit(end_all) == 0;
+    registry.process = getpid();
+    const bool runs = registry.is_registered && create_thread(self) == 0;
     self->is_joined = !runs;
     if (runs) {
-        self->next_one = all.first;
-        all.first = self;
+        self->next_in_list = registry.first;
+        registry.first = self;
     }
-    tuff__unlock(&all.lock);
+    tuff__unlock(&registry.lock);
     return runs;
 }
 
-static bool prepare(background *self)
+static bool create_locks(background *self)
 {
     const bool good = tuff__condition_create(&self->changed) == 0;
     if (good && tuff__mutex_create(&self->lock) != 0) {
@@ -246,7 +246,7 @@ static bool prepare(background *self)
     return good;
 }
 
-static void dismantle(background *self)
+static void destroy_locks(background *self)
 {
     (void)pthread_cond_destroy(&self->changed);
     tuff__mutex_destroy(&self->lock);
@@ -272,14 +272,14 @@ static void unlock_device(void *state)
     tuff__background_unlock_device(state);
 }
 
-static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_options *options)
+static tuff_status initialize(background *self, tuff_plan *plan, const tuff_compile_options *options)
 {
     const worker_host host = {
         .yield = yield, .publish = publish, .is_stopped = is_stopped, .unlock_device = unlock_device, .self = self};
     self->plan = plan;
     self->options = *options;
-    self->left = plan->tuning.background_keys_left;
-    self->stats = (tuff_tune_stats){.background_keys_left = self->left};
+    self->keys_left = plan->tuning.background_keys_left;
+    self->stats = (tuff_tune_stats){.background_keys_left = self->keys_left};
     self->tuning = *tuff__tune_options(options); /* the caller's struct will be gone when this is used */
     self->options.tuning = &self->tuning;
     if (self->tuning.log != NULL) {
@@ -293,16 +293,16 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
                                             .log = -1,
                                             .is_background = true,
                                             .user = self};
-    tuff__environment_of(tuff__device_info(plan->device), &self->tuning_session.environment);
+    tuff__environment_from_info(tuff__device_info(plan->device), &self->tuning_session.environment);
     TRY(tuff__worker_create(&self->tuning_session, &plan->passes.by, &host, &self->worker));
     return TUFF_OK;
 }
 
-static void leave_list(background *self)
+static void unlink_from_list(background *self)
 {
-    for (background **at = &all.first; *at != NULL; at = &(*at)->next_one)
+    for (background **at = &registry.first; *at != NULL; at = &(*at)->next_in_list)
         if (*at == self) {
-            *at = self->next_one;
+            *at = self->next_in_list;
             return;
         }
 }
@@ -310,14 +310,14 @@ static void leave_list(background *self)
 static void stop(void *state)
 {
     background *self = state;
-    tell_to_stop(self);
-    tuff__lock(&all.lock);
-    leave_list(self);
-    tuff__unlock(&all.lock);
+    request_stop(self);
+    tuff__lock(&registry.lock);
+    unlink_from_list(self);
+    tuff__unlock(&registry.lock);
     if (!self->is_joined)
         (void)pthread_join(self->thread, NULL);
     self->is_joined = true;
-    tuff__background_revoke(self);
+    tuff__background_discard_next(self);
 }
 
 static void free_all(void *state)
@@ -327,11 +327,11 @@ static void free_all(void *state)
     tuff__worker_destroy(self->worker);
     tuff__free(self->running);
     tuff__free(self->log);
-    dismantle(self);
+    destroy_locks(self);
     tuff__free(self);
 }
 
-static void count(void *state, tuff_tune_stats *stats)
+static void add_stats(void *state, tuff_tune_stats *stats)
 {
     background *self = state;
     tuff__lock(&self->lock);
@@ -346,7 +346,7 @@ tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *
     if (plan->tuning.background_keys_left == 0)
         return TUFF_OK;
     if (tuff__tune_options(options)->isolation == TUFF_ISOLATE_OFF) {
-        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured in the background: that is for a worker process, which "
+        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured in the background: that needs a worker process, which "
                                     "TUFF_ISOLATE_OFF forbids");
         plan->tuning.background_keys_left = 0;
         return TUFF_OK;
@@ -354,19 +354,19 @@ tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *
     background *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    if (!prepare(self)) {
+    if (!create_locks(self)) {
         tuff__free(self);
-        return FAIL(TUFF_E_OOM_HOST, "compile: no memory for a lock");
+        return FAIL(TUFF_E_OOM_HOST, "compile: cannot create a lock: out of memory");
     }
     self->is_joined = true;
     plan->observer.self = self;
     plan->observer.stop = stop;
     plan->observer.free = free_all;
-    plan->observer.count = count;
-    TRY(fill(self, plan, options));
+    plan->observer.count = add_stats;
+    TRY(initialize(self, plan, options));
     plan->observer.before_run = tuff__background_swap;
     if (!run_thread(self)) {
-        tuff__log(TUFF_LOG_WARNING, "tune: there is no thread to tune in the background");
+        tuff__log(TUFF_LOG_WARNING, "tune: cannot start a thread for background tuning");
         self->stats.background_keys_left = 0;
     }
     return TUFF_OK;

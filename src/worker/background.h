@@ -14,9 +14,9 @@ typedef struct background background;
    TUFF_E_OOM_HOST; if no thread can be started, a warning is logged. */
 tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *options);
 /* How long a device must have been idle, in nanoseconds; tests set a shorter time. A program counts as active until
-   BACKGROUND_AT_WORK times this long have passed since it last used the device. While it is active, the tuner rests
-   BACKGROUND_REST times as long as it worked. */
+   BACKGROUND_ACTIVE_FACTOR times this long have passed since it last used the device. While it is active, the tuner
+   rests BACKGROUND_REST_FACTOR times as long as it worked. */
 extern _Atomic uint64_t tuff__background_idle;
-enum { BACKGROUND_AT_WORK = 20, BACKGROUND_REST = 19 };
+enum { BACKGROUND_ACTIVE_FACTOR = 20, BACKGROUND_REST_FACTOR = 19 };
 
 #endif

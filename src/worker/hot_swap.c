@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "worker/background_state.h"
 
-bool tuff__background_is_other(const background *self)
+bool tuff__background_has_new_choices(const background *self)
 {
     for (int i = 0; i < self->tuning_session.task_count; ++i)
         if (!tuff__config_equal(&self->tuning_session.tasks[i].chosen, &self->running[i]))
@@ -21,26 +21,26 @@ static tuff_status compile_ahead(void *state, const program_request *request)
     if (tuff__program_is_loaded(self->plan->device, request))
         return TUFF_OK;
     if (!tuff__background_yield(self, false))
-        return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
+        return FAIL(TUFF_E_TIMEOUT, "tune: the tuned plan was not finished: tuning was stopped");
     if (tuff__worker_is_running(self->worker))
         tuff__worker_compile(self->worker, request);
     return TUFF_OK;
 }
 
-static void drop(executable *made, plan_keys *keys)
+static void free_executable(executable *made, plan_keys *keys)
 {
     tuff__executable_free(made);
     tuff__plan_keys_free(keys);
 }
 
-static tuff_status make_ready(background *self)
+static tuff_status prepare_next(background *self)
 {
     executable *next = &self->next;
     const recording_options recorded = {
         .barrier_everywhere = self->plan->barrier_everywhere, .before_program = compile_ahead, .state = self};
     const tune_config **choices;
-    bool any;
-    tuff_status status = tuff__session_choices(&self->tuning_session, &choices, &any);
+    bool has_choices;
+    tuff_status status = tuff__session_choices(&self->tuning_session, &choices, &has_choices);
     if (status == TUFF_OK)
         status = tuff__relower(&self->plan->executable.launches, &self->plan->fusion, &self->options, choices,
                                &next->launches);
@@ -48,33 +48,33 @@ static tuff_status make_ready(background *self)
     TRY(status);
     const uint64_t budget = self->options.memory_budget;
     if (budget > 0 && next->launches.peak > budget)
-        return FAIL(TUFF_E_LIMIT, "tune: it would need %llu bytes of intermediates, more than it may",
+        return FAIL(TUFF_E_LIMIT, "tune: the tuned plan needs %llu bytes of intermediates, more than its memory budget",
                     (unsigned long long)next->launches.peak);
     const tuff_status recorded_status = tuff__executable_record(next, &recorded);
-    tuff__background_register_end(self);
+    tuff__background_register_exit_handler(self);
     TRY(recorded_status);
     return tuff__session_list_keys(&self->tuning_session, &self->next_keys);
 }
 
-void tuff__background_revoke(background *self)
+void tuff__background_discard_next(background *self)
 {
     tuff__lock(&self->lock);
     self->is_ready = false;
     tuff__unlock(&self->lock);
-    drop(&self->next, &self->next_keys);
+    free_executable(&self->next, &self->next_keys);
 }
 
-tuff_status tuff__background_offer(background *self)
+tuff_status tuff__background_prepare_swap(background *self)
 {
-    if (!tuff__background_is_other(self))
+    if (!tuff__background_has_new_choices(self))
         return TUFF_OK;
-    tuff__background_revoke(self);
-    const tuff_status status = make_ready(self);
-    self->offered = tuff__nanoseconds();
+    tuff__background_discard_next(self);
+    const tuff_status status = prepare_next(self);
+    self->last_prepared = tuff__nanoseconds();
     if (status != TUFF_OK) {
-        drop(&self->next, &self->next_keys);
+        free_executable(&self->next, &self->next_keys);
         if (status != TUFF_E_OOM_HOST && !tuff__background_is_stopped(self))
-            tuff__log(TUFF_LOG_WARNING, "tune: the plan stays as it is: %s", tuff_error());
+            tuff__log(TUFF_LOG_WARNING, "tune: the plan is not updated: %s", tuff_error());
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     }
     for (int i = 0; i < self->tuning_session.task_count; ++i)
@@ -86,7 +86,7 @@ tuff_status tuff__background_offer(background *self)
 }
 
 /* Keeps the times of the last profile for launches that have not changed. */
-static void keep_times(const executable *before, executable *now)
+static void copy_times(const executable *before, executable *now)
 {
     for (int i = 0; i < now->command_count && i < before->command_count; ++i) {
         const task_record *old = &before->records[i];
@@ -121,6 +121,6 @@ void tuff__background_swap(void *state, tuff_plan *plan)
     tuff__unlock(&self->lock);
     if (!is_ready)
         return;
-    keep_times(&old, &plan->executable);
-    drop(&old, &old_keys);
+    copy_times(&old, &plan->executable);
+    free_executable(&old, &old_keys);
 }

@@ -35,13 +35,13 @@ void tuff__background_unlock_device(background *self)
    work may begin. */
 static uint64_t time_to_wait(const background *self)
 {
-    const uint64_t alone = tuff__device_idle_time(self->plan->device), now = tuff__nanoseconds();
-    const uint64_t idle = atomic_load(&tuff__background_idle), at_work = BACKGROUND_AT_WORK * idle;
-    if (alone < idle)
-        return idle - alone;
-    if (alone >= at_work || now >= self->rested)
+    const uint64_t idle_time = tuff__device_idle_time(self->plan->device), now = tuff__nanoseconds();
+    const uint64_t idle = atomic_load(&tuff__background_idle), active = BACKGROUND_ACTIVE_FACTOR * idle;
+    if (idle_time < idle)
+        return idle - idle_time;
+    if (idle_time >= active || now >= self->rest_until)
         return 0;
-    const uint64_t rest = self->rested - now, work = at_work - alone;
+    const uint64_t rest = self->rest_until - now, work = active - idle_time;
     return rest < work ? rest : work;
 }
 
@@ -49,19 +49,19 @@ static uint64_t time_to_wait(const background *self)
 static bool await_turn(background *self)
 {
     const uint64_t slice = UINT64_C(500000000);
-    bool was_refused = false;
+    bool was_locked_out = false;
     while (!tuff__background_is_stopped(self)) {
         const uint64_t time = time_to_wait(self);
         if (time == 0 && lock_device(self))
             return true;
-        if (time == 0 && !was_refused) {
+        if (time == 0 && !was_locked_out) {
             self->tuning_session.stats.lock_waits++;
             tuff__background_publish(self);
         }
-        was_refused = time == 0;
-        if (!was_refused)
+        was_locked_out = time == 0;
+        if (!was_locked_out)
             tuff__background_unlock_device(self);
-        tuff__background_sleep(self, was_refused || time > slice ? slice : time);
+        tuff__background_sleep(self, was_locked_out || time > slice ? slice : time);
     }
     return false;
 }
@@ -70,21 +70,21 @@ bool tuff__background_yield(background *self, bool is_between)
 {
     tuning_session *session = &self->tuning_session;
     const uint64_t now = tuff__nanoseconds();
-    const bool is_alone = tuff__device_idle_time(self->plan->device) >= atomic_load(&tuff__background_idle);
-    if (!is_between && is_alone && self->holds_turn && !tuff__background_is_stopped(self))
+    const bool is_idle = tuff__device_idle_time(self->plan->device) >= atomic_load(&tuff__background_idle);
+    if (!is_between && is_idle && self->holds_turn && !tuff__background_is_stopped(self))
         return true;
-    if (self->began > 0)
-        self->worked += now - self->began;
+    if (self->work_began > 0)
+        self->work_time += now - self->work_began;
     if (is_between) {
-        self->rested = now + BACKGROUND_REST * self->worked;
-        self->worked = 0;
+        self->rest_until = now + BACKGROUND_REST_FACTOR * self->work_time;
+        self->work_time = 0;
     }
     const bool goes_on = time_to_wait(self) == 0 && self->holds_turn && !tuff__background_is_stopped(self);
     session->stopped |= !goes_on && !await_turn(self);
-    self->began = tuff__nanoseconds();
+    self->work_began = tuff__nanoseconds();
     if (!goes_on) {
-        session->begin += self->began - now;
-        session->limit += self->began - now;
+        session->begin += self->work_began - now;
+        session->limit += self->work_began - now;
         session->warmed = NULL; /* idle clocks are low */
     }
     return !session->stopped;

@@ -24,7 +24,7 @@ enum { HEAD_SIZE = 12 };
 
 static tuff_status fail_closed(void)
 {
-    return FAIL(TUFF_E_IO, "the other process has closed its end");
+    return FAIL(TUFF_E_IO, "the other process closed the connection");
 }
 
 static tuff_status send_all(int fd, const char *data, size_t size)
@@ -68,7 +68,7 @@ static tuff_status await(int fd, uint64_t until)
         if (ready < 0 && errno != EINTR)
             return fail_closed();
         if (ready == 0 && tuff__nanoseconds() >= until)
-            return FAIL(TUFF_E_TIMEOUT, "the other process does not answer");
+            return FAIL(TUFF_E_TIMEOUT, "timeout waiting for the other process");
     }
 }
 
@@ -108,7 +108,7 @@ tuff_status tuff__ipc_receive(int fd, size_t most, uint64_t nanoseconds, ipc_mes
     const uint32_t kind = tuff__get_u32(&from);
     const uint64_t size = tuff__get_u64(&from);
     if (kind >= IPC_KINDS || size > most)
-        return FAIL(TUFF_E_FORMAT, "what the other process says is no message");
+        return FAIL(TUFF_E_FORMAT, "invalid message from the other process");
     out->kind = (ipc_kind)kind;
     out->size = 0;
     TRY(make_room(out, (size_t)size));
@@ -136,7 +136,7 @@ static hash128 hash_build(void)
     char generator[GENERATOR_SIZE];
     tuff__text_add(&all, "%d %zu %d %d", IPC_VERSION, sizeof(tuff_tune_stats), OP_COUNT, TUNABLE_COUNT);
     for (size_t i = 0; i < sizeof families / sizeof *families; ++i)
-        tuff__text_add(&all, " %s", tuff__kernel_hash_of(families[i], generator));
+        tuff__text_add(&all, " %s", tuff__kernel_hash(families[i], generator));
     for (int i = 0; i < OP_COUNT; ++i)
         tuff__text_add(&all, " %s", tuff__op_info((op_code)i)->name);
     const hash128 made = tuff__hash(tuff__text_get(&all), all.length);

@@ -14,9 +14,9 @@ typedef enum ipc_kind {
     /* From the program. BEGIN: worker_job (worker.h). The reply is READY: the text of an error, "" if there is none. */
     IPC_BEGIN,
     IPC_READY,
-    /* Locks the device; the reply is ANSWER with a bool. LEAVE unlocks it and has no reply. */
-    IPC_TAKE,
-    IPC_LEAVE,
+    /* Locks the device; the reply is REPLY with a bool. UNLOCK_DEVICE unlocks it and has no reply. */
+    IPC_LOCK_DEVICE,
+    IPC_UNLOCK_DEVICE,
     /* u32 task, u64 nanoseconds for it, u64 nanoseconds for later tasks, u32 keys wanted, u32 keys done. */
     IPC_MEASURE,
     /* u32 status, text of an error, bool whether the device was lost, u32 keys done, bool whether measured, u32 tier,
@@ -28,17 +28,17 @@ typedef enum ipc_kind {
     IPC_MEASURE_ALL,
     IPC_MEASURED_ALL,
     /* Compiles a program into the cache: text name, text source, u32 buffers, words, local size, subgroup size. The
-       reply is ANSWER with a bool. */
+       reply is REPLY with a bool. */
     IPC_COMPILE,
     /* Asks the worker to end in an orderly way. */
     IPC_END,
-    IPC_ANSWER,
+    IPC_REPLY,
     /* From the worker during a call. YIELD: bool is_between, stats. The reply GO comes when the device may be used:
        bool whether to continue, u64 nanoseconds spent waiting. */
     IPC_YIELD,
     IPC_GO,
     /* u32 keys, u32 keys done, double seconds left, text key, text best, u64 nanoseconds of the default and of the
-       best, u32 candidates, u32 rejected, text rejection. The reply is ANSWER with a bool; false stops measuring. */
+       best, u32 candidates, u32 rejected, text rejection. The reply is REPLY with a bool; false stops measuring. */
     IPC_PROGRESS,
     /* Without a reply. LOG: u32 level and text. ALIVE: empty. */
     IPC_LOG,

@@ -30,7 +30,7 @@ struct worker {
     worker_host host;
     worker_process process;
     ipc_message in;
-    tuff_tune_stats before; /* statistics when the process was started */
+    tuff_tune_stats stats_before; /* statistics when the process was started */
     uint64_t timeout;       /* for a sign of life, in nanoseconds */
     bool has_cache;
     int starts;
@@ -112,15 +112,15 @@ static void read_stats(worker *self, byte_reader *from, tuff_tune_stats *out)
         return;
     }
     memcpy(out, found, sizeof *out);
-    self->session->stats = self->before;
+    self->session->stats = self->stats_before;
     tuff__tune_stats_add(&self->session->stats, out);
 }
 
-static tuff_status answer(const worker *self, bool yes)
+static tuff_status reply(const worker *self, bool yes)
 {
     text body = {0};
     tuff__put_u8(&body, yes);
-    const tuff_status status = tuff__ipc_send(self->process.fd, IPC_ANSWER, &body);
+    const tuff_status status = tuff__ipc_send(self->process.fd, IPC_REPLY, &body);
     tuff__text_free(&body);
     return status;
 }
@@ -135,7 +135,7 @@ static tuff_status read_log(byte_reader *from)
     return TUFF_OK;
 }
 
-static tuff_status tell_progress(const worker *self, byte_reader *from)
+static tuff_status report_progress(const worker *self, byte_reader *from)
 {
     char key[TUNE_KEY_SIZE], best[4096], rejection[256];
     tuff_tune_progress now = {.key = key, .best = best, .rejection = rejection};
@@ -154,10 +154,10 @@ static tuff_status tell_progress(const worker *self, byte_reader *from)
     if (tuff__tune_options(options)->progress != NULL &&
         !tuff__tune_options(options)->progress(tuff__tune_options(options)->user, &now))
         self->session->stopped = true;
-    return answer(self, !self->session->stopped);
+    return reply(self, !self->session->stopped);
 }
 
-static tuff_status let_wait(worker *self, byte_reader *from);
+static tuff_status handle_yield(worker *self, byte_reader *from);
 
 /* Receives messages, and returns the first that is not handled here. */
 static tuff_status receive(worker *self, ipc_kind *kind)
@@ -169,9 +169,9 @@ static tuff_status receive(worker *self, ipc_kind *kind)
         if (*kind == IPC_LOG)
             TRY(read_log(&from));
         else if (*kind == IPC_PROGRESS)
-            TRY(tell_progress(self, &from));
+            TRY(report_progress(self, &from));
         else if (*kind == IPC_YIELD)
-            TRY(let_wait(self, &from));
+            TRY(handle_yield(self, &from));
         else if (*kind != IPC_ALIVE)
             return TUFF_OK;
     }
@@ -182,13 +182,13 @@ static tuff_status expect(worker *self, ipc_kind wanted, byte_reader *out)
     ipc_kind kind;
     TRY(receive(self, &kind));
     if (kind != wanted)
-        return FAIL(TUFF_E_FORMAT, "the worker says something else than it was asked");
+        return FAIL(TUFF_E_FORMAT, "unexpected message from the worker");
     *out = tuff__ipc_reader(&self->in);
     return TUFF_OK;
 }
 
 /* Handles YIELD: the program decides when the worker goes on, as between two steps of a tuner in this thread. */
-static tuff_status let_wait(worker *self, byte_reader *from)
+static tuff_status handle_yield(worker *self, byte_reader *from)
 {
     text body = {0};
     tuff_tune_stats now;
@@ -205,25 +205,25 @@ static tuff_status let_wait(worker *self, byte_reader *from)
     return status;
 }
 
-static tuff_status ask(worker *self, ipc_kind kind, const text *body, bool *out)
+static tuff_status call(worker *self, ipc_kind kind, const text *body, bool *out)
 {
     byte_reader from;
     TRY(tuff__ipc_send(self->process.fd, kind, body));
-    TRY(expect(self, IPC_ANSWER, &from));
+    TRY(expect(self, IPC_REPLY, &from));
     *out = tuff__get_bool(&from);
-    return tuff__reader_status(&from, "the worker's answer");
+    return tuff__reader_status(&from, "the worker's reply");
 }
 
 /* If the worker is gone this returns true: the next call will notice. */
 bool tuff__worker_lock_device(worker *self)
 {
     bool taken = true;
-    return ask(self, IPC_TAKE, NULL, &taken) != TUFF_OK || taken;
+    return call(self, IPC_LOCK_DEVICE, NULL, &taken) != TUFF_OK || taken;
 }
 
 void tuff__worker_unlock_device(worker *self)
 {
-    (void)tuff__ipc_send(self->process.fd, IPC_LEAVE, NULL);
+    (void)tuff__ipc_send(self->process.fd, IPC_UNLOCK_DEVICE, NULL);
 }
 
 void tuff__worker_compile(worker *self, const program_request *request)
@@ -238,12 +238,12 @@ void tuff__worker_compile(worker *self, const program_request *request)
     tuff__put_u32(&body, (uint32_t)request->word_count);
     tuff__put_u32(&body, request->local_size);
     tuff__put_u32(&body, request->subgroup_size);
-    if (ask(self, IPC_COMPILE, &body, &kept) != TUFF_OK || !kept)
-        tuff__log(TUFF_LOG_DEBUG, "tune: %s is not compiled ahead", request->name);
+    if (call(self, IPC_COMPILE, &body, &kept) != TUFF_OK || !kept)
+        tuff__log(TUFF_LOG_DEBUG, "tune: %s was not compiled in advance", request->name);
     tuff__text_free(&body);
 }
 
-static tuff_status put_job(worker *self, text *graph, text *out)
+static tuff_status write_job(worker *self, text *graph, text *out)
 {
     const tuning_session *session = self->session;
     worker_job *job = tuff__calloc(1, sizeof *job);
@@ -258,7 +258,7 @@ static tuff_status put_job(worker *self, text *graph, text *out)
     job->buffer_limit = session->fusion->buffer_limit;
     job->passes = self->passes;
     job->compile_timeout = tuff__compile_timeout;
-    job->keys = tuff__worker_keys(session);
+    job->keys = tuff__worker_hash_keys(session);
     tuff_status status = tuff__graph_write(session->fusion->graph, graph);
     job->graph = tuff__text_get(graph);
     job->graph_size = graph->length;
@@ -270,12 +270,12 @@ static tuff_status put_job(worker *self, text *graph, text *out)
     return status;
 }
 
-static tuff_status begin(worker *self)
+static tuff_status send_job(worker *self)
 {
     text graph = {0}, body = {0};
     byte_reader from;
-    char trouble[TUFF_ERROR_SIZE];
-    tuff_status status = put_job(self, &graph, &body);
+    char failure[TUFF_ERROR_SIZE];
+    tuff_status status = write_job(self, &graph, &body);
     tuff__text_free(&graph);
     if (status == TUFF_OK)
         status = tuff__ipc_send(self->process.fd, IPC_BEGIN, &body);
@@ -283,27 +283,27 @@ static tuff_status begin(worker *self)
     TRY(status);
     self->gave_up = true; /* if the worker hangs in the driver, the next one would too */
     TRY(expect(self, IPC_READY, &from));
-    tuff__get_text(&from, trouble, sizeof trouble);
-    TRY(tuff__reader_status(&from, "the worker's answer"));
+    tuff__get_text(&from, failure, sizeof failure);
+    TRY(tuff__reader_status(&from, "the worker's reply"));
     self->gave_up = false;
-    return trouble[0] == '\0' ? TUFF_OK : FAIL(TUFF_E_IO, "%s", trouble);
+    return failure[0] == '\0' ? TUFF_OK : FAIL(TUFF_E_IO, "%s", failure);
 }
 
-static tuff_status greet(worker *self)
+static tuff_status handshake(worker *self)
 {
     byte_reader from;
     char build[IPC_BUILD_SIZE], own[IPC_BUILD_SIZE];
     TRY(expect(self, IPC_HELLO, &from));
     tuff__get_text(&from, build, sizeof build);
-    TRY(tuff__reader_status(&from, "the worker's first word"));
+    TRY(tuff__reader_status(&from, "the worker's greeting"));
     if (strcmp(build, tuff__ipc_build(own)) != 0)
-        return FAIL(TUFF_E_FORMAT, "it is of another build than this library (%s)", build);
-    return begin(self);
+        return FAIL(TUFF_E_FORMAT, "it is from a different build than this library (%s)", build);
+    return send_job(self);
 }
 
 /* Publishes the socket, so that tuff__worker_interrupt can wake this thread from now on. Returns false if the worker
    was already interrupted. */
-static bool show_socket(worker *self)
+static bool publish_socket(worker *self)
 {
     tuff__lock(&self->lock);
     const bool goes_on = !self->stop;
@@ -316,13 +316,13 @@ static bool show_socket(worker *self)
 static tuff_status start(worker *self, const char *file)
 {
     self->process = (worker_process){.fd = -1};
-    self->before = self->session->stats;
+    self->stats_before = self->session->stats;
     /* The worker sends ALIVE several times a second, but stops during a step that takes far too long. */
     self->timeout = tuff__worker_watchdog(30 * SECOND);
     self->starts++;
     tuff_status status = tuff__worker_spawn(file, &self->process);
     if (status == TUFF_OK)
-        status = show_socket(self) ? greet(self) : FAIL(TUFF_E_TIMEOUT, "it was stopped");
+        status = publish_socket(self) ? handshake(self) : FAIL(TUFF_E_TIMEOUT, "it was stopped");
     if (status != TUFF_OK)
         (void)reap(self, 0);
     return status;
@@ -337,17 +337,17 @@ static const char *consequence(const worker *self)
 /* Devices that wrap the application's own objects cannot be opened by another process. */
 tuff_status tuff__worker_start(worker *self)
 {
-    static atomic_flag was_told = ATOMIC_FLAG_INIT;
-    const bool is_asked_for = tuff__tune_options(self->session->options)->isolation == TUFF_ISOLATE_ON;
+    static atomic_flag has_warned = ATOMIC_FLAG_INIT;
+    const bool is_requested = tuff__tune_options(self->session->options)->isolation == TUFF_ISOLATE_ON;
     char file[4096];
     if (strstr(tuff__device_info(self->session->device)->selector, ":wrapped") != NULL) {
-        tuff__log(TUFF_LOG_WARNING, "tune: no worker can open a device that the application made: %s",
+        tuff__log(TUFF_LOG_WARNING, "tune: a worker process cannot open a device that the application created: %s",
                   consequence(self));
         return TUFF_OK;
     }
     if (!tuff__worker_find(file, sizeof file)) {
-        if (is_asked_for || !atomic_flag_test_and_set(&was_told))
-            tuff__log(TUFF_LOG_WARNING, "tune: there is no worker process to tune with (%s): %s",
+        if (is_requested || !atomic_flag_test_and_set(&has_warned))
+            tuff__log(TUFF_LOG_WARNING, "tune: cannot find the worker program (%s): %s",
                       file[0] == '\0' ? "TUFF_WORKER is empty" : file, consequence(self));
         return TUFF_OK;
     }
@@ -355,7 +355,7 @@ tuff_status tuff__worker_start(worker *self)
     const tuff_status status = start(self, file);
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST || is_stopped(self))
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
-    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s is of no use: %s: %s", file, tuff_error(), consequence(self));
+    tuff__log(TUFF_LOG_WARNING, "tune: cannot use the worker %s: %s: %s", file, tuff_error(), consequence(self));
     return TUFF_OK;
 }
 
@@ -364,7 +364,7 @@ typedef struct finding {
     bool lost;
 } finding;
 
-static tuff_status take_measured(worker *self, tuning_task *task, byte_reader *from, finding *out)
+static tuff_status read_measured(worker *self, tuning_task *task, byte_reader *from, finding *out)
 {
     char error[TUFF_ERROR_SIZE], candidate[4096];
     tune_config chosen;
@@ -377,7 +377,7 @@ static tuff_status take_measured(worker *self, tuning_task *task, byte_reader *f
     const int tier = tuff__get_below(from, TIER_DEFAULT + 1);
     tuff__get_text(from, candidate, sizeof candidate);
     read_stats(self, from, &now);
-    TRY(tuff__reader_status(from, "what the worker found"));
+    TRY(tuff__reader_status(from, "the worker's results"));
     TRY(tuff__config_parse(candidate, &chosen));
     task->chosen = chosen;
     task->tier = (tune_tier)tier;
@@ -387,7 +387,7 @@ static tuff_status take_measured(worker *self, tuning_task *task, byte_reader *f
     return TUFF_OK;
 }
 
-static tuff_status ask_to_measure(worker *self, tuning_task *task, uint64_t budget, finding *out)
+static tuff_status call_measure(worker *self, tuning_task *task, uint64_t budget, finding *out)
 {
     byte_reader from;
     text body = {0};
@@ -400,24 +400,25 @@ static tuff_status ask_to_measure(worker *self, tuning_task *task, uint64_t budg
     tuff__text_free(&body);
     TRY(status);
     TRY(expect(self, IPC_MEASURED, &from));
-    return take_measured(self, task, &from, out);
+    return read_measured(self, task, &from, out);
 }
 
-static void tell_of_end(const char *subject, tuff_status why, int status)
+static void log_worker_end(const char *subject, tuff_status why, int status)
 {
     char how[64] = "ended";
     if (why == TUFF_E_TIMEOUT)
-        (void)snprintf(how, sizeof how, "showed no sign of life");
+        (void)snprintf(how, sizeof how, "stopped responding");
     else if (status != -1 && WIFSIGNALED(status))
-        (void)snprintf(how, sizeof how, "was ended by signal %d", WTERMSIG(status));
+        (void)snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
     else if (status != -1 && WIFEXITED(status))
-        (void)snprintf(how, sizeof how, "ended with code %d", WEXITSTATUS(status));
-    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while it measured %s: what it was at is left out", how, subject);
+        (void)snprintf(how, sizeof how, "exited with code %d", WEXITSTATUS(status));
+    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while measuring %s; the candidate in progress is skipped", how,
+              subject);
 }
 
 /* Handles a process that ended, or must be ended, during `work`: blames the candidate in flight, so that the next
    worker leaves it out. */
-static tuff_status report_death(worker *self, const char *work, tuff_status why)
+static tuff_status handle_death(worker *self, const char *work, tuff_status why)
 {
     enum { CLOSING = 200000000 };
     tuning_session *session = self->session;
@@ -426,7 +427,7 @@ static tuff_status report_death(worker *self, const char *work, tuff_status why)
     unlock_device(self);
     if (is_stopped(self))
         return TUFF_OK;
-    tell_of_end(work, why, status);
+    log_worker_end(work, why, status);
     TRY(tuff__crash_history_recover(session->store, session->environment_text, &strikes));
     session->stats.crashes += (uint64_t)strikes;
     return TUFF_OK;
@@ -435,15 +436,15 @@ static tuff_status report_death(worker *self, const char *work, tuff_status why)
 /* Starts another process. If the most were started already, or nothing may be measured any more, there is none and
    gave_up is set. Looks up the keys again first, because this process does not know yet which candidates the worker
    itself rejected. */
-static tuff_status start_again(worker *self)
+static tuff_status restart(worker *self)
 {
     const bool is_background = tuff__tune_options(self->session->options)->background;
-    const bool may = self->starts < (is_background ? MAX_STARTS : MAX_STARTS_WAITING) && !is_stopped(self);
+    const bool may_start = self->starts < (is_background ? MAX_STARTS : MAX_STARTS_WAITING) && !is_stopped(self);
     TRY(tuff__session_look_again(self->session));
-    if (!may || !tuff__session_may_measure(self->session)) {
+    if (!may_start || !tuff__session_may_measure(self->session)) {
         if (!is_stopped(self))
-            tuff__log(TUFF_LOG_WARNING, "tune: %s ends after %d workers",
-                      is_background ? "tuning in the background" : "measuring", self->starts);
+            tuff__log(TUFF_LOG_WARNING, "tune: %s stops after %d workers",
+                      is_background ? "background tuning" : "measuring", self->starts);
         self->gave_up = true;
         return TUFF_OK;
     }
@@ -457,7 +458,7 @@ static tuff_status replace(worker *self)
 {
     (void)reap(self, 0);
     unlock_device(self);
-    return start_again(self);
+    return restart(self);
 }
 
 tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t budget)
@@ -465,15 +466,15 @@ tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t 
     self->session->begin = tuff__nanoseconds();
     for (;;) {
         finding found = {.status = TUFF_OK};
-        const tuff_status status = ask_to_measure(self, task, budget, &found);
+        const tuff_status status = call_measure(self, task, budget, &found);
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status == TUFF_OK && found.lost)
             return replace(self);
         if (status == TUFF_OK)
             return found.status;
-        TRY(report_death(self, task->text, status));
-        TRY(start_again(self));
+        TRY(handle_death(self, task->text, status));
+        TRY(restart(self));
         if (self->gave_up || !yield(self, true))
             return TUFF_OK;
         self->session->stats.measured -= self->session->stats.measured > 0; /* the same key will be measured again */
@@ -497,7 +498,7 @@ typedef struct report {
     int count;
 } report;
 
-static tuff_status take_finding(byte_reader *from, key_finding *out)
+static tuff_status read_key_finding(byte_reader *from, key_finding *out)
 {
     char candidate[4096];
     out->key.low = tuff__get_u64(from);
@@ -508,7 +509,7 @@ static tuff_status take_finding(byte_reader *from, key_finding *out)
     return tuff__config_parse(candidate, &out->chosen);
 }
 
-static tuff_status take_report(worker *self, byte_reader *from, report *out)
+static tuff_status read_report(worker *self, byte_reader *from, report *out)
 {
     enum { LEAST = 8 + 8 + 1 + 4 };
     out->status = (tuff_status)tuff__get_u32(from);
@@ -520,11 +521,11 @@ static tuff_status take_report(worker *self, byte_reader *from, report *out)
     if (out->all == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < out->count; ++i)
-        TRY(take_finding(from, &out->all[i]));
-    return tuff__reader_status(from, "what the worker found");
+        TRY(read_key_finding(from, &out->all[i]));
+    return tuff__reader_status(from, "the worker's results");
 }
 
-static tuff_status ask_to_measure_all(worker *self, uint64_t budget, report *out)
+static tuff_status call_measure_all(worker *self, uint64_t budget, report *out)
 {
     byte_reader from;
     text body = {0};
@@ -533,11 +534,11 @@ static tuff_status ask_to_measure_all(worker *self, uint64_t budget, report *out
     tuff__text_free(&body);
     TRY(status);
     TRY(expect(self, IPC_MEASURED_ALL, &from));
-    return take_report(self, &from, out);
+    return read_report(self, &from, out);
 }
 
 /* Takes over the choice for a task; returns false if the worker does not know its key. */
-static bool choose(const report *from, tuning_task *task)
+static bool adopt_choice(const report *from, tuning_task *task)
 {
     for (int i = 0; i < from->count; ++i) {
         const key_finding *found = &from->all[i];
@@ -552,12 +553,12 @@ static bool choose(const report *from, tuning_task *task)
     return false;
 }
 
-static tuff_status take_over(tuning_session *session, const report *from)
+static tuff_status adopt_report(tuning_session *session, const report *from)
 {
     bool is_complete = true;
     TRY(tuff__session_look_again(session));
     for (int i = 0; i < session->task_count; ++i)
-        is_complete &= choose(from, &session->tasks[i]);
+        is_complete &= adopt_choice(from, &session->tasks[i]);
     if (is_complete) {
         memcpy(session->stats.hits, from->stats.hits, sizeof session->stats.hits);
         memcpy(session->stats.misses, from->stats.misses, sizeof session->stats.misses);
@@ -569,18 +570,18 @@ static tuff_status take_over(tuning_session *session, const report *from)
 static tuff_status measure_once(worker *self, uint64_t budget, bool *done)
 {
     report found = {.all = NULL};
-    tuff_status status = ask_to_measure_all(self, budget, &found);
+    tuff_status status = call_measure_all(self, budget, &found);
     *done = status == TUFF_OK && !found.lost;
     if (*done) {
-        status = take_over(self->session, &found);
+        status = adopt_report(self->session, &found);
         if (found.status != TUFF_OK)
-            tuff__log(TUFF_LOG_WARNING, "tune: measuring ended: %s", found.error);
+            tuff__log(TUFF_LOG_WARNING, "tune: measuring stopped: %s", found.error);
     } else if (status == TUFF_OK) {
         status = replace(self);
     } else if (status != TUFF_E_OOM_HOST) {
-        status = report_death(self, "the graph", status);
+        status = handle_death(self, "the graph", status);
         if (status == TUFF_OK)
-            status = start_again(self);
+            status = restart(self);
     }
     tuff__free(found.all);
     return status;
@@ -604,18 +605,18 @@ static tuff_status measure_all(worker *self)
 tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host,
                                 worker **out)
 {
-    static const worker_host nobody;
+    static const worker_host no_host;
     worker *self = tuff__calloc(1, sizeof *self);
     *out = NULL;
     if (self == NULL)
         return TUFF_E_OOM_HOST;
     if (tuff__mutex_create(&self->lock) != 0) {
         tuff__free(self);
-        return FAIL(TUFF_E_OOM_HOST, "tune: no memory for a lock");
+        return FAIL(TUFF_E_OOM_HOST, "tune: cannot create a lock: out of memory");
     }
     self->session = session;
     self->passes = *passes;
-    self->host = host == NULL ? nobody : *host;
+    self->host = host == NULL ? no_host : *host;
     self->process.fd = self->fd = -1;
     *out = self;
     return TUFF_OK;

@@ -35,13 +35,13 @@ typedef struct worker_job {
     int buffer_limit;         /* that the graph was fused with */
     tune_config passes;       /* pass choices that the graph was rewritten with */
     uint64_t compile_timeout;
-    hash128 keys; /* the program's tuff__worker_keys */
+    hash128 keys; /* the program's tuff__worker_hash_keys */
     const void *graph;
     size_t graph_size;
 } worker_job;
 
 /* Hashes the keys of all tasks, in their order. */
-hash128 tuff__worker_keys(const tuning_session *session);
+hash128 tuff__worker_hash_keys(const tuning_session *session);
 void tuff__worker_write_job(text *out, const worker_job *job);
 /* Parses a job. TUFF_E_FORMAT if it is invalid. */
 tuff_status tuff__worker_read_job(byte_reader *from, worker_job *out);

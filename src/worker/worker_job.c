@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "kernels/tunables.h"
 
-hash128 tuff__worker_keys(const tuning_session *session)
+hash128 tuff__worker_hash_keys(const tuning_session *session)
 {
     hash128 all = {0};
     for (int i = 0; i < session->task_count; ++i) {
@@ -17,7 +17,7 @@ hash128 tuff__worker_keys(const tuning_session *session)
     return all;
 }
 
-static void put_options(text *out, const tuff_compile_options *options)
+static void write_options(text *out, const tuff_compile_options *options)
 {
     const tuff_tune_options *tuning = tuff__tune_options(options);
     tuff__put_u32(out, options->fuse);
@@ -37,7 +37,7 @@ static void put_options(text *out, const tuff_compile_options *options)
     tuff__put_text(out, tuning->log);
 }
 
-static void put_fusion(text *out, const worker_job *job)
+static void write_fusion(text *out, const worker_job *job)
 {
     text passes = {0};
     tuff__config_format(&job->passes, &passes);
@@ -45,7 +45,7 @@ static void put_fusion(text *out, const worker_job *job)
     tuff__text_free(&passes);
 }
 
-static void take_fusion(byte_reader *from, worker_job *out)
+static void read_fusion(byte_reader *from, worker_job *out)
 {
     char passes[512];
     tuff__get_text(from, passes, sizeof passes);
@@ -57,9 +57,9 @@ void tuff__worker_write_job(text *out, const worker_job *job)
     tuff__put_text(out, job->cache);
     tuff__put_text(out, job->selector);
     tuff__put_text(out, job->environment);
-    put_options(out, &job->options);
+    write_options(out, &job->options);
     tuff__put_u32(out, (uint32_t)job->buffer_limit);
-    put_fusion(out, job);
+    write_fusion(out, job);
     tuff__put_u64(out, job->compile_timeout);
     tuff__put_u64(out, job->keys.low);
     tuff__put_u64(out, job->keys.high);
@@ -67,14 +67,14 @@ void tuff__worker_write_job(text *out, const worker_job *job)
 }
 
 /* Placeholder for the program's callback; the receiver of the job replaces it. */
-static bool go_on(void *user, const tuff_tune_progress *now)
+static bool progress_placeholder(void *user, const tuff_tune_progress *now)
 {
     (void)user;
     (void)now;
     return true;
 }
 
-static void take_options(byte_reader *from, worker_job *job)
+static void read_options(byte_reader *from, worker_job *job)
 {
     tuff_compile_options *out = &job->options;
     tuff_tune_options *tuning = &job->tuning;
@@ -91,7 +91,7 @@ static void take_options(byte_reader *from, worker_job *job)
     tuning->background = tuff__get_bool(from);
     tuning->seed = tuff__get_u32(from);
     tuning->memory = tuff__get_u64(from);
-    tuning->progress = tuff__get_bool(from) ? go_on : NULL;
+    tuning->progress = tuff__get_bool(from) ? progress_placeholder : NULL;
     const bool has_log = tuff__get_bool(from);
     tuff__get_text(from, job->log, sizeof job->log);
     tuning->log = has_log ? job->log : NULL;
@@ -104,9 +104,9 @@ tuff_status tuff__worker_read_job(byte_reader *from, worker_job *out)
     tuff__get_text(from, out->cache, sizeof out->cache);
     tuff__get_text(from, out->selector, sizeof out->selector);
     tuff__get_text(from, out->environment, sizeof out->environment);
-    take_options(from, out);
+    read_options(from, out);
     out->buffer_limit = tuff__get_below(from, INT_MAX);
-    take_fusion(from, out);
+    read_fusion(from, out);
     out->compile_timeout = tuff__get_u64(from);
     out->keys.low = tuff__get_u64(from);
     out->keys.high = tuff__get_u64(from);

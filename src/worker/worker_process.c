@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-const char *tuff__worker_own;
+const char *tuff__worker_own_path;
 
 static bool is_program(const char *path)
 {
@@ -32,10 +32,10 @@ static bool is_program(const char *path)
 
 /* Joins the folder of the shared library's file with a name. Returns false if the library is linked into a program, or
    if the result cannot be run. */
-static bool beside_library(const char *name, char *out, size_t size)
+static bool find_next_to_library(const char *name, char *out, size_t size)
 {
     Dl_info found;
-    const char *file = dladdr((const void *)&tuff__worker_own, &found) != 0 ? found.dli_fname : NULL;
+    const char *file = dladdr((const void *)&tuff__worker_own_path, &found) != 0 ? found.dli_fname : NULL;
     const char *slash = file == NULL ? NULL : strrchr(file, '/');
     if (slash == NULL || strstr(slash, ".so") == NULL)
         return false;
@@ -45,16 +45,16 @@ static bool beside_library(const char *name, char *out, size_t size)
 
 bool tuff__worker_find(char *out, size_t size)
 {
-    const char *named = secure_getenv("TUFF_WORKER");
-    if (named != NULL) {
-        (void)snprintf(out, size, "%s", named);
+    const char *override = secure_getenv("TUFF_WORKER");
+    if (override != NULL) {
+        (void)snprintf(out, size, "%s", override);
         return is_program(out);
     }
-    if (tuff__worker_own != NULL) {
-        (void)snprintf(out, size, "%s", tuff__worker_own);
+    if (tuff__worker_own_path != NULL) {
+        (void)snprintf(out, size, "%s", tuff__worker_own_path);
         return is_program(out);
     }
-    if (beside_library(TUFF_TOOL_FROM_LIBRARY, out, size))
+    if (find_next_to_library(TUFF_TOOL_FROM_LIBRARY, out, size))
         return true;
     (void)snprintf(out, size, "%s", TUFF_TOOL_INSTALLED);
     return is_program(out);
@@ -109,7 +109,7 @@ tuff_status tuff__worker_spawn(const char *path, worker_process *out)
     const struct timeval timeout = {.tv_sec = 30};
     *out = (worker_process){.fd = -1};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return FAIL(TUFF_E_IO, "no socket: %s", strerror(errno));
+        return FAIL(TUFF_E_IO, "cannot create a socket: %s", strerror(errno));
     (void)setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     const int error = spawn(path, ends[1], &out->id);
     (void)close(ends[1]);
@@ -119,11 +119,11 @@ tuff_status tuff__worker_spawn(const char *path, worker_process *out)
     }
     (void)close(ends[0]);
     out->id = 0;
-    return FAIL(TUFF_E_IO, "%.300s: %s", path, strerror(error));
+    return FAIL(TUFF_E_IO, "cannot start %.300s: %s", path, strerror(error));
 }
 
 /* Polls the process; returns 0 while it runs. */
-static pid_t look(pid_t id, int *status)
+static pid_t poll_process(pid_t id, int *status)
 {
     pid_t found;
     do
@@ -141,12 +141,12 @@ int tuff__worker_reap(worker_process *self, uint64_t grace)
     (void)shutdown(self->fd, SHUT_RDWR);
     (void)close(self->fd);
     const uint64_t end = tuff__nanoseconds() + grace;
-    pid_t found = look(self->id, &status);
-    for (; found == 0 && tuff__nanoseconds() < end; found = look(self->id, &status))
+    pid_t found = poll_process(self->id, &status);
+    for (; found == 0 && tuff__nanoseconds() < end; found = poll_process(self->id, &status))
         tuff__sleep(STEP);
     if (found == 0) {
         (void)kill(self->id, SIGKILL);
-        for (found = look(self->id, &status); found == 0; found = look(self->id, &status))
+        for (found = poll_process(self->id, &status); found == 0; found = poll_process(self->id, &status))
             tuff__sleep(STEP);
     }
     *self = (worker_process){.fd = -1};
@@ -155,8 +155,8 @@ int tuff__worker_reap(worker_process *self, uint64_t grace)
 
 uint64_t tuff__worker_watchdog(uint64_t default_limit)
 {
-    const char *asked = getenv("TUFF_TUNE_WATCHDOG");
+    const char *setting = getenv("TUFF_TUNE_WATCHDOG");
     char *end;
-    const double seconds = asked == NULL ? 0 : tuff__number_from(asked, &end);
+    const double seconds = setting == NULL ? 0 : tuff__number_from(setting, &end);
     return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : default_limit;
 }

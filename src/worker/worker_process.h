@@ -12,11 +12,11 @@ typedef struct worker_process {
 } worker_process;
 
 /* Finds the program that is run as `PROGRAM tune worker`: TUFF_WORKER if that variable is set (empty: none), else
-   tuff__worker_own if it is not NULL, else the tool next to a shared library, else the installed tool. Returns false if
-   it cannot be run; out then says where it was looked for. */
+   tuff__worker_own_path if it is not NULL, else the tool next to a shared library, else the installed tool. Returns
+   false if it cannot be run; out then says where it was looked for. */
 bool tuff__worker_find(char *out, size_t size);
 /* The tool sets this to its own file: it is its own worker. */
-extern const char *tuff__worker_own;
+extern const char *tuff__worker_own_path;
 
 /* Starts the process in a process group of its own, with a socket as stdin, no stdout, and the program's stderr.
    TUFF_E_IO if that fails. */

@@ -43,7 +43,7 @@ static void ask_and_pin(tuff_device *device)
     tuff_cache_match answer;
     tuff_plan_key_info key;
     (void)forget_all(NULL);
-    tuff__environment_of(tuff__device_info(device), &parts);
+    tuff__environment_from_info(tuff__device_info(device), &parts);
     tuff_graph *graph = make_graph(device);
     tuff_plan *plan = compile_plan(graph), *pinned;
     const int product = find_key(plan, "matmul ", &key);

@@ -35,8 +35,8 @@ void add_record(const char *environment, record_kind kind, const char *key, cons
 {
     char today[GENERATOR_SIZE];
     tune_store *store;
-    tune_record record = tuff__record_of(kind, environment, key, candidate);
-    record.generator = tuff__kernel_hash_of("matmul", today);
+    tune_record record = tuff__record_make(kind, environment, key, candidate);
+    record.generator = tuff__kernel_hash("matmul", today);
     record.time -= age;
     if (kind == RECORD_WIN) {
         const uint64_t times[] = {median - 1, median, median + 1};

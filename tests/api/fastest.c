@@ -126,7 +126,7 @@ static void lock_device(file_lock *out)
     do
         assert_int_equal(tuff_device_describe_at(i++, &info), TUFF_OK);
     while (info.device_class == TUFF_DEVICE_REFERENCE);
-    tuff__environment_of(&info, &parts);
+    tuff__environment_from_info(&info, &parts);
     assert_true(tuff__tune_lock_path(&parts, place, sizeof place));
     assert_int_equal(tuff__file_lock(place, 0, out), TUFF_OK);
 }
@@ -206,7 +206,7 @@ static tuff_status make_winner(const char *name, void *state)
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    tuff__environment_of(info, &parts);
+    tuff__environment_from_info(info, &parts);
     (void)fprintf(file, "%lld 10 20 -\n%s\n", (long long)time(NULL), ENVIRONMENT_TEXT(&parts));
     (void)fclose(file);
     return TUFF_OK;

@@ -103,14 +103,14 @@ static int pin_all(tuff_device *device, const char *family, const char *candidat
     tuff_plan *plan = tuff_compile(graph, NULL);
     assert_non_null(plan);
     tune_store *store = open_device_store(device, environment);
-    assert_int_equal(tuff__store_describe(store, environment), TUFF_OK);
+    assert_int_equal(tuff__store_set_environment(store, environment), TUFF_OK);
     for (int i = 0; i < tuff_plan_key_count(plan); i++) {
         tuff_plan_key_info key;
         assert_int_equal(tuff_plan_key(plan, i, &key), TUFF_OK);
         assert_true(key.calls > 0);
         if (strncmp(key.key, family, strlen(family)) != 0)
             continue;
-        const tune_record pin = tuff__record_of(RECORD_PIN, environment, key.key, candidate);
+        const tune_record pin = tuff__record_make(RECORD_PIN, environment, key.key, candidate);
         assert_int_equal(tuff__store_add(store, &pin), TUFF_OK);
         pins++;
     }
@@ -240,7 +240,7 @@ static void deviate(tuff_device *device)
     expect_deviation(device, &options, "the manifest was made for other kernel texts (00000000");
     spoil("row", NULL, NULL);
     spoil("matmul", NULL, NULL);
-    expect_deviation(device, &options, "the manifest does not have the key in this environment: ");
+    expect_deviation(device, &options, "the manifest has no entry for the key in this environment: ");
     compile_and_run(device, NULL, manifest(), &stats);
     compile_and_run(device, &options, NULL, &stats);
     FILE *file = fopen(manifest(), "a");

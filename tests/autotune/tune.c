@@ -248,7 +248,7 @@ static int warnings; /* that what is found is not kept */
 static void count_warnings(void *user, tuff_log_level level, const char *said)
 {
     (void)user;
-    warnings += level == TUFF_LOG_WARNING && strstr(said, "results are not kept: ") != NULL;
+    warnings += level == TUFF_LOG_WARNING && strstr(said, "results are not saved: ") != NULL;
 }
 
 /* No folder at all, and one that cannot be made: one line says so. */

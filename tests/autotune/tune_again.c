@@ -111,10 +111,10 @@ static void remember(record_kind kind, const char *environment, const char *key,
     tune_key parsed;
     char generator[GENERATOR_SIZE];
     assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
-    tune_record made = tuff__record_of(kind, environment, key, candidates[0]);
+    tune_record made = tuff__record_make(kind, environment, key, candidates[0]);
     assert_int_equal(tuff__key_parse(key, &parsed), TUFF_OK);
     if (kind == RECORD_WIN) {
-        made.generator = tuff__kernel_hash_of(parsed.family, generator);
+        made.generator = tuff__kernel_hash(parsed.family, generator);
         for (int i = 0; i < RUNNERS_UP && candidates[i + 1]; i++)
             made.runners_up[i] = candidates[i + 1];
         made.samples = 4;
@@ -131,7 +131,7 @@ static void remember(record_kind kind, const char *environment, const char *key,
 static const char *environment_of(tuff_device *device, const char *version, char *out)
 {
     tune_environment parts;
-    tuff__environment_of(tuff__device_info(device), &parts);
+    tuff__environment_from_info(tuff__device_info(device), &parts);
     if (version)
         (void)snprintf(parts.driver, sizeof parts.driver, "%s", version);
     return tuff__environment_text(&parts, out);

@@ -125,8 +125,8 @@ static void a_wrong_lookup_is_seen(void **state)
 
 static void add_strike(tune_store *store, const char *environment, const char *candidate, uint64_t time)
 {
-    tune_record bad = tuff__record_of(RECORD_BAD, environment,
-                                      "matmul 00c1f2e3a4b59687 | f32 | NN | 8x8x8 | a16 | strict", candidate);
+    tune_record bad = tuff__record_make(RECORD_BAD, environment,
+                                        "matmul 00c1f2e3a4b59687 | f32 | NN | 8x8x8 | a16 | strict", candidate);
     bad.generator = "00000000";
     bad.reason = "crash";
     bad.phase = "compile";

@@ -376,6 +376,45 @@ static bool lost_assign(patient *in, int place)
     return true;
 }
 
+/* The launch that computes the last sums of a range of keys: NULL if the one at this place is another. */
+static launch *last_of_range(patient *in, int place)
+{
+    enum { RESULT_AT = 12 };
+    launch *at = &in->made->launches[place];
+    if (strcmp(at->body, "scatter_sum") != 0)
+        return NULL;
+    for (int i = place + 1; i < in->made->launch_count; i++) {
+        const launch *next = &in->made->launches[i];
+        if (strcmp(next->body, "scatter_sum") == 0)
+            return next->fixed[RESULT_AT] == at->fixed[RESULT_AT] ? NULL : at;
+    }
+    return at;
+}
+
+/* All launches for a range of keys, which sort the list for it and compute its sums. */
+static bool drop_range(patient *in, int place)
+{
+    int first = place;
+    if (last_of_range(in, place) == NULL)
+        return false;
+    while (first > 0 && last_of_range(in, first - 1) == NULL)
+        first--;
+    for (int i = first; i <= place; i++)
+        drop_launch(in, first);
+    return true;
+}
+
+/* The sums of a range of keys go to the elements before or after their own. */
+static bool move_range(patient *in, int place)
+{
+    enum { COLUMNS = 1, RESULT_AT = 12 };
+    launch *at = last_of_range(in, place);
+    if (at == NULL)
+        return false;
+    at->fixed[RESULT_AT] += at->fixed[RESULT_AT] > 0 ? -at->fixed[COLUMNS] : at->fixed[COLUMNS];
+    return true;
+}
+
 static bool second_task(patient *in, int place)
 {
     launch_list *made = in->made;
@@ -477,6 +516,8 @@ static const fault faults_of_order[] = {
     {"two launches that depend on each other are swapped", swap_launches},
     {"a launch comes before one that reads what it writes anew", early_launch},
     {"a launch that changes memory in place comes twice", launch_twice},
+    {"a range of keys is left out", drop_range},
+    {"the sums of a range of keys are stored elsewhere", move_range},
 };
 
 static void plant_fault(patient *in, const fault *planted_fault, const snapshot *healthy, int places)

@@ -135,11 +135,11 @@ static void try_models(tuff_device *device)
             continue;
         const tuff_compile_options options = {.memory_budget = i > 1 ? 200000 : 0,
                                               .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
-        known_plans plans = {0};
-        const tuff_status status = known_plans_create(device, &small, 2, i % 2, &options, &plans);
-        for (int k = 0; k < KNOWN_COUNT && status == TUFF_OK; k++)
+        model_plans plans = {0};
+        const tuff_status status = model_plans_create(device, &small, 2, i % 2, &options, &plans);
+        for (int k = 0; k < MODEL_PLAN_COUNT && status == TUFF_OK; k++)
             expect_round_trip(plans.items[k].plan);
-        known_plans_destroy(&plans);
+        model_plans_destroy(&plans);
         if (i <= 1 || status != TUFF_E_LIMIT)
             assert_int_equal(status, TUFF_OK);
     }

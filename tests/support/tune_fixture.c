@@ -38,7 +38,7 @@ tune_store *open_device_store(tuff_device *device, char *environment)
 {
     tune_environment device_environment;
     tune_store *store;
-    tuff__environment_of(tuff__device_info(device), &device_environment);
+    tuff__environment_from_info(tuff__device_info(device), &device_environment);
     tuff__environment_text(&device_environment, environment);
     assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
     return store;

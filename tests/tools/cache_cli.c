@@ -60,8 +60,8 @@ static int add_op(char **arguments)
     tune_key key;
     if (tuff__key_parse(arguments[3], &key) != TUFF_OK)
         return 2;
-    tune_record record = tuff__record_of(RECORD_WIN, arguments[2], arguments[3], arguments[4]);
-    record.generator = tuff__kernel_hash_of(key.family, today);
+    tune_record record = tuff__record_make(RECORD_WIN, arguments[2], arguments[3], arguments[4]);
+    record.generator = tuff__kernel_hash(key.family, today);
     record.nanoseconds[0] = record.nanoseconds[1] = record.nanoseconds[2] = 1000;
     record.default_nanoseconds = 2000;
     record.samples = 60;
@@ -92,7 +92,7 @@ int main(int count, char **arguments)
         .environment = tuff__hash_text(tuff__environment_text(&where, environment)),
         .key = tuff__key_hash(&key),
         .op = tuff__key_text(&key, op),
-        .generator = strcmp(generator, "today") == 0 ? tuff__kernel_hash_of("matmul", today) : generator,
+        .generator = strcmp(generator, "today") == 0 ? tuff__kernel_hash("matmul", today) : generator,
         .candidate = arguments[5],
         .nanoseconds = {time_taken * 9 / 10, time_taken, time_taken * 11 / 10},
         .samples = number(argument(count, arguments, 7, "20")),

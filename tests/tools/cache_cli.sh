@@ -34,10 +34,10 @@ fresh() {
 # Wrong use.
 expect 2 "usage: tuff cache VERB" "$tuff" cache
 expect 0 "usage: tuff cache VERB" "$tuff" cache --help
-expect 2 "there is no verb \"lsit\"" "$tuff" cache lsit
+expect 2 "unknown verb \"lsit\"" "$tuff" cache lsit
 for verb in list show verify export import merge diff prune pin unpin retune explain; do
     expect 0 "usage: tuff cache $verb" "$tuff" cache $verb --help
-    expect 2 "there is no option --nonsense" "$tuff" cache $verb --nonsense
+    expect 2 "unknown option --nonsense" "$tuff" cache $verb --nonsense
 done
 expect 0 "no stores" "$tuff" cache list
 expect 0 "no stores" "$tuff" cache verify
@@ -50,20 +50,20 @@ for file in "$shipped"/*.jsonl; do
     [ -f "cache/tune/v1/$(basename "$file")" ] || fail "$file is of the store $(ls cache/tune/v1)"
     rm -rf cache
 done
-expect 2 "give a KEY, or --op" "$tuff" cache show
-expect 2 "one way to name keys" "$tuff" cache show 12 --op matmul
+expect 2 "expected a KEY, or --op" "$tuff" cache show
+expect 2 "selected in only one way" "$tuff" cache show 12 --op matmul
 expect 2 "hexadecimal digits" "$tuff" cache show matmul
 expect 1 "no key begins with 12" "$tuff" cache show 12
-expect 2 "give a file" "$tuff" cache export
-expect 2 "give a file" "$tuff" cache import
+expect 2 "expected a FILE" "$tuff" cache export
+expect 2 "expected a FILE" "$tuff" cache import
 expect 2 "--out FILE" "$tuff" cache merge a
-expect 2 "give two files" "$tuff" cache diff a
+expect 2 "expected two files" "$tuff" cache diff a
 expect 2 "--older takes an age" "$tuff" cache prune --older soon
 expect 2 "--driver takes old" "$tuff" cache prune --driver new
-expect 2 "give a KEY and a CANDIDATE" "$tuff" cache pin 12
-expect 2 "two kinds of files" "$tuff" cache export --manifest --anon f
+expect 2 "expected a KEY and a CANDIDATE" "$tuff" cache pin 12
+expect 2 "--manifest and --anon cannot be combined" "$tuff" cache export --manifest --anon f
 expect 2 "there is no device opencl:999" "$tuff" cache list --device opencl:999
-expect 2 "is no op key" "$tuff" cache explain "matmul | nothing"
+expect 2 "not a valid op key" "$tuff" cache explain "matmul | nothing"
 
 # Looking.
 fresh
@@ -88,16 +88,16 @@ json 'len(x) == 1 and x[0]["stores"][0]["tier"] == "same" and len(x[0]["stores"]
 # Every tier, for devices that are not here.
 expect 0 "T1 same         HIT  measured here" "$tuff" cache explain "$key" --device 24.3
 expect 0 "T2 other driver HIT  measured under another driver" "$tuff" cache explain "$key" --device 23.1
-holds "T0 override     miss no pin" "T1 same         miss no winner of this key" "runs with $rows=8"
+holds "T0 override     miss no pin" "T1 same         miss no winner for this key" "runs with $rows=8"
 unknown="matmul 0000000000000001 | f32 | NN | 700x768x768 | a16 | fast"
 expect 0 "T3 nearest      HIT  measured for matmul 0000000000000001 | f32 | NN | 512x768x768" \
     "$tuff" cache explain "$unknown" --device 24.3
 expect 0 "T5 portfolio    HIT" "$tuff" cache explain "matmul 0000000000000002 | f32 | NN | 700x768x768 | a16 | fast"
 json 'x["environments"][0]["tiers"][-1]["tier"] == 2 and x["environments"][0]["candidate"] == "matmul_register.tile_rows=8"' \
     "$tuff" cache explain "$key" --json --device 23.1
-expect 2 "no such device" "$tuff" cache explain "$key" --device rtx
+expect 2 "no device and no store matches" "$tuff" cache explain "$key" --device rtx
 add win gfx1100 25.0 1024 "$rows=2" 90 20 0 othertexts >/dev/null
-expect 0 "measured with other kernel texts (othertexts, today" "$tuff" cache explain "$key" --device 25.0
+expect 0 "measured with other kernel texts (othertexts; current" "$tuff" cache explain "$key" --device 25.0
 
 # Pins.
 fresh
@@ -127,9 +127,9 @@ expect 0 "0 win  1 bad" "$tuff" cache list --device 24.3
 fresh
 mkdir -p share/tune && mv "$file" share/tune/
 expect 0 "shipped" "$tuff" cache list --device 24.3
-expect 0 "T1 same         HIT  it came with tuff" "$tuff" cache explain "$key" --device 24.3
+expect 0 "T1 same         HIT  shipped with tuff" "$tuff" cache explain "$key" --device 24.3
 expect 0 "dropped 1" "$tuff" cache retune "$key" --device 24.3
-expect 0 "T1 same         miss the winner is there as a seed only" "$tuff" cache explain "$key" --device 24.3
+expect 0 "T1 same         miss the winner is only a seed" "$tuff" cache explain "$key" --device 24.3
 expect 0 "$rows=4" "$tuff" cache pin "$near" "$rows=4"
 expect 0 "pinned by user" "$tuff" cache explain "$near" --device 24.3
 
@@ -159,7 +159,7 @@ expect 0 "imported 3, skipped 0 (local newer), seeds 1 (driver differs), rejecte
 expect 0 "3 win  1 bad" "$tuff" cache list
 rm -rf cache
 json 'x["seeds"] == 0 and x["other_devices"] == 3' "$tuff" cache import all --as-seed --json
-expect 0 "seed only" "$tuff" cache explain "$key" --device 24.3
+expect 0 "only a seed" "$tuff" cache explain "$key" --device 24.3
 rm -rf cache
 expect 0 "other devices 3" "$tuff" cache import all --device 24.3
 expect 0 "drv AMD-APP 24.3" "$tuff" cache list
@@ -224,7 +224,7 @@ fresh
 expect 0 "dropped 1 of 1 records" "$tuff" cache prune --driver old
 expect 0 "2 win  1 bad" "$tuff" cache list --device 24.3
 add win gfx1100 24.3 2048 "$rows=8" 90 20 0 othertexts >/dev/null
-expect 0 "1 of other kernel texts" "$tuff" cache list --device 24.3
+expect 0 "1 with other kernel texts" "$tuff" cache list --device 24.3
 expect 0 "dropped 1 of 4 records" "$tuff" cache prune --kgen stale
 expect 0 "dropped 0 of 3 records" "$tuff" cache prune --max 16M
 "$tuff" cache prune --max 1200 >out || fail "prune --max"
@@ -252,7 +252,7 @@ lines = ['{\"t\":\"later\",\"x\":[1]}', '{\"t\":\"win\",\"k\":\"00\"}']
 with open('$file', 'a') as out:
     for line in lines:
         out.write('%08x %s\n' % (zlib.crc32(line.encode()), line))"
-expect 1 ":5: of a later version" "$tuff" cache verify
+expect 1 ":5: from a later version" "$tuff" cache verify
 holds ":6: malformed"
 expect 0 "dropped" "$tuff" cache prune
 grep -q '"t":"later"' "$file" || fail "prune loses lines of later versions"
@@ -260,7 +260,7 @@ add win gfx1100 24.3 3000 "no_such.tunable=3" >/dev/null
 expect 1 "cannot be used: candidate: no tunable is called 'no_such.tunable'" "$tuff" cache verify
 add win gfx1100 24.3 1024 "$rows=9" >/dev/null
 expect 1 "a winner that was rejected: crash" "$tuff" cache verify
-expect 0 "a runner-up, because of the winner: crash in first-run" "$tuff" cache explain "$key" --device 24.3
+expect 0 "a runner-up, because the winner cannot be used: crash in first-run" "$tuff" cache explain "$key" --device 24.3
 expect 1 "may be tried again: 1" "$tuff" cache verify --retry
 expect 0 "T1 same         HIT  measured here" "$tuff" cache explain "$key" --device 24.3
 

@@ -16,14 +16,14 @@ for verb in plan profile kernel bench; do
     expect 1 "none.graph: no graph file" "$tuff" $verb none.graph --device reference
     expect 1 "cannot open nowhere.graph" "$tuff" $verb nowhere.graph --device reference
 done
-expect 2 "none.graph is a graph by itself" "$tuff" plan none.graph --layers 2
-expect 2 "none.graph is a graph by itself" "$tuff" profile none.graph --recompute
-expect 2 "--plan is for a model" "$tuff" profile none.graph --plan train
-expect 2 "one operand too many" "$tuff" kernel none.graph matmul row
+expect 2 "none.graph is a graph file: it cannot be combined" "$tuff" plan none.graph --layers 2
+expect 2 "none.graph is a graph file: it cannot be combined" "$tuff" profile none.graph --recompute
+expect 2 "--plan selects a plan of a model" "$tuff" profile none.graph --plan train
+expect 2 "unexpected argument" "$tuff" kernel none.graph matmul row
 expect 2 "--out writes all" "$tuff" kernel none.graph --out kernels
 expect 2 "expected at most one graph file" "$tuff" bench none.graph other.graph
 expect 2 "the suite graph needs a graph file" "$tuff" bench graph
-expect 2 "--save-graph is for a model's graph" "$tuff" plan none.graph --save-graph other.graph
+expect 2 "--save-graph saves the graph of a model" "$tuff" plan none.graph --save-graph other.graph
 expect 1 "nowhere/step.graph" "$tuff" plan $shape --device reference --summary --save-graph nowhere/step.graph
 
 # Without a device with kernels: a file is written and read all the same, and a damaged one is found.
@@ -91,7 +91,7 @@ EOF
         "$tuff" tune report step.graph --device "$device" --json
     expect 0 "wrong 0  gone 0" "$tuff" cache verify --rerun 1 step.graph --device "$device"
     expect 2 "--rerun takes at most one FILE and no --retry" "$tuff" cache verify --rerun 1 step.graph other.graph
-    expect 2 "a graph is for --now" "$tuff" cache retune --all --graph step.graph
+    expect 2 "--graph needs --now" "$tuff" cache retune --all --graph step.graph
     TUFF_TUNE_BUDGET_MS=300 expect 0 "dropped" "$tuff" cache retune --all --now --graph step.graph --device "$device"
 fi
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2

@@ -19,7 +19,7 @@ llama() {
 }
 
 expect 2 "--form takes gpt|llama" train --form bert
-expect 2 "the heads a multiple" llama --key-value-heads 3
+expect 2 "the heads must be a multiple" llama --key-value-heads 3
 expect 0 "Llama of 2 layers, 4 heads, width 24" llama --steps 12 --save whole.safetensors --log log --log-every 4
 python3 - <<'EOF' || fail "the loss does not fall: $(cat log)"
 import json

@@ -11,10 +11,10 @@ small="--layers 1 --heads 2 --width 16 --context 16 --batch 2"
 expect 0 "usage: tuff profile" "$tuff" profile --help
 expect 2 "--plan takes both|train|generate" "$tuff" profile --plan all
 expect 2 "--runs takes a whole number" "$tuff" profile --runs 0
-expect 2 "no multiple of 3 heads" "$tuff" profile --width 32 --heads 3
+expect 2 "not a multiple of 3 heads" "$tuff" profile --width 32 --heads 3
 expect 2 "--precision takes f32|f16|bf16" "$tuff" profile --precision f8
 expect 2 "--optimizer takes adamw|" "$tuff" profile --optimizer best
-expect 2 "leave out the options of a model" "$tuff" profile step.graph --optimizer sgd
+expect 2 "cannot be combined with model options" "$tuff" profile step.graph --optimizer sgd
 expect 1 "nothing on a device to time" "$tuff" profile $small --device reference
 
 quick_device

@@ -15,9 +15,9 @@ holds() {
     done
 }
 
-expect 0 "Nothing is remembered" "$tuff" tune report
-expect 2 "--out is for the page" "$tuff" tune report --json --out page.html
-expect 2 "no multiple of 3 heads" "$tuff" tune report --width 32 --heads 3
+expect 0 "There are no results yet" "$tuff" tune report
+expect 2 "--out cannot be combined with --json" "$tuff" tune report --json --out page.html
+expect 2 "not a multiple of 3 heads" "$tuff" tune report --width 32 --heads 3
 "$make" win 'Radeon <b>RX</b> "7" & co' 24.3 1024 "$rows=8;matmul_register.local_size=4" 100 >/dev/null || fail "no store"
 "$make" win 'Radeon <b>RX</b> "7" & co' 24.3 512 "" 400 >/dev/null
 "$make" win 'Radeon <b>RX</b> "7" & co' 24.3 2048 "$rows=6" 200 20 3 old >/dev/null

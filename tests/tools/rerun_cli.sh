@@ -5,12 +5,12 @@ set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"
 
-expect 2 "--rerun needs the model" "$tuff" cache verify --rerun 3
-expect 2 "a model is for --rerun" "$tuff" cache verify --layers 1
+expect 2 "--rerun needs model options" "$tuff" cache verify --rerun 3
+expect 2 "model options need --rerun" "$tuff" cache verify --layers 1
 expect 2 "--rerun takes at most one FILE and no --retry" "$tuff" cache verify --rerun 3 --layers 1 --retry
-expect 2 "no multiple of 3 heads" "$tuff" cache verify --rerun 3 --width 32 --heads 3
-expect 2 "--now needs the model" "$tuff" cache retune --all --now
-expect 2 "a model is for --now" "$tuff" cache retune --all --layers 1
+expect 2 "not a multiple of 3 heads" "$tuff" cache verify --rerun 3 --width 32 --heads 3
+expect 2 "--now needs model options" "$tuff" cache retune --all --now
+expect 2 "model options need --now" "$tuff" cache retune --all --layers 1
 first=$("$tuff" devices --json | python3 -c '
 import json, sys
 found = [d["selector"] for d in json.load(sys.stdin) if d["selector"] != "reference"]

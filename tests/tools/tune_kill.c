@@ -145,7 +145,7 @@ static tuff_status look_at(const char *path, bool is_shipped, void *state)
 static holdings look(void)
 {
     holdings out = {0};
-    (void)tuff__tune_visit(look_at, &out);
+    (void)tuff__tune_visit_stores(look_at, &out);
     return out;
 }
 
@@ -173,7 +173,7 @@ static tuff_status forget_one(const char *path, bool is_shipped, void *state)
 
 static void forget(void)
 {
-    (void)tuff__tune_visit(forget_one, NULL);
+    (void)tuff__tune_visit_stores(forget_one, NULL);
 }
 
 /* The one child of a process; 0 where it has none yet. */
@@ -283,7 +283,7 @@ static void what_a_signal_ended_goes_on(void **state)
     (void)state;
     NEED_DEVICE();
     use_folder_with_log("signal");
-    a_worker_is_started_again(SIGKILL, "ended by signal 9");
+    a_worker_is_started_again(SIGKILL, "killed by signal 9");
 }
 
 static void what_stands_still_is_ended(void **state)
@@ -292,7 +292,7 @@ static void what_stands_still_is_ended(void **state)
     NEED_DEVICE();
     use_folder_with_log("still");
     assert_int_equal(setenv("TUFF_TUNE_WATCHDOG", "3", 1), 0);
-    a_worker_is_started_again(SIGSTOP, "no sign of life");
+    a_worker_is_started_again(SIGSTOP, "stopped responding");
     assert_int_equal(unsetenv("TUFF_TUNE_WATCHDOG"), 0);
 }
 

@@ -108,7 +108,7 @@ void die(journal_phase entered, journal_phase moved, bool leave)
     journal *own;
     check(tuff__journal_open(scratch_folder(), &own) == TUFF_OK);
     check(tuff__journal_enter(own, entered, "device x", "matmul 8x8", "map.local_size=4", true) == TUFF_OK);
-    tuff__journal_move(own, moved);
+    tuff__journal_set_phase(own, moved);
     if (leave)
         tuff__journal_leave(own);
     (void)raise(SIGKILL);
@@ -137,7 +137,7 @@ void craft(const char *name, const journal_owner *owner, bool locked, journal_ph
 journal_owner dead_owner(void)
 {
     journal_owner owner;
-    tuff__journal_owner(&owner);
+    tuff__journal_describe_owner(&owner);
     owner.start++;
     return owner;
 }

@@ -43,7 +43,7 @@ typedef struct tuning_session {
 
 static tune_record record_of(record_kind kind, const char *op, const char *candidate)
 {
-    tune_record out = tuff__record_of(kind, environment, op, candidate);
+    tune_record out = tuff__record_make(kind, environment, op, candidate);
     out.generator = "1";
     return out;
 }
@@ -183,7 +183,7 @@ static void tune(board *on, int keys, double killers)
     tuning_session self = {.on = on};
     journal_counts found;
     check(tuff__store_open(scratch_path("store.jsonl"), &self.store) == TUFF_OK);
-    check(tuff__store_describe(self.store, environment) == TUFF_OK);
+    check(tuff__store_set_environment(self.store, environment) == TUFF_OK);
     check(tuff__journal_recover(scratch_folder(), strike, &self, &found) == TUFF_OK);
     check(found.damaged == 0 && found.alive == 0);
     check(tuff__journal_open(scratch_folder(), &self.own) == TUFF_OK);

@@ -21,7 +21,7 @@ static tune_store *open_store(void)
 {
     tune_store *store;
     assert_int_equal(tuff__store_open(scratch_path("device.jsonl"), &store), TUFF_OK);
-    assert_int_equal(tuff__store_describe(store, ENVIRONMENT_TEXT(&fixture_board)), TUFF_OK);
+    assert_int_equal(tuff__store_set_environment(store, ENVIRONMENT_TEXT(&fixture_board)), TUFF_OK);
     return store;
 }
 
@@ -29,7 +29,8 @@ static void add(tune_store *store, record_kind kind, const char *generator, int 
 {
     char candidate[64];
     (void)snprintf(candidate, sizeof candidate, "matmul_register.tile_rows=%d", rows);
-    tune_record record = tuff__record_of(kind, ENVIRONMENT_TEXT(&fixture_board), KEY_TEXT(&fixture_product), candidate);
+    tune_record record =
+        tuff__record_make(kind, ENVIRONMENT_TEXT(&fixture_board), KEY_TEXT(&fixture_product), candidate);
     record.generator = generator;
     record.reason = kind == RECORD_BAD ? "wrong" : "";
     record.phase = kind == RECORD_BAD ? "verify" : "";

@@ -142,7 +142,7 @@ static void work(board *on)
         memcpy(candidate, digits, 8);
         check(tuff__journal_enter(own, JOURNAL_COMPILE, "d", op, candidate, i % 64 == 0) == TUFF_OK);
         on->begun = i;
-        tuff__journal_move(own, JOURNAL_FIRST_RUN);
+        tuff__journal_set_phase(own, JOURNAL_FIRST_RUN);
         on->ending = i;
         tuff__journal_leave(own);
     }
@@ -258,7 +258,7 @@ static void without_locks_the_number_and_start_tell(void **state)
 {
     (void)state;
     journal_owner here, other;
-    tuff__journal_owner(&here);
+    tuff__journal_describe_owner(&here);
     assert_int_equal(here.pid, getpid());
     assert_true(here.start > 0);
     assert_true(here.boot[0] != 0);

@@ -121,12 +121,12 @@ static void devices_have_one_environment(void **state)
         tuff_device_info info;
         tune_environment described, opened, read;
         assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
-        tuff__environment_of(&info, &described);
+        tuff__environment_from_info(&info, &described);
         tuff_device *device = tuff_device_open(info.selector);
         if (!device)
             continue;
         assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
-        tuff__environment_of(&info, &opened);
+        tuff__environment_from_info(&info, &opened);
         tuff_device_close(device);
         assert_string_equal(ENVIRONMENT_TEXT(&described), ENVIRONMENT_TEXT(&opened));
         assert_int_equal(tuff__environment_parse(ENVIRONMENT_TEXT(&opened), &read), TUFF_OK);
@@ -148,7 +148,7 @@ static void drivers_are_told_from_devices(void **state)
         tuff_device_info info = {.name = "gfx", .selector = "opencl:3"};
         tune_environment found;
         snprintf(info.driver, sizeof info.driver, "%s", names[i].driver);
-        tuff__environment_of(&info, &found);
+        tuff__environment_from_info(&info, &found);
         assert_string_equal(found.platform, names[i].platform);
         assert_string_equal(found.backend, "opencl");
     }
@@ -175,8 +175,8 @@ static void generators_tell_families_apart(void **state)
 {
     (void)state;
     char matmul[GENERATOR_SIZE], again[GENERATOR_SIZE], row[GENERATOR_SIZE];
-    assert_string_equal(tuff__kernel_hash_of("matmul", matmul), tuff__kernel_hash_of("matmul", again));
-    assert_string_not_equal(matmul, tuff__kernel_hash_of("row", row));
+    assert_string_equal(tuff__kernel_hash("matmul", matmul), tuff__kernel_hash("matmul", again));
+    assert_string_not_equal(matmul, tuff__kernel_hash("row", row));
     assert_int_equal(strlen(matmul), 8);
 }
 

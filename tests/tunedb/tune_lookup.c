@@ -72,7 +72,7 @@ static tune_record record_of(record_kind kind, const tune_environment *where, co
 
 static void put(tune_store *store, const tune_environment *where, tune_record record)
 {
-    assert_int_equal(tuff__store_describe(store, ENVIRONMENT_TEXT(where)), TUFF_OK);
+    assert_int_equal(tuff__store_set_environment(store, ENVIRONMENT_TEXT(where)), TUFF_OK);
     assert_int_equal(tuff__store_add(store, &record), TUFF_OK);
 }
 
@@ -179,10 +179,10 @@ static void what_may_not_run_is_passed_over(void **state)
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(8), "measured here");
     put(now.shipped, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(8)));
-    expect(&now, TIER_SAME, ROWS(6), "because of the winner: crash in first-run");
+    expect(&now, TIER_SAME, ROWS(6), "because the winner cannot be used: crash in first-run");
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
-    assert_non_null(strstr(now.result.why[TIER_SAME], "nor a runner-up may run"));
+    assert_non_null(strstr(now.result.why[TIER_SAME], "nor a runner-up can be used"));
     assert_int_equal(now.result.miss, MISS_UNUSABLE);
 
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(4)));
@@ -213,7 +213,7 @@ static void what_was_rejected_elsewhere_is_passed_over(void **state)
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
     ask(&now);
     assert_true(now.result.tier > TIER_NEAREST);
-    assert_non_null(strstr(now.result.why[TIER_NEAREST], "may not run: crash in first-run"));
+    assert_non_null(strstr(now.result.why[TIER_NEAREST], "cannot be used: crash in first-run"));
 
     snprintf(older.driver, sizeof older.driver, "AMD-APP 23.0");
     (void)tuff__key_text(&fixture_product, op);
@@ -259,12 +259,12 @@ static void shipped_winners_of_today_come_before_old_ones(void **state)
     tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
     win.source = "shipped";
     put(now.shipped, &fixture_board, win);
-    expect(&now, TIER_SAME, ROWS(8), "came with tuff");
+    expect(&now, TIER_SAME, ROWS(8), "shipped with tuff");
     win.source = "live";
     win.candidate = ROWS(6);
     win.generator = "older";
     put(now.ours, &fixture_board, win);
-    expect(&now, TIER_SAME, ROWS(8), "came with tuff");
+    expect(&now, TIER_SAME, ROWS(8), "shipped with tuff");
     win.generator = "today";
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(6), "measured here");
@@ -304,7 +304,7 @@ static void seeds_are_no_answers(void **state)
     win.source = "seed";
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
-    assert_non_null(strstr(now.result.why[TIER_SAME], "seed only"));
+    assert_non_null(strstr(now.result.why[TIER_SAME], "only a seed"));
     assert_int_equal(now.result.miss, MISS_SEED);
     assert_string_equal(now.result.seeds[0], ROWS(8));
     end(&now);
@@ -314,7 +314,7 @@ static void seeds_are_no_answers(void **state)
     win.generator = "older";
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
-    assert_non_null(strstr(now.result.why[TIER_SAME], "other kernel texts (older, today's are today)"));
+    assert_non_null(strstr(now.result.why[TIER_SAME], "other kernel texts (older; current: today)"));
     assert_int_equal(now.result.miss, MISS_OLD_TEXTS);
     end(&now);
 }
@@ -346,7 +346,7 @@ static void a_manifest_is_the_last_word(void **state)
     tuff__tune_lookup(&request, &now.result);
     assert_true(now.result.deviates);
     assert_string_equal(now.result.candidate, "");
-    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "does not have the key"));
+    assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "has no entry for the key"));
     request.environment = &fixture_board;
     put(now.shipped, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "gone.tile=5"));
     tuff__tune_lookup(&request, &now.result);
@@ -459,12 +459,12 @@ static void stores_live_in_the_cache_folder(void **state)
     scratch_write("share/tune/opencl-gfx1100-01234567.jsonl", bytes, size);
     scratch_write("share/tune/opencl-gfx900-01234567.jsonl", bytes, size);
     free(bytes);
-    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), false, &stores), TUFF_OK);
+    assert_int_equal(tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), false, &stores), TUFF_OK);
     assert_int_equal(stores.count, 2);
-    tuff__tune_release(&stores);
-    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
+    tuff__tune_close_stores(&stores);
+    assert_int_equal(tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
     assert_int_equal(stores.count, 3);
-    tuff__tune_release(&stores);
+    tuff__tune_close_stores(&stores);
 }
 
 /* Nowhere to write is a line and a store in memory. */
@@ -476,13 +476,13 @@ static void without_a_folder_stores_live_in_memory(void **state)
     const char *home = getenv("HOME"), *shared = getenv("XDG_CACHE_HOME");
     assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
     assert_int_equal(unsetenv("HOME"), 0);
-    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
+    assert_int_equal(tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
     assert_int_equal(stores.count, 1);
     assert_non_null(strstr(tuff__store_error(stores.items[0]), "HOME is not an absolute path"));
     put_win(stores.items[0], &fixture_board, &fixture_product, ROWS(8));
     assert_non_null(tuff__store_winner(stores.items[0], tuff__hash_text(ENVIRONMENT_TEXT(&fixture_board)),
                                        tuff__key_hash(&fixture_product), NULL));
-    tuff__tune_release(&stores);
+    tuff__tune_close_stores(&stores);
     if (home)
         (void)setenv("HOME", home, 1);
     if (shared)
@@ -540,9 +540,9 @@ static void every_allocation_may_fail(void **state)
     for (int64_t failing = 1; failing < 10000; failing++) {
         tune_stores stores = {0};
         failing_memory_begin(failing, false);
-        const tuff_status status = tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores);
+        const tuff_status status = tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), true, &stores);
         if (status == TUFF_OK)
-            tuff__tune_release(&stores);
+            tuff__tune_close_stores(&stores);
         const bool hit = failing_memory_end();
         assert_int_equal(status, hit ? TUFF_E_OOM_HOST : TUFF_OK);
         if (!hit)

@@ -72,7 +72,7 @@ static uint64_t hash_family(const tuff_plan *plan, const char *family, int *coun
         const uint64_t sizes[] = {kernel->groups, kernel->local_size, kernel->setup, kernel->subgroup_size};
         if (!source || !is_of_family(plan, kernel, family))
             continue;
-        hash = tuff__hash64(source, strlen(source), tuff__hash64(sizes, sizeof sizes, hash));
+        hash = tuff__kernel_text_hash(source, tuff__hash64(sizes, sizeof sizes, hash));
         ++*count;
     }
     return hash;
@@ -87,7 +87,7 @@ static void add_lines(tuff_device *device, const char *as)
     for (int i = 0; i < FAMILIES; i++) {
         const uint64_t hash = hash_family(plan, families[i], &count);
         if (count > 0)
-            tuff__text_add(&now, "%s %s %s %d %016llx\n", as, families[i], tuff__kernel_hash_of(families[i], generator),
+            tuff__text_add(&now, "%s %s %s %d %016llx\n", as, families[i], tuff__kernel_hash(families[i], generator),
                            count, (unsigned long long)hash);
     }
     destroy_plan(plan, graph);
@@ -181,10 +181,23 @@ static void new_kernels_have_new_generators(void **state)
             "kernels and generators are new: run this with TUFF_TEST_WRITES=1 and commit tests/data/generated.txt");
 }
 
+static void comments_are_not_hashed(void **state)
+{
+    (void)state;
+    const uint64_t plain = tuff__kernel_text_hash("a;\n  b;\n", 1);
+    assert_true(tuff__kernel_text_hash("// head\na;\n\n    // why\n  b;\n", 1) == plain);
+    assert_true(tuff__kernel_text_hash("a;\n  b;", 1) == plain);
+    assert_true(tuff__kernel_text_hash("a;\n  c;\n", 1) != plain);
+    assert_true(tuff__kernel_text_hash("//@ NAME:\na;\n  b;\n", 1) != plain);
+    assert_true(tuff__kernel_text_hash("a; // behind code\n  b;\n", 1) != plain);
+    assert_true(tuff__kernel_text_hash("a;\n  b;\n", 2) != plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(new_kernels_have_new_generators),
+        cmocka_unit_test(comments_are_not_hashed),
     };
     const int failed = cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
     tuff__text_free(&now);

@@ -21,7 +21,7 @@ static tune_store *open_store(const char *path)
 {
     tune_store *out;
     assert_int_equal(tuff__store_open(path, &out), TUFF_OK);
-    assert_int_equal(tuff__store_describe(out, environment), TUFF_OK);
+    assert_int_equal(tuff__store_set_environment(out, environment), TUFF_OK);
     return out;
 }
 
@@ -29,7 +29,7 @@ static tuff_status add(tune_store *store, int index)
 {
     char op[32];
     (void)snprintf(op, sizeof op, "key %d", index);
-    const tune_record record = tuff__record_of(RECORD_WIN, environment, op, "a=1");
+    const tune_record record = tuff__record_make(RECORD_WIN, environment, op, "a=1");
     return tuff__store_add(store, &record);
 }
 

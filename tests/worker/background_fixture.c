@@ -145,10 +145,10 @@ tuff_tune_stats plan_await(const subject_plan *self)
 static void add_winner(tune_store *store, const char *environment, const char *key, const char *candidate)
 {
     char generator[GENERATOR_SIZE];
-    tune_record win = tuff__record_of(RECORD_WIN, environment, key, candidate);
+    tune_record win = tuff__record_make(RECORD_WIN, environment, key, candidate);
     tune_key parsed;
     assert_int_equal(tuff__key_parse(key, &parsed), TUFF_OK);
-    win.generator = tuff__kernel_hash_of(parsed.family, generator);
+    win.generator = tuff__kernel_hash(parsed.family, generator);
     win.samples = 10;
     win.default_nanoseconds = 2000;
     for (int i = 0; i < 3; i++)
@@ -160,7 +160,7 @@ void plan_remember(subject_plan *self)
 {
     char environment[ENVIRONMENT_SIZE];
     tune_store *store = open_device_store(self->device, environment);
-    assert_int_equal(tuff__store_describe(store, environment), TUFF_OK);
+    assert_int_equal(tuff__store_set_environment(store, environment), TUFF_OK);
     int found = 0;
     for (int i = 0; i < tuff_plan_key_count(self->plan); i++) {
         tuff_plan_key_info key;
@@ -184,7 +184,7 @@ void forget_stores(void)
 void lock_device(tuff_device *device, file_lock *out)
 {
     tuning_session session = {.device = device};
-    tuff__environment_of(tuff__device_info(device), &session.environment);
+    tuff__environment_from_info(tuff__device_info(device), &session.environment);
     assert_true(tuff__session_try_lock_device(&session, out));
     assert_true(out->fd >= 0);
 }

@@ -42,7 +42,7 @@ static bool is_at_candidate(void)
     static char folder[FOLDER_SIZE], name[JOURNAL_NAME], path[JOURNAL_PATH];
     journal_owner owner;
     journal_page page;
-    tuff__journal_owner(&owner);
+    tuff__journal_describe_owner(&owner);
     tuff__journal_name(&owner, name, sizeof name);
     if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK || tuff__journal_path(folder, name, path) != TUFF_OK)
         return false;
@@ -118,8 +118,8 @@ static int play_worker(const char *fault)
             (void)kill(getpid(), SIGKILL);
         else if (in.kind == IPC_BEGIN)
             say_text(IPC_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
-        else if (in.kind == IPC_TAKE)
-            (void)tuff__ipc_send(STDIN_FILENO, IPC_ANSWER, &yes);
+        else if (in.kind == IPC_LOCK_DEVICE)
+            (void)tuff__ipc_send(STDIN_FILENO, IPC_REPLY, &yes);
         else if (in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL) {
             const ipc_kind answer = in.kind == IPC_MEASURE ? IPC_MEASURED : IPC_MEASURED_ALL;
             if (strcmp(fault, "lost") == 0)

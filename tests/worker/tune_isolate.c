@@ -91,7 +91,7 @@ static void crash_once(tuff_device *device)
     subject_plan self;
     begin_with_worker("crash", "1");
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.progress = NULL});
-    expect_heard("was ended by signal 9 while it measured the graph", 1);
+    expect_heard("was killed by signal 9 while measuring the graph", 1);
     expect_heard("it is not tried again", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.crashes == 1 && stats.measured > 1);
@@ -109,7 +109,7 @@ static void crash_always(tuff_device *device)
     subject_plan self;
     begin_with_worker("crash", "99");
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 90000});
-    expect_heard("measuring ends after 8 workers", 1);
+    expect_heard("measuring stops after 8 workers", 1);
     assert_true(stats.crashes == 8 && count_strikes(device) == 8);
     run_and_end(&self);
     forget_stores();
@@ -128,7 +128,7 @@ static void hang_once(tuff_device *device)
     set_variable("TUFF_TUNE_WATCHDOG", "2");
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 6000});
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
-    expect_heard("showed no sign of life", 1);
+    expect_heard("stopped responding", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.measured > 0);
     run_and_end(&self);
@@ -156,7 +156,7 @@ static void do_without(tuff_device *device)
         if (i < 5 || is_missing)
             expect_heard("nothing is measured", 1);
         else
-            expect_heard("measuring ends after 8 workers", 1);
+            expect_heard("measuring stops after 8 workers", 1);
         run_and_end(&self);
     }
     set_variable("TUFF_TUNE_WATCHDOG", NULL);

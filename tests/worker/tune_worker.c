@@ -67,7 +67,7 @@ static void crash_once(tuff_device *device)
     begin_with_worker("crash", "1");
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
-    expect_heard("was ended by signal 9", 1);
+    expect_heard("was killed by signal 9", 1);
     expect_heard("it is not tried again", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.crashes == 1 && stats.measured > 1);
@@ -90,8 +90,8 @@ static void crash_always(tuff_device *device)
     begin_with_worker("crash", "9");
     compile(&self, device, TUFF_ISOLATE_AUTO);
     const tuff_tune_stats stats = plan_await(&self);
-    expect_heard("was ended by signal 9", 2);
-    expect_heard("tuning in the background ends", 1);
+    expect_heard("was killed by signal 9", 2);
+    expect_heard("background tuning stops", 1);
     assert_true(stats.crashes == 2 && count_strikes(device) == 2);
     plan_run(&self, 1);
     plan_end(&self);
@@ -113,7 +113,7 @@ static void hang_once(tuff_device *device)
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
-    expect_heard("showed no sign of life", 1);
+    expect_heard("stopped responding", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.measured > 1);
     plan_run(&self, 1);
@@ -148,11 +148,11 @@ static void do_without(tuff_device *device, const char *file, const char *fault,
 static void find_none(tuff_device *device)
 {
     set_variable("TUFF_TUNE_WATCHDOG", "2");
-    do_without(device, own_program, "other", "is of another build");
-    do_without(device, own_program, "silent", "does not answer");
-    do_without(device, own_program, "noisy", "is no message");
+    do_without(device, own_program, "other", "is from a different build");
+    do_without(device, own_program, "silent", "timeout waiting");
+    do_without(device, own_program, "noisy", "invalid message");
     do_without(device, own_program, "refuse", "there is something else there");
-    do_without(device, "/bin/true", NULL, "has closed its end");
+    do_without(device, "/bin/true", NULL, "closed the connection");
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
 }
 
@@ -167,7 +167,7 @@ static void miss_it(tuff_device *device)
         compile(&self, device, needed ? TUFF_ISOLATE_ON : TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_int_equal(stats.measured, 0);
-        expect_heard("there is no worker process", needed || !was_told);
+        expect_heard("cannot find the worker program", needed || !was_told);
         was_told = true;
         plan_end(&self);
     }
@@ -203,7 +203,7 @@ static void lose_devices(tuff_device *device)
         compile(&self, device, TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_true(stats.compiles == 0);
-        expect_heard("tuning in the background ends after 3 workers", 1);
+        expect_heard("background tuning stops after 3 workers", 1);
         plan_run(&self, 1);
         plan_end(&self);
         expect_no_child();

@@ -11,7 +11,7 @@
 #include "tools/model/known_plans.h"
 
 typedef struct bench_file {
-    known_plans plans;
+    model_plans plans;
     float *first; /* output after the first run */
     int64_t count;
     double compile_seconds;
@@ -39,7 +39,7 @@ static void file_destroy(void *object)
     bench_file *self = object;
     if (!self)
         return;
-    known_plans_destroy(&self->plans);
+    model_plans_destroy(&self->plans);
     tuff__free(self->first);
     tuff__free(self);
 }
@@ -71,7 +71,7 @@ static tuff_status read_output(bench_file *self, int index, const tuff_plan_valu
 static tuff_status first_run(bench_file *self)
 {
     tuff_plan *plan = self->plans.items[0].plan;
-    TRY(known_plan_write(&self->plans, 0));
+    TRY(model_plan_write(&self->plans, 0));
     TRY(file_run(self, 1, NULL));
     for (int i = 0; i < tuff_plan_output_count(plan); i++) {
         tuff_plan_value output;
@@ -96,7 +96,7 @@ static tuff_status add_file(bench *self, bench_work *work, const char *name, con
     const uint64_t begin = tuff__nanoseconds();
     const model_options description = {
         .file = self->graph, .precision = self->precision, .has_precision = self->precision != TUFF_PRECISION_F32};
-    TRY(known_plans_open(self->device, &description, options, &made->plans));
+    TRY(model_plans_open(self->device, &description, options, &made->plans));
     made->compile_seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
     *out = made;
     return first_run(made);

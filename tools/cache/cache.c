@@ -16,10 +16,10 @@ static const cli_verb *const verbs[] = {&cache_verb_list,   &cache_verb_show,   
 
 static const cli_group group = {
     .name = "tuff cache",
-    .summary = "What the tuner remembers: looked at, moved between machines, mended.",
+    .summary = "Inspects, moves and repairs the tuner's stored results.",
     .about = "Stores are files in tune/v1 of $TUFF_CACHE_DIR, else of $XDG_CACHE_HOME/tuff, else of ~/.cache/tuff;\n"
-             "shipped ones are in tune of $TUFF_SHARE_DIR, else of ../share/tuff beside the program's folder.\n"
-             "Exit codes: 0 done, 1 findings, 2 wrong use, or files that cannot be read or written.\n",
+             "shipped ones are in tune of $TUFF_SHARE_DIR, else of ../share/tuff next to the program's folder.\n"
+             "Exit codes: 0 success, 1 findings, 2 usage error, or a file cannot be read or written.\n",
     .verbs = verbs,
     .verb_count = sizeof verbs / sizeof *verbs,
 };
@@ -32,21 +32,21 @@ static int cache(int count, char **arguments)
 const cli_verb verb_cache = {
     .name = "cache",
     .operand = "VERB",
-    .summary = "Lists, explains, checks, moves and prunes what the tuner remembers.",
+    .summary = "Lists, explains, checks, moves and prunes the tuner's stored results.",
     .run = cache,
 };
 
 int cache_fail(const cli_verb *verb, const char *subject)
 {
     (void)cli_fail_library(verb, subject);
-    return CACHE_TROUBLE;
+    return CACHE_ERROR;
 }
 
 int cache_print_json(const cli_verb *verb, json_t *value, int code)
 {
     const bool printed = value && json_dumpf(value, stdout, JSON_INDENT(2)) == 0;
     json_decref(value);
-    if (!printed || tuff__json_failure("the output could not be printed") == TUFF_E_OOM_HOST)
+    if (!printed || tuff__json_failure("cannot print the output") == TUFF_E_OOM_HOST)
         return cache_fail(verb, "--json");
     putchar('\n');
     return code;

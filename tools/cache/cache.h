@@ -8,7 +8,7 @@
 #include "tools/cli/cli.h"
 
 /* Exit codes of `tuff cache`. */
-enum { CACHE_OK = 0, CACHE_FINDINGS = 1, CACHE_TROUBLE = 2 };
+enum { CACHE_OK = 0, CACHE_FINDINGS = 1, CACHE_ERROR = 2 };
 
 extern const cli_verb cache_verb_list, cache_verb_show, cache_verb_verify, cache_verb_export, cache_verb_import,
     cache_verb_merge, cache_verb_diff, cache_verb_prune, cache_verb_pin, cache_verb_unpin, cache_verb_retune,
@@ -25,14 +25,14 @@ typedef struct cache_common {
    --device. */
 cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
                     const char **operand, cli_texts *operands, cache_common *common);
-#define CACHE_COMMON(common)                                                                              \
-    {.name = "--device",                                                                                  \
-     .kind = CLI_TEXT,                                                                                    \
-     .value = &(common).device,                                                                           \
-     .placeholder = "D",                                                                                  \
-     .help = "only stores whose name or environment contains D, in any case; opencl:0: the device here"}, \
-    {                                                                                                     \
-        .name = "--json", .kind = CLI_SWITCH, .value = &(common).json, .help = "print JSON"               \
+#define CACHE_COMMON(common)                                                                            \
+    {.name = "--device",                                                                                \
+     .kind = CLI_TEXT,                                                                                  \
+     .value = &(common).device,                                                                         \
+     .placeholder = "D",                                                                                \
+     .help = "only stores whose name or environment contains D, ignoring case; opencl:0: that device"}, \
+    {                                                                                                   \
+        .name = "--json", .kind = CLI_SWITCH, .value = &(common).json, .help = "print JSON"             \
     }
 
 /* Opens all stores and marks those that match the filter `device` as wanted; prints a line for each of these that
@@ -59,10 +59,10 @@ typedef struct cache_selection {
 int cache_find_keys(const cli_verb *verb, const tuff_cache *cache, const cache_selection *which, cache_keys *out);
 void cache_free_keys(cache_keys *keys);
 
-/* Prints a message and returns CACHE_TROUBLE. cache_fail prints the library's last error. */
-#define CACHE_REFUSE(verb, ...) (cli_fail((verb), CACHE_FINDINGS, __VA_ARGS__), (int)CACHE_TROUBLE)
+/* Prints a message and returns CACHE_ERROR. cache_fail prints the library's last error. */
+#define CACHE_FAIL(verb, ...) (cli_fail((verb), CACHE_FINDINGS, __VA_ARGS__), (int)CACHE_ERROR)
 int cache_fail(const cli_verb *verb, const char *subject);
-/* Prints a verb's JSON output and releases it. Returns code, or CACHE_TROUBLE if memory ran out. */
+/* Prints a verb's JSON output and releases it. Returns code, or CACHE_ERROR if memory ran out. */
 int cache_print_json(const cli_verb *verb, json_t *value, int code);
 json_t *cache_json_text(const char *source); /* bytes that are not ASCII become '?' */
 json_t *cache_json_record(const tune_record *record);

@@ -20,15 +20,15 @@ typedef struct store_summary {
     int count, capacity;
     int bad, pins;
     uint64_t newest;
-    char family[32], today[GENERATOR_SIZE]; /* the family that was looked up last, and its hash */
+    char family[32], current_hash[GENERATOR_SIZE]; /* the family that was looked up last, and its hash */
 } store_summary;
 
-static const char *today_of(store_summary *summary, const char *family)
+static const char *current_hash_of(store_summary *summary, const char *family)
 {
     if (strcmp(summary->family, family) != 0)
-        (void)tuff__kernel_hash_of(family, summary->today);
+        (void)tuff__kernel_hash(family, summary->current_hash);
     snprintf(summary->family, sizeof summary->family, "%s", family);
-    return summary->today;
+    return summary->current_hash;
 }
 
 static int by_family(const void *a, const void *b)
@@ -48,7 +48,7 @@ static tuff_status add_winner(store_summary *to, const tune_record *win)
     if (tuff__key_parse(win->op, &row->key) != TUFF_OK)
         row->key = (tune_key){.family = "other"};
     else
-        row->is_stale = strcmp(win->generator, today_of(to, row->key.family)) != 0;
+        row->is_stale = strcmp(win->generator, current_hash_of(to, row->key.family)) != 0;
     return TUFF_OK;
 }
 
@@ -105,7 +105,7 @@ static void print_store(tuff_cache *cache, const cache_file *store, const store_
            store->is_described ? store->environment.driver : "?", summary->count, summary->bad, summary->pins,
            counts.shards, BYTES_TEXT(counts.bytes), AGE_TEXT(summary->newest), store->is_shipped ? "  shipped" : "");
     if (counts.damaged || counts.unknown)
-        printf("  %" PRIu64 " damaged lines, %" PRIu64 " of a later version: tuff cache verify\n", counts.damaged,
+        printf("  %" PRIu64 " damaged lines, %" PRIu64 " from a later version: see tuff cache verify\n", counts.damaged,
                counts.unknown);
     for (int at = 0, size; at < summary->count; at += size) {
         size = family_size(summary, at);
@@ -113,7 +113,7 @@ static void print_store(tuff_cache *cache, const cache_file *store, const store_
         printf("  %-20s %5d key%s  %.2fx  %s", summary->rows[at].key.family, size, size > 1 ? "s" : " ",
                median_gain(summary, at, size), tier_of(cache, store));
         if (stale)
-            printf("  %d of other kernel texts", stale);
+            printf("  %d with other kernel texts", stale);
         putchar('\n');
     }
 }
@@ -180,7 +180,7 @@ static int list(int count, char **arguments)
             status = list_one(cache, &cache->files[i], all, &code);
     if (status != TUFF_OK) {
         json_decref(all);
-        code = cache_fail(&cache_verb_list, "the stores");
+        code = cache_fail(&cache_verb_list, "listing the stores");
     } else if (common.json) {
         code = cache_print_json(&cache_verb_list, all, code);
     } else if (tuff_cache_file_count(cache) == 0) {
@@ -194,7 +194,8 @@ const cli_verb cache_verb_list = {
     .name = "cache list",
     .summary = "Lists the stores: winners, rejected candidates, pins; keys and median gain per family.",
     .about =
-        "The last column says what a store is worth to the devices here: T1 used as it is, T2 another driver of the\n"
-        "device, T4 seeds of searches, - nothing. Exits with 1 where a store is damaged or cannot be read.",
+        "The last column says how this machine's devices can use a store: T1 as it is, T2 as results of another "
+        "driver\n"
+        "of the device, T4 as seeds of searches, - not at all. Exits with 1 if a store is damaged or cannot be read.",
     .run = list,
 };

@@ -7,17 +7,17 @@
 #include "io/json.h"
 #include "tools/cache/cache.h"
 
-static void report_conflict(const tune_record *kept, const tune_record *left, void *state)
+static void report_conflict(const tune_record *kept, const tune_record *left_out, void *state)
 {
     json_t *list = state;
     if (list)
         (void)json_array_append_new(
-            list, json_pack("{s:o, s:o}", "kept", cache_json_record(kept), "left_out", cache_json_record(left)));
+            list, json_pack("{s:o, s:o}", "kept", cache_json_record(kept), "left_out", cache_json_record(left_out)));
     else
         printf("conflict %s %s\n  kept %s %.3f ms (n %" PRIu64 ", %s ago)\n  left %s %.3f ms (n %" PRIu64 ", %s ago)\n",
                KEY_DIGITS(kept->key), kept->op, cache_candidate(kept->candidate), (double)kept->nanoseconds[1] / 1e6,
-               kept->samples, AGE_TEXT(kept->time), cache_candidate(left->candidate),
-               (double)left->nanoseconds[1] / 1e6, left->samples, AGE_TEXT(left->time));
+               kept->samples, AGE_TEXT(kept->time), cache_candidate(left_out->candidate),
+               (double)left_out->nanoseconds[1] / 1e6, left_out->samples, AGE_TEXT(left_out->time));
 }
 
 static int report_merge(const tuff_cache_merged *counts, const char *path, json_t *conflicts)
@@ -41,7 +41,7 @@ static int merge_files(const cli_texts *files, const char *path, const cache_com
     const tuff_status status = tuff__cache_merge((const char *const *)files->items, files->count, common->device, path,
                                                  report_conflict, conflicts, &counts);
     const int code =
-        status == TUFF_OK ? report_merge(&counts, path, conflicts) : cache_fail(&cache_verb_merge, "the files");
+        status == TUFF_OK ? report_merge(&counts, path, conflicts) : cache_fail(&cache_verb_merge, "merging the files");
     json_decref(conflicts);
     return code;
 }
@@ -60,7 +60,7 @@ static int merge(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_merge, options, 3, count, arguments, NULL, &files, &common);
     int code = end.code;
     if (!end.now && (files.count < 2 || !path))
-        code = cli_fail(&cache_verb_merge, EXIT_WRONG_USE, "give two or more files, and --out FILE");
+        code = cli_fail(&cache_verb_merge, EXIT_WRONG_USE, "expected two or more files, and --out FILE");
     else if (!end.now)
         code = merge_files(&files, path, &common);
     cli_texts_free(&files);
@@ -70,7 +70,7 @@ static int merge(int count, char **arguments)
 const cli_verb cache_verb_merge = {
     .name = "cache merge",
     .operand = "FILE FILE...",
-    .summary = "Merges files. Of two winners of a key keeps the one with better evidence, and prints both.",
+    .summary = "Merges files. Of two winners for a key, keeps the one with better evidence, and prints both.",
     .about =
         "Better evidence is a measurement in the environment that uses it, then far more samples, then a later time.",
     .run = merge,
@@ -81,7 +81,7 @@ typedef struct difference {
     const char *device;
     bool by_key; /* each file has only one environment, so the two need not be the same */
     json_t *list;
-    int alone_a, alone_b, winners, times, same;
+    int only_a, only_b, winners, times, same;
 } difference;
 
 static bool is_wanted(const char *device, const tune_store *store, const tune_record *record)
@@ -104,7 +104,7 @@ static bool find_environment(const tune_store *store, hash128 *out)
     return found;
 }
 
-static void tell(difference *diff, const char *subject, const tune_record *a, const tune_record *b)
+static void print_difference(difference *diff, const char *subject, const tune_record *a, const tune_record *b)
 {
     const tune_record *any = a ? a : b;
     if (diff->list) {
@@ -128,10 +128,10 @@ static void compare(difference *diff, const tune_record *a, const tune_record *b
     const double ratio = (double)b->nanoseconds[1] / (double)(a->nanoseconds[1] ? a->nanoseconds[1] : 1);
     if (strcmp(a->candidate, b->candidate) != 0) {
         diff->winners++;
-        tell(diff, "other winner", a, b);
+        print_difference(diff, "other winner", a, b);
     } else if (ratio > 1.05 || ratio < 1 / 1.05) {
         diff->times++;
-        tell(diff, "other time", a, b);
+        print_difference(diff, "other time", a, b);
     } else {
         diff->same++;
     }
@@ -150,32 +150,32 @@ static void find_differences(difference *diff, hash128 environment_a, hash128 en
         if (record->kind != RECORD_WIN || !is_wanted(diff->device, diff->a, record))
             continue;
         other = find_same(diff->b, diff->by_key ? environment_b : record->environment, record);
-        diff->alone_a += !other;
+        diff->only_a += !other;
         if (other)
             compare(diff, record, other);
         else
-            tell(diff, "only in A", record, NULL);
+            print_difference(diff, "only in A", record, NULL);
     }
     for (int at = 0; (record = tuff__store_next(diff->b, &at));) {
         if (record->kind != RECORD_WIN || !is_wanted(diff->device, diff->b, record) ||
             find_same(diff->a, diff->by_key ? environment_a : record->environment, record))
             continue;
-        diff->alone_b++;
-        tell(diff, "only in B", NULL, record);
+        diff->only_b++;
+        print_difference(diff, "only in B", NULL, record);
     }
 }
 
 static int report_differences(difference *diff)
 {
-    const int code = diff->alone_a + diff->alone_b + diff->winners + diff->times > 0 ? CACHE_FINDINGS : CACHE_OK;
+    const int code = diff->only_a + diff->only_b + diff->winners + diff->times > 0 ? CACHE_FINDINGS : CACHE_OK;
     if (diff->list)
         return cache_print_json(&cache_verb_diff,
                                 json_pack("{s:i, s:i, s:i, s:i, s:i, s:O}", "same", diff->same, "other_winner",
-                                          diff->winners, "other_time", diff->times, "only_a", diff->alone_a, "only_b",
-                                          diff->alone_b, "differences", diff->list),
+                                          diff->winners, "other_time", diff->times, "only_a", diff->only_a, "only_b",
+                                          diff->only_b, "differences", diff->list),
                                 code);
     printf("same %d, other winner %d, other time %d, only in A %d, only in B %d\n", diff->same, diff->winners,
-           diff->times, diff->alone_a, diff->alone_b);
+           diff->times, diff->only_a, diff->only_b);
     return code;
 }
 
@@ -187,7 +187,7 @@ static int diff_files(const char *first, const char *second, const cache_common 
     tuff_status status = tuff__store_load(first, &a);
     if (status == TUFF_OK)
         status = tuff__store_load(second, &b);
-    int code = CACHE_TROUBLE;
+    int code = CACHE_ERROR;
     if (status == TUFF_OK) {
         difference diff = {.a = a, .b = b, .device = common->device, .list = common->json ? json_array() : NULL};
         diff.by_key = find_environment(a, &environment_a) && find_environment(b, &environment_b);
@@ -195,7 +195,7 @@ static int diff_files(const char *first, const char *second, const cache_common 
         code = report_differences(&diff);
         json_decref(diff.list);
     } else {
-        code = cache_fail(&cache_verb_diff, "the files");
+        code = cache_fail(&cache_verb_diff, "reading the files");
     }
     tuff__store_close(a);
     tuff__store_close(b);
@@ -210,7 +210,7 @@ static int diff(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_diff, options, 2, count, arguments, NULL, &files, &common);
     int code = end.code;
     if (!end.now && files.count != 2)
-        code = cli_fail(&cache_verb_diff, EXIT_WRONG_USE, "give two files");
+        code = cli_fail(&cache_verb_diff, EXIT_WRONG_USE, "expected two files");
     else if (!end.now)
         code = diff_files(files.items[0], files.items[1], &common);
     cli_texts_free(&files);
@@ -222,7 +222,7 @@ const cli_verb cache_verb_diff = {
     .operand = "A B",
     .summary = "Compares the winners of two files: keys that only one has, different winners, different times.",
     .about =
-        "Two files of one environment each may be of different ones, so two drivers can be compared. Exits with 1\n"
-        "where there are differences; times within 5 % are none.",
+        "If each file has only one environment, the two may differ, so that drivers can be compared. Exits with 1 if\n"
+        "there are differences; times within 5 % count as equal.",
     .run = diff,
 };

@@ -13,9 +13,9 @@ static int print_export(const tuff_cache *cache, tuff_cache_export_kind form)
     text lines = {0};
     int code = CACHE_OK;
     if (tuff__cache_export_text(cache, form, &lines, &counts) != TUFF_OK)
-        code = cache_fail(&cache_verb_export, "the records");
+        code = cache_fail(&cache_verb_export, "collecting the records");
     else if (fwrite(tuff__text_get(&lines), 1, lines.length, stdout) != lines.length)
-        code = CACHE_REFUSE(&cache_verb_export, "the output could not be written");
+        code = CACHE_FAIL(&cache_verb_export, "cannot write the output");
     tuff__text_free(&lines);
     return code;
 }
@@ -24,7 +24,7 @@ static int write_export(const tuff_cache *cache, tuff_cache_export_kind form, co
 {
     tuff_cache_exported counts;
     if (tuff_cache_export(cache, path, form, &counts) != TUFF_OK)
-        return cache_fail(&cache_verb_export, "the file");
+        return cache_fail(&cache_verb_export, "writing the file");
     if (json)
         return cache_print_json(&cache_verb_export,
                                 json_pack("{s:o, s:i, s:i, s:i, s:i, s:i}", "path", cache_json_text(path), "win",
@@ -34,8 +34,7 @@ static int write_export(const tuff_cache *cache, tuff_cache_export_kind form, co
     printf("exported %d win, %d bad, %d pin of %d environments to %s\n", counts.winners, counts.rejected, counts.pins,
            counts.environments, path);
     if (counts.left_out > 0)
-        printf("left out %d keys: what was measured for them does not run any more; see tuff cache explain\n",
-               counts.left_out);
+        printf("left out %d keys whose candidates can no longer be used; see tuff cache explain\n", counts.left_out);
     return CACHE_OK;
 }
 
@@ -63,7 +62,7 @@ static int run_export(int count, char **arguments)
                                   {.name = "--manifest",
                                    .kind = CLI_SWITCH,
                                    .value = &lock,
-                                   .help = "write a manifest: a pin for what each key runs with"},
+                                   .help = "write a manifest: a pin for the candidate that each key uses"},
                                   {.name = "--anon",
                                    .kind = CLI_SWITCH,
                                    .value = &anonymous,
@@ -72,9 +71,9 @@ static int run_export(int count, char **arguments)
     if (end.now)
         return end.code;
     if (!path)
-        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "give a file, or -");
+        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "expected a FILE, or - for standard output");
     if (lock && anonymous)
-        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "--manifest and --anon are two kinds of files");
+        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "--manifest and --anon cannot be combined");
     const tuff_cache_export_kind form = lock        ? TUFF_CACHE_EXPORT_MANIFEST
                                         : anonymous ? TUFF_CACHE_EXPORT_ANONYMOUS
                                                     : TUFF_CACHE_EXPORT_ALL;
@@ -84,7 +83,7 @@ static int run_export(int count, char **arguments)
 const cli_verb cache_verb_export = {
     .name = "cache export",
     .operand = "FILE",
-    .summary = "Writes the stores into one file, which other machines can import.",
+    .summary = "Writes the stores to one file that other machines can import.",
     .run = run_export,
 };
 
@@ -92,14 +91,14 @@ const cli_verb cache_verb_export = {
 static void print_import(const tuff_cache_imported *counts, bool as_seed)
 {
     printf("imported %d, skipped %d (local newer), seeds %d (%s)", counts->imported, counts->skipped, counts->seeds,
-           as_seed ? "as asked" : "driver differs");
+           as_seed ? "as requested" : "driver differs");
     if (counts->other_devices)
-        printf(", other devices %d (seeds where they are alike)", counts->other_devices);
+        printf(", other devices %d (seeds for similar devices)", counts->other_devices);
     printf(", rejected %" PRIu64 " (crc)", counts->damaged);
     if (counts->unknown_environments)
-        printf(", %d (environment not known)", counts->unknown_environments);
+        printf(", %d (unknown environment)", counts->unknown_environments);
     if (counts->unknown)
-        printf(", %" PRIu64 " (of a later version)", counts->unknown);
+        printf(", %" PRIu64 " (from a later version)", counts->unknown);
     putchar('\n');
 }
 
@@ -130,18 +129,19 @@ static int run_import(int count, char **arguments)
         {.name = "--as-seed",
          .kind = CLI_SWITCH,
          .value = &as_seed,
-         .help = "take in winners only, as seeds: they are measured again before they are used"}};
+         .help = "import only winners, as seeds: they are measured again before they are used"}};
     const cli_end end = cache_parse(&cache_verb_import, options, 3, count, arguments, &path, NULL, &common);
     if (end.now)
         return end.code;
     if (!path)
-        return cli_fail(&cache_verb_import, EXIT_WRONG_USE, "give a file");
+        return cli_fail(&cache_verb_import, EXIT_WRONG_USE, "expected a FILE");
     int code = cache_open(&cache_verb_import, common.device, &cache);
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();
-    code = tuff_cache_import(cache, path, as_seed, &counts) == TUFF_OK ? report_import(&counts, as_seed, &common)
-                                                                       : cache_fail(&cache_verb_import, "the file");
+    code = tuff_cache_import(cache, path, as_seed, &counts) == TUFF_OK
+               ? report_import(&counts, as_seed, &common)
+               : cache_fail(&cache_verb_import, "importing the file");
     tuff_cache_close(cache);
     return code;
 }
@@ -149,7 +149,7 @@ static int run_import(int count, char **arguments)
 const cli_verb cache_verb_import = {
     .name = "cache import",
     .operand = "FILE",
-    .summary = "Takes the records of an exported file into the stores; what was measured here later stays.",
-    .about = "Exits with 1 where lines of the file were damaged, of a later version or of no known environment.",
+    .summary = "Imports the records of an exported file; newer records of this machine are kept.",
+    .about = "Exits with 1 if lines of the file are damaged, from a later version, or of an unknown environment.",
     .run = run_import,
 };

@@ -39,15 +39,15 @@ static int pin_key(tuff_cache *cache, const cache_key *key, const char *candidat
     if (status == TUFF_E_UNSUPPORTED)
         return cli_fail(&cache_verb_pin, CACHE_FINDINGS, "%s", tuff_error());
     if (status != TUFF_OK)
-        return cache_fail(&cache_verb_pin, "the store");
+        return cache_fail(&cache_verb_pin, "writing the store");
     return common->json ? report(&cache_verb_pin, common, "pinned", pinned) : CACHE_OK;
 }
 
 /* Writes the canonical text of a candidate; prints a message if it is invalid. */
 static int read_candidate(const char *source, text *out)
 {
-    if (tuff__cache_candidate(strcmp(source, "default") == 0 ? "" : source, out) != TUFF_OK)
-        return cache_fail(&cache_verb_pin, "this is no candidate");
+    if (tuff__cache_canonical_candidate(strcmp(source, "default") == 0 ? "" : source, out) != TUFF_OK)
+        return cache_fail(&cache_verb_pin, "not a valid candidate");
     return CACHE_OK;
 }
 
@@ -57,7 +57,7 @@ static int pin_operands(const cli_texts *operands, const cache_common *common)
     cache_keys keys;
     text candidate = {0};
     if (operands->count != 2)
-        return cli_fail(&cache_verb_pin, EXIT_WRONG_USE, "give a KEY and a CANDIDATE");
+        return cli_fail(&cache_verb_pin, EXIT_WRONG_USE, "expected a KEY and a CANDIDATE");
     int code = read_candidate(operands->items[1], &candidate);
     if (code == CACHE_OK)
         code = cache_open(&cache_verb_pin, common->device, &cache);
@@ -87,10 +87,10 @@ static int pin(int count, char **arguments)
 const cli_verb cache_verb_pin = {
     .name = "cache pin",
     .operand = "KEY CANDIDATE",
-    .summary = "Makes a key run with a candidate, whatever was measured.",
+    .summary = "Makes a key use a candidate, regardless of measurements.",
     .about =
         "CANDIDATE is a text such as \"matmul_register.tile_rows=8;matmul_register.local_size=4\" (any order), or\n"
-        "\"default\". It is pinned in every store of the filter that knows the key.",
+        "\"default\". It is pinned in every store that matches --device and has the key.",
     .run = pin,
 };
 
@@ -105,12 +105,12 @@ static int drop_keys(const cli_verb *verb, tuff_cache *cache, const cache_keys *
         status = tuff__cache_hide_shipped(cache, &one);
     tuff__free(hashes);
     *dropped = one.dropped;
-    return status == TUFF_OK ? CACHE_OK : cache_fail(verb, "the stores");
+    return status == TUFF_OK ? CACHE_OK : cache_fail(verb, "rewriting the stores");
 }
 
 /* Drops one kind of record of the selected keys; both unpin and retune use it. */
-static int drop_chosen(const cli_verb *verb, record_kind kind, const cache_common *common, const cache_selection *which,
-                       const char *subject)
+static int drop_selected(const cli_verb *verb, record_kind kind, const cache_common *common,
+                         const cache_selection *which, const char *subject)
 {
     tuff_cache *cache;
     cache_keys keys;
@@ -134,13 +134,13 @@ static int unpin(int count, char **arguments)
     cache_selection which = {0};
     const cli_option options[] = {CACHE_COMMON(common)};
     const cli_end end = cache_parse(&cache_verb_unpin, options, 2, count, arguments, &which.prefix, NULL, &common);
-    return end.now ? end.code : drop_chosen(&cache_verb_unpin, RECORD_PIN, &common, &which, "unpinned");
+    return end.now ? end.code : drop_selected(&cache_verb_unpin, RECORD_PIN, &common, &which, "unpinned");
 }
 
 const cli_verb cache_verb_unpin = {
     .name = "cache unpin",
     .operand = "KEY",
-    .summary = "Takes a key's pins away.",
+    .summary = "Removes a key's pins.",
     .run = unpin,
 };
 
@@ -149,7 +149,7 @@ static int retune(int count, char **arguments)
     cache_common common = {0};
     cache_selection which = {0};
     model_options model = MODEL_OPTIONS_DEFAULT;
-    bool now = false;
+    bool measure_now = false;
     const cli_option options[] = {
         CACHE_COMMON(common),
         MODEL_OPTIONS(&model),
@@ -157,30 +157,30 @@ static int retune(int count, char **arguments)
          .kind = CLI_TEXT,
          .value = &model.file,
          .placeholder = "FILE",
-         .help = "the graph file whose keys --now measures, in place of a model"},
+         .help = "graph file whose keys --now measures, instead of a model"},
         {.name = "--now",
          .kind = CLI_SWITCH,
-         .value = &now,
-         .help = "measure the model's keys at once, as --tune normal does"},
+         .value = &measure_now,
+         .help = "measure the model's keys right away, like --tune normal"},
         {.name = "--op",
          .kind = CLI_TEXT,
          .value = &which.pattern,
          .placeholder = "PATTERN",
-         .help = "keys whose text contains PATTERN, or matches it where it has * or ?"},
+         .help = "keys whose text contains PATTERN, or matches it if it has * or ?"},
         {.name = "--all", .kind = CLI_SWITCH, .value = &which.all, .help = "all keys of the stores"}};
     const cli_end end = cache_parse(&cache_verb_retune, options, sizeof options / sizeof *options, count, arguments,
                                     &which.prefix, NULL, &common);
     if (end.now)
         return end.code;
-    if (now != (model.given || model.file))
+    if (measure_now != (model.given || model.file))
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE,
-                        now ? "--now needs the model whose keys are measured: --layers and the like, or --graph FILE"
-                        : model.file ? "a graph is for --now"
-                                     : "a model is for --now");
-    if (now && model_options_complete(&model) != TUFF_OK)
+                        measure_now  ? "--now needs model options (such as --layers) or --graph FILE"
+                        : model.file ? "--graph needs --now"
+                                     : "model options need --now");
+    if (measure_now && model_options_complete(&model) != TUFF_OK)
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE, "%s", tuff_error());
-    const int code = drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
-    if (!now || code != CACHE_OK)
+    const int code = drop_selected(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
+    if (!measure_now || code != CACHE_OK)
         return code;
     return cache_measure(&cache_verb_retune, common.selector, &model, TUFF_TUNE_NORMAL);
 }
@@ -188,9 +188,10 @@ static int retune(int count, char **arguments)
 const cli_verb cache_verb_retune = {
     .name = "cache retune",
     .operand = "[KEY]",
-    .summary = "Drops the winners of keys, so that the next start measures again.",
-    .about = "Pins and rejected candidates stay. A winner that came with tuff becomes a seed of the search. --now\n"
-             "compiles the model that --layers and the options below it describe, or --graph FILE, and measures its "
-             "keys that are unknown.",
+    .summary = "Drops the winners of keys, so that they are measured again.",
+    .about = "Pins and rejected candidates are kept. A winner that was shipped with tuff becomes a seed of the search. "
+             "--now\n"
+             "compiles the model that --layers and the options below it describe, or the graph FILE, and measures its "
+             "keys that have no winner.",
     .run = retune,
 };

@@ -25,29 +25,29 @@ static uint64_t read_age(const char *source)
     return 0;
 }
 
-static void report_store(const cache_file *store, const pruning *job, json_t *list, uint64_t before)
+static void report_store(const cache_file *store, const pruning *state, json_t *list, uint64_t before)
 {
     const uint64_t after = tuff__store_count(store->store).bytes;
     if (list) {
         (void)json_array_append_new(list, json_pack("{s:o, s:i, s:i, s:b, s:I, s:I}", "path",
-                                                    cache_json_text(store->path), "dropped", job->dropped, "kept",
-                                                    job->kept, "dry_run", (int)job->options.dry_run, "bytes_before",
+                                                    cache_json_text(store->path), "dropped", state->dropped, "kept",
+                                                    state->kept, "dry_run", (int)state->options.dry_run, "bytes_before",
                                                     (json_int_t)before, "bytes_after", (json_int_t)after));
         return;
     }
-    printf("%s: %s %d of %d records", store->name, job->options.dry_run ? "would drop" : "dropped", job->dropped,
-           job->dropped + job->kept);
-    if (!job->options.dry_run)
+    printf("%s: %s %d of %d records", store->name, state->options.dry_run ? "would drop" : "dropped", state->dropped,
+           state->dropped + state->kept);
+    if (!state->options.dry_run)
         printf(", %s -> %s", BYTES_TEXT(before), BYTES_TEXT(after));
     putchar('\n');
 }
 
 static int prune_all(tuff_cache *cache, const tuff_cache_prune_options *options, const cache_common *common)
 {
-    pruning job;
+    pruning state;
     int code = CACHE_OK;
-    if (tuff__prune_begin(cache, options, &job) != TUFF_OK)
-        return cache_fail(&cache_verb_prune, "the stores");
+    if (tuff__prune_begin(cache, options, &state) != TUFF_OK)
+        return cache_fail(&cache_verb_prune, "reading the stores");
     tuff__json_begin();
     json_t *list = common->json ? json_array() : NULL;
     for (int i = 0; i < cache->count; i++) {
@@ -55,12 +55,12 @@ static int prune_all(tuff_cache *cache, const tuff_cache_prune_options *options,
         const uint64_t before = tuff__store_count(file->store).bytes;
         if (!file->is_wanted || file->is_shipped)
             continue;
-        if (tuff__prune_file(cache, i, &job) == TUFF_OK)
-            report_store(file, &job, list, before);
+        if (tuff__prune_file(cache, i, &state) == TUFF_OK)
+            report_store(file, &state, list, before);
         else
             code = cache_fail(&cache_verb_prune, file->path);
     }
-    tuff__prune_end(&job);
+    tuff__prune_end(&state);
     return common->json ? cache_print_json(&cache_verb_prune, list, code) : code;
 }
 
@@ -68,57 +68,60 @@ static int prune(int count, char **arguments)
 {
     cache_common common = {0};
     tuff_cache *cache;
-    tuff_cache_prune_options asked = {0};
+    tuff_cache_prune_options criteria = {0};
     const char *older = NULL;
-    int64_t most = 0;
-    int driver = 0, texts = 0;
+    int64_t max_bytes = 0;
+    int driver = 0, kernels = 0;
     const cli_option options[] = {
         CACHE_COMMON(common),
         {.name = "--older",
          .kind = CLI_TEXT,
          .value = &older,
          .placeholder = "AGE",
-         .help = "records older than AGE: 90d, 12w, 1y"},
+         .help = "drop records older than AGE, such as 36h, 90d, 12w or 1y"},
         {.name = "--driver",
          .kind = CLI_CHOICE,
          .value = &driver,
          .placeholder = "old",
-         .help = "records of a driver of which a newer version has been measured",
-         .given = &asked.old_drivers},
+         .help = "drop records of drivers that have been measured in a newer version",
+         .given = &criteria.old_drivers},
         {.name = "--kgen",
          .kind = CLI_CHOICE,
-         .value = &texts,
+         .value = &kernels,
          .placeholder = "stale",
-         .help = "records of other kernel texts than this version's",
-         .given = &asked.stale_kernels},
+         .help = "drop records of kernel texts other than this version's",
+         .given = &criteria.stale_kernels},
         {.name = "--max",
          .kind = CLI_BYTES,
-         .value = &most,
+         .value = &max_bytes,
          .placeholder = "BYTES",
-         .help = "the oldest records, until the stores together take no more than BYTES, as in 16M",
+         .help = "drop the oldest records until all stores together take at most BYTES, such as 16M",
          .low = 1,
          .high = 1e15},
-        {.name = "--dry-run", .kind = CLI_SWITCH, .value = &asked.dry_run, .help = "only say what would go"}};
+        {.name = "--dry-run",
+         .kind = CLI_SWITCH,
+         .value = &criteria.dry_run,
+         .help = "only print what would be dropped"}};
     const cli_end end = cache_parse(&cache_verb_prune, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, NULL, &common);
     if (end.now)
         return end.code;
-    asked.older_seconds = older ? read_age(older) : 0;
-    asked.max_bytes = (uint64_t)most;
-    if (older && asked.older_seconds == 0)
+    criteria.older_seconds = older ? read_age(older) : 0;
+    criteria.max_bytes = (uint64_t)max_bytes;
+    if (older && criteria.older_seconds == 0)
         return cli_fail(&cache_verb_prune, EXIT_WRONG_USE,
-                        "--older takes an age, as in 36h, 90d, 12w or 1y, not \"%s\"", older);
+                        "--older takes an age, such as 36h, 90d, 12w or 1y, not \"%s\"", older);
     int code = cache_open(&cache_verb_prune, common.device, &cache);
     if (code != CACHE_OK)
         return code;
-    code = prune_all(cache, &asked, &common);
+    code = prune_all(cache, &criteria, &common);
     tuff_cache_close(cache);
     return code;
 }
 
 const cli_verb cache_verb_prune = {
     .name = "cache prune",
-    .summary = "Drops what is old, or too much; without options only what is damaged or superseded.",
-    .about = "Pins stay, and so do lines of later versions and the files of processes that may still run.",
+    .summary = "Drops old or excess records; without options, only damaged and superseded lines.",
+    .about = "Pins, lines from later versions, and files of processes that may still be running are kept.",
     .run = prune,
 };

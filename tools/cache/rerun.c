@@ -13,23 +13,23 @@
 #include "search/times.h"
 
 enum { ROUNDS = 11 };
-static const double slower = 1.05;
+static const double slower_threshold = 1.05;
 
 typedef enum finding { FOUND_OK, FOUND_SLOWER, FOUND_WRONG, FOUND_GONE, FINDINGS } finding;
 
 /* A winner to be examined. */
-typedef struct suspect {
+typedef struct winner_task {
     plan_tasks *tasks;
     int index;
     const tune_record *win;
-} suspect;
+} winner_task;
 
 typedef struct rerun {
     const cli_verb *verb;
     tuff_cache *cache;
-    known_plans plans;
-    plan_tasks *tasks[KNOWN_COUNT];
-    suspect *all;
+    model_plans plans;
+    plan_tasks *tasks[MODEL_PLAN_COUNT];
+    winner_task *all;
     int count, capacity;
     int found[FINDINGS];
     json_t *list; /* NULL if findings are printed */
@@ -38,7 +38,7 @@ typedef struct rerun {
 static const tune_record *find_win(const rerun *self, hash128 environment, const tune_key *key)
 {
     char generator[GENERATOR_SIZE];
-    const char *const today = tuff__kernel_hash_of(key->family, generator);
+    const char *const today = tuff__kernel_hash(key->family, generator);
     for (int i = 0; i < self->cache->count; i++) {
         const tune_record *win =
             tuff__store_winner(self->cache->files[i].store, environment, tuff__key_hash(key), today);
@@ -60,14 +60,14 @@ static tuff_status collect(rerun *self, plan_tasks *from)
             continue;
         if (!GROW(self->all, self->count, self->capacity))
             return TUFF_E_OOM_HOST;
-        self->all[self->count++] = (suspect){from, i, win};
+        self->all[self->count++] = (winner_task){from, i, win};
     }
     return TUFF_OK;
 }
 
-static int by_age(const void *a, const void *b)
+static int compare_age(const void *a, const void *b)
 {
-    const tune_record *first = ((const suspect *)a)->win, *second = ((const suspect *)b)->win;
+    const tune_record *first = ((const winner_task *)a)->win, *second = ((const winner_task *)b)->win;
     if (first->time != second->time)
         return first->time < second->time ? 1 : -1;
     return (first->default_nanoseconds < second->default_nanoseconds) -
@@ -106,26 +106,26 @@ static double race(const evaluator *by, const search_candidate *baseline, const 
     return median > 0 ? (double)tuff__times_median(times[1], ROUNDS) / (double)median : 0;
 }
 
-static finding examine(const suspect *suspected, char *why, size_t size)
+static finding examine(const winner_task *item, char *why, size_t size)
 {
-    const evaluator by = tuff__plan_tasks_evaluator(suspected->tasks, suspected->index);
+    const evaluator by = tuff__plan_tasks_evaluator(item->tasks, item->index);
     search_candidate baseline = {.slot = 0}, winner = {.slot = 1};
     finding out = FOUND_GONE;
-    if (tuff__config_parse(suspected->win->candidate, &winner.config) != TUFF_OK) {
+    if (tuff__config_parse(item->win->candidate, &winner.config) != TUFF_OK) {
         (void)snprintf(why, size, "%s", tuff_error());
         return FOUND_GONE;
     }
     tune_evaluation found = make(&by, &baseline);
     const bool has_default = found == EVALUATION_GOOD;
-    if (has_default && suspected->win->candidate[0])
+    if (has_default && item->win->candidate[0])
         found = make(&by, &winner);
     if (found == EVALUATION_WRONG || found == EVALUATION_RACE)
         out = FOUND_WRONG;
     if (found != EVALUATION_GOOD)
         (void)snprintf(why, size, "%s: %s", tuff__evaluation_text(found), tuff_error());
-    if (found == EVALUATION_GOOD && suspected->win->candidate[0]) {
+    if (found == EVALUATION_GOOD && item->win->candidate[0]) {
         const double ratio = race(&by, &baseline, &winner);
-        out = ratio == 0 ? FOUND_GONE : ratio > slower ? FOUND_SLOWER : FOUND_OK;
+        out = ratio == 0 ? FOUND_GONE : ratio > slower_threshold ? FOUND_SLOWER : FOUND_OK;
         (void)snprintf(why, size, "%.2f times the default's time", ratio);
         by.release(by.state, &winner);
     } else if (found == EVALUATION_GOOD) {
@@ -134,25 +134,24 @@ static finding examine(const suspect *suspected, char *why, size_t size)
     }
     if (has_default)
         by.release(by.state, &baseline);
-    tuff__plan_tasks_clear(suspected->tasks, suspected->index);
+    tuff__plan_tasks_clear(item->tasks, item->index);
     return out;
 }
 
-static void report(rerun *self, const suspect *suspected, finding found, const char *why)
+static void report(rerun *self, const winner_task *item, finding found, const char *why)
 {
     static const char *const names[] = {"ok", "slower", "wrong", "gone"};
     self->found[found]++;
     if (self->list)
-        (void)json_array_append_new(self->list,
-                                    json_pack("{s:s, s:s, s:s, s:s, s:o}", "what", names[found], "key",
-                                              ALL_DIGITS(suspected->win->key), "op", suspected->win->op, "candidate",
-                                              suspected->win->candidate, "why", cache_json_text(why)));
+        (void)json_array_append_new(self->list, json_pack("{s:s, s:s, s:s, s:s, s:o}", "what", names[found], "key",
+                                                          ALL_DIGITS(item->win->key), "op", item->win->op, "candidate",
+                                                          item->win->candidate, "why", cache_json_text(why)));
     else if (found != FOUND_OK)
-        printf("%s %s %s, %s: %s\n", names[found], KEY_DIGITS(suspected->win->key), suspected->win->op,
-               cache_candidate(suspected->win->candidate), why);
+        printf("%s %s %s, %s: %s\n", names[found], KEY_DIGITS(item->win->key), item->win->op,
+               cache_candidate(item->win->candidate), why);
 }
 
-static int conclude(rerun *self)
+static int print_summary(rerun *self)
 {
     const int *found = self->found;
     const int code = found[FOUND_SLOWER] + found[FOUND_WRONG] + found[FOUND_GONE] > 0 ? CACHE_FINDINGS : CACHE_OK;
@@ -176,20 +175,20 @@ static int rerun_plans(rerun *self, int most)
             status = collect(self, self->tasks[i]);
     }
     if (status != TUFF_OK)
-        return cache_fail(self->verb, "the keys of the model");
+        return cache_fail(self->verb, "listing the keys of the model");
     if (self->count > 0)
-        qsort(self->all, (size_t)self->count, sizeof *self->all, by_age);
+        qsort(self->all, (size_t)self->count, sizeof *self->all, compare_age);
     for (int i = 0; i < self->count && i < most; i++) {
         char why[256] = "";
         report(self, &self->all[i], examine(&self->all[i], why, sizeof why), why);
     }
-    return conclude(self);
+    return print_summary(self);
 }
 
 static tuff_device *open_device(const cli_verb *verb, const char *name, int *code)
 {
     tuff_device *device = cli_open_device(verb, name, code);
-    *code = device ? CACHE_OK : CACHE_TROUBLE;
+    *code = device ? CACHE_OK : CACHE_ERROR;
     return device;
 }
 
@@ -205,14 +204,14 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *opt
     tuff__json_begin();
     self.list = json ? json_array() : NULL;
     if (code == CACHE_OK)
-        code = known_plans_open(device, options, &baseline, &self.plans) == TUFF_OK
+        code = model_plans_open(device, options, &baseline, &self.plans) == TUFF_OK
                    ? rerun_plans(&self, most)
                    : cache_fail(verb, options->file ? "compiling the graph" : "compiling the model");
-    for (int i = 0; i < KNOWN_COUNT; i++)
+    for (int i = 0; i < MODEL_PLAN_COUNT; i++)
         tuff__plan_tasks_destroy(self.tasks[i]);
     tuff__free(self.all);
     json_decref(self.list);
-    known_plans_destroy(&self.plans);
+    model_plans_destroy(&self.plans);
     tuff_cache_close(self.cache);
     tuff_device_close(device);
     return code;
@@ -221,14 +220,14 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *opt
 int cache_measure(const cli_verb *verb, const char *name, const model_options *options, tuff_tune_mode mode)
 {
     tuning tune = {.mode = (int)mode};
-    known_plans plans = {0};
+    model_plans plans = {0};
     int code = CACHE_OK;
     tuff_device *device = open_device(verb, name, &code);
     if (!device)
         return code;
     tuning_isolate(&tune);
     code = measure_model(verb, device, options, &tune, &plans);
-    known_plans_destroy(&plans);
+    model_plans_destroy(&plans);
     tuff_device_close(device);
-    return code == EXIT_DONE ? CACHE_OK : CACHE_TROUBLE;
+    return code == EXIT_DONE ? CACHE_OK : CACHE_ERROR;
 }

@@ -3,7 +3,7 @@
 
 static int refuse(const cli_verb *verb)
 {
-    return cli_fail(verb, CACHE_TROUBLE, "nothing can be measured: tuff was built without its tuner");
+    return cli_fail(verb, CACHE_ERROR, "cannot measure: tuff was built without its tuner");
 }
 
 int cache_rerun(const cli_verb *verb, const char *device, const model_options *options, int most, bool json)

@@ -32,7 +32,7 @@ static void print_record(const tune_record *record)
                record->reason[0] ? record->reason : "hand", AGE_TEXT(record->time));
 }
 
-static void print_now(const tune_lookup_result *result)
+static void print_choice(const tune_lookup_result *result)
 {
     printf("    now  T%d %s: %s", result->tier, tuff__tier_text(result->tier), result->why[result->tier]);
     if (result->tier > TIER_SAME && result->why[TIER_SAME][0])
@@ -51,11 +51,11 @@ static void show_in_store(const tuff_cache *cache, const cache_file *store, cons
         if (record->kind != RECORD_ENVIRONMENT && tuff__is_same_hash(record->key, key->hash))
             print_record(record);
     if (!store->is_described)
-        printf("    now  unused: the store does not say what it was measured on\n");
+        printf("    now  unused: the store does not describe its environment\n");
     else if (tuff__cache_lookup(cache, &store->environment, key->op, &result) == TUFF_OK)
-        print_now(&result);
+        print_choice(&result);
     else
-        printf("    now  unused: the key is of another version\n");
+        printf("    now  unused: the key is from another version\n");
 }
 
 static json_t *json_in_store(const tuff_cache *cache, const cache_file *store, const cache_key *key)
@@ -83,7 +83,7 @@ static json_t *show_key(const tuff_cache *cache, const cache_key *key, bool json
         printf("%s %s\n", ALL_DIGITS(key->hash), key->op);
     for (int i = 0; i < cache->count; i++) {
         const cache_file *file = &cache->files[i];
-        if (!file->is_wanted || !tuff__cache_knows(file, key->hash))
+        if (!file->is_wanted || !tuff__cache_file_has_key(file, key->hash))
             continue;
         if (json)
             (void)json_array_append_new(list, json_in_store(cache, file, key));
@@ -104,7 +104,7 @@ static int show(int count, char **arguments)
                                    .kind = CLI_TEXT,
                                    .value = &which.pattern,
                                    .placeholder = "PATTERN",
-                                   .help = "keys whose text contains PATTERN, or matches it where it has * or ?"}};
+                                   .help = "keys whose text contains PATTERN, or matches it if it has * or ?"}};
     const cli_end end = cache_parse(&cache_verb_show, options, 3, count, arguments, &which.prefix, NULL, &common);
     if (end.now)
         return end.code;
@@ -131,14 +131,14 @@ static int show(int count, char **arguments)
 const cli_verb cache_verb_show = {
     .name = "cache show",
     .operand = "[KEY]",
-    .summary = "Shows what is known of a key: winner, times, runners-up, and why it is used or not.",
-    .about = "KEY is the first of the key's 32 digits, as many as tell it from others.",
+    .summary = "Shows what is stored for a key: winner, times, runners-up, and why it is used or not.",
+    .about = "KEY is a prefix of the key's 32 digits that no other key has.",
     .run = show,
 };
 
-static void explain_print(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
+static void print_explanation(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
 {
-    printf("  on %s, %s%s\n", environment->device, environment->driver, is_here ? ", which is here" : "");
+    printf("  on %s, %s%s\n", environment->device, environment->driver, is_here ? ", on this machine" : "");
     for (int tier = 0; tier <= (int)result->tier; tier++)
         printf("    T%d %-12s %s %s\n", tier, tuff__tier_text((tune_tier)tier),
                tier == (int)result->tier ? "HIT " : "miss", result->why[tier]);
@@ -147,7 +147,7 @@ static void explain_print(const tune_environment *environment, bool is_here, con
         printf("    seed %s\n", cache_candidate(result->seeds[i]));
 }
 
-static json_t *explain_json(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
+static json_t *json_explanation(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
 {
     json_t *tiers = json_array(), *seeds = json_array();
     for (int tier = 0; tier <= (int)result->tier; tier++)
@@ -167,8 +167,8 @@ static bool is_first(const tuff_cache *cache, int index)
     const tune_environment *environment = &cache->files[index].environment;
     if (!cache->files[index].is_described)
         return false;
-    for (int i = 0; i < cache->here_count; i++)
-        if (tuff__environment_compare(&cache->here[i], environment) == LIKENESS_SAME)
+    for (int i = 0; i < cache->local_device_count; i++)
+        if (tuff__environment_compare(&cache->local_devices[i], environment) == LIKENESS_SAME)
             return false;
     for (int i = 0; i < index; i++)
         if (cache->files[i].is_described &&
@@ -184,9 +184,9 @@ static bool explain_one(const tuff_cache *cache, const tune_environment *environ
     if (tuff__cache_lookup(cache, environment, op, &result) != TUFF_OK)
         return false;
     if (list)
-        (void)json_array_append_new(list, explain_json(environment, is_here, &result));
+        (void)json_array_append_new(list, json_explanation(environment, is_here, &result));
     else
-        explain_print(environment, is_here, &result);
+        print_explanation(environment, is_here, &result);
     return true;
 }
 
@@ -198,9 +198,9 @@ static int explain_key(const tuff_cache *cache, const cache_key *key, const cach
     int count = 0;
     if (!common->json)
         printf("%s %s\n", ALL_DIGITS(key->hash), key->op);
-    for (int i = 0; i < cache->here_count && known; i++)
-        if (tuff__cache_is_wanted(common->device, "", ENVIRONMENT_TEXT(&cache->here[i]))) {
-            known = explain_one(cache, &cache->here[i], true, key->op, list);
+    for (int i = 0; i < cache->local_device_count && known; i++)
+        if (tuff__cache_is_wanted(common->device, "", ENVIRONMENT_TEXT(&cache->local_devices[i]))) {
+            known = explain_one(cache, &cache->local_devices[i], true, key->op, list);
             count++;
         }
     for (int i = 0; i < cache->count && known; i++)
@@ -212,8 +212,8 @@ static int explain_key(const tuff_cache *cache, const cache_key *key, const cach
         list ? json_pack("{s:s, s:s, s:o}", "key", ALL_DIGITS(key->hash), "op", key->op, "environments", list) : NULL;
     if (!known || count == 0) {
         json_decref(out);
-        return CACHE_REFUSE(&cache_verb_explain, known ? "there is no such device, nor a store of one"
-                                                       : "the text of the key is of another version: it is never hit");
+        return CACHE_FAIL(&cache_verb_explain, known ? "no device and no store matches"
+                                                     : "the key is from another version and is never used");
     }
     return list ? cache_print_json(&cache_verb_explain, out, CACHE_OK) : CACHE_OK;
 }
@@ -257,7 +257,7 @@ static int explain(int count, char **arguments)
 const cli_verb cache_verb_explain = {
     .name = "cache explain",
     .operand = "KEY",
-    .summary = "Says tier by tier why a key hits or misses, on the devices here and those of stores.",
-    .about = "KEY is the first of a stored key's 32 digits, or the whole text of any key: \"matmul 00.. | f32 | ...\".",
+    .summary = "Explains tier by tier why a key hits or misses, on this machine's devices and those of stores.",
+    .about = "KEY is a prefix of a stored key's 32 digits, or the full text of any key: \"matmul 00.. | f32 | ...\".",
     .run = explain,
 };

@@ -19,14 +19,14 @@ cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_
                            : cli_parse(verb, options, option_count, count, arguments, operand);
     common->selector = common->device;
     if (!end.now && tuff__cache_select(common->selector, common->environment, &common->device) != TUFF_OK)
-        return (cli_end){.now = true, .code = CACHE_REFUSE(verb, "%s", tuff_error())};
+        return (cli_end){.now = true, .code = CACHE_FAIL(verb, "%s", tuff_error())};
     return end;
 }
 
 int cache_open(const cli_verb *verb, const char *device, tuff_cache **out)
 {
     if (tuff__cache_open(device, out) != TUFF_OK)
-        return cache_fail(verb, "the stores");
+        return cache_fail(verb, "opening the stores");
     for (int i = 0; i < (*out)->count; i++) {
         const cache_file *file = &(*out)->files[i];
         if (file->is_wanted && tuff__store_error(file->store)[0])
@@ -91,12 +91,14 @@ int cache_find_keys(const cli_verb *verb, const tuff_cache *cache, const cache_s
     *out = (cache_keys){0};
     const int ways = (which->prefix != NULL) + (which->pattern != NULL) + which->all;
     if (ways != 1)
-        return cli_fail(verb, EXIT_WRONG_USE, "give %s", ways == 0 ? "a KEY, or --op PATTERN" : "one way to name keys");
+        return cli_fail(verb, EXIT_WRONG_USE, "%s",
+                        ways == 0 ? "expected a KEY, or --op PATTERN" : "keys can be selected in only one way");
     if (which->prefix && (!which->prefix[0] || strlen(which->prefix) > 32 ||
                           strspn(which->prefix, "0123456789abcdef") != strlen(which->prefix)))
-        return cli_fail(verb, EXIT_WRONG_USE, "a key is the first of 32 hexadecimal digits, not \"%s\"", which->prefix);
+        return cli_fail(verb, EXIT_WRONG_USE, "expected the first of a key's 32 hexadecimal digits, got \"%s\"",
+                        which->prefix);
     const tuff_status status = collect(cache, which, out);
-    const int code = status == TUFF_OK ? check_keys(verb, which, out) : cache_fail(verb, "the keys");
+    const int code = status == TUFF_OK ? check_keys(verb, which, out) : cache_fail(verb, "listing the keys");
     if (code != CACHE_OK)
         cache_free_keys(out);
     return code;

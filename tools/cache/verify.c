@@ -6,23 +6,23 @@
 #include "tools/cache/cache.h"
 #include "tools/cache/rerun.h"
 
-/* State of listening to a verification. */
-typedef struct hearing {
+/* State of a verification. */
+typedef struct verify_state {
     json_t *files, *list; /* of all files, and of the findings in one; NULL if they are printed */
     int code;
-} hearing;
+} verify_state;
 
-static void begin(const char *path, void *user)
+static void begin_file(const char *path, void *user)
 {
-    hearing *to = user;
+    verify_state *to = user;
     (void)path;
     json_decref(to->list);
     to->list = to->files ? json_array() : NULL;
 }
 
-static void find(void *user, const char *path, int line, const char *subject, const char *detail)
+static void add_finding(void *user, const char *path, int line, const char *subject, const char *detail)
 {
-    const hearing *to = user;
+    const verify_state *to = user;
     if (to->list)
         (void)json_array_append_new(to->list, json_pack("{s:o, s:i, s:s, s:o}", "path", cache_json_text(path), "line",
                                                         line, "what", subject, "detail", cache_json_text(detail)));
@@ -30,9 +30,9 @@ static void find(void *user, const char *path, int line, const char *subject, co
         printf("%s:%d: %s%s%s\n", path, line, subject, detail[0] ? ": " : "", detail);
 }
 
-static void report(const char *path, const tuff_cache_verify_result *counts, void *user)
+static void report_file(const char *path, const tuff_cache_verify_result *counts, void *user)
 {
-    hearing *to = user;
+    verify_state *to = user;
     if (to->files)
         (void)json_array_append_new(
             to->files,
@@ -42,22 +42,22 @@ static void report(const char *path, const tuff_cache_verify_result *counts, voi
     else
         printf("%s: ok %d  damaged %d  malformed %d  later %d  invalid %d  orphans %d  rejected %d\n", path, counts->ok,
                counts->damaged, counts->malformed, counts->unknown, counts->invalid, counts->orphans, counts->rejected);
-    if (tuff__verify_result_findings(counts) > 0 && to->code == CACHE_OK)
+    if (tuff__verify_finding_count(counts) > 0 && to->code == CACHE_OK)
         to->code = CACHE_FINDINGS;
 }
 
-static void complain(const char *path, void *user)
+static void report_failure(const char *path, void *user)
 {
-    hearing *to = user;
+    verify_state *to = user;
     to->code = cache_fail(&cache_verb_verify, path);
 }
 
 /* Drops rejections, so that the candidates may be tried again. */
-static int forget_strikes(tuff_cache *cache, bool json)
+static int forget_rejected(tuff_cache *cache, bool json)
 {
     int count;
     if (tuff_cache_forget_rejected(cache, &count) != TUFF_OK)
-        return cache_fail(&cache_verb_verify, "the stores");
+        return cache_fail(&cache_verb_verify, "rewriting the stores");
     if (!json)
         printf("rejected candidates that may be tried again: %d\n", count);
     return CACHE_OK;
@@ -66,41 +66,47 @@ static int forget_strikes(tuff_cache *cache, bool json)
 static int verify_all(const cli_texts *paths, const cache_common *common, bool retry)
 {
     tuff_cache *cache = NULL;
-    hearing host = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common->device, &cache)};
-    if (host.code != CACHE_OK)
-        return host.code;
+    verify_state state = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common->device, &cache)};
+    if (state.code != CACHE_OK)
+        return state.code;
     if (retry)
-        host.code = forget_strikes(cache, common->json);
+        state.code = forget_rejected(cache, common->json);
     tuff__json_begin();
-    host.files = common->json ? json_array() : NULL;
-    const verify_listener to = {.finding = find, .begin = begin, .heard = report, .failed = complain, .user = &host};
+    state.files = common->json ? json_array() : NULL;
+    const verify_listener to = {.on_finding = add_finding,
+                                .on_file_begin = begin_file,
+                                .on_file_done = report_file,
+                                .on_file_failed = report_failure,
+                                .user = &state};
     for (int i = 0; cache && i < cache->count; i++)
         if (cache->files[i].is_wanted)
             (void)tuff__cache_verify_one(cache, i, &to);
     for (int i = 0; i < paths->count; i++)
         (void)tuff__cache_verify_path(paths->items[i], &to);
-    json_decref(host.list);
-    if (host.files)
-        host.code = cache_print_json(&cache_verb_verify, host.files, host.code);
+    json_decref(state.list);
+    if (state.files)
+        state.code = cache_print_json(&cache_verb_verify, state.files, state.code);
     else if (paths->count == 0 && tuff_cache_file_count(cache) == 0)
         puts("no stores");
     tuff_cache_close(cache);
-    return host.code;
+    return state.code;
 }
 
 /* Checks the winners of a model or of a graph file. */
-static int rerun(model_options *model, const cli_texts *paths, const cache_common *common, bool retry, int64_t most)
+static int rerun(model_options *model, const cli_texts *paths, const cache_common *common, bool retry,
+                 int64_t max_winners)
 {
     model->file = paths->count == 1 ? paths->items[0] : NULL;
     if (!model->given && paths->count == 0)
-        return cli_fail(&cache_verb_verify, EXIT_WRONG_USE,
-                        "--rerun needs the model or the graph file whose keys are run: --layers and the like, or FILE; "
-                        "a key's kernels cannot be built from the key alone");
+        return cli_fail(
+            &cache_verb_verify, EXIT_WRONG_USE,
+            "--rerun needs model options (such as --layers) or a graph FILE, because kernels cannot be built "
+            "from a key alone");
     if (paths->count > 1 || retry)
         return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun takes at most one FILE and no --retry");
     if (model_options_complete(model) != TUFF_OK)
         return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "%s", tuff_error());
-    return cache_rerun(&cache_verb_verify, common->selector, model, (int)most, common->json);
+    return cache_rerun(&cache_verb_verify, common->selector, model, (int)max_winners, common->json);
 }
 
 static int verify(int count, char **arguments)
@@ -108,32 +114,31 @@ static int verify(int count, char **arguments)
     cache_common common = {0};
     cli_texts paths = {0};
     bool retry = false, is_rerun = false;
-    int64_t most = 0;
+    int64_t max_winners = 0;
     model_options model = MODEL_OPTIONS_DEFAULT;
-    const cli_option options[] = {
-        CACHE_COMMON(common),
-        {.name = "--rerun",
-         .kind = CLI_WHOLE,
-         .value = &most,
-         .placeholder = "N",
-         .help = "run the N newest winners of the keys of a model or a graph FILE on a device again",
-         .low = 1,
-         .high = 1e6,
-         .given = &is_rerun},
-        MODEL_OPTIONS(&model),
-        {.name = "--retry",
-         .kind = CLI_SWITCH,
-         .value = &retry,
-         .help = "forget what was rejected, so that it may be tried again"}};
+    const cli_option options[] = {CACHE_COMMON(common),
+                                  {.name = "--rerun",
+                                   .kind = CLI_WHOLE,
+                                   .value = &max_winners,
+                                   .placeholder = "N",
+                                   .help = "run the N newest winners of a model or a graph FILE again",
+                                   .low = 1,
+                                   .high = 1e6,
+                                   .given = &is_rerun},
+                                  MODEL_OPTIONS(&model),
+                                  {.name = "--retry",
+                                   .kind = CLI_SWITCH,
+                                   .value = &retry,
+                                   .help = "forget rejected candidates, so that they may be tried again"}};
     const cli_end end = cache_parse(&cache_verb_verify, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, &paths, &common);
     int code = end.code;
     if (!end.now && is_rerun)
-        code = rerun(&model, &paths, &common, retry, most);
+        code = rerun(&model, &paths, &common, retry, max_winners);
     else if (!end.now && model.given)
-        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "a model is for --rerun");
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "model options need --rerun");
     else if (!end.now && retry && paths.count > 0)
-        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--retry is for the stores, not for files");
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--retry applies to the stores and takes no FILE");
     else if (!end.now)
         code = verify_all(&paths, &common, retry);
     cli_texts_free(&paths);
@@ -143,11 +148,11 @@ static int verify(int count, char **arguments)
 const cli_verb cache_verb_verify = {
     .name = "cache verify",
     .operand = "[FILE...]",
-    .summary = "Checks every line of the stores, or of files: damage, form, candidates, environments.",
+    .summary = "Checks every line of the stores, or of files: checksum, format, candidates, environments.",
     .about =
-        "tuff cache prune takes damaged lines out. Exits with 1 where there are findings. --rerun compiles the model\n"
-        "that --layers and the options below it describe, or the graph that FILE holds (see tuff plan), and for its\n"
-        "newest winners compares results and times with the default's: ok, slower by more than 5 %, wrong, or gone,\n"
-        "where they can no longer be made.",
+        "Exits with 1 if there are findings; tuff cache prune removes damaged lines. --rerun compiles the model that\n"
+        "--layers and the options below it describe, or the graph in FILE (see tuff plan), and compares the results\n"
+        "and times of its newest winners with the default's: ok, slower (by more than 5 %), wrong, or gone (can no\n"
+        "longer be built).",
     .run = verify,
 };

@@ -39,7 +39,7 @@ int cli_fail_library(const cli_verb *verb, const char *subject)
     return cli_fail(verb, EXIT_FAILED, "%s: %s", subject, tuff_error());
 }
 
-static int wrong_use(const cli_verb *verb, const char *option, const char *wanted, const char *got)
+static int usage_error(const cli_verb *verb, const char *option, const char *wanted, const char *got)
 {
     return cli_fail(verb, EXIT_WRONG_USE, "%s takes %s, not \"%s\"", option, wanted, got);
 }
@@ -79,12 +79,12 @@ static void print_option(const cli_option *option)
 static void print_help(const cli_verb *verb, const cli_option *options, int count)
 {
     const char *operand = verb->operand ? verb->operand : "";
-    const cli_option help = {.name = "--help", .kind = CLI_SWITCH, .help = "print this"};
+    const cli_option help = {.name = "--help", .kind = CLI_SWITCH, .help = "print this help"};
     printf("usage: %s %s%s%s [OPTIONS]\n\n", program_of(verb), verb->name, *operand ? " " : "", operand);
     print_words(verb->summary, 0);
     if (verb->about)
         print_words(verb->about, 0);
-    printf("\noptions (defaults in brackets):\n");
+    printf("\noptions (defaults in parentheses):\n");
     for (int i = 0; i < count; i++)
         print_option(&options[i]);
     print_option(&help);
@@ -103,20 +103,20 @@ static const cli_option *find_option(const cli_option *options, int count, const
     return NULL;
 }
 
-static cli_end take_whole(const cli_verb *verb, const cli_option *option, const char *text)
+static cli_end parse_integer(const cli_verb *verb, const cli_option *option, const char *text)
 {
     char *rest, wanted[96];
     errno = 0;
     const long long value = strtoll(text, &rest, 10);
     snprintf(wanted, sizeof wanted, "a whole number from %.0f to %.0f", option->low, option->high);
     if (rest == text || *rest || errno || (double)value < option->low || (double)value > option->high)
-        return end_with(wrong_use(verb, option->name, wanted, text));
+        return end_with(usage_error(verb, option->name, wanted, text));
     *(int64_t *)option->value = value;
     return (cli_end){0};
 }
 
 /* Reads bytes as cli_bytes prints them: 1K is 1024, and so are 1KB and 1KiB. */
-static cli_end take_bytes(const cli_verb *verb, const cli_option *option, const char *text)
+static cli_end parse_bytes(const cli_verb *verb, const cli_option *option, const char *text)
 {
     static const char units[] = "KMG";
     char *rest, wanted[96];
@@ -127,15 +127,15 @@ static cli_end take_bytes(const cli_verb *verb, const cli_option *option, const 
         value *= 1024;
     rest += unit ? 1 : 0;
     rest += strcmp(rest, "B") == 0 || (unit && strcmp(rest, "iB") == 0) ? strlen(rest) : 0;
-    snprintf(wanted, sizeof wanted, "bytes, as in 65536, 512K, 100M or 1.5G, from %.0f to %g", option->low,
-             option->high);
+    snprintf(wanted, sizeof wanted, "a number of bytes, such as 65536, 512K, 100M or 1.5G, from %.0f to %g",
+             option->low, option->high);
     if (!is_number || *rest || !(value >= option->low && value <= option->high))
-        return end_with(wrong_use(verb, option->name, wanted, text));
+        return end_with(usage_error(verb, option->name, wanted, text));
     *(int64_t *)option->value = (int64_t)value;
     return (cli_end){0};
 }
 
-static cli_end take_number(const cli_verb *verb, const cli_option *option, const char *text)
+static cli_end parse_number(const cli_verb *verb, const cli_option *option, const char *text)
 {
     char *rest, wanted[96];
     const double value = strtod(text, &rest);
@@ -143,12 +143,12 @@ static cli_end take_number(const cli_verb *verb, const cli_option *option, const
         rest++; /* seconds may have their unit */
     snprintf(wanted, sizeof wanted, "a number from %g to %g", option->low, option->high);
     if (rest == text || *rest || !isfinite(value) || value < option->low || value > option->high)
-        return end_with(wrong_use(verb, option->name, wanted, text));
+        return end_with(usage_error(verb, option->name, wanted, text));
     *(double *)option->value = value;
     return (cli_end){0};
 }
 
-static cli_end take_choice(const cli_verb *verb, const cli_option *option, const char *text)
+static cli_end parse_choice(const cli_verb *verb, const cli_option *option, const char *text)
 {
     const size_t length = strlen(text);
     int index = 0;
@@ -161,10 +161,10 @@ static cli_end take_choice(const cli_verb *verb, const cli_option *option, const
         }
         at = end ? end + 1 : NULL;
     }
-    return end_with(wrong_use(verb, option->name, option->placeholder, text));
+    return end_with(usage_error(verb, option->name, option->placeholder, text));
 }
 
-static cli_end take_text(const cli_verb *verb, const cli_option *option, const char *text)
+static cli_end parse_string(const cli_verb *verb, const cli_option *option, const char *text)
 {
     if (option->kind == CLI_TEXT) {
         *(const char **)option->value = text;
@@ -177,20 +177,20 @@ static cli_end take_text(const cli_verb *verb, const cli_option *option, const c
     return (cli_end){0};
 }
 
-static cli_end take_value(const cli_verb *verb, const cli_option *option, const char *text)
+static cli_end parse_value(const cli_verb *verb, const cli_option *option, const char *text)
 {
     switch (option->kind) {
     case CLI_WHOLE:
-        return take_whole(verb, option, text);
+        return parse_integer(verb, option, text);
     case CLI_BYTES:
-        return take_bytes(verb, option, text);
+        return parse_bytes(verb, option, text);
     case CLI_NUMBER:
-        return take_number(verb, option, text);
+        return parse_number(verb, option, text);
     case CLI_CHOICE:
-        return take_choice(verb, option, text);
+        return parse_choice(verb, option, text);
     case CLI_TEXT:
     case CLI_TEXTS:
-        return take_text(verb, option, text);
+        return parse_string(verb, option, text);
     case CLI_SWITCH:
         break;
     }
@@ -198,33 +198,33 @@ static cli_end take_value(const cli_verb *verb, const cli_option *option, const 
 }
 
 /* Reads "--name value" or "--name=value" at arguments[*index]. */
-static cli_end take_option(const cli_verb *verb, const cli_option *options, int option_count, int count,
-                           char **arguments, int *index)
+static cli_end parse_option(const cli_verb *verb, const cli_option *options, int option_count, int count,
+                            char **arguments, int *index)
 {
     const char *argument = arguments[*index], *equals = strchr(argument, '=');
     const size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
     const cli_option *option = find_option(options, option_count, argument, length);
     if (!option)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "there is no option %s", argument));
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "unknown option %s", argument));
     if (option->given)
         *option->given = true;
     if (equals)
-        return take_value(verb, option, equals + 1);
+        return parse_value(verb, option, equals + 1);
     if (option->kind == CLI_SWITCH) {
         *(bool *)option->value = true;
         return (cli_end){0};
     }
     if (*index + 1 >= count)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s needs a value", option->name));
-    return take_value(verb, option, arguments[++*index]);
+    return parse_value(verb, option, arguments[++*index]);
 }
 
 /* Takes an argument that is not an option, as one of the operands or as the only one, if the verb has any. */
-static cli_end take_operand(const cli_verb *verb, const char *argument, const char **operand, cli_texts *operands)
+static cli_end parse_operand(const cli_verb *verb, const char *argument, const char **operand, cli_texts *operands)
 {
     if (operands) {
         const cli_option several = {.name = "operands", .kind = CLI_TEXTS, .value = operands};
-        return take_text(verb, &several, argument);
+        return parse_string(verb, &several, argument);
     }
     if (!operand || *operand)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "unexpected argument \"%s\"", argument));
@@ -243,8 +243,8 @@ static cli_end parse(const cli_verb *verb, const cli_option *options, int option
     }
     for (int i = 0; i < count; i++) {
         const cli_end end = arguments[i][0] == '-' && arguments[i][1]
-                                ? take_option(verb, options, option_count, count, arguments, &i)
-                                : take_operand(verb, arguments[i], operand, operands);
+                                ? parse_option(verb, options, option_count, count, arguments, &i)
+                                : parse_operand(verb, arguments[i], operand, operands);
         if (end.now)
             return end;
     }
@@ -276,7 +276,7 @@ void cli_show_warnings(void)
 }
 
 /* Returns the last word of the verb's name. */
-static const char *word_of(const cli_verb *verb)
+static const char *last_word_of(const cli_verb *verb)
 {
     const char *space = strrchr(verb->name, ' ');
     return space ? space + 1 : verb->name;
@@ -285,7 +285,7 @@ static const char *word_of(const cli_verb *verb)
 const cli_verb *cli_find_verb(const cli_group *group, const char *name)
 {
     for (int i = 0; i < group->verb_count; i++)
-        if (strcmp(word_of(group->verbs[i]), name) == 0)
+        if (strcmp(last_word_of(group->verbs[i]), name) == 0)
             return group->verbs[i];
     return NULL;
 }
@@ -297,7 +297,7 @@ void cli_print_verbs(const cli_group *group, FILE *out)
         fprintf(out, "%s\n\n", group->summary);
     for (int i = 0; i < group->verb_count; i++)
         if (group->verbs[i]->summary)
-            fprintf(out, "  %-10s %s\n", word_of(group->verbs[i]), group->verbs[i]->summary);
+            fprintf(out, "  %-10s %s\n", last_word_of(group->verbs[i]), group->verbs[i]->summary);
     fprintf(out, "\n%s VERB --help lists the options of a verb.\n%s", group->name, group->about);
 }
 
@@ -312,8 +312,7 @@ int cli_run_verb(const cli_group *group, int count, char **arguments)
     if (verb)
         return verb->run(count - 1, arguments + 1);
     if (name[0])
-        fprintf(stderr, name[0] == '-' ? "%s: there is no option %s\n" : "%s: there is no verb \"%s\"\n", group->name,
-                name);
+        fprintf(stderr, name[0] == '-' ? "%s: unknown option %s\n" : "%s: unknown verb \"%s\"\n", group->name, name);
     cli_print_verbs(group, stderr);
     return EXIT_WRONG_USE;
 }
@@ -326,7 +325,7 @@ tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code)
     const tuff_status status = tuff_last_status();
     *code = cli_fail(verb, status == TUFF_E_USAGE ? EXIT_WRONG_USE : EXIT_FAILED, "%s", tuff_error());
     if (status == TUFF_E_NO_DEVICE)
-        fputs("tuff devices lists what there is; --device reference runs on the host, slowly\n", stderr);
+        fputs("tuff devices lists the available devices; --device reference runs on the host, slowly\n", stderr);
     return NULL;
 }
 

@@ -10,7 +10,15 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG_USE = 2 };
 
-typedef enum cli_kind { CLI_TEXT, CLI_TEXTS, CLI_WHOLE, CLI_BYTES, CLI_NUMBER, CLI_CHOICE, CLI_SWITCH } cli_kind;
+typedef enum cli_option_kind {
+    CLI_TEXT,
+    CLI_TEXTS,
+    CLI_WHOLE,
+    CLI_BYTES,
+    CLI_NUMBER,
+    CLI_CHOICE,
+    CLI_SWITCH
+} cli_option_kind;
 
 /* Values of an option that may be given several times. */
 typedef struct cli_texts {
@@ -25,7 +33,7 @@ void cli_texts_free(cli_texts *texts);
    the option was present; given may be NULL. */
 typedef struct cli_option {
     const char *name; /* "--steps" */
-    cli_kind kind;
+    cli_option_kind kind;
     void *value;
     const char *placeholder; /* "N"; for CLI_CHOICE the choices, "on|off" */
     const char *help;

@@ -10,7 +10,7 @@
 
 static volatile sig_atomic_t interrupted;
 
-static void note_interrupt(int number)
+static void record_interrupt(int number)
 {
     (void)number;
     interrupted = 1;
@@ -18,7 +18,7 @@ static void note_interrupt(int number)
 
 void cli_catch_interrupt(void)
 {
-    struct sigaction action = {.sa_handler = note_interrupt};
+    struct sigaction action = {.sa_handler = record_interrupt};
     action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);

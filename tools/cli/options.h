@@ -23,44 +23,45 @@
     }
 
 /* Takes an int, a tuff_matmul_library. */
-#define MATMUL_OPTION(library)                                                                           \
-    {                                                                                                    \
-        "--matmul", CLI_CHOICE, (library), "own|clblast", "whose kernels to use for matmuls", 0, 0, NULL \
-    }
-
-/* Takes an int, a tuff_precision. given: a bool, or NULL. */
-#define PRECISION_OPTION(precision, given)                                                                        \
-    {                                                                                                             \
-        "--precision", CLI_CHOICE, (precision), "f32|f16|bf16",                                                   \
-            "what intermediates are stored with; f16 and bf16: mixed precision, with f32 weights and sums", 0, 0, \
-            (given)                                                                                               \
-    }
-/* Takes an int, a tuff_precision. given: a bool, or NULL. */
-#define MATMUL_PRECISION_OPTION(precision, given)                                                                   \
-    {                                                                                                               \
-        "--matmul-precision", CLI_CHOICE, (precision), "f32|f16|bf16",                                              \
-            "what f32 factors of matmuls may be rounded to where the device has matrix units for it", 0, 0, (given) \
-    }
-/* Takes an int, a tuff_family. */
-#define FAMILY_OPTION(family)                                                                                         \
-    {                                                                                                                 \
-        "--family", CLI_CHOICE, (family), tuff__family_names(),                                                       \
-            "kernels as for CPUs (register), as for GPUs (local), with subgroups, or on matrix units (cooperative); " \
-            "device: by the kind of device",                                                                          \
-            0, 0, NULL                                                                                                \
-    }
-
-/* Takes a bool; see tuff_recompute. */
-#define RECOMPUTE_OPTION(recompute)                                                                                    \
+#define MATMUL_OPTION(library)                                                                                         \
     {                                                                                                                  \
-        "--recompute", CLI_SWITCH, (recompute), NULL, "keep only the input of each block for the backward pass", 0, 0, \
+        "--matmul", CLI_CHOICE, (library), "own|clblast", "kernels for matmuls: tuff's own or those of CLBlast", 0, 0, \
             NULL                                                                                                       \
     }
 
+/* Takes an int, a tuff_precision. given: a bool, or NULL. */
+#define PRECISION_OPTION(precision, given)                                                                          \
+    {                                                                                                               \
+        "--precision", CLI_CHOICE, (precision), "f32|f16|bf16",                                                     \
+            "type of stored intermediates; f16 and bf16: mixed precision, with f32 weights and sums", 0, 0, (given) \
+    }
+/* Takes an int, a tuff_precision. given: a bool, or NULL. */
+#define MATMUL_PRECISION_OPTION(precision, given)                                                                  \
+    {                                                                                                              \
+        "--matmul-precision", CLI_CHOICE, (precision), "f32|f16|bf16",                                             \
+            "type that f32 matmul operands may be rounded to if the device has matrix units for it", 0, 0, (given) \
+    }
+/* Takes an int, a tuff_family. */
+#define FAMILY_OPTION(family)                                                                                    \
+    {                                                                                                            \
+        "--family", CLI_CHOICE, (family), tuff__family_names(),                                                  \
+            "kernels for CPUs (register), for GPUs (local), with subgroups, or for matrix units (cooperative); " \
+            "device: chosen by the kind of device",                                                              \
+            0, 0, NULL                                                                                           \
+    }
+
+/* Takes a bool; see tuff_recompute. */
+#define RECOMPUTE_OPTION(recompute)                                                                  \
+    {                                                                                                \
+        "--recompute", CLI_SWITCH, (recompute), NULL,                                                \
+            "keep only each block's input for the backward pass, and recompute the rest", 0, 0, NULL \
+    }
+
 /* Takes an int64_t in bytes; 0 if there is no limit. */
-#define MEMORY_BUDGET_OPTION(bytes)                                                                                    \
-    {                                                                                                                  \
-        "--memory-budget", CLI_BYTES, (bytes), "BYTES", "limit of peak intermediate memory, as in 100M", 1, 1e15, NULL \
+#define MEMORY_BUDGET_OPTION(bytes)                                                                                 \
+    {                                                                                                               \
+        "--memory-budget", CLI_BYTES, (bytes), "BYTES", "limit of peak intermediate memory, such as 100M", 1, 1e15, \
+            NULL                                                                                                    \
     }
 
 /* Takes an int64_t. */

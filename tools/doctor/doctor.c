@@ -76,14 +76,14 @@ static void examine_self_test(examination *self)
     if (!info->proved_barrier)
         fail(self, "local memory and barriers do not work");
     if (!info->proved_nan || !info->proved_negative_zero)
-        printf("  note: %s not kept\n", info->proved_nan ? "the sign of zero is" : "NaNs are");
+        printf("  note: %s not preserved\n", info->proved_nan ? "the sign of zero is" : "NaNs are");
     if (!info->proved_denormals)
         printf("  note: denormals are flushed to zero\n");
     if (info->subgroup_size > 0 && info->proved_subgroup_size > 0 && info->subgroup_size != info->proved_subgroup_size)
-        printf("  note: subgroups of %u are claimed, %u were counted\n", info->subgroup_size,
+        printf("  note: the driver reports subgroups of %u, the self-test counted %u\n", info->subgroup_size,
                info->proved_subgroup_size);
     if (info->matrix_state == TUFF_MATRICES_WRONG)
-        fail(self, "the matrix units give wrong products; they stay unused");
+        fail(self, "the matrix units compute wrong products; they are not used");
     if (info->proved_barrier)
         printf("  passed\n");
 }
@@ -120,12 +120,12 @@ static void examine_ops(examination *self)
             }
             examine_op(self, (op_code)op, dtypes[i], &tried, &cases);
         }
-    printf("  %d ops by dtype, %d cases in %.0f s%s\n", tried, cases, elapsed(begin),
-           is_complete ? "" : ", then time was over: `tuff verify` runs all");
+    printf("  %d pairs of op and dtype, %d cases in %.0f s%s\n", tried, cases, elapsed(begin),
+           is_complete ? "" : ", stopped when time ran out: `tuff verify` runs all");
     (void)is_lost(self);
 }
 
-static void tell_program(void *user, const program_failure *failed)
+static void report_program(void *user, const program_failure *failed)
 {
     char line[1024];
     examination *self = user;
@@ -141,7 +141,7 @@ static void examine_programs(examination *self)
     printf("\nrandom programs against float64\n");
     if (self->failures > 0 && bench.reference) {
         /* Failing programs would be reduced, which takes long and says less than the failures so far. */
-        printf("  left out, as something is wrong without them\n");
+        printf("  skipped, because earlier checks failed\n");
         tuff_device_close(bench.reference);
         return;
     }
@@ -151,7 +151,7 @@ static void examine_programs(examination *self)
     }
     for (uint64_t seed = 1; elapsed(begin) < PROGRAMS_SHARE * self->seconds && !cli_is_interrupted() && !self->is_lost;
          seed++) {
-        program_check_seed(&bench, seed, &totals, tell_program, self);
+        program_check_seed(&bench, seed, &totals, report_program, self);
         (void)is_lost(self);
     }
     program_context_clear(&bench);
@@ -186,8 +186,8 @@ static void examine_speed(examination *self)
         fail(self, "%s", failure);
     printf("  %-34s %9.1f GFLOP/s\n", "multiply-adds, f32", speed.operations * 1e-9);
     printf("  %-34s %9.1f GB/s\n", "copy, read and write", speed.bytes * 1e-9);
-    printf("  %-34s %9.1f us, %.1f us more for each further kernel\n", "one kernel, to its end", speed.submission * 1e6,
-           speed.launch * 1e6);
+    printf("  %-34s %9.1f us, %.1f us more for each further kernel\n", "one kernel, until it ends",
+           speed.submission * 1e6, speed.launch * 1e6);
     snprintf(subject, sizeof subject, "matmul %d x %d x %d, f32", speed.matmul_side, speed.matmul_side,
              speed.matmul_side);
     print_rate(subject, speed.matmul, speed.matmul_predicted);
@@ -207,9 +207,9 @@ static int examine(examination *self)
     if (cli_is_interrupted())
         printf("\ninterrupted\n");
     if (self->failures == 0)
-        printf("\nresult: all right, in %.0f s\n", elapsed(begin));
+        printf("\nresult: no errors, in %.0f s\n", elapsed(begin));
     else
-        printf("\nresult: %d things are WRONG, in %.0f s\n", self->failures, elapsed(begin));
+        printf("\nresult: %d ERRORS, in %.0f s\n", self->failures, elapsed(begin));
     return self->failures == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -226,7 +226,7 @@ static int doctor(int count, char **arguments)
          .placeholder = "S",
          .low = 1,
          .high = 86400,
-         .help = "about how long it may take; 120 where not given"},
+         .help = "approximate run time in seconds"},
     };
     const cli_end end = cli_parse(&verb_doctor, options, sizeof options / sizeof *options, count, arguments, NULL);
     if (end.now)
@@ -236,18 +236,19 @@ static int doctor(int count, char **arguments)
     if (!self.device)
         return code;
     cli_catch_interrupt();
-    code = tuff_device_describe(self.device, &self.info) == TUFF_OK ? examine(&self)
-                                                                    : cli_fail_library(&verb_doctor, "the device");
+    code = tuff_device_describe(self.device, &self.info) == TUFF_OK
+               ? examine(&self)
+               : cli_fail_library(&verb_doctor, "describing the device");
     tuff_device_close(self.device);
     return code;
 }
 
 const cli_verb verb_doctor = {
     .name = "doctor",
-    .summary = "Examines a device in two minutes: a text for a report.",
+    .summary = "Checks a device in two minutes and prints a text for a bug report.",
     .about =
-        "Self-test, speed beside what is predicted, as many ops and random programs against the float64 reference "
-        "as there\nis time for. Exits with 0 where all is right, 1 where something is wrong or the device does not "
-        "open, 2 for wrong\nuse. Slow is not wrong.",
+        "Prints the self-test, compares the speed with predictions, and checks as many ops and random programs against "
+        "the float64 reference as time allows. Exits with 0 if there are no errors, 1 if there are some or the device "
+        "cannot be opened, 2 for a usage error. A slow device is not an error.",
     .run = doctor,
 };

@@ -23,7 +23,7 @@ typedef struct timing {
     size_t failure_size;
 } timing;
 
-static void note(const timing *self, const char *subject)
+static void note_failure(const timing *self, const char *subject)
 {
     if (!self->failure[0])
         snprintf(self->failure, self->failure_size, "%s: %.200s", subject, tuff_error());
@@ -49,7 +49,7 @@ static double measure_peak(const timing *self, peak_kind kind, const char *subje
     }
     const double rate = best > 0 ? tuff__peak_work(kernel) / (double)best * 1e9 : 0;
     if (status != TUFF_OK)
-        note(self, subject);
+        note_failure(self, subject);
     tuff__peak_destroy(kernel);
     return rate;
 }
@@ -73,7 +73,7 @@ static double measure_plan(const timing *self, tuff_plan *plan, int together, co
         best = best == 0 || took < best ? took : best;
     }
     if (status != TUFF_OK)
-        note(self, subject);
+        note_failure(self, subject);
     return status == TUFF_OK ? best : 0;
 }
 
@@ -108,14 +108,14 @@ static double measure_graph(const timing *self, tuff_tensor *(*build)(tuff_tenso
     for (int i = 0; i < inputs && status == TUFF_OK; i++)
         status = fill(plan, names[i], tuff_shape_count(shape));
     if (status != TUFF_OK)
-        note(self, subject);
+        note_failure(self, subject);
     const double seconds = status == TUFF_OK ? measure_plan(self, plan, together, subject) : 0;
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
     return seconds;
 }
 
-static tuff_tensor *build_links(tuff_tensor *const *x, int links)
+static tuff_tensor *build_chain(tuff_tensor *const *x, int links)
 {
     tuff_tensor *y = x[0];
     for (int i = 0; i < links; i++)
@@ -138,8 +138,8 @@ static tuff_tensor *build_attention(tuff_tensor *const *x, int links)
 static void measure_launches(const timing *self, doctor_speed *out)
 {
     const tuff_shape shape = TUFF_SHAPE(16);
-    const double one = measure_graph(self, build_links, 1, 1, shape, 1, "one kernel");
-    const double many = measure_graph(self, build_links, CHAIN, 1, shape, 4, "a chain of kernels");
+    const double one = measure_graph(self, build_chain, 1, 1, shape, 1, "one kernel");
+    const double many = measure_graph(self, build_chain, CHAIN, 1, shape, 4, "a chain of kernels");
     out->submission = one;
     out->launch = many > one ? (many - one) / (CHAIN - 1) : 0;
 }

@@ -27,7 +27,7 @@ static const char *class_name(tuff_device_class device_class)
 
 /* Opens the device, which runs its self-test. If that fails the description is unchanged, and tuff_error has the
    reason. */
-static bool prove(tuff_device_info *info)
+static bool run_self_test(tuff_device_info *info)
 {
     tuff_device *device = tuff_device_open(info->selector);
     const bool opened = device && tuff_device_describe(device, info) == TUFF_OK;
@@ -36,13 +36,13 @@ static bool prove(tuff_device_info *info)
 }
 
 /* Writes a note about matrix units; empty if there is nothing to say. */
-static void write_matrices(const tuff_device_info *info, char out[96])
+static void format_matrix_units(const tuff_device_info *info, char out[96])
 {
     static const char *const texts[] = {[TUFF_MATRICES_ABSENT] = "",
                                         [TUFF_MATRICES_OTHER_SIZE] = "unused: no kernel for their block sizes",
                                         [TUFF_MATRICES_NO_COMPILER] =
                                             "unused: the kernel compiler does not support them",
-                                        [TUFF_MATRICES_WRONG] = "unused: they give wrong products"};
+                                        [TUFF_MATRICES_WRONG] = "unused: they compute wrong products"};
     static const char *const forms[] = {
         "", ", VK_NV_cooperative_matrix", ", VK_KHR_cooperative_matrix", ", mma.sync", ", MFMA", ", WMMA", ", dpas"};
     if (info->cooperative_matrix > 0 && info->cooperative_matrix < sizeof forms / sizeof *forms)
@@ -61,17 +61,17 @@ static void write_matrices(const tuff_device_info *info, char out[96])
 static const char *watchdog_text(const tuff_device_info *info)
 {
     return info->watchdog == TUFF_WATCHDOG_NONE    ? "none"
-           : info->watchdog == TUFF_WATCHDOG_THERE ? "ends long kernels: work is cut into short submissions"
-                                                   : "not known: work is cut into short submissions";
+           : info->watchdog == TUFF_WATCHDOG_THERE ? "kills long kernels: work is split into short submissions"
+                                                   : "unknown: work is split into short submissions";
 }
 
 /* Prints what differs between vendors and drivers. */
-static void print_particulars(const tuff_device_info *info)
+static void print_vendor_details(const tuff_device_info *info)
 {
     if (info->max_subgroup_size > 0)
         printf("  kernels can require subgroups of %u to %u\n", info->min_subgroup_size, info->max_subgroup_size);
     char matrices[96];
-    write_matrices(info, matrices);
+    format_matrix_units(info, matrices);
     if (matrices[0])
         printf("  matrix units: %s\n", matrices);
     if (info->memory_available > 0)
@@ -79,8 +79,8 @@ static void print_particulars(const tuff_device_info *info)
     if (info->device_class != TUFF_DEVICE_CPU)
         printf("  watchdog: %s%s%s%s\n", watchdog_text(info),
                info->writes_directly ? "; the host writes into the device's memory" : "",
-               info->local_is_global ? "; local memory is ordinary memory" : "",
-               info->units_estimated ? "; compute units by the name" : "");
+               info->local_is_global ? "; local memory is emulated in global memory" : "",
+               info->units_estimated ? "; compute units estimated from the name" : "");
 }
 
 static const char *subgroups_text(const tuff_device_info *info, char *buffer, size_t size)
@@ -88,7 +88,7 @@ static const char *subgroups_text(const tuff_device_info *info, char *buffer, si
     if (info->proved_subgroup_size == 0)
         return "no subgroups";
     snprintf(buffer, size, "subgroups of %u%s", info->proved_subgroup_size,
-             info->subgroup_shuffle ? " that shuffle" : "");
+             info->subgroup_shuffle ? " with shuffles" : "");
     return buffer;
 }
 
@@ -98,16 +98,16 @@ void inspect_print_device(const tuff_device_info *info, const char *reason)
     printf("  %s, %s; %s\n", info->api, info->driver, class_name(info->device_class));
     if (info->device_class == TUFF_DEVICE_REFERENCE)
         return;
-    printf("  %u compute units, groups of %u, %s local, %s memory, %s an allocation\n", info->compute_units,
+    printf("  %u compute units, groups of %u, %s local, %s memory, %s per allocation\n", info->compute_units,
            info->max_group_size, BYTES_TEXT(info->local_memory_size), BYTES_TEXT(info->memory_size),
            BYTES_TEXT(info->max_allocation));
     printf("  %u bindings of %s, aligned to %u bytes; subgroups of %u%s%s%s\n", info->max_bindings,
            BYTES_TEXT(info->max_binding), info->offset_alignment, info->subgroup_size,
            info->half_arithmetic ? "; half arithmetic" : "", info->int64 ? "; 64-bit integers" : "",
            info->narrow_storage ? "; 8 and 16-bit storage" : "");
-    print_particulars(info);
+    print_vendor_details(info);
     if (reason)
-        printf("  does not open: %s\n", reason);
+        printf("  cannot be opened: %s\n", reason);
     else if (info->proved)
         printf("  proved: %s; barriers %s, 8 and 16-bit storage %s, NaNs kept %s, -0 kept %s, denormals %s\n",
                subgroups_text(info, (char[48]){0}, 48),
@@ -146,7 +146,7 @@ static void print_json_limits(const tuff_device_info *info)
     print_json_flag("int64", info->int64, ", ");
 }
 
-static void print_json_particulars(const tuff_device_info *info)
+static void print_json_vendor_details(const tuff_device_info *info)
 {
     static const char *const watchdogs[] = {"unknown", "there", "none"};
     static const char *const matrices[] = {"absent", "offered", "other size", "no compiler", "wrong"};
@@ -170,7 +170,7 @@ static void print_json_row(const tuff_device_info *info, const char *reason)
     print_json_text("api", info->api);
     print_json_text("class", class_name(info->device_class));
     print_json_limits(info);
-    print_json_particulars(info);
+    print_json_vendor_details(info);
     printf("\"loop_limit\": %u, ", info->loop_limit);
     if (reason)
         print_json_text("failure", reason);
@@ -190,7 +190,7 @@ static void print_json_row(const tuff_device_info *info, const char *reason)
     printf("}");
 }
 
-static void print_absences(void)
+static void print_unavailable_apis(void)
 {
     const char *const apis[] = {"opencl", "vulkan"};
     for (int i = 0; i < 2; i++)
@@ -211,7 +211,7 @@ static int devices(int count, char **arguments)
         tuff_device_info info;
         if (tuff_device_describe_at(i, &info) != TUFF_OK)
             return cli_fail_library(&verb_devices, "describing a device");
-        const char *reason = prove(&info) ? NULL : tuff_error();
+        const char *reason = run_self_test(&info) ? NULL : tuff_error();
         if (reason)
             code = EXIT_FAILED;
         if (json && i > 0)
@@ -220,7 +220,7 @@ static int devices(int count, char **arguments)
     }
     fputs(json ? "\n]\n" : "", stdout);
     if (!json) {
-        print_absences();
+        print_unavailable_apis();
         printf("plans are verified before they run: %s\n", tuff__verifies() ? "yes" : "no, TUFF_VERIFY is 0");
     }
     return code;
@@ -228,10 +228,9 @@ static int devices(int count, char **arguments)
 
 const cli_verb verb_devices = {
     .name = "devices",
-    .summary = "Lists the devices here: driver, limits, and what the self-test proved.",
+    .summary = "Lists the available devices: driver, limits and self-test results.",
     .about =
-        "The self-test runs when a device is first opened. `tuff verify --device D` shows that ops compute what they "
-        "should, `tuff verify --device D --programs 100` that whole programs do. Exits with 1 where a device does not "
-        "open.",
+        "The self-test runs when a device is first opened. `tuff verify --device D` checks the results of ops, "
+        "`tuff verify --device D --programs 100` those of whole programs. Exits with 1 if a device cannot be opened.",
     .run = devices,
 };

@@ -145,10 +145,10 @@ static tuff_plan *compile_named(tuff_device *device, const char *name, const tuf
 static int search(kernel_list *self, tuff_device *device, const tuff_compile_options *options)
 {
     model_options described = MODEL_OPTIONS_DEFAULT;
-    known_plans plans;
+    model_plans plans;
     tuff_plan *single = NULL;
     described.file = self->file;
-    tuff_status status = known_plans_open(device, &described, options, &plans);
+    tuff_status status = model_plans_open(device, &described, options, &plans);
     fputs(self->json ? "[\n" : "", stdout);
     for (int i = 0; i < plans.count && status == TUFF_OK; i++)
         status = search_plan(self, plans.items[i].plan);
@@ -160,14 +160,14 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
     }
     fputs(self->json ? "\n]\n" : "", stdout);
     tuff_plan_destroy(single);
-    known_plans_destroy(&plans);
+    model_plans_destroy(&plans);
     return status == TUFF_OK
                ? EXIT_DONE
                : cli_fail_library(&verb_kernel, self->file ? "compiling the graph" : "compiling the model");
 }
 
 /* Takes the operands: none, a file, a name, or a file and a name. */
-static int take_operands(kernel_list *self, const cli_texts *operands)
+static int parse_operands(kernel_list *self, const cli_texts *operands)
 {
     int taken = 0;
     if (operands->count > 0 && is_graph_file(operands->items[0]))
@@ -176,7 +176,7 @@ static int take_operands(kernel_list *self, const cli_texts *operands)
         self->name = operands->items[taken++];
     return taken == operands->count
                ? EXIT_DONE
-               : cli_fail(&verb_kernel, EXIT_WRONG_USE, "\"%s\" is one operand too many", operands->items[taken]);
+               : cli_fail(&verb_kernel, EXIT_WRONG_USE, "unexpected argument \"%s\"", operands->items[taken]);
 }
 
 static int show(kernel_list *self, tuff_device *device, const tuff_compile_options *options, const char *folder)
@@ -188,7 +188,7 @@ static int show(kernel_list *self, tuff_device *device, const tuff_compile_optio
     const int code = search(self, device, options);
     if (code != EXIT_DONE || self->shown > 0)
         return code;
-    return self->name ? cli_fail(&verb_kernel, EXIT_FAILED, "there is no kernel \"%s\" on this device", self->name)
+    return self->name ? cli_fail(&verb_kernel, EXIT_FAILED, "no kernel \"%s\" on this device", self->name)
                       : cli_fail(&verb_kernel, EXIT_FAILED, "this device has no kernels");
 }
 
@@ -214,9 +214,9 @@ static int kernel(int count, char **arguments)
     };
     const cli_end end =
         cli_parse_all(&verb_kernel, options, sizeof options / sizeof *options, count, arguments, &operands);
-    code = end.now ? end.code : take_operands(&self, &operands);
+    code = end.now ? end.code : parse_operands(&self, &operands);
     if (!end.now && code == EXIT_DONE && folder && operands.count > 0)
-        code = cli_fail(&verb_kernel, EXIT_WRONG_USE, "--out writes all kernels: it takes no file and no name");
+        code = cli_fail(&verb_kernel, EXIT_WRONG_USE, "--out writes all kernels and takes no FILE or NAME");
     tuff_device *device = end.now || code != EXIT_DONE ? NULL : cli_open_device(&verb_kernel, device_name, &code);
     const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                           .family = (tuff_family)family,
@@ -236,9 +236,9 @@ const cli_verb verb_kernel = {
     .name = "kernel",
     .operand = "[FILE] [NAME]",
     .summary = "Prints the assembled source of a kernel for a device.",
-    .about = "FILE is a graph file (see tuff plan): its kernels instead of those of a GPT's plans. NAME is a number of "
-             "the list, a program, a kind of task (map, row, column, matmul, ...) or an op. "
-             "Without it,\n"
-             "lists the kernels of a GPT's plans. With --out, writes a file for each different kernel and lists these.",
+    .about =
+        "Without NAME, lists the kernels of the graph FILE (see tuff plan) or, without FILE, those of a GPT's plans. "
+        "NAME selects kernels by number in the list, program, kind of task (map, row, column, matmul, ...) or op. "
+        "With --out, writes each distinct kernel to a file and lists the files.",
     .run = kernel,
 };

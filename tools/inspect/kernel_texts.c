@@ -38,7 +38,7 @@ static tuff_status write_text(text_writer *self, const tuff_task_info *task)
     const int length =
         snprintf(path, sizeof path, "%s/%s-%016" PRIx64 ".%s", self->folder, task->program, hash.low, ending);
     if (length < 0 || (size_t)length >= sizeof path)
-        return FAIL(TUFF_E_USAGE, "the name of the folder is too long");
+        return FAIL(TUFF_E_USAGE, "the folder's path is too long");
     TRY(tuff__file_write(path, &whole, 1, false, false));
     if (!GROW(self->written, self->count, self->capacity))
         return TUFF_E_OOM_HOST;
@@ -77,13 +77,13 @@ static tuff_status write_models(text_writer *self, tuff_device *device, const tu
          .hidden = 500}};
     tuff_status status = TUFF_OK;
     for (size_t m = 0; m < sizeof models / sizeof *models && status == TUFF_OK; m++) {
-        known_plans plans;
-        status = known_plans_create(device, &models[m], 2, false, options, &plans);
-        for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++) {
+        model_plans plans;
+        status = model_plans_create(device, &models[m], 2, false, options, &plans);
+        for (int i = 0; i < MODEL_PLAN_COUNT && status == TUFF_OK; i++) {
             self->origin = plans.items[i].name;
             status = write_plan(self, plans.items[i].plan);
         }
-        known_plans_destroy(&plans);
+        model_plans_destroy(&plans);
     }
     return status;
 }

@@ -42,7 +42,7 @@ static void print_json_task(const tuff_task_info *task, bool last)
            last ? "" : ",");
 }
 
-static int print_tasks(const known_plan *known, const tuff_plan_info *info, const plan_options *options)
+static int print_tasks(const model_plan *known, const tuff_plan_info *info, const plan_options *options)
 {
     for (int i = 0; i < info->task_count; i++) {
         tuff_task_info task;
@@ -95,7 +95,7 @@ static void print_json_tuning(const tuff_plan *plan)
            stats.damaged_lines, stats.lock_waits, stats.prefetched, stats.prefetch_nanoseconds);
 }
 
-static void print_json_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
+static void print_json_plan(const model_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
 {
     printf("  \"%s\": {\n    \"hash\": \"%s\",\n", known->name, PLAN_DIGITS(known->plan));
     print_json_tuning(known->plan);
@@ -109,27 +109,26 @@ static void print_json_plan(const known_plan *known, const tuff_plan_info *info,
            info->narrow_matmul_count);
 }
 
-static void print_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
+static void print_plan(const model_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
 {
-    printf("%s: %d nodes in %d tasks: %d dispatches, %d copies; with every op by itself %d dispatches: %.1f times as "
-           "many\n"
-           "%s of intermediates at the peak, %s if none shared memory; %s of constants; %d programs\n",
+    printf("%s: %d nodes in %d tasks: %d dispatches, %d copies; without fusion %d dispatches, %.1f times as many\n"
+           "intermediates need %s at the peak, %s without sharing memory; %s of constants; %d programs\n",
            known->name, info->node_count, info->task_count, info->dispatch_count, info->copy_count,
            unfused->dispatch_count,
            (double)unfused->dispatch_count / (info->dispatch_count > 0 ? info->dispatch_count : 1),
            BYTES_TEXT(info->memory_peak), BYTES_TEXT(info->memory_unplanned), BYTES_TEXT(info->constant_size),
            info->program_count);
     if (info->narrow_matmul_count > 0)
-        printf("%d of %d matmuls read both operands with 16 bits\n", info->narrow_matmul_count, info->matmul_count);
+        printf("%d of %d matmuls read both operands in 16 bits\n", info->narrow_matmul_count, info->matmul_count);
     if (PLAN_DIGITS(known->plan)[0])
         printf("plan hash %s\n", PLAN_DIGITS(known->plan));
 }
 
-static int show(const known_plans *plans, const known_plans *unfused, int index, const plan_options *options)
+static int show(const model_plans *plans, const model_plans *unfused, int index, const plan_options *options)
 {
-    const known_plan *known = &plans->items[index];
+    const model_plan *known = &plans->items[index];
     tuff_plan_info info, other;
-    if (options->profile && (known_plan_write(plans, index) != TUFF_OK || tuff_plan_profile(known->plan) != TUFF_OK))
+    if (options->profile && (model_plan_write(plans, index) != TUFF_OK || tuff_plan_profile(known->plan) != TUFF_OK))
         return cli_fail_library(&verb_plan, "timing the plan");
     if (tuff_plan_describe(known->plan, &info) != TUFF_OK ||
         tuff_plan_describe(unfused->items[index].plan, &other) != TUFF_OK)
@@ -141,7 +140,7 @@ static int show(const known_plans *plans, const known_plans *unfused, int index,
     return code;
 }
 
-static int show_all(const known_plans *plans, const known_plans *unfused, const plan_options *options)
+static int show_all(const model_plans *plans, const model_plans *unfused, const plan_options *options)
 {
     int code = EXIT_DONE;
     fputs(options->json ? "{\n" : "", stdout);
@@ -151,38 +150,38 @@ static int show_all(const known_plans *plans, const known_plans *unfused, const 
     return code;
 }
 
-static tuff_status save_graph(const known_plans *plans, const tuff_compile_options *options, const char *path)
+static tuff_status save_graph(const model_plans *plans, const tuff_compile_options *options, const char *path)
 {
-    const known_plan *train = &plans->items[KNOWN_TRAIN];
-    return known_graph_save(train->graph, train->name, plans->model.parameters, options, path);
+    const model_plan *train = &plans->items[MODEL_PLAN_TRAIN];
+    return model_graph_save(train->graph, train->name, plans->model.parameters, options, path);
 }
 
 static int compile_and_show(tuff_device *device, plan_options *options)
 {
-    tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                  .matmul_library = (tuff_matmul_library)options->matmul,
-                                  .family = (tuff_family)options->family,
-                                  .memory_budget = (uint64_t)options->memory_budget,
-                                  .precision = (tuff_precision)options->description.precision,
-                                  .matmul_precision = (tuff_precision)options->matmul_precision};
+    tuff_compile_options requested = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                      .matmul_library = (tuff_matmul_library)options->matmul,
+                                      .family = (tuff_family)options->family,
+                                      .memory_budget = (uint64_t)options->memory_budget,
+                                      .precision = (tuff_precision)options->description.precision,
+                                      .matmul_precision = (tuff_precision)options->matmul_precision};
     const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
-    known_plans plans = {0}, unfused = {0};
+    model_plans plans = {0}, unfused = {0};
     int code;
-    tuning_apply(&options->tune, &asked);
-    const tuff_status status = known_plans_open(device, &options->description, &asked, &plans);
+    tuning_apply(&options->tune, &requested);
+    const tuff_status status = model_plans_open(device, &options->description, &requested, &plans);
     bool saved = true;
     for (int i = 0; i < plans.count; i++)
         saved = tuning_end(&options->tune, plans.items[i].plan) && saved;
     if (!saved)
         code = EXIT_FAILED;
-    else if (status != TUFF_OK || known_plans_open(device, &options->description, &single, &unfused) != TUFF_OK)
+    else if (status != TUFF_OK || model_plans_open(device, &options->description, &single, &unfused) != TUFF_OK)
         code = cli_fail_library(&verb_plan, options->description.file ? "compiling the graph" : "compiling the model");
-    else if (options->save_graph && save_graph(&plans, &asked, options->save_graph) != TUFF_OK)
+    else if (options->save_graph && save_graph(&plans, &requested, options->save_graph) != TUFF_OK)
         code = cli_fail_library(&verb_plan, "--save-graph");
     else
         code = show_all(&plans, &unfused, options);
-    known_plans_destroy(&plans);
-    known_plans_destroy(&unfused);
+    model_plans_destroy(&plans);
+    model_plans_destroy(&unfused);
     return code;
 }
 
@@ -218,8 +217,8 @@ static int plan(int count, char **arguments)
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
     if (self.description.file && self.save_graph)
-        return cli_fail(&verb_plan, EXIT_WRONG_USE, "--save-graph is for a model's graph: %s is one already",
-                        self.description.file);
+        return cli_fail(&verb_plan, EXIT_WRONG_USE,
+                        "--save-graph saves the graph of a model: %s is already a graph file", self.description.file);
     int code = EXIT_FAILED;
     tuff_device *device =
         cli_open_device_for(&verb_plan, self.device, &(fastest_work){.described = &self.description}, &code);
@@ -234,7 +233,7 @@ static int plan(int count, char **arguments)
 const cli_verb verb_plan = {
     .name = "plan",
     .operand = GRAPH_OPERAND,
-    .summary = "Shows what a GPT's or Llama's training step and next token, or a graph file, become: tasks, memory.",
+    .summary = "Shows the tasks and memory of a GPT's or Llama's training step and next token, or of a graph file.",
     .about = GRAPH_ABOUT "\nEach task lists the ops that were fused into it.",
     .run = plan,
 };

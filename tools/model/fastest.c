@@ -14,10 +14,10 @@ static tuff_plan *setup(tuff_device *device, void *user, void **entry)
     const fastest_work *work = user;
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL,
                                           .precision = (tuff_precision)work->described->precision};
-    known_plans *plans = tuff__calloc(1, sizeof *plans);
+    model_plans *plans = tuff__calloc(1, sizeof *plans);
     *entry = plans;
-    if (!plans || known_plans_open(device, work->described, &options, plans) != TUFF_OK ||
-        known_plan_write(plans, work->plan) != TUFF_OK)
+    if (!plans || model_plans_open(device, work->described, &options, plans) != TUFF_OK ||
+        model_plan_write(plans, work->plan) != TUFF_OK)
         return NULL;
     return plans->items[work->plan].plan;
 }
@@ -25,22 +25,25 @@ static tuff_plan *setup(tuff_device *device, void *user, void **entry)
 static void teardown(tuff_plan *plan, void *user, void *entry)
 {
     (void)plan, (void)user; /* the plan belongs to the entry */
-    known_plans_destroy(entry);
+    model_plans_destroy(entry);
     tuff__free(entry);
 }
 
-static void say(const tuff_device_race_result *result, const fastest_work *of)
+static void print_result(const tuff_device_race_result *result, const fastest_work *raced)
 {
-    const char *work = of->described->file ? "a run" : of->plan == KNOWN_TRAIN ? "a training step" : "a token";
+    const char *work = raced->described->file            ? "a run"
+                       : raced->plan == MODEL_PLAN_TRAIN ? "a training step"
+                                                         : "a token";
     if (result->left_out > 0)
-        (void)fprintf(stderr,
-                      "fastest: %d of the devices here left out: a process ended while they were in this race; tuff "
-                      "cache verify --retry allows them again\n",
-                      result->left_out);
+        (void)fprintf(
+            stderr,
+            "fastest: %d devices skipped, because a process died while racing them; tuff cache verify --retry "
+            "allows them again\n",
+            result->left_out);
     if (result->nanoseconds == 0)
-        (void)fprintf(stderr, "fastest: %s, the only device that takes part\n", result->selector);
+        (void)fprintf(stderr, "fastest: %s, the only device that can be raced\n", result->selector);
     else if (result->runner_up[0] == '\0')
-        (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; no other device can\n", result->selector,
+        (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; no other device can run it\n", result->selector,
                       (double)result->nanoseconds * 1e-6, work);
     else
         (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; %s takes %.2f ms (%s)\n", result->selector,
@@ -81,11 +84,12 @@ static tuff_status name_work(const fastest_work *work, char *key, size_t size)
 
 tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const fastest_work *work, int *code)
 {
-    const char *asked = name ? name : getenv("TUFF_DEVICE");
+    const char *requested = name ? name : getenv("TUFF_DEVICE");
     /* Matrix units work on 16-bit storage. */
-    if (work->described->precision != TUFF_PRECISION_F32 && (!asked || !*asked || strcmp(asked, "auto") == 0))
+    if (work->described->precision != TUFF_PRECISION_F32 &&
+        (!requested || !*requested || strcmp(requested, "auto") == 0))
         return cli_open_device(verb, "auto:matrix", code);
-    if (!asked || strcmp(asked, "fastest") != 0)
+    if (!requested || strcmp(requested, "fastest") != 0)
         return cli_open_device(verb, name, code);
     char key[2048];
     if (name_work(work, key, sizeof key) != TUFF_OK) {
@@ -99,7 +103,7 @@ tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const f
     tuff_device *device = tuff_device_open_fastest(&race, &result);
     cli_release_interrupt();
     if (device)
-        say(&result, work);
+        print_result(&result, work);
     else
         *code = cli_fail_library(verb, "--device fastest");
     return device;

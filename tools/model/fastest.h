@@ -6,17 +6,17 @@
 #include "tools/model/known_plans.h"
 
 /* Takes a const char *, for cli_open_device_for. */
-#define WORK_DEVICE_OPTION(name)                                                                                \
-    {                                                                                                           \
-        "--device", CLI_TEXT, (name), "D",                                                                      \
-            "auto, fastest (races the devices here in this work, once), opencl[:n|:name], vulkan[:n|:name] or " \
-            "reference; default $TUFF_DEVICE, else auto",                                                       \
-            0, 0, NULL                                                                                          \
+#define WORK_DEVICE_OPTION(name)                                                                           \
+    {                                                                                                      \
+        "--device", CLI_TEXT, (name), "D",                                                                 \
+            "auto, fastest (races all devices in this work, once), opencl[:n|:name], vulkan[:n|:name] or " \
+            "reference; default $TUFF_DEVICE, else auto",                                                  \
+            0, 0, NULL                                                                                     \
     }
 
 typedef struct fastest_work {
     const model_options *described;
-    int plan; /* KNOWN_TRAIN or KNOWN_GENERATE; 0 for a file */
+    int plan; /* MODEL_PLAN_TRAIN or MODEL_PLAN_GENERATE; 0 for a file */
 } fastest_work;
 
 /* Like cli_open_device, except that if name, or else $TUFF_DEVICE, is "fastest", the fastest device is opened and

@@ -37,7 +37,7 @@ static void lower_limit(leaf *self, int64_t extent)
 }
 
 /* Whether each element of the result is an element of an operand or a fill value. */
-static bool passes_values_on(op_code op)
+static bool preserves_values(op_code op)
 {
     return tuff__op_is_view(op) || op == OP_PAD || op == OP_CONCAT || op == OP_WHERE || op == OP_CAST;
 }
@@ -52,7 +52,7 @@ static int64_t positions_of(const tuff_tensor *value)
 }
 
 /* Applies the constraint of a node to the leaf: input number `input` of the node descends from it. */
-static void meet_index(leaf *self, const node *n, int input, descent has)
+static void apply_index_limit(leaf *self, const node *n, int input, descent has)
 {
     const bool selects = (n->op == OP_GATHER || n->op == OP_SCATTER_ADD) && input == 1;
     if (selects)
@@ -65,7 +65,7 @@ static void meet_index(leaf *self, const node *n, int input, descent has)
 static descent index_descent(const node *n, int input, descent has)
 {
     const bool is_chosen = n->op != OP_WHERE || input > 0;
-    if (passes_values_on(n->op))
+    if (preserves_values(n->op))
         return is_chosen ? has : NOTHING;
     if (n->op == OP_GATHER)
         return input == 0 ? has : NOTHING;
@@ -75,7 +75,7 @@ static descent index_descent(const node *n, int input, descent has)
 /* Floats: follows ops that keep a non-negative number non-negative, as long as their other operands are so too. */
 static descent root_descent(const node *n, int input, descent has)
 {
-    if (passes_values_on(n->op))
+    if (preserves_values(n->op))
         return n->op != OP_WHERE || input > 0 ? has : NOTHING;
     const bool is_square = n->op == OP_MUL && n->inputs[0] == n->inputs[1];
     return (n->op == OP_MUL && !is_square) || n->op == OP_ADD || n->op == OP_DIV ? COMPUTED : NOTHING;
@@ -97,7 +97,7 @@ static void follow(const tuff_graph *graph, leaf *self, descent *descents)
             if (has == NOTHING)
                 continue;
             if (!is_float)
-                meet_index(self, n, k, has);
+                apply_index_limit(self, n, k, has);
             self->under_root |= is_float && takes_root(n->op);
             const descent next = (is_float ? root_descent : index_descent)(n, k, has);
             descents[i] = next > descents[i] ? next : descents[i];
@@ -105,7 +105,7 @@ static void follow(const tuff_graph *graph, leaf *self, descent *descents)
     }
 }
 
-static bool is_of(const node *n, const node *input, const tuff_array *array)
+static bool is_leaf(const node *n, const node *input, const tuff_array *array)
 {
     return n == input || (array && n->op == OP_ARRAY && n->attributes.array == array);
 }
@@ -116,7 +116,7 @@ static tuff_status examine(const tuff_graph *graph, const node *input, const tuf
     if (!descents)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < graph->node_count; i++)
-        descents[i] = is_of(graph->nodes[i], input, array) ? ITSELF : NOTHING;
+        descents[i] = is_leaf(graph->nodes[i], input, array) ? ITSELF : NOTHING;
     follow(graph, out, descents);
     tuff__free(descents);
     return TUFF_OK;

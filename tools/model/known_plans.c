@@ -8,7 +8,7 @@
 #include "tools/model/graph_data.h"
 #include "tools/model/graphs.h"
 
-static tuff_status compile(known_plan *self, const char *name, tuff_graph *graph, const tuff_compile_options *options)
+static tuff_status compile(model_plan *self, const char *name, tuff_graph *graph, const tuff_compile_options *options)
 {
     self->name = name;
     self->graph = graph;
@@ -17,22 +17,23 @@ static tuff_status compile(known_plan *self, const char *name, tuff_graph *graph
 }
 
 static tuff_status create_plans(tuff_device *device, const model_options *described,
-                                const tuff_compile_options *options, known_plans *out)
+                                const tuff_compile_options *options, model_plans *out)
 {
     const int64_t batch = described->batch;
-    *out = (known_plans){.batch = batch, .count = KNOWN_COUNT};
+    *out = (model_plans){.batch = batch, .count = MODEL_PLAN_COUNT};
     TRY(model_create(device, &described->model, &out->model));
     out->model.recompute = described->recompute;
     const tuff_optimizer_options rule = described->rule ? *described->rule : model_optimizer_options(1e-3, 1000);
     out->optimizer = tuff_optimizer_create(out->model.parameters, &rule);
     if (!out->optimizer)
         return tuff_last_status();
-    TRY(compile(&out->items[KNOWN_TRAIN], "train", train_graph(device, &out->model, out->optimizer, batch), options));
-    return compile(&out->items[KNOWN_GENERATE], "generate", sampler_graph(device, &out->model), options);
+    TRY(compile(&out->items[MODEL_PLAN_TRAIN], "train", train_graph(device, &out->model, out->optimizer, batch),
+                options));
+    return compile(&out->items[MODEL_PLAN_GENERATE], "generate", sampler_graph(device, &out->model), options);
 }
 
-tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
-                               const tuff_compile_options *options, known_plans *out)
+tuff_status model_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
+                               const tuff_compile_options *options, model_plans *out)
 {
     return create_plans(device, &(model_options){.model = *config, .batch = batch, .recompute = recompute}, options,
                         out);
@@ -40,30 +41,30 @@ tuff_status known_plans_create(tuff_device *device, const model_config *config, 
 
 /* Merges the options of the command line and the file; what the command line names explicitly takes precedence. Without
    fusion the plan is a baseline, to which the file's limits do not apply. */
-static tuff_compile_options merge(const model_options *described, const tuff_compile_options *asked,
+static tuff_compile_options merge(const model_options *described, const tuff_compile_options *requested,
                                   const tuff_graph_file_info *file, tuff_tune_options *tuning)
 {
-    tuff_compile_options out = *asked;
-    const bool is_baseline = asked->fuse == TUFF_FUSE_NONE;
+    tuff_compile_options out = *requested;
+    const bool is_baseline = requested->fuse == TUFF_FUSE_NONE;
     if (!described->has_precision)
         out.precision = file->compile.precision;
     if (!described->has_matmul_precision)
         out.matmul_precision = file->compile.matmul_precision;
     if (!is_baseline) {
         out.fuse = file->compile.fuse;
-        out.family = asked->family ? asked->family : file->compile.family;
-        out.matmul_library = asked->matmul_library ? asked->matmul_library : file->compile.matmul_library;
-        out.memory_budget = asked->memory_budget ? asked->memory_budget : file->compile.memory_budget;
+        out.family = requested->family ? requested->family : file->compile.family;
+        out.matmul_library = requested->matmul_library ? requested->matmul_library : file->compile.matmul_library;
+        out.memory_budget = requested->memory_budget ? requested->memory_budget : file->compile.memory_budget;
         out.barrier_everywhere |= file->compile.barrier_everywhere;
     }
-    *tuning = asked->tuning ? *asked->tuning : (tuff_tune_options){.mode = TUFF_TUNE_CACHED};
+    *tuning = requested->tuning ? *requested->tuning : (tuff_tune_options){.mode = TUFF_TUNE_CACHED};
     tuning->deterministic |= file->deterministic && tuning->mode < TUFF_TUNE_QUICK;
     out.tuning = tuning;
     return out;
 }
 
 /* Makes the name printable ASCII that needs no escaping anywhere. */
-static void name_file(known_plans *self, const char *name)
+static void name_file(model_plans *self, const char *name)
 {
     (void)snprintf(self->file_name, sizeof self->file_name, "%s", name[0] ? name : "graph");
     for (char *at = self->file_name; *at; at++)
@@ -72,11 +73,11 @@ static void name_file(known_plans *self, const char *name)
 }
 
 static tuff_status open_file(tuff_device *device, const model_options *described, const tuff_compile_options *options,
-                             known_plans *out)
+                             model_plans *out)
 {
     tuff_graph_file_info file;
     tuff_tune_options tuning;
-    *out = (known_plans){.is_file = true, .count = 1};
+    *out = (model_plans){.is_file = true, .count = 1};
     tuff_graph *graph = tuff_graph_load(device, described->file, &file);
     if (!graph)
         return tuff_last_status();
@@ -86,23 +87,23 @@ static tuff_status open_file(tuff_device *device, const model_options *described
     return compile(&out->items[0], out->file_name, graph, &merged);
 }
 
-tuff_status known_plans_open(tuff_device *device, const model_options *described, const tuff_compile_options *options,
-                             known_plans *out)
+tuff_status model_plans_open(tuff_device *device, const model_options *described, const tuff_compile_options *options,
+                             model_plans *out)
 {
     if (described->file)
         return open_file(device, described, options, out);
     return create_plans(device, described, options, out);
 }
 
-void known_plans_destroy(known_plans *self)
+void model_plans_destroy(model_plans *self)
 {
-    for (int i = 0; i < KNOWN_COUNT; i++) {
+    for (int i = 0; i < MODEL_PLAN_COUNT; i++) {
         tuff_plan_destroy(self->items[i].plan);
         tuff_graph_destroy(self->items[i].graph);
     }
     tuff_optimizer_destroy(self->optimizer);
     model_destroy(&self->model);
-    *self = (known_plans){0};
+    *self = (model_plans){0};
 }
 
 static tuff_status write_zeros(tuff_plan *plan, const char *name, int64_t count)
@@ -115,13 +116,13 @@ static tuff_status write_zeros(tuff_plan *plan, const char *name, int64_t count)
     return status;
 }
 
-tuff_status known_plan_write(const known_plans *self, int index)
+tuff_status model_plan_write(const model_plans *self, int index)
 {
     const int64_t context = self->model.config.context;
     tuff_plan *plan = self->items[index].plan;
     if (self->is_file)
         return graph_data_write(self->items[index].graph, plan);
-    if (index == KNOWN_TRAIN)
+    if (index == MODEL_PLAN_TRAIN)
         return write_zeros(plan, "windows", self->batch * (context + 1));
     TRY(write_zeros(plan, "tokens", context));
     return write_zeros(plan, "position", 1);
@@ -138,7 +139,7 @@ static tuff_status list_parameters(tuff_parameters *parameters, tuff_array ***ar
     return *arrays && *names ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
-tuff_status known_graph_save(const tuff_graph *graph, const char *name, tuff_parameters *parameters,
+tuff_status model_graph_save(const tuff_graph *graph, const char *name, tuff_parameters *parameters,
                              const tuff_compile_options *options, const char *path)
 {
     tuff_array **arrays;

@@ -6,41 +6,41 @@
 #include "tools/model/options.h"
 
 /* Plans of a model; a file's only plan is the first. */
-enum { KNOWN_TRAIN, KNOWN_GENERATE, KNOWN_COUNT };
+enum { MODEL_PLAN_TRAIN, MODEL_PLAN_GENERATE, MODEL_PLAN_COUNT };
 
-typedef struct known_plan {
+typedef struct model_plan {
     const char *name; /* "train", "generate", or the name in the file made printable */
     tuff_graph *graph;
     tuff_plan *plan;
-} known_plan;
+} model_plan;
 
-typedef struct known_plans {
+typedef struct model_plans {
     language_model model;
     tuff_optimizer *optimizer;
-    known_plan items[KNOWN_COUNT];
+    model_plan items[MODEL_PLAN_COUNT];
     int count; /* of the items */
     int64_t batch;
     bool is_file;
     tuff_precision file_precision; /* that the file's graph is compiled with */
     char file_name[TUFF_GRAPH_NAME_SIZE];
-} known_plans;
+} model_plans;
 
 /* Compiles a model or a file, as the command line describes it. A file's own options apply where `options` has
    defaults, except for tuning, of which only determinism is used, and only if nothing is measured. Call
-   known_plans_destroy even after a failure; do not move *out. */
-tuff_status known_plans_open(tuff_device *device, const model_options *described, const tuff_compile_options *options,
-                             known_plans *out);
+   model_plans_destroy even after a failure; do not move *out. */
+tuff_status model_plans_open(tuff_device *device, const model_options *described, const tuff_compile_options *options,
+                             model_plans *out);
 /* Compiles both plans of a model; recompute as in language_model; the weights are zeros. */
-tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
-                               const tuff_compile_options *options, known_plans *out);
-void known_plans_destroy(known_plans *self);
+tuff_status model_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
+                               const tuff_compile_options *options, model_plans *out);
+void model_plans_destroy(model_plans *self);
 
 /* Writes every input of a plan, so that it can run: zeros for a model; for a file, random values, also to its
    arrays. */
-tuff_status known_plan_write(const known_plans *self, int index);
+tuff_status model_plan_write(const model_plans *self, int index);
 
 /* Saves the graph of a model's training step with its compile options and the names of its parameters. */
-tuff_status known_graph_save(const tuff_graph *graph, const char *name, tuff_parameters *parameters,
+tuff_status model_graph_save(const tuff_graph *graph, const char *name, tuff_parameters *parameters,
                              const tuff_compile_options *options, const char *path);
 
 #endif

@@ -18,7 +18,7 @@ tuff_status model_config_complete(model_config *model, int form)
 tuff_status model_options_complete(model_options *self)
 {
     if (self->file && (self->given || self->recompute))
-        return FAIL(TUFF_E_USAGE, "%s is a graph by itself: leave out the options of a model", self->file);
+        return FAIL(TUFF_E_USAGE, "%s is a graph file: it cannot be combined with model options", self->file);
     return model_config_complete(&self->model, self->form);
 }
 

@@ -20,9 +20,10 @@ typedef struct model_options {
 
 /* How verbs name their operand, and what --help says about it. */
 #define GRAPH_OPERAND "[FILE]"
-#define GRAPH_ABOUT                                                                                                \
-    "FILE is a graph that tuff_graph_save or --save-graph of tuff train and tuff plan wrote: it takes the place\n" \
-    "of the model, compiled with the options that it says. Its inputs and arrays get random values."
+#define GRAPH_ABOUT                                                                                             \
+    "FILE is a graph that was saved by tuff_graph_save, or by tuff train or tuff plan with --save-graph. It\n"  \
+    "replaces the model, and is compiled with the options that were saved with it. Its inputs and arrays get\n" \
+    "random values."
 
 #define MODEL_OPTIONS_DEFAULT                                                                                   \
     {                                                                                                           \
@@ -30,25 +31,27 @@ typedef struct model_options {
         .batch = 8                                                                                              \
     }
 
-#define MODEL_OPTIONS(of)                                                                                          \
-    {"--form", CLI_CHOICE, &(of)->form, "gpt|llama", "architecture of the model", 0, 0, &(of)->given},             \
-        {"--layers", CLI_WHOLE, &(of)->model.layers, "N", "transformer blocks", 1, 1000, &(of)->given},            \
-        {"--heads", CLI_WHOLE, &(of)->model.heads, "N", "attention heads; must divide the width",                  \
-         1,         1 << 20,   &(of)->given},                                                                      \
-        {"--key-value-heads",                                                                                      \
-         CLI_WHOLE,                                                                                                \
-         &(of)->model.key_value_heads,                                                                             \
-         "N",                                                                                                      \
-         "llama: key and value heads; 0: as many as heads",                                                        \
-         0,                                                                                                        \
-         1 << 20,                                                                                                  \
-         &(of)->given},                                                                                            \
-        {"--width", CLI_WHOLE, &(of)->model.width, "N", "width of the residual stream", 1, 1 << 20, &(of)->given}, \
-        {"--hidden", CLI_WHOLE, &(of)->model.hidden, "N", "llama: hidden size of the MLP; 0: 8/3 of the width",    \
-         0,          1 << 20,   &(of)->given},                                                                     \
-        {"--context", CLI_WHOLE, &(of)->model.context, "N", "context length in bytes", 1, 1 << 20, &(of)->given},  \
-    {                                                                                                              \
-        "--batch", CLI_WHOLE, &(of)->batch, "N", "sequences per step", 1, 1 << 20, &(of)->given                    \
+#define MODEL_OPTIONS(options)                                                                                       \
+    {"--form", CLI_CHOICE, &(options)->form, "gpt|llama", "architecture of the model", 0, 0, &(options)->given},     \
+        {"--layers", CLI_WHOLE, &(options)->model.layers, "N", "transformer blocks", 1, 1000, &(options)->given},    \
+        {"--heads", CLI_WHOLE, &(options)->model.heads, "N", "attention heads; must divide the width",               \
+         1,         1 << 20,   &(options)->given},                                                                   \
+        {"--key-value-heads",                                                                                        \
+         CLI_WHOLE,                                                                                                  \
+         &(options)->model.key_value_heads,                                                                          \
+         "N",                                                                                                        \
+         "llama: number of key and value heads; 0: same as --heads",                                                 \
+         0,                                                                                                          \
+         1 << 20,                                                                                                    \
+         &(options)->given},                                                                                         \
+        {"--width", CLI_WHOLE, &(options)->model.width, "N", "width of the residual stream",                         \
+         1,         1 << 20,   &(options)->given},                                                                   \
+        {"--hidden", CLI_WHOLE, &(options)->model.hidden, "N", "llama: hidden size of the MLP; 0: 8/3 of the width", \
+         0,          1 << 20,   &(options)->given},                                                                  \
+        {"--context", CLI_WHOLE, &(options)->model.context, "N", "context length in bytes",                          \
+         1,           1 << 20,   &(options)->given},                                                                 \
+    {                                                                                                                \
+        "--batch", CLI_WHOLE, &(options)->batch, "N", "sequences per step", 1, 1 << 20, &(options)->given            \
     }
 
 /* Fills in the defaults of members that depend on others, then checks the configuration. form: index of the choice. */

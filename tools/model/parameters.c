@@ -87,37 +87,38 @@ static int64_t size_of(const model_config *config, size_name size)
     return 0;
 }
 
-static tuff_status check_size(const char *name, int64_t size)
+static tuff_status check_extent(const char *name, int64_t size)
 {
     if (size < 1 || size > EXTENT_LIMIT)
-        return FAIL(TUFF_E_USAGE, "model: %" PRId64 " is no number of %s: from 1 to %d", size, name, EXTENT_LIMIT);
+        return FAIL(TUFF_E_USAGE, "model: %" PRId64 " is not a valid number of %s: expected 1 to %d", size, name,
+                    EXTENT_LIMIT);
     return TUFF_OK;
 }
 
 tuff_status model_check(const model_config *config)
 {
     if (config->form != MODEL_GPT && config->form != MODEL_LLAMA)
-        return FAIL(TUFF_E_USAGE, "model: there is no form %d", (int)config->form);
-    TRY(check_size("layers", config->layers));
-    TRY(check_size("heads", config->heads));
-    TRY(check_size("columns (width)", config->width));
-    TRY(check_size("positions (context)", config->context));
-    TRY(check_size("tokens (vocabulary)", config->vocabulary));
+        return FAIL(TUFF_E_USAGE, "model: unknown form %d", (int)config->form);
+    TRY(check_extent("layers", config->layers));
+    TRY(check_extent("heads", config->heads));
+    TRY(check_extent("columns (width)", config->width));
+    TRY(check_extent("positions (context)", config->context));
+    TRY(check_extent("tokens (vocabulary)", config->vocabulary));
     if (config->layers > 1000)
-        return FAIL(TUFF_E_USAGE, "model: %" PRId64 " layers: at most 1000", config->layers);
+        return FAIL(TUFF_E_USAGE, "model: %" PRId64 " layers, but at most 1000 are supported", config->layers);
     if (config->width % config->heads != 0)
-        return FAIL(TUFF_E_USAGE, "model: the width %" PRId64 " is no multiple of %" PRId64 " heads", config->width,
+        return FAIL(TUFF_E_USAGE, "model: the width %" PRId64 " is not a multiple of %" PRId64 " heads", config->width,
                     config->heads);
     if (config->form == MODEL_GPT)
         return TUFF_OK;
-    TRY(check_size("key and value heads", config->key_value_heads));
-    TRY(check_size("columns of the MLP (hidden)", config->hidden));
+    TRY(check_extent("key and value heads", config->key_value_heads));
+    TRY(check_extent("columns of the MLP (hidden)", config->hidden));
     if (config->heads % config->key_value_heads != 0 || config->width / config->heads % 2 != 0)
-        return FAIL(TUFF_E_USAGE,
-                    "model: %" PRId64 " heads of width %" PRId64 " over %" PRId64
-                    " key and value heads: the width must "
-                    "be even, the heads a multiple",
-                    config->heads, config->width / config->heads, config->key_value_heads);
+        return FAIL(
+            TUFF_E_USAGE,
+            "model: %" PRId64 " heads of width %" PRId64 " with %" PRId64
+            " key and value heads: the heads must be a multiple of the key and value heads, and their width even",
+            config->heads, config->width / config->heads, config->key_value_heads);
     return TUFF_OK;
 }
 
@@ -328,14 +329,15 @@ static tuff_status parse_config(const json_t *object, model_config *out)
             out->form = (model_form)i;
             return model_check(out);
         }
-    return FAIL(TUFF_E_FORMAT, "model: there is no form \"%.40s\"", form ? form : "");
+    return FAIL(TUFF_E_FORMAT, "model: unknown form \"%.40s\"", form ? form : "");
 }
 
 tuff_status model_config_parse(const char *text, model_config *out)
 {
     json_t *object = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    const tuff_status status =
-        json_is_object(object) ? parse_config(object, out) : FAIL(TUFF_E_FORMAT, "model: no configuration in JSON");
+    const tuff_status status = json_is_object(object)
+                                   ? parse_config(object, out)
+                                   : FAIL(TUFF_E_FORMAT, "model: the configuration is not a JSON object");
     json_decref(object);
     return status;
 }

@@ -27,7 +27,7 @@ typedef struct profiling {
     const profile_options *options;
     tuff_device_info device;
     device_peaks peaks;
-    known_plans plans;
+    model_plans plans;
     trace trace;
 } profiling;
 
@@ -114,14 +114,14 @@ static tuff_status write_tokens(tuff_plan *plan, const char *name, int64_t count
     return status;
 }
 
-static tuff_status write_inputs(const known_plans *plans, int index)
+static tuff_status write_inputs(const model_plans *plans, int index)
 {
     const model_config *config = &plans->model.config;
     tuff_plan *plan = plans->items[index].plan;
     if (plans->is_file)
-        return known_plan_write(plans, index);
+        return model_plan_write(plans, index);
     const int32_t last = (int32_t)config->context - 1;
-    if (index == KNOWN_TRAIN)
+    if (index == MODEL_PLAN_TRAIN)
         return write_tokens(plan, "windows", plans->batch * (config->context + 1), config->vocabulary);
     TRY(write_tokens(plan, "tokens", config->context, config->vocabulary));
     return tuff_plan_write(plan, "position", &last, sizeof last);
@@ -138,7 +138,7 @@ static tuff_status run_profiled(tuff_plan *plan, int64_t runs, plan_profile *out
 
 static int show_plan(profiling *self, int index, bool first)
 {
-    const known_plan *known = &self->plans.items[index];
+    const model_plan *known = &self->plans.items[index];
     plan_profile profile = {.count = 0};
     int code = EXIT_DONE;
     if (write_inputs(&self->plans, index) != TUFF_OK ||
@@ -185,14 +185,14 @@ static int show(profiling *self)
 
 static int compile_and_show(tuff_device *device, profile_options *options)
 {
-    tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                  .matmul_library = (tuff_matmul_library)options->matmul,
-                                  .memory_budget = (uint64_t)options->memory_budget,
-                                  .precision = (tuff_precision)options->description.precision};
+    tuff_compile_options requested = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                      .matmul_library = (tuff_matmul_library)options->matmul,
+                                      .memory_budget = (uint64_t)options->memory_budget,
+                                      .precision = (tuff_precision)options->description.precision};
     profiling self = {.options = options};
     int code;
-    tuning_apply(&options->tune, &asked);
-    tuff_status status = known_plans_open(device, &options->description, &asked, &self.plans);
+    tuning_apply(&options->tune, &requested);
+    tuff_status status = model_plans_open(device, &options->description, &requested, &self.plans);
     bool saved = true;
     for (int i = 0; i < self.plans.count; i++)
         saved = tuning_end(&options->tune, self.plans.items[i].plan) && saved;
@@ -211,7 +211,7 @@ static int compile_and_show(tuff_device *device, profile_options *options)
         code = show(&self);
     }
     trace_free(&self.trace);
-    known_plans_destroy(&self.plans);
+    model_plans_destroy(&self.plans);
     return code;
 }
 
@@ -223,17 +223,17 @@ static cli_end parse(int count, char **arguments, profile_options *self)
         WORK_DEVICE_OPTION(&self->device),
         MODEL_OPTIONS(&self->description),
         {"--optimizer", CLI_CHOICE, &self->optimizer.kind, optimizer_choices("--optimizer"),
-         "rule of the updates, with the defaults of tuff train", 0, 0, &self->description.given},
+         "optimizer of the training step, with the defaults of tuff train", 0, 0, &self->description.given},
         PRECISION_OPTION(&self->description.precision, &self->description.has_precision),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         RECOMPUTE_OPTION(&self->description.recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
-        {"--runs", CLI_WHOLE, &self->runs, "N", "profiled runs, of which each task counts with its median; default 5",
-         1, 1000, NULL},
-        {"--trace", CLI_TEXT, &self->trace_path, "FILE", "write the last run's timeline, for ui.perfetto.dev", 0, 0,
+        {"--runs", CLI_WHOLE, &self->runs, "N", "profiled runs; the time of a task is its median over them", 1, 1000,
          NULL},
+        {"--trace", CLI_TEXT, &self->trace_path, "FILE", "write the timeline of the last run, for ui.perfetto.dev", 0,
+         0, NULL},
         JSON_OPTION(&self->json, "one object with the plans and their kernels"),
     };
     return cli_parse(&verb_profile, options, sizeof options / sizeof *options, count, arguments,
@@ -250,7 +250,8 @@ static int profile(int count, char **arguments)
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&verb_profile, EXIT_WRONG_USE, "%s", tuff_error());
     if (self.description.file && self.plan > 0)
-        return cli_fail(&verb_profile, EXIT_WRONG_USE, "--plan is for a model: %s is one plan", self.description.file);
+        return cli_fail(&verb_profile, EXIT_WRONG_USE, "--plan selects a plan of a model: %s has only one",
+                        self.description.file);
     optimizer_setup_make(&self.optimizer, 1e-3, 1000, &setup);
     self.description.rule = &setup.options;
     int code = EXIT_FAILED;
@@ -269,8 +270,8 @@ const cli_verb verb_profile = {
     .summary = "Times each kernel of a GPT's or Llama's training step and next token, or of a graph file.",
     .about = GRAPH_ABOUT
     "\n"
-    "Kernels are sorted by time. \"of peak\" is the least time that the kernel's arithmetic and memory traffic\n"
-    "need, at what a loop of multiply-adds and a large copy reach on the device, as a fraction of its time:\n"
-    "above 100 % where its memory stays in caches.",
+    "Kernels are sorted by time. \"of peak\" is the minimum time of the kernel's arithmetic and memory traffic, at\n"
+    "the rates that a loop of multiply-adds and a large copy reach on the device, as a fraction of its actual time.\n"
+    "It exceeds 100 % if the kernel's memory stays in caches.",
     .run = profile,
 };

@@ -79,7 +79,7 @@ static int run_model(tuff_device *device, const run_settings *settings, generati
 static tuff_device *open_device(const char *name, const run_settings *settings, int *code)
 {
     const model_options described = {.model = settings->model, .batch = settings->batch};
-    const fastest_work work = {.described = &described, .plan = KNOWN_GENERATE};
+    const fastest_work work = {.described = &described, .plan = MODEL_PLAN_GENERATE};
     return cli_open_device_for(&verb_generate, name, &work, code);
 }
 

@@ -196,11 +196,11 @@ static int save_graphs(training *self, const tuff_compile_options *options)
     const char *file = self->options.save_graph;
     if (!file)
         return EXIT_DONE;
-    tuff_status status = known_graph_save(self->graph, "train", self->model.parameters, options, file);
+    tuff_status status = model_graph_save(self->graph, "train", self->model.parameters, options, file);
     if (status == TUFF_OK && self->update && (size_t)snprintf(path, sizeof path, "%s.update", file) >= sizeof path)
         status = FAIL(TUFF_E_USAGE, "path too long");
     else if (status == TUFF_OK && self->update)
-        status = known_graph_save(self->update_graph, "update", self->model.parameters, options, path);
+        status = model_graph_save(self->update_graph, "update", self->model.parameters, options, path);
     return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_train, "--save-graph");
 }
 

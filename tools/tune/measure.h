@@ -7,8 +7,8 @@
 #include "tools/tune/tuning.h"
 
 /* Compiles the plans of the model or of the graph file with the options in `tune`, reports on stderr what tuning did,
-   and leaves the plans in *plans for known_plans_destroy. Returns EXIT_DONE, or EXIT_FAILED after a message. */
+   and leaves the plans in *plans for model_plans_destroy. Returns EXIT_DONE, or EXIT_FAILED after a message. */
 int measure_model(const cli_verb *verb, tuff_device *device, const model_options *options, tuning *tune,
-                  known_plans *plans);
+                  model_plans *plans);
 
 #endif

@@ -19,10 +19,10 @@ static int write_page(const json_t *data, const char *path)
     text page = {0};
     int code = EXIT_DONE;
     if (report_page(data, &page) != TUFF_OK)
-        code = cli_fail_library(&tune_verb_report, "the page");
+        code = cli_fail_library(&tune_verb_report, "creating the page");
     const file_part part = {tuff__text_get(&page), page.length};
     if (code == EXIT_DONE && !path && fwrite(part.data, 1, part.size, stdout) != part.size)
-        code = cli_fail(&tune_verb_report, EXIT_FAILED, "the output could not be written");
+        code = cli_fail(&tune_verb_report, EXIT_FAILED, "cannot write the output");
     if (code == EXIT_DONE && path && tuff__file_write(path, &part, 1, false, false) != TUFF_OK)
         code = cli_fail_library(&tune_verb_report, "--out");
     tuff__text_free(&page);
@@ -32,7 +32,7 @@ static int write_page(const json_t *data, const char *path)
 static int print(const report_options *self, json_t *data)
 {
     if (!data)
-        return cli_fail(&tune_verb_report, EXIT_FAILED, "there is not memory enough");
+        return cli_fail(&tune_verb_report, EXIT_FAILED, "out of memory");
     if (self->common.json)
         return cache_print_json(&tune_verb_report, data, EXIT_DONE);
     const int code = write_page(data, self->path);
@@ -41,7 +41,7 @@ static int print(const report_options *self, json_t *data)
 }
 
 /* device: filter for the stores; NULL: all. */
-static int report_on(const report_options *self, const char *device, const known_plans *plans,
+static int report_on(const report_options *self, const char *device, const model_plans *plans,
                      const tune_environment *here)
 {
     tuff_cache *cache;
@@ -59,20 +59,20 @@ static int report_model(const report_options *self)
     int code = EXIT_FAILED;
     tuff_device_info info;
     tune_environment here;
-    known_plans plans = {0};
+    model_plans plans = {0};
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     tuff_device *device = cli_open_device(&tune_verb_report, self->common.selector, &code);
     if (!device)
         return code;
     if (tuff_device_describe(device, &info) != TUFF_OK ||
-        known_plans_open(device, &self->description, &options, &plans) != TUFF_OK) {
+        model_plans_open(device, &self->description, &options, &plans) != TUFF_OK) {
         code =
             cli_fail_library(&tune_verb_report, self->description.file ? "compiling the graph" : "compiling the model");
     } else {
-        tuff__environment_of(&info, &here);
+        tuff__environment_from_info(&info, &here);
         code = report_on(self, NULL, &plans, &here);
     }
-    known_plans_destroy(&plans);
+    model_plans_destroy(&plans);
     tuff_device_close(device);
     return code;
 }
@@ -86,7 +86,7 @@ static int report(int count, char **arguments)
          .kind = CLI_TEXT,
          .value = &self.path,
          .placeholder = "FILE",
-         .help = "write the page to FILE; default: to the output"},
+         .help = "write the page to FILE instead of standard output"},
         MODEL_OPTIONS(&self.description),
     };
     const cli_end end = cache_parse(&tune_verb_report, options, sizeof options / sizeof *options, count, arguments,
@@ -94,7 +94,7 @@ static int report(int count, char **arguments)
     if (end.now)
         return end.code;
     if (self.common.json && self.path)
-        return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "--out is for the page, --json goes to the output");
+        return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "--out cannot be combined with --json");
     if (!self.description.given && !self.description.file)
         return report_on(&self, self.common.device, NULL, NULL);
     if (model_options_complete(&self.description) != TUFF_OK)
@@ -105,10 +105,10 @@ static int report(int count, char **arguments)
 const cli_verb tune_verb_report = {
     .name = "tune report",
     .operand = GRAPH_OPERAND,
-    .summary = "Writes what was tuned as one HTML page that needs nothing else, or as JSON.",
+    .summary = "Writes the results of tuning as a self-contained HTML page, or as JSON.",
     .about =
-        "For each key: the default, the winner, the spread of the candidates' times, what was rejected and why.\n"
-        "With options of a model (--layers and the like) or a graph FILE (see tuff tune warm): only the keys of its\n"
-        "plans, on one device, with the share of their kernels' time that tuning saves.",
+        "Shows for each key the default, the winner, the spread of the candidates' times, and which candidates were\n"
+        "rejected and why. With model options (such as --layers) or a graph FILE (see tuff tune warm), shows only the\n"
+        "keys of its plans, on one device, with the share of the kernels' time that tuning saves.",
     .run = report,
 };

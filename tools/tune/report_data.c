@@ -11,8 +11,8 @@ typedef struct entry {
     hash128 hash;
     const char *op; /* owned by a store or a plan */
     const tune_record *win, *pin;
-    uint64_t calls[KNOWN_COUNT];
-    double saved[KNOWN_COUNT]; /* share of the time of the plan's known kernels */
+    uint64_t calls[MODEL_PLAN_COUNT];
+    double saved[MODEL_PLAN_COUNT]; /* share of the time of the plan's known kernels */
 } entry;
 
 typedef struct entries {
@@ -42,38 +42,38 @@ static entry *add(entries *all, hash128 hash, const char *op)
     return &all->items[all->count++];
 }
 
-static bool is_of_today(const tune_record *win)
+static bool has_current_kernel(const tune_record *win)
 {
     tune_key key;
     char today[GENERATOR_SIZE];
     return tuff__key_parse(win->op, &key) == TUFF_OK &&
-           strcmp(win->generator, tuff__kernel_hash_of(key.family, today)) == 0;
+           strcmp(win->generator, tuff__kernel_hash(key.family, today)) == 0;
 }
 
 /* Adds a record to its entry. As in lookups, earlier stores take precedence, except for winners of other kernel
    texts. */
-static void take_record(entries *all, const tune_record *record, bool adds)
+static void add_record(entries *all, const tune_record *record, bool adds)
 {
     entry *item = adds ? add(all, record->key, record->op) : find(all, record->key);
     if (!item)
         return;
     if (record->kind == RECORD_WIN && !tuff__record_is_seed(record) &&
-        (!item->win || (!is_of_today(item->win) && is_of_today(record))))
+        (!item->win || (!has_current_kernel(item->win) && has_current_kernel(record))))
         item->win = record;
     if (record->kind == RECORD_PIN && !item->pin)
         item->pin = record;
 }
 
-static void take_stores(entries *all, const tuff_cache *cache, hash128 environment, bool adds)
+static void add_stores(entries *all, const tuff_cache *cache, hash128 environment, bool adds)
 {
     const tune_record *record;
     for (int i = 0; i < cache->count; i++)
         for (int at = 0; (record = tuff__store_next(cache->files[i].store, &at));)
             if (record->kind != RECORD_ENVIRONMENT && tuff__is_same_hash(record->environment, environment))
-                take_record(all, record, adds);
+                add_record(all, record, adds);
 }
 
-static void take_plans(entries *all, const known_plans *plans)
+static void add_plans(entries *all, const model_plans *plans)
 {
     for (int i = 0; i < plans->count; i++) {
         const int count = tuff_plan_key_count(plans->items[i].plan);
@@ -94,7 +94,7 @@ static uint64_t time_of(const tune_record *win)
     return win->candidate[0] ? win->nanoseconds[1] : win->default_nanoseconds;
 }
 
-static json_t *weigh_plan(entries *all, const known_plans *plans, int index)
+static json_t *sum_up_plan(entries *all, const model_plans *plans, int index)
 {
     double baseline = 0, tuned = 0;
     int keys = 0, known = 0;
@@ -118,11 +118,11 @@ static json_t *weigh_plan(entries *all, const known_plans *plans, int index)
                      "default_nanoseconds", baseline, "nanoseconds", tuned);
 }
 
-static int by_worth(const void *a, const void *b)
+static int compare_worth(const void *a, const void *b)
 {
     const entry *first = a, *second = b;
-    const double saved[] = {first->saved[KNOWN_TRAIN] + first->saved[KNOWN_GENERATE],
-                            second->saved[KNOWN_TRAIN] + second->saved[KNOWN_GENERATE]};
+    const double saved[] = {first->saved[MODEL_PLAN_TRAIN] + first->saved[MODEL_PLAN_GENERATE],
+                            second->saved[MODEL_PLAN_TRAIN] + second->saved[MODEL_PLAN_GENERATE]};
     if (saved[0] != saved[1])
         return saved[0] < saved[1] ? 1 : -1;
     const double gains[] = {first->win ? tuff__record_gain(first->win) : 0,
@@ -161,7 +161,7 @@ static void add_win(json_t *out, const entry *item)
     json_t *runners_up = json_array();
     const tune_record *win = item->win;
     const bool is_current = tuff__key_parse(item->op, &key) == TUFF_OK &&
-                            strcmp(tuff__kernel_hash_of(key.family, generator), win->generator) == 0;
+                            strcmp(tuff__kernel_hash(key.family, generator), win->generator) == 0;
     for (int i = 0; i < RUNNERS_UP; i++)
         if (win->runners_up[i][0])
             (void)json_array_append_new(runners_up, cache_json_text(win->runners_up[i]));
@@ -198,7 +198,7 @@ static json_t *json_entry(const tuff_cache *cache, hash128 environment, const en
     return out;
 }
 
-static json_t *json_environment(const tuff_cache *cache, const known_plans *plans, const char *source)
+static json_t *json_environment(const tuff_cache *cache, const model_plans *plans, const char *source)
 {
     entries all = {0};
     tune_environment parts;
@@ -207,15 +207,15 @@ static json_t *json_environment(const tuff_cache *cache, const known_plans *plan
     if (tuff__environment_parse(source, &parts) != TUFF_OK)
         parts = (tune_environment){.units = 0};
     if (plans)
-        take_plans(&all, plans);
-    take_stores(&all, cache, environment, plans == NULL);
+        add_plans(&all, plans);
+    add_stores(&all, cache, environment, plans == NULL);
     for (int i = 0; plans && i < plans->count; i++)
-        (void)json_array_append_new(steps, weigh_plan(&all, plans, i));
+        (void)json_array_append_new(steps, sum_up_plan(&all, plans, i));
     if (all.count > 0)
-        qsort(all.items, (size_t)all.count, sizeof *all.items, by_worth);
+        qsort(all.items, (size_t)all.count, sizeof *all.items, compare_worth);
     for (int i = 0; i < all.count; i++)
-        all.failed |= json_array_append_new(
-                          keys, json_entry(cache, environment, &all.items[i], plans ? plans->count : KNOWN_COUNT)) != 0;
+        all.failed |= json_array_append_new(keys, json_entry(cache, environment, &all.items[i],
+                                                             plans ? plans->count : MODEL_PLAN_COUNT)) != 0;
     tuff__free(all.items);
     json_t *out = json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "environment", cache_json_text(source), "device",
                             cache_json_text(parts.device), "driver", cache_json_text(parts.driver), "backend",
@@ -227,7 +227,7 @@ static json_t *json_environment(const tuff_cache *cache, const known_plans *plan
     return out;
 }
 
-static bool was_seen(const tuff_cache *cache, int index)
+static bool is_listed(const tuff_cache *cache, int index)
 {
     for (int i = 0; i < index; i++)
         if (cache->files[i].is_wanted && strcmp(cache->files[i].text, cache->files[index].text) == 0)
@@ -235,14 +235,14 @@ static bool was_seen(const tuff_cache *cache, int index)
     return false;
 }
 
-json_t *report_data(const tuff_cache *cache, const known_plans *plans, const tune_environment *here)
+json_t *report_data(const tuff_cache *cache, const model_plans *plans, const tune_environment *here)
 {
     json_t *list = json_array();
     bool failed = false;
     if (plans)
         failed = json_array_append_new(list, json_environment(cache, plans, ENVIRONMENT_TEXT(here))) != 0;
     for (int i = 0; !plans && i < cache->count; i++)
-        if (cache->files[i].is_wanted && cache->files[i].is_described && !was_seen(cache, i))
+        if (cache->files[i].is_wanted && cache->files[i].is_described && !is_listed(cache, i))
             failed |= json_array_append_new(list, json_environment(cache, NULL, cache->files[i].text)) != 0;
     json_t *out = json_pack("{s:s, s:I, s:b, s:o}", "version", tuff_version(), "time", (json_int_t)cache_now(), "model",
                             (int)(plans != NULL), "environments", list);

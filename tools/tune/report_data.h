@@ -23,7 +23,7 @@
                   "calls": [N...], "saved": [X...]}...]}...]}
 
    Keys are sorted by what they save, then by their gain. calls and saved have one item per step. */
-json_t *report_data(const tuff_cache *cache, const known_plans *plans, const tune_environment *here);
+json_t *report_data(const tuff_cache *cache, const model_plans *plans, const tune_environment *here);
 
 /* Formats the data as a self-contained HTML page. */
 tuff_status report_page(const json_t *data, text *out);

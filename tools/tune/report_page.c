@@ -49,7 +49,7 @@ typedef struct scale {
     double low, high;
 } scale;
 
-static double place(const scale *scaling, double nanoseconds)
+static double position_of(const scale *scaling, double nanoseconds)
 {
     const double width = log(scaling->high / scaling->low);
     return width > 0 ? 4 + 392 * log(nanoseconds / scaling->low) / width : 200;
@@ -68,9 +68,9 @@ static scale scale_of(const json_t *key)
         out.high = fmax(out.high, times[i]);
     }
     /* Widen the scale if times differ little, so that small differences look small. */
-    const double least = 1.5, buffer_region = out.high > 0 ? sqrt(fmax(least * out.low / out.high, 1)) : 1;
-    out.low /= buffer_region;
-    out.high *= buffer_region;
+    const double least = 1.5, margin = out.high > 0 ? sqrt(fmax(least * out.low / out.high, 1)) : 1;
+    out.low /= margin;
+    out.high *= margin;
     return out;
 }
 
@@ -91,19 +91,19 @@ static void draw_spread(text *out, const json_t *key)
                    "winner %s, candidates from %s to %s\">",
                    DURATION(baseline), DURATION(winner), DURATION(scaling.low), DURATION(scaling.high));
     if (number_of(key, "timed") > 1) {
-        const double left = place(&scaling, item_of(key, "spread", 1)),
-                     right = place(&scaling, item_of(key, "spread", 3)),
-                     median = place(&scaling, item_of(key, "spread", 2));
-        draw_line(out, "least", place(&scaling, item_of(key, "spread", 0)), place(&scaling, item_of(key, "spread", 4)),
-                  20, 20);
+        const double left = position_of(&scaling, item_of(key, "spread", 1)),
+                     right = position_of(&scaling, item_of(key, "spread", 3)),
+                     median = position_of(&scaling, item_of(key, "spread", 2));
+        draw_line(out, "least", position_of(&scaling, item_of(key, "spread", 0)),
+                  position_of(&scaling, item_of(key, "spread", 4)), 20, 20);
         tuff__text_add(out, "<rect class=\"box\" x=\"%.1f\" y=\"11\" width=\"%.1f\" height=\"18\"/>", left,
                        fmax(right - left, 1));
         draw_line(out, "median", median, median, 11, 29);
     }
     if (baseline > 0)
-        draw_line(out, "default", place(&scaling, baseline), place(&scaling, baseline), 2, 38);
+        draw_line(out, "default", position_of(&scaling, baseline), position_of(&scaling, baseline), 2, 38);
     if (winner > 0 && is_improved(key))
-        draw_line(out, "winner", place(&scaling, winner), place(&scaling, winner), 5, 35);
+        draw_line(out, "winner", position_of(&scaling, winner), position_of(&scaling, winner), 5, 35);
     tuff__text_add(out, "</svg>");
     if (number_of(key, "timed") > 1)
         tuff__text_add(
@@ -112,8 +112,8 @@ static void draw_spread(text *out, const json_t *key)
             DURATION(item_of(key, "spread", 4)));
     else
         tuff__text_add(out, "<div class=\"soft\">%s</div>",
-                       number_of(key, "timed") > 0 ? "nothing but the default was timed"
-                                                   : "how its candidates lay was not recorded");
+                       number_of(key, "timed") > 0 ? "only the default was timed"
+                                                   : "the spread of the candidates' times was not recorded");
 }
 
 static void add_times(text *out, const json_t *key, const json_t *steps)
@@ -156,7 +156,7 @@ static void add_winner(text *out, const json_t *key)
     const json_t *runners_up = json_object_get(key, "runners_up");
     tuff__text_add(out, "<dt>winner</dt><dd>");
     add_candidate(out, text_of(key, "candidate"));
-    tuff__text_add(out, "</dd><dt>its times</dt><dd>%s, quartiles %s and %s, %.0f samples</dd>",
+    tuff__text_add(out, "</dd><dt>times</dt><dd>%s, quartiles %s and %s, %.0f samples</dd>",
                    DURATION(item_of(key, "nanoseconds", 1)), DURATION(item_of(key, "nanoseconds", 0)),
                    DURATION(item_of(key, "nanoseconds", 2)), number_of(key, "samples"));
     if (json_array_size(runners_up) > 0)
@@ -172,7 +172,7 @@ static void add_winner(text *out, const json_t *key)
     tuff__text_add(out, "%s</dd>",
                    json_is_true(json_object_get(key, "current"))
                        ? ""
-                       : ", <span class=\"warn\">with other kernel texts than today's: not used</span>");
+                       : ", <span class=\"warn\">with outdated kernel texts: not used</span>");
 }
 
 static void add_details(text *out, const json_t *key, const json_t *steps)
@@ -252,9 +252,9 @@ static void add_tiles(text *out, const json_t *environment)
     tuff__text_add(out, "<div class=\"tiles\">");
     json_array_foreach(json_object_get(environment, "steps"), index, one) add_step(out, one);
     (void)snprintf(value, sizeof value, "%zu of %zu", improved, known);
-    page_add_tile(out, "keys with a winner that beats the default", value);
+    page_add_tile(out, "keys with a winner faster than the default", value);
     (void)snprintf(value, sizeof value, "%.2f\xc3\x97", best);
-    page_add_tile(out, "the most that one gained", value);
+    page_add_tile(out, "largest speedup", value);
     (void)snprintf(value, sizeof value, "%zu", rejected);
     page_add_tile(out, "candidates rejected", value);
     tuff__text_add(out, "</div>\n");
@@ -285,22 +285,23 @@ static void add_legend(text *out)
         "y2=\"15\"/></svg>winner</span><span><svg viewBox=\"0 0 24 16\"><line class=\"default\" x1=\"12\" x2=\"12\" "
         "y1=\"0\" y2=\"16\"/></svg>default</span><span><svg viewBox=\"0 0 24 16\"><line class=\"least\" x1=\"0\" "
         "x2=\"24\" y1=\"8\" y2=\"8\"/><rect class=\"box\" x=\"6\" y=\"3\" width=\"12\" height=\"10\"/><line "
-        "class=\"median\" x1=\"12\" x2=\"12\" y1=\"3\" y2=\"13\"/></svg>candidates: least, quartiles, median, most; "
-        "to the left is faster, the scale is logarithmic</span></p>\n");
+        "class=\"median\" x1=\"12\" x2=\"12\" y1=\"3\" y2=\"13\"/></svg>candidates: minimum, quartiles, median, "
+        "maximum; "
+        "left is faster, the scale is logarithmic</span></p>\n");
 }
 
 tuff_status report_page(const json_t *data, text *out)
 {
     size_t index;
     json_t *environment;
-    page_begin(out, "what was tuned", style);
-    tuff__text_add(out, "<h1>What was tuned</h1><p class=\"soft\">tuff ");
+    page_begin(out, "tuning results", style);
+    tuff__text_add(out, "<h1>Tuning results</h1><p class=\"soft\">tuff ");
     page_add_escaped(out, text_of(data, "version"));
     tuff__text_add(out, " \xc2\xb7 %s</p>\n", page_day((int64_t)number_of(data, "time"), (char[32]){0}, 32));
     add_legend(out);
     json_array_foreach(json_object_get(data, "environments"), index, environment) add_environment(out, environment);
     if (json_array_size(json_object_get(data, "environments")) == 0)
-        tuff__text_add(out, "<p>Nothing is remembered: <code>tuff tune warm</code> measures a model.</p>\n");
+        tuff__text_add(out, "<p>There are no results yet: <code>tuff tune warm</code> tunes a model.</p>\n");
     page_end(out);
     return tuff__text_status(out);
 }

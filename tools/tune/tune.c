@@ -6,8 +6,8 @@ static const cli_verb *const verbs[] = {&tune_verb_warm, &tune_verb_report, &tun
 
 static const cli_group group = {
     .name = "tuff tune",
-    .summary = "Measures kernels before anybody waits for them, and shows what that found.",
-    .about = "Exit codes: 0 done, 1 the work failed, 2 wrong use.\n",
+    .summary = "Tunes kernels ahead of time, and reports the results.",
+    .about = "Exit codes: 0 success, 1 failure, 2 usage error.\n",
     .verbs = verbs,
     .verb_count = sizeof verbs / sizeof *verbs,
 };
@@ -20,6 +20,6 @@ static int tune(int count, char **arguments)
 const cli_verb verb_tune = {
     .name = "tune",
     .operand = "VERB",
-    .summary = "Measures the kernels of a model or of a graph file, so that later starts need not.",
+    .summary = "Tunes the kernels of a model or of a graph file ahead of time.",
     .run = tune,
 };

@@ -8,27 +8,27 @@
 #include "base/hash.h"
 #include "api/controls.h"
 
-static void leave_line(tuning *self)
+static void end_line(tuning *self)
 {
-    if (self->open)
+    if (self->is_line_open)
         fputc('\n', stderr);
-    self->open = false;
+    self->is_line_open = false;
 }
 
 static void print_line(tuning *self, const tuff_tune_progress *now)
 {
-    const double was = (double)now->default_nanoseconds * 1e-6, is = (double)now->best_nanoseconds * 1e-6;
-    fprintf(stderr, "%s%d/%d keys  %.0f s left  %.70s: ", self->terminal ? "\r\033[K" : "", now->keys_done,
+    const double before = (double)now->default_nanoseconds * 1e-6, after = (double)now->best_nanoseconds * 1e-6;
+    fprintf(stderr, "%s%d/%d keys  %.0f s left  %.70s: ", self->is_terminal ? "\r\033[K" : "", now->keys_done,
             now->key_count, now->seconds_left, now->key);
-    if (is > 0 && now->best[0] == '\0')
-        fprintf(stderr, "%.3f ms  ", was);
-    else if (is > 0)
-        fprintf(stderr, "%.2fx by a few samples (%.3f->%.3f ms)  ", was / is, was, is);
+    if (after > 0 && now->best[0] == '\0')
+        fprintf(stderr, "%.3f ms  ", before);
+    else if (after > 0)
+        fprintf(stderr, "%.2fx unconfirmed (%.3f->%.3f ms)  ", before / after, before, after);
     fprintf(stderr, "%d cand, %d rejected", now->candidates, now->rejected);
     if (now->rejected > 0)
         fprintf(stderr, " (%.60s)", now->rejection);
-    fputs(self->terminal ? "" : "\n", stderr);
-    self->open = self->terminal;
+    fputs(self->is_terminal ? "" : "\n", stderr);
+    self->is_line_open = self->is_terminal;
 }
 
 static int find_lead(const tuning *self, uint64_t hash)
@@ -66,23 +66,23 @@ static int count_unconfirmed(const tuning *self, tuff_plan *plan)
 
 /* Progress callback. On a terminal each candidate overwrites the line; elsewhere each key gets one line, when its
    tuning starts. */
-static bool show(void *user, const tuff_tune_progress *now)
+static bool show_progress(void *user, const tuff_tune_progress *now)
 {
     tuning *self = user;
     note_lead(self, now);
-    if (self->terminal || strncmp(self->key, now->key, sizeof self->key - 1) != 0)
+    if (self->is_terminal || strncmp(self->key, now->key, sizeof self->key - 1) != 0)
         print_line(self, now);
     snprintf(self->key, sizeof self->key, "%s", now->key);
     return !cli_is_interrupted();
 }
 
 /* Lets the plan be tuned in the background, without a progress line, which would mix with the verb's own output. */
-static void leave_to_background(tuning *self, const tuff_tune_options *seen)
+static void tune_in_background(tuning *self, const tuff_tune_options *effective)
 {
     self->options.background = true;
     self->options.progress = NULL;
-    if (seen->mode >= TUFF_TUNE_QUICK || !self->mode_given)
-        self->options.mode = seen->mode >= TUFF_TUNE_QUICK ? seen->mode : TUFF_TUNE_QUICK;
+    if (effective->mode >= TUFF_TUNE_QUICK || !self->mode_given)
+        self->options.mode = effective->mode >= TUFF_TUNE_QUICK ? effective->mode : TUFF_TUNE_QUICK;
 }
 
 void tuning_isolate(tuning *self)
@@ -94,24 +94,25 @@ void tuning_isolate(tuning *self)
 
 void tuning_apply(tuning *self, tuff_compile_options *out)
 {
-    self->terminal = cli_is_terminal();
+    self->is_terminal = cli_is_terminal();
     self->options = (tuff_tune_options){.mode = (tuff_tune_mode)self->mode,
                                         .deterministic = self->deterministic,
                                         .manifest = self->manifest,
                                         .milliseconds = (uint32_t)(self->seconds * 1000),
                                         .isolation = (tuff_tune_isolation)self->isolate,
-                                        .progress = show,
+                                        .progress = show_progress,
                                         .user = self};
     /* --tune cached was given explicitly, so $TUFF_TUNE must not change it */
     if (self->mode_given && self->mode == TUFF_TUNE_CACHED)
         self->options.environment = TUFF_TUNE_ENVIRONMENT_NONE;
     out->tuning = &self->options;
-    tuff_tune_options seen = self->options;
-    tuff__controls_apply(&seen);
-    self->background |= seen.background && seen.mode >= TUFF_TUNE_QUICK && !seen.deterministic && !self->manifest;
+    tuff_tune_options effective = self->options;
+    tuff__controls_apply(&effective);
+    self->background |=
+        effective.background && effective.mode >= TUFF_TUNE_QUICK && !effective.deterministic && !self->manifest;
     if (self->background)
-        leave_to_background(self, &seen);
-    else if (seen.mode >= TUFF_TUNE_QUICK)
+        tune_in_background(self, &effective);
+    else if (effective.mode >= TUFF_TUNE_QUICK)
         cli_catch_interrupt();
 }
 
@@ -126,7 +127,7 @@ static bool save_manifest(const tuning *self, tuff_plan *plan)
 bool tuning_end(tuning *self, tuff_plan *plan)
 {
     tuff_tune_stats stats;
-    leave_line(self);
+    end_line(self);
     if (plan == NULL || tuff_plan_tune_stats(plan, &stats) != TUFF_OK)
         return save_manifest(self, plan);
     if (stats.keys == stats.hits[TUFF_TUNE_HIT_DEFAULT] && stats.measured == 0 &&
@@ -137,7 +138,7 @@ bool tuning_end(tuning *self, tuff_plan *plan)
     fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, ", known, stats.keys, stats.measured,
             stats.improved);
     if (unconfirmed > 0)
-        fprintf(stderr, "%d led by a few samples but won no race, ", unconfirmed);
+        fprintf(stderr, "%d with a fast candidate that was not confirmed, ", unconfirmed);
     fprintf(stderr, "%d left out; ", stats.skipped);
     fprintf(stderr,
             "%llu candidates, %llu rejected; %.3f s (compiling %.1f, "
@@ -147,7 +148,7 @@ bool tuning_end(tuning *self, tuff_plan *plan)
             (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9,
             (double)stats.sample_nanoseconds * 1e-9, (double)stats.verify_nanoseconds * 1e-9);
     if (self->background)
-        fprintf(stderr, "tuned in the background: the plan was exchanged %d times, %d keys are left\n", stats.swaps,
+        fprintf(stderr, "tuned in the background: the plan was replaced %d times, %d keys are left\n", stats.swaps,
                 stats.background_keys_left);
     return save_manifest(self, plan);
 }

@@ -15,7 +15,7 @@ typedef struct tuning {
     const char *manifest, *save_manifest;
     tuff_tune_options options; /* set by tuning_apply; the compile options point at it */
     /* For the progress line: */
-    bool terminal, open;
+    bool is_terminal, is_line_open;
     char key[160];
     /* Hashes of the keys for which some candidate is ahead of the default, judging by the samples of the search
        alone. */
@@ -38,36 +38,36 @@ typedef struct tuning {
          .kind = CLI_NUMBER,                                                                                           \
          .value = &(tuning)->seconds,                                                                                  \
          .placeholder = "S",                                                                                           \
-         .help = "time limit of tuning in seconds; 0: by the mode",                                                    \
+         .help = "time limit of tuning in seconds; 0: set by the mode",                                                \
          .high = 1e6},                                                                                                 \
         {.name = "--deterministic",                                                                                    \
          .kind = CLI_SWITCH,                                                                                           \
          .value = &(tuning)->deterministic,                                                                            \
-         .help = "measure nothing, and use only tuned kernels that do not change a bit of the results; "               \
+         .help = "measure nothing, and use only tuned kernels with bit-identical results; "                            \
                  "default $TUFF_DETERMINISTIC"},                                                                       \
         {.name = "--save-manifest",                                                                                    \
          .kind = CLI_TEXT,                                                                                             \
          .value = &(tuning)->save_manifest,                                                                            \
          .placeholder = "FILE",                                                                                        \
-         .help = "add the configuration of each kernel of the plan to FILE"},                                          \
+         .help = "add the configurations of the plan's kernels to the manifest FILE"},                                 \
     {                                                                                                                  \
         .name = "--lock-manifest", .kind = CLI_TEXT, .value = &(tuning)->manifest, .placeholder = "FILE",              \
-        .help = "run with the configurations in FILE and no other; what FILE lacks is an error"                        \
+        .help = "use only configurations from the manifest FILE; fail if one is missing"                               \
     }
 
 /* A row for verbs that run one plan many times. */
 #define TUNING_BACKGROUND_OPTION(tuning)                                                            \
     {                                                                                               \
         .name = "--tune-background", .kind = CLI_SWITCH, .value = &(tuning)->background,            \
-        .help = "measure while the device is idle, not before the work; --tune quick unless given", \
+        .help = "measure while the device is idle, not before the first run; implies --tune quick", \
     }
 
 /* A row for verbs that only measure. */
-#define TUNING_ISOLATE_OPTION(tuning)                                                                         \
-    {                                                                                                         \
-        .name = "--isolate", .kind = CLI_CHOICE, .value = &(tuning)->isolate, .placeholder = "auto|on|off",   \
-        .help = "on: measure in a worker process, which is restarted after a crash; off: in this one; auto: " \
-                "$TUFF_TUNE_ISOLATE, else on",                                                                \
+#define TUNING_ISOLATE_OPTION(tuning)                                                                             \
+    {                                                                                                             \
+        .name = "--isolate", .kind = CLI_CHOICE, .value = &(tuning)->isolate, .placeholder = "auto|on|off",       \
+        .help = "on: measure in a worker process, which is restarted after a crash; off: in this process; auto: " \
+                "$TUFF_TUNE_ISOLATE, else on",                                                                    \
     }
 
 /* For verbs that only measure: measures in a worker unless the options or the environment say otherwise. */

@@ -36,7 +36,7 @@ static void print_stats(const char *name, const tuff_tune_stats *stats, bool jso
 }
 
 /* Prints what each key runs with now, according to the cache. */
-static tuff_status print_keys(const known_plan *known, bool json, bool last)
+static tuff_status print_keys(const model_plan *known, bool json, bool last)
 {
     const int count = tuff_plan_key_count(known->plan);
     tuff_status status = count < 0 ? tuff_last_status() : TUFF_OK;
@@ -61,21 +61,22 @@ static tuff_status print_keys(const known_plan *known, bool json, bool last)
     return status;
 }
 
-static int print_plan(const known_plan *known, const warm_options *options, bool last)
+static int print_plan(const model_plan *known, const warm_options *options, bool last)
 {
     tuff_tune_stats stats;
     if (options->list)
-        return print_keys(known, options->json, last) == TUFF_OK ? EXIT_DONE
-                                                                 : cli_fail_library(&tune_verb_warm, "the keys");
+        return print_keys(known, options->json, last) == TUFF_OK
+                   ? EXIT_DONE
+                   : cli_fail_library(&tune_verb_warm, "listing the keys");
     if (tuff_plan_tune_stats(known->plan, &stats) != TUFF_OK)
-        return cli_fail_library(&tune_verb_warm, "counting");
+        return cli_fail_library(&tune_verb_warm, "reading the statistics");
     print_stats(known->name, &stats, options->json, last);
     return EXIT_DONE;
 }
 
 static int warm_device(tuff_device *device, warm_options *options)
 {
-    known_plans plans = {0};
+    model_plans plans = {0};
     tuff_device_info info;
     if (tuff_device_describe(device, &info) == TUFF_OK && info.device_class == TUFF_DEVICE_REFERENCE)
         fprintf(stderr, "%s runs no kernels: there is nothing to tune\n", info.selector);
@@ -85,7 +86,7 @@ static int warm_device(tuff_device *device, warm_options *options)
     for (int i = 0; i < plans.count && code == EXIT_DONE; i++)
         code = print_plan(&plans.items[i], options, i + 1 == plans.count);
     fputs(options->json && code == EXIT_DONE ? "}\n" : "", stdout);
-    known_plans_destroy(&plans);
+    model_plans_destroy(&plans);
     return cli_is_interrupted() && code == EXIT_DONE ? EXIT_FAILED : code;
 }
 
@@ -97,8 +98,7 @@ static int warm(int count, char **arguments)
         MODEL_OPTIONS(&self.description),
         PRECISION_OPTION(&self.description.precision, &self.description.has_precision),
         TUNING_OPTIONS(&self.tune),
-        {"--list", CLI_SWITCH, &self.list, NULL, "print what each key of the model runs with; measure nothing", 0, 0,
-         NULL},
+        {"--list", CLI_SWITCH, &self.list, NULL, "print the candidate that each key uses; measure nothing", 0, 0, NULL},
         TUNING_ISOLATE_OPTION(&self.tune),
         JSON_OPTION(&self.json, "one object with the counts of both plans"),
     };
@@ -127,7 +127,8 @@ static int warm(int count, char **arguments)
 const cli_verb tune_verb_warm = {
     .name = "tune warm",
     .operand = GRAPH_OPERAND,
-    .summary = "Measures the kernels of a model or of a graph file on a device, so that later starts need not.",
-    .about = GRAPH_ABOUT "\nResults are kept in the cache (see tuff cache). Ctrl-C keeps what is finished.",
+    .summary = "Tunes the kernels of a model or of a graph file on a device ahead of time.",
+    .about =
+        GRAPH_ABOUT "\nResults are stored in the cache (see tuff cache). Ctrl-C stops and keeps the results so far.",
     .run = warm,
 };

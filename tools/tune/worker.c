@@ -30,7 +30,7 @@
 
 #define SECOND UINT64_C(1000000000)
 #define MAX_JOB ((size_t)1 << 31)
-enum { BEAT = 250, SOCKET = STDIN_FILENO };
+enum { HEARTBEAT = 250, SOCKET = STDIN_FILENO };
 
 /* Shared between the threads of this process; all other state belongs to the main thread. */
 static struct {
@@ -40,7 +40,7 @@ static struct {
     _Atomic(journal *) journal;
 } shared = {.sending = MUTEX_INITIALIZER};
 
-typedef struct serving {
+typedef struct server {
     worker_job job;
     ipc_message in;
     tuff_device *device; /* the tuner's bench; owned by the session once that is set up */
@@ -49,10 +49,10 @@ typedef struct serving {
     pass_choices passes;
     tuning_session session;
     file_lock device_lock;
-} serving;
+} server;
 
 /* Exits at once. Candidates that are in flight when the program ends are not to blame, so the journal is removed. */
-static _Noreturn void leave_at_once(void)
+static _Noreturn void exit_now(void)
 {
     journal *open = atomic_load(&shared.journal);
     if (open)
@@ -60,13 +60,13 @@ static _Noreturn void leave_at_once(void)
     _exit(EXIT_DONE);
 }
 
-static void end_by_signal(int number)
+static void exit_on_signal(int number)
 {
     (void)number;
-    leave_at_once();
+    exit_now();
 }
 
-static tuff_status say(ipc_kind kind, const text *body)
+static tuff_status send_message(ipc_kind kind, const text *body)
 {
     tuff__lock(&shared.sending);
     const tuff_status status = tuff__ipc_send(SOCKET, kind, body);
@@ -74,21 +74,21 @@ static tuff_status say(ipc_kind kind, const text *body)
     return status;
 }
 
-static void say_and_free(ipc_kind kind, text *body)
+static void send_and_free(ipc_kind kind, text *body)
 {
-    const tuff_status status = say(kind, body);
+    const tuff_status status = send_message(kind, body);
     tuff__text_free(body);
     if (status == TUFF_E_IO)
-        leave_at_once();
+        exit_now();
     if (status != TUFF_OK)
         _exit(EXIT_FAILED);
 }
 
-static void answer(bool yes)
+static void reply(bool yes)
 {
     text body = {0};
     tuff__put_u8(&body, yes);
-    say_and_free(IPC_ANSWER, &body);
+    send_and_free(IPC_REPLY, &body);
 }
 
 static void forward_log(void *user, tuff_log_level level, const char *line)
@@ -97,7 +97,7 @@ static void forward_log(void *user, tuff_log_level level, const char *line)
     (void)user;
     tuff__put_u32(&body, level);
     tuff__put_text(&body, line);
-    (void)say(IPC_LOG, &body);
+    (void)send_message(IPC_LOG, &body);
     tuff__text_free(&body);
 }
 
@@ -108,20 +108,21 @@ static void *watch(void *argument)
     (void)argument;
     for (;;) {
         struct pollfd from = {.fd = SOCKET, .events = POLLRDHUP};
-        if (poll(&from, 1, BEAT) > 0 || getppid() != shared.parent)
-            leave_at_once();
+        if (poll(&from, 1, HEARTBEAT) > 0 || getppid() != shared.parent)
+            exit_now();
         const uint64_t begin = atomic_load(&tuff__tune_step_begin), now = tuff__nanoseconds();
-        if (!atomic_load(&shared.is_waiting) && (begin == 0 || now < begin + limit) && say(IPC_ALIVE, NULL) != TUFF_OK)
-            leave_at_once();
+        if (!atomic_load(&shared.is_waiting) && (begin == 0 || now < begin + limit) &&
+            send_message(IPC_ALIVE, NULL) != TUFF_OK)
+            exit_now();
     }
     return NULL;
 }
 
 /* Closes everything inherited from the program except its socket and stderr, and arranges to exit when the program
    ends. */
-static bool stand_alone(void)
+static bool detach_from_parent(void)
 {
-    struct sigaction ending = {.sa_handler = end_by_signal};
+    struct sigaction ending = {.sa_handler = exit_on_signal};
     pthread_t thread;
     const long most = sysconf(_SC_OPEN_MAX);
     for (int fd = STDERR_FILENO + 1; fd < (most > 0 && most < 65536 ? (int)most : 65536); fd++)
@@ -137,35 +138,35 @@ static bool stand_alone(void)
     return true;
 }
 
-static void receive(serving *self)
+static void receive(server *self)
 {
     atomic_store(&shared.is_waiting, true);
     const tuff_status status = tuff__ipc_receive(SOCKET, MAX_JOB, UINT64_MAX, &self->in);
     atomic_store(&shared.is_waiting, false);
     if (status != TUFF_OK)
-        leave_at_once();
+        exit_now();
 }
 
-static void lock_device(serving *self)
+static void lock_device(server *self)
 {
     if (self->device_lock.fd < 0)
-        answer(tuff__session_try_lock_device(&self->session, &self->device_lock));
+        reply(tuff__session_try_lock_device(&self->session, &self->device_lock));
     else
-        answer(true);
+        reply(true);
 }
 
-static void unlock_device(serving *self)
+static void unlock_device(server *self)
 {
     tuff__file_unlock(&self->device_lock);
     self->device_lock.fd = -1;
 }
 
 /* Handles the messages that may come at any time; returns false for others. */
-static bool serve_device_lock(serving *self)
+static bool serve_device_lock(server *self)
 {
-    if (self->in.kind == IPC_TAKE)
+    if (self->in.kind == IPC_LOCK_DEVICE)
         lock_device(self);
-    else if (self->in.kind == IPC_LEAVE)
+    else if (self->in.kind == IPC_UNLOCK_DEVICE)
         unlock_device(self);
     else
         return false;
@@ -173,23 +174,23 @@ static bool serve_device_lock(serving *self)
 }
 
 /* Waits for the reply to the message that was just sent. */
-static byte_reader await(serving *self, ipc_kind wanted)
+static byte_reader await(server *self, ipc_kind wanted)
 {
     do
         receive(self);
     while (serve_device_lock(self));
     if (self->in.kind != wanted)
-        leave_at_once();
+        exit_now();
     return tuff__ipc_reader(&self->in);
 }
 
 static void yield(tuning_session *session, bool is_between)
 {
-    serving *self = session->user;
+    server *self = session->user;
     text body = {0};
     tuff__put_u8(&body, is_between);
     tuff__put_bytes(&body, &session->stats, sizeof session->stats);
-    say_and_free(IPC_YIELD, &body);
+    send_and_free(IPC_YIELD, &body);
     byte_reader from = await(self, IPC_GO);
     session->stopped |= !tuff__get_bool(&from);
     const uint64_t waited = tuff__get_u64(&from);
@@ -200,7 +201,7 @@ static void yield(tuning_session *session, bool is_between)
     }
 }
 
-static bool ask_to_go_on(void *user, const tuff_tune_progress *now)
+static bool send_progress(void *user, const tuff_tune_progress *now)
 {
     text body = {0};
     tuff__put_u32(&body, (uint32_t)now->key_count);
@@ -213,12 +214,12 @@ static bool ask_to_go_on(void *user, const tuff_tune_progress *now)
     tuff__put_u32(&body, (uint32_t)now->candidates);
     tuff__put_u32(&body, (uint32_t)now->rejected);
     tuff__put_text(&body, now->rejection);
-    say_and_free(IPC_PROGRESS, &body);
-    byte_reader from = await(user, IPC_ANSWER);
+    send_and_free(IPC_PROGRESS, &body);
+    byte_reader from = await(user, IPC_REPLY);
     return tuff__get_bool(&from);
 }
 
-static tuff_status open_device(serving *self)
+static tuff_status open_device(server *self)
 {
     tune_environment device_environment;
     tuff__compile_timeout = self->job.compile_timeout;
@@ -227,30 +228,30 @@ static tuff_status open_device(serving *self)
     self->device = tuff__device_open_limited(self->job.selector, tuff__compile_timeout);
     if (!self->device)
         return tuff_last_status();
-    tuff__environment_of(tuff__device_info(self->device), &device_environment);
+    tuff__environment_from_info(tuff__device_info(self->device), &device_environment);
     if (strcmp(ENVIRONMENT_TEXT(&device_environment), self->job.environment) != 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "%s is another device there", self->job.selector);
+        return FAIL(TUFF_E_UNSUPPORTED, "%s is a different device in the worker process", self->job.selector);
     return TUFF_OK;
 }
 
 /* Rebuilds the program's plan and checks that it has the same keys. */
-static tuff_status look_up_keys(serving *self)
+static tuff_status look_up_keys(server *self)
 {
     tuning_session *session = &self->session;
     self->passes.by = self->job.passes;
     TRY(tuff__fuse(self->graph, session->options, self->job.buffer_limit, &self->passes, &self->fusion));
     TRY(tuff__session_look_up(session));
-    if (!tuff__is_same_hash(tuff__worker_keys(session), self->job.keys))
-        return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
+    if (!tuff__is_same_hash(tuff__worker_hash_keys(session), self->job.keys))
+        return FAIL(TUFF_E_FORMAT, "the plan has different keys in the worker process");
     return TUFF_OK;
 }
 
-static tuff_status find_keys(serving *self)
+static tuff_status find_keys(server *self)
 {
     tuning_session *session = &self->session;
     const tuff_compile_options *options = &self->job.options;
     TRY(tuff__graph_read(self->device, self->job.graph, self->job.graph_size, &self->graph));
-    self->job.tuning.progress = self->job.tuning.progress ? ask_to_go_on : NULL;
+    self->job.tuning.progress = self->job.tuning.progress ? send_progress : NULL;
     self->job.tuning.user = self;
     *session = (tuning_session){.fusion = &self->fusion,
                                 .options = options,
@@ -268,7 +269,7 @@ static tuff_status find_keys(serving *self)
     return TUFF_OK;
 }
 
-static tuff_status begin(serving *self)
+static tuff_status begin(server *self)
 {
     byte_reader from = tuff__ipc_reader(&self->in);
     TRY(tuff__worker_read_job(&from, &self->job));
@@ -279,16 +280,16 @@ static tuff_status begin(serving *self)
     return status == TUFF_OK ? find_keys(self) : status;
 }
 
-static int answer_begin(serving *self)
+static int reply_to_begin(server *self)
 {
     text body = {0};
     const tuff_status status = begin(self);
     tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
-    say_and_free(IPC_READY, &body);
+    send_and_free(IPC_READY, &body);
     return status == TUFF_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
-static void measure(serving *self)
+static void measure(server *self)
 {
     tuning_session *session = &self->session;
     byte_reader from = tuff__ipc_reader(&self->in);
@@ -298,7 +299,7 @@ static void measure(serving *self)
     session->keys_wanted = (int)tuff__get_u32(&from);
     session->keys_done = (int)tuff__get_u32(&from);
     if (from.failed)
-        leave_at_once();
+        exit_now();
     tuning_task *one = &session->tasks[index];
     const tuff_status status = tuff__session_measure_one(one, budget);
     text body = {0}, chosen = {0};
@@ -312,10 +313,10 @@ static void measure(serving *self)
     tuff__put_text(&body, tuff__text_get(&chosen));
     tuff__put_bytes(&body, &session->stats, sizeof session->stats);
     tuff__text_free(&chosen);
-    say_and_free(IPC_MEASURED, &body);
+    send_and_free(IPC_MEASURED, &body);
 }
 
-static void put_finding(text *out, const tuning_task *task)
+static void write_finding(text *out, const tuning_task *task)
 {
     text chosen = {0};
     tuff__config_format(&task->chosen, &chosen);
@@ -327,14 +328,14 @@ static void put_finding(text *out, const tuning_task *task)
     tuff__text_free(&chosen);
 }
 
-static void measure_all(serving *self)
+static void measure_all(server *self)
 {
     tuning_session *session = &self->session;
     byte_reader from = tuff__ipc_reader(&self->in);
     session->budget = tuff__get_u64(&from);
     session->begin = tuff__nanoseconds();
     if (from.failed)
-        leave_at_once();
+        exit_now();
     const tuff_status status = tuff__session_measure_all(session);
     text body = {0};
     tuff__put_u32(&body, status);
@@ -343,12 +344,12 @@ static void measure_all(serving *self)
     tuff__put_bytes(&body, &session->stats, sizeof session->stats);
     tuff__put_u32(&body, (uint32_t)session->task_count);
     for (int i = 0; i < session->task_count; i++)
-        put_finding(&body, &session->tasks[i]);
-    say_and_free(IPC_MEASURED_ALL, &body);
+        write_finding(&body, &session->tasks[i]);
+    send_and_free(IPC_MEASURED_ALL, &body);
 }
 
 /* Compiles a program into the cache, where the program that is served finds it. */
-static void compile(serving *self)
+static void compile(server *self)
 {
     enum { NAME_SIZE = 256 };
     byte_reader from = tuff__ipc_reader(&self->in);
@@ -371,10 +372,10 @@ static void compile(serving *self)
         tuff__program_release(self->device, made);
     }
     tuff__text_free(&kernel);
-    answer(good);
+    reply(good);
 }
 
-static void end(serving *self)
+static void end(server *self)
 {
     tuning_session *session = &self->session;
     unlock_device(self);
@@ -392,7 +393,7 @@ static void end(serving *self)
     tuff_set_log(NULL, NULL);
 }
 
-static void serve(serving *self)
+static void serve(server *self)
 {
     for (receive(self); self->in.kind != IPC_END; receive(self)) {
         if (serve_device_lock(self))
@@ -404,21 +405,21 @@ static void serve(serving *self)
         else if (self->in.kind == IPC_COMPILE)
             compile(self);
         else
-            leave_at_once();
+            exit_now();
     }
 }
 
-static int work(serving *self)
+static int work(server *self)
 {
     text body = {0};
     char build[IPC_BUILD_SIZE];
     tuff_set_log(forward_log, NULL);
     tuff__put_text(&body, tuff__ipc_build(build));
-    say_and_free(IPC_HELLO, &body);
+    send_and_free(IPC_HELLO, &body);
     receive(self);
     if (self->in.kind != IPC_BEGIN)
         return EXIT_FAILED;
-    const int code = answer_begin(self);
+    const int code = reply_to_begin(self);
     if (code == EXIT_DONE)
         serve(self);
     end(self);
@@ -431,9 +432,10 @@ static int run(int count, char **arguments)
     socklen_t size = sizeof kind;
     (void)arguments;
     if (count > 0 || getsockopt(SOCKET, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
-        return cli_fail(&tune_verb_worker, EXIT_WRONG_USE, "it is started by programs that tune");
-    serving *self = tuff__calloc(1, sizeof *self);
-    if (!self || !stand_alone())
+        return cli_fail(&tune_verb_worker, EXIT_WRONG_USE,
+                        "for internal use: programs start it to tune in another process");
+    server *self = tuff__calloc(1, sizeof *self);
+    if (!self || !detach_from_parent())
         return EXIT_FAILED;
     self->device_lock.fd = -1;
     const int code = work(self);

@@ -13,7 +13,7 @@ EPSILON = 1.1920928955078125e-7
 
 
 def ties(sizes):
-    """[A, A]: neighbours on the ring."""
+    """Returns the neighbours on the ring, [A, A]."""
     A = sizes["A"]
     reach = min(sizes["k"], max(1, A - 1)) // 2
     apart = (torch.arange(A)[:, None] - torch.arange(A)).abs()
@@ -54,7 +54,8 @@ def golden(file, sizes):
 
 
 class Before(Form):
-    """Three products per attention, heads copied to the front and back, the bias built in every message step."""
+    """Has three products per attention, copies heads to the front and back, and builds the bias in every message
+    step."""
 
     reads_loss = True
 
@@ -75,7 +76,7 @@ class Before(Form):
         return q, k, functional.linear(u, self.p[f"Wv_{name}_shared"])
 
     def attend(self, qkv, rows, length, **options):
-        """q, k, v [..] with rows and length in front -> [rows, length, H]."""
+        """Maps q, k, v [..] with leading rows and length to [rows, length, H]."""
         n, H = self.sizes["n"], self.sizes["H"]
         q, k, v = (x.reshape(rows, length, n, H // n).permute(0, 2, 1, 3).contiguous() for x in qkv)
         out = functional.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout, **options)
@@ -108,8 +109,8 @@ class Before(Form):
 
 
 class After(Before):
-    """Queries and keys in one product; the published MLP, which is linear: it computes two halves from its input, and
-    drops the activated one."""
+    """Computes queries and keys in one product. Has the published MLP, which is linear: it computes two halves from its
+    input and drops the activated one."""
 
     def own(self, parameters):
         made = dict(parameters)
@@ -131,8 +132,8 @@ class After(Before):
 
 
 class Plain(Before):
-    """Agents come first, [A, B, T, H], so that products per agent are batched ones without a copy; one product for queries
-    and keys, attention on strided heads, the bias built once."""
+    """Has agents as the first axis, [A, B, T, H], so that products per agent are batched without a copy; one product
+    for queries and keys, attention on strided heads, and the bias built once."""
 
     fused = True
     reads_loss = False

@@ -1,4 +1,4 @@
-"""A language model whose blocks are the nodes of a tree, of which a step updates some (examples/k1_tree.c)."""
+"""A language model whose blocks are the nodes of a tree; each step updates some of them (examples/k1_tree.c)."""
 
 import math
 
@@ -17,7 +17,7 @@ def node_count(sizes):
 
 
 def preorder(sizes, node=0):
-    """In which the published program lists the nodes; earlier ones win ties."""
+    """Returns the nodes in the order in which the published program lists them; earlier ones win ties."""
     made = [node]
     for i in range(1, sizes["branching"] + 1):
         if sizes["branching"] * node + i < node_count(sizes):
@@ -38,7 +38,7 @@ def parameters(sizes, generator):
 
 
 def batches(sizes, count, generator):
-    """Windows of a text that lies on the device; a step draws its own."""
+    """Returns windows of a text on the device; each step draws its own."""
     words = torch.randint(4, sizes["V"], (20000,), generator=generator)
     windows = words.unfold(0, sizes["S"] + 1, sizes["S"] // 2)
     data = dict(x=windows[:, :-1].contiguous(), y=windows[:, 1:].contiguous(), B=sizes["B"])
@@ -57,8 +57,8 @@ def draw(batch):
 
 
 class Before(Form):
-    """One node after another; attention asks for its mean probabilities; the mask is made for every node. The host reads
-    the norm of each tensor, sorts the nodes, and clears gradients one by one."""
+    """Computes one node after another; attention also returns its mean probabilities; the mask is made for every node.
+    The host reads the norm of each tensor, sorts the nodes, and clears gradients one by one."""
 
     reads_loss = True
     keeps_mask = False
@@ -99,8 +99,8 @@ class Before(Form):
 
 
 class After(Before):
-    """The mask is kept, the loss read at lines of output only, five nodes are taken without sorting all. Norms are still
-    read one by one."""
+    """Keeps the mask, reads the loss only for lines of output, and takes five nodes without sorting all. Norms are
+    still read one by one."""
 
     reads_loss = False
     keeps_mask = True
@@ -115,8 +115,8 @@ class After(Before):
 
 
 class Plain(Form):
-    """The nodes of a level are one stack of parameters and computed side by side; scores, choice and clearing stay on the
-    device."""
+    """Stacks the parameters of a level's nodes and computes these nodes side by side; scores, choice and clearing stay
+    on the device."""
 
     fused = True
 
@@ -138,7 +138,7 @@ class Plain(Form):
         return torch.addcmul(self.p[f"{level}.{name}.bias"][:, None], made, self.p[f"{level}.{name}.gain"][:, None])
 
     def level(self, z, level, B):
-        """z [nodes, B·S, D]"""
+        """Computes a level; z is [nodes, B·S, D]."""
         nodes, rows, D = z.shape
         n = self.sizes["n"]
         qkv = self.linear(z, level, "in_proj.weight", "in_proj.bias").view(nodes * B, rows // B, 3, n, D // n)

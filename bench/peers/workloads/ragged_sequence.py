@@ -30,7 +30,8 @@ def parameters(sizes, generator):
 
 
 def indices(before, now, i, B, N, S):
-    """Rows of the table ctx [B·N] | queries [B] | start | end | zero, and types of the tokens of sample i."""
+    """Returns rows of the table ctx [B·N] | queries [B] | start | end | zero, and the types of the tokens of sample
+    i."""
     context, start, end = i * N, B * N + B, B * N + B + 1
     index = [start, *range(context, context + before), end] if before else []
     kind = [START, *[STEP] * before, END] if before else []
@@ -40,7 +41,7 @@ def indices(before, now, i, B, N, S):
 
 
 def prepare(sizes, one):
-    """What collating gives: rows of ten numbers with one-hot actions, and indices for the forms that gather."""
+    """Collates a batch: rows of ten numbers with one-hot actions, and indices for the forms that gather."""
     B, N = one["actions"].shape
     lengths = [b + n + (4 if b else 2) for b, n in zip(one["before"], one["now"])]
     S = max(lengths)
@@ -53,8 +54,8 @@ def prepare(sizes, one):
 
 
 def batches(sizes, count, generator):
-    """Regions and positions are drawn as from all samples; moves at random. One sample has the greatest length, so that
-    all batches have one shape."""
+    """Returns batches. Regions and positions are drawn as from all samples, moves at random. One sample has the
+    greatest length, so that all batches have the same shape."""
     B, K, grid = sizes["B"], sizes["K"], sizes["grid"]
     N, made = 2 * K - 1, []
     draw = lambda limit, *shape: torch.randint(limit, shape, generator=generator)
@@ -79,8 +80,8 @@ def golden(file, sizes):
 
 
 class Before(Form):
-    """Tokens are put together one by one: for each an index of one element, a lookup of its type and an addition. The loss
-    asks the host which samples count."""
+    """Assembles tokens one by one: each takes an index of one element, a lookup of its type and an addition. The loss
+    checks on the host which samples count."""
 
     reads_loss = True
     compiles = False
@@ -134,7 +135,7 @@ class Before(Form):
 
 
 class After(Before):
-    """Three lookups of types; the tokens of a sample are slices, joined, padded and stacked."""
+    """Looks up three types; the tokens of a sample are slices that are joined, padded and stacked."""
 
     compiles = True
 
@@ -151,7 +152,7 @@ class After(Before):
 
 
 class Plain(Before):
-    """One gather and one addition put the tokens together; means are masked."""
+    """Assembles the tokens with one gather and one addition; means are masked."""
 
     fused = True
     reads_loss = False
@@ -180,7 +181,7 @@ class Plain(Before):
 
 
 class Less(Plain):
-    """Of the last layer, the position that is read alone; keys and values of all."""
+    """Computes in the last layer only the position that is read, with keys and values of all positions."""
 
     def encode(self, x):
         for i in range(self.sizes["L"] - 1):

@@ -3,8 +3,8 @@
 import math
 import statistics
 
-# By model: its own batch, how many times as fast its write-up claims the whole step to be, and whether PyTorch's forms
-# have one that leaves out what nobody reads.
+# By model: its own batch, the speedup of the whole step that its write-up claims, and whether PyTorch has a form that
+# leaves out work whose result nobody reads.
 MODELS = dict(
     dotgat=dict(batch=16, claim="1.4 to 2.2", less=False),
     vision_bdh=dict(batch=16, claim="1.8 to 3.5", less=True),
@@ -27,8 +27,8 @@ def row(cell, name):
 
 
 def ratio(cell, name):
-    """Median and quartiles, over the rounds, of a form's time over that of tuff's optimized form, the ratio of the
-    least times, which a busy machine bends less, and that of processor times; None without the form."""
+    """Returns the median and quartiles, over the rounds, of a form's time divided by that of tuff's optimized form, the
+    ratio of the least times, which a busy machine distorts less, and that of processor times; None without the form."""
     other, ours = row(cell, name), row(cell, "tuff, optimized")
     if not other:
         return None
@@ -39,15 +39,15 @@ def ratio(cell, name):
 
 
 def trusted(cell, name):
-    """The ratio that counts on a machine that others use too: with one thread each, of processor times, which are then
-    of the work alone; threads that wait for each other take processor time as well, so that else it is that of the
+    """Returns the ratio to trust on a shared machine. With one thread each, it is that of processor times, which then
+    measure only the work. With more, threads that wait for each other also take processor time, so it is that of the
     least times."""
     found = ratio(cell, name)
     return found[4 if cell["threads"] == 1 else 3] if found else None
 
 
 def best_plain(cell):
-    """The plain form that is harder to beat, by name."""
+    """Returns the name of the fastest plain form."""
     names = [one["name"] for one in cell["rows"] if one["name"].startswith("PyTorch, plain")]
     return min(names, key=lambda name: trusted(cell, name), default=None)
 
@@ -143,7 +143,8 @@ def bar_ratio(cell, kind):
 
 
 def picture(result):
-    """Bars of how many times as fast tuff's optimized form is, at each model's own batch, on a logarithmic scale."""
+    """Returns a bar chart of how many times as fast tuff's optimized form is, at each model's own batch, on a
+    logarithmic scale."""
     cells = [cell for cell in ordered(result) if cell["batch"] == MODELS[cell["model"]]["batch"]]
     most = max([2.0] + [bar_ratio(cell, kind) or 1 for cell in cells for kind, _ in BARS])
     place = lambda value: LEFT + (RIGHT - LEFT) * math.log(max(value, 0.8) / 0.8) / math.log(most * 1.1 / 0.8)

@@ -1,4 +1,4 @@
-"""A vehicle-routing policy by REINFORCE with a greedy rollout as the baseline (examples/route_cost.c)."""
+"""A vehicle-routing policy trained by REINFORCE with a greedy rollout as the baseline (examples/route_cost.c)."""
 
 import math
 
@@ -57,7 +57,7 @@ def golden(file, sizes):
 
 
 class Policy(Form):
-    """The network, which all forms share."""
+    """The network that all forms share."""
 
     def own(self, parameters):
         made = super().own(parameters)
@@ -84,7 +84,7 @@ class Policy(Form):
         return (functional.embedding(bins, p[f"layers.{i}.table"]) + p[f"layers.{i}.head_bias"]).permute(0, 3, 1, 2)
 
     def attention(self, i, u, bins):
-        """In steps, with scores in memory."""
+        """Computes attention in separate steps, with scores in memory."""
         B, n, H = u.shape
         h = self.sizes["h"]
         q, k, v = (self.lin(u, f"layers.{i}.{name}").view(B, n, h, H // h).transpose(1, 2) for name in "qkv")
@@ -116,7 +116,7 @@ class Policy(Form):
         return x
 
     def look(self, x, at, visited, load):
-        """The state s [B, H]: at is X[c] [B, H]."""
+        """Returns the state s [B, H]; at is X[c] [B, H]."""
         v = self.lin(functional.relu(self.lin(visited[..., None].float(), "state.visited1")), "state.visited2").mean(1)
         cp = self.lin(functional.relu(self.lin(load[:, None], "state.capacity1")), "state.capacity2")
         seen = torch.cat([self.lin(at, "state.current"), v, cp], -1)
@@ -132,7 +132,7 @@ class Policy(Form):
         return x
 
     def point(self, x, s, mask):
-        """Masked logits [B, n]."""
+        """Returns masked logits [B, n]."""
         B, n, H = x.shape
         h = self.sizes["h"]
         q, k = self.lin(s, "pointer.q").view(B, 1, h, H // h), self.lin(x, "pointer.k").view(B, n, h, H // h)
@@ -141,7 +141,7 @@ class Policy(Form):
         return (a + p).mean(-1).masked_fill(mask, -1e9)
 
     def network(self, x, at, visited, load, mask, bins, updates):
-        """X, the probabilities and their logarithms of a step."""
+        """Returns X, the probabilities of a step and their logarithms."""
         s = self.look(x, at, visited, load)
         if updates:
             x = self.update(x, s, visited, bins)
@@ -150,7 +150,7 @@ class Policy(Form):
         return x, logits, chances, torch.log(chances + 1e-10)
 
     def rollout(self, batch, dist, bins):
-        """Cost, log-probability and entropy [B]."""
+        """Returns cost, log-probability and entropy [B]."""
         raise NotImplementedError
 
     def loss(self, batch):
@@ -167,8 +167,8 @@ class Policy(Form):
 
 
 class Before(Policy):
-    """The host holds the state of each instance: it reads every action, every test and every row of the mask, and routes
-    go back to the device one by one."""
+    """Keeps the state of each instance on the host, which reads every action, every test and every row of the mask;
+    routes go back to the device one by one."""
 
     reads_loss = True
     compiles = False
@@ -224,7 +224,8 @@ class Before(Policy):
         return self.cost(routes, dist), logps, entropies
 
     def cost(self, routes, dist):
-        """In line: an uploaded route per instance into a padded tensor, then indices, a gather, a mask and a sum."""
+        """Computes the cost inline: copies each instance's uploaded route into a padded tensor, then uses indices, a
+        gather, a mask and a sum."""
         padded = torch.full((len(routes), max(map(len, routes))), -1, dtype=torch.long)
         for b, route in enumerate(routes):
             padded[b, : len(route)] = torch.tensor(route)
@@ -236,7 +237,7 @@ class Before(Policy):
 
 
 class After(Before):
-    """The cost by one function over all routes, made into one tensor; the loops over instances stay."""
+    """Computes the cost by one function over all routes, made into one tensor; the loops over instances stay."""
 
     def cost(self, routes, dist):
         most = max(map(len, routes))
@@ -246,8 +247,8 @@ class After(Before):
 
 
 class Plain(Policy):
-    """All instances at once; the host reads one flag per step of decoding, whether all are done. Queries, keys and values
-    are one product, and the bias of distances is looked up once per layer and rollout."""
+    """Computes all instances at once; the host reads one flag per decoding step, whether all are done. Queries, keys
+    and values are one product, and the bias of distances is looked up once per layer and rollout."""
 
     fused = True
 
@@ -265,7 +266,7 @@ class Plain(Policy):
         return out.transpose(1, 2).reshape(B, n, H)
 
     def decode(self, x, demand, capacity, state, bins, given, updates):
-        """A step of decoding: the next X and state, and what the step adds to the sums."""
+        """Runs a decoding step; returns the next X and state, and the terms that the step adds to the sums."""
         visited, current, left = state
         B, n = demand.shape
         waiting = ~visited[:, 1:].all(1)
@@ -310,7 +311,7 @@ class Plain(Policy):
         return cost, logps, entropies
 
     def compile(self):
-        """The step of decoding and the encoder, each as a graph; the loop between them is the host's."""
+        """Compiles the decoding step and the encoder, each as a graph; the host runs the loop between them."""
         self.decode = torch.compile(self.decode, dynamic=False)
         self.begin = torch.compile(self.begin, dynamic=False)
 

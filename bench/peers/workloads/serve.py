@@ -1,7 +1,7 @@
-"""Training programs in PyTorch at the commands of bench/workloads. Called: serve.py WORKLOAD --batch N FORM[+compile]...;
-makes the forms, prints a line of JSON for each, then answers a line `steps INDEX COUNT` with the seconds of so many steps
-by phase, and `memory INDEX` with the bytes that live at once within a step, parameters and moments not among them.
-serve.py WORKLOAD --verify FILE compares the forms with a golden file."""
+"""Runs training programs in PyTorch on commands of bench/workloads. Usage: serve.py WORKLOAD --batch N
+FORM[+compile]...; makes the forms and prints a line of JSON for each, then replies to a line `steps INDEX COUNT` with
+the seconds of that many steps by phase, and to `memory INDEX` with the peak bytes that are live within a step, without
+parameters and moments. serve.py WORKLOAD --verify FILE compares the forms with a golden file."""
 
 import argparse
 import importlib
@@ -15,7 +15,7 @@ import torch
 
 import workload
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))  # behind this folder, whose names come first
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))  # after this folder, whose names take precedence
 from memory_pytorch import Ledger
 
 
@@ -37,7 +37,7 @@ def make(options, module, name, answer):
         return None
     try:
         made = workload.Training(module, form, module.SIZES, options.batch, bool(compiled), options.compile_limit)
-    except Exception as problem:  # whatever compiling fails with
+    except Exception as problem:  # compiling may raise anything
         answer(dict(form=name, error=" ".join(str(problem).split())[:200]))
         return None
     answer(dict(form=name, ready=time.perf_counter() - begin))
@@ -59,7 +59,7 @@ def main():
         workload.verify(module, options.verify)
         return
     answers = sys.stdout
-    sys.stdout = sys.stderr  # what libraries print is no answer
+    sys.stdout = sys.stderr  # output of libraries must not mix with answers
     answer = lambda one: print(json.dumps(one), file=answers, flush=True)
     options.batch = options.batch or module.SIZES["B"]
     trainings = [make(options, module, name, answer) for name in options.forms]

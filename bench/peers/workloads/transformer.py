@@ -1,4 +1,5 @@
-"""Post-norm encoder layers as PyTorch's library has them, of named parameters, for the sequence and language models."""
+"""Post-norm encoder layers like those of PyTorch's library, with named parameters, for the sequence and language
+models."""
 
 import math
 
@@ -12,7 +13,7 @@ NAMES = ("in_proj.weight", "in_proj.bias", "out_proj.weight", "out_proj.bias", "
 
 
 def layer_parameters(generator, D, F):
-    """The library's own initial values."""
+    """Returns the library's own initial values."""
     return {
         "in_proj.weight": uniform(generator, math.sqrt(6 / (4 * D)), 3 * D, D),
         "in_proj.bias": torch.zeros(3 * D),
@@ -34,7 +35,7 @@ def norm(x, p, name):
 
 
 def library_attention(x, p, heads, dropout, mask, need_weights):
-    """What nn.MultiheadAttention calls. x [B, S, D]."""
+    """Calls what nn.MultiheadAttention calls. x is [B, S, D]."""
     turned = x.transpose(0, 1)
     out, _ = functional.multi_head_attention_forward(
         turned, turned, turned, x.shape[-1], heads, p["in_proj.weight"], p["in_proj.bias"], None, None, False, dropout,
@@ -43,7 +44,7 @@ def library_attention(x, p, heads, dropout, mask, need_weights):
 
 
 def plain_attention(x, p, heads, dropout):
-    """One product for queries, keys and values, attention on strided heads. x [B, S, D]."""
+    """Computes queries, keys and values in one product, and attention on strided heads. x is [B, S, D]."""
     B, S, D = x.shape
     qkv = functional.linear(x, p["in_proj.weight"], p["in_proj.bias"]).view(B, S, 3, heads, D // heads)
     q, k, v = qkv.permute(2, 0, 3, 1, 4)
@@ -52,7 +53,7 @@ def plain_attention(x, p, heads, dropout):
 
 
 def layer(x, p, attended, drop):
-    """The rest of a layer, from what its attention gave."""
+    """Computes the rest of a layer from the result of its attention."""
     h = norm(x + drop(attended), p, "ln1")
     inner = drop(functional.gelu(functional.linear(h, p["W1"], p["b1"])))
     return norm(h + drop(functional.linear(inner, p["W2"], p["b2"])), p, "ln2")

@@ -1,4 +1,4 @@
-"""Vision-BDH: an image classifier of recurrent sparse codes and linear attention (examples/vision_bdh.c)."""
+"""Vision-BDH: an image classifier with recurrent sparse codes and linear attention (examples/vision_bdh.c)."""
 
 import math
 
@@ -43,7 +43,8 @@ def norm(x):
 
 
 class Before(Form):
-    """Every head reads x by broadcasting, the angles are computed in every recurrence, the scores lie in memory."""
+    """Reads x by broadcasting in every head, computes the angles in every recurrence, and keeps the scores in
+    memory."""
 
     reads_loss = True
 
@@ -90,8 +91,8 @@ class Before(Form):
 
 
 class After(Before):
-    """Encoders are a linear layer per head, called one after the other; angles are made once. The residual is not
-    normalised, so that the first recurrence is another function."""
+    """Has one linear layer per head as encoder, called one after the other; computes the angles once. The residual is
+    not normalised, so that the first recurrence is a different function."""
 
     fused = True
 
@@ -119,8 +120,8 @@ class After(Before):
 
 
 class Plain(Before):
-    """Heads come first, so that products with E and F are one batched product each; angles are made once; patches are rows
-    of one product."""
+    """Has heads as the first axis, so that products with E and F are one batched product each; computes the angles
+    once; patches are rows of one product."""
 
     fused = True
     reads_loss = False
@@ -142,7 +143,7 @@ class Plain(Before):
         return torch.cat([self.p["cls"].expand(B, -1, -1), x], 1) + self.p["pos"]
 
     def recur(self, x, count=None):
-        """Of the first count tokens; None: of all."""
+        """Computes a recurrence of the first count tokens, or of all if count is None."""
         B, T, D = x.shape
         n, N, count = self.sizes["n"], self.code_size(), count or T
         x = norm(x)
@@ -155,7 +156,7 @@ class Plain(Before):
 
 
 class Less(Plain):
-    """The last recurrence computes the class token alone, which is all that is read of it."""
+    """Computes only the class token in the last recurrence, because nothing else of it is read."""
 
     def loss(self, batch):
         x = self.tokens(batch["images"])

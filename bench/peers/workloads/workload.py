@@ -1,15 +1,15 @@
-"""What the training programs in PyTorch share. A workload is a module with
+"""Shared code of the training programs in PyTorch. A workload is a module with
 
-    SIZES       the numbers of the small configuration, by the names of golden files and of the examples' --help
+    SIZES       the numbers of the small configuration, named as in golden files and in the examples' --help
     OPTIMIZER   lr, betas, eps, weight_decay of AdamW; clip is 1
     parameters(sizes, generator)       initial parameters by name
-    batches(sizes, count, generator)   so many batches, each a dict
+    batches(sizes, count, generator)   count batches, each a dict
     golden(file, sizes)                the batch of a golden file
-    FORMS       by name: "before" and "after" are the published programs, "plain" the best plain form: PyTorch's own fused
-                ops, everything on the device, the mathematics of "before"; "less" leaves out what nobody reads, as tuff's
-                optimized form does, where a workload has such work
+    FORMS       by name: "before" and "after" are the published programs; "plain" is the best plain form: PyTorch's own
+                fused ops, everything on the device, the mathematics of "before"; "less", for workloads that have such
+                work, leaves out work whose result nobody reads, as tuff's optimized form does
 
-A form is a subclass of Form. Written anew from the formulas, with the inefficiencies that the write-ups name."""
+A form is a subclass of Form, rewritten from the formulas with the inefficiencies that the write-ups name."""
 
 import json
 import math
@@ -23,7 +23,7 @@ import torch
 class Form:
     fused = False  # AdamW as one kernel
     reads_loss = False  # on the host, in every step
-    compiles = True  # False: there is no graph, because the host reads values within the loss, or one of 10,000 nodes
+    compiles = True  # False if there is no graph, because the host reads values within the loss, or one of 10,000 nodes
 
     def __init__(self, sizes, parameters, dropout):
         self.sizes, self.dropout = sizes, dropout
@@ -31,7 +31,7 @@ class Form:
         self.trained = [value for value in self.p.values() if value.requires_grad]
 
     def own(self, parameters):
-        """The parameters of the form, out of those of the workload."""
+        """Returns the parameters of the form, made from those of the workload."""
         return {name: torch.nn.Parameter(value.clone()) for name, value in parameters.items()}
 
     def loss(self, batch):
@@ -41,7 +41,7 @@ class Form:
         self.loss = torch.compile(self.loss, dynamic=False)
 
     def select(self):
-        """Between clipping and the optimizer."""
+        """Called between clipping and the optimizer."""
 
     def drop(self, x):
         return torch.nn.functional.dropout(x, self.dropout) if self.dropout > 0 else x
@@ -56,7 +56,7 @@ def normal(generator, deviation, *shape):
 
 
 def linear_parameters(made, generator, name, inputs, outputs):
-    """Xavier's bound, no bias at first; weights [out, in]."""
+    """Adds the parameters of a linear layer: weights [out, in] within Xavier's bound, and a bias of zeros."""
     made[name + ".weight"] = uniform(generator, math.sqrt(6 / (inputs + outputs)), outputs, inputs)
     made[name + ".bias"] = torch.zeros(outputs)
 
@@ -66,8 +66,8 @@ class TooSlow(Exception):
 
 
 def within(seconds, work):
-    """Ends work that takes more processor time, such as the compilation of a graph with thousands of nodes; the alarm
-    goes off again and again, because compilers catch what is raised within them."""
+    """Stops work that takes more processor time, such as the compilation of a graph with thousands of nodes. The alarm
+    goes off repeatedly, because compilers catch exceptions that are raised within them."""
 
     def late(*_):
         raise TooSlow(f"did not compile within {seconds} s")
@@ -82,7 +82,8 @@ def within(seconds, work):
 
 
 class Training:
-    """Steps of a form, phase by phase: PyTorch on the CPU computes at once, so that clocks tell them apart."""
+    """Runs steps of a form phase by phase. PyTorch on the CPU computes synchronously, so clocks can separate the
+    phases."""
 
     def __init__(self, workload, name, sizes, batch, compiled, compile_limit, dropout=0.1):
         torch.manual_seed(1)
@@ -152,7 +153,7 @@ class Golden:
 
 
 def verify(workload, path):
-    """How far each form is from a golden file: its loss and the norm of its gradients, relative. "after" need not be the
+    """Prints the relative deviation of each form's loss and gradient norm from a golden file. "after" need not be the
     same function."""
     file = Golden(path)
     sizes = file.sizes(workload.SIZES)

@@ -18,6 +18,7 @@ typedef struct contents {
     int pass;         /* first launch of the pass (see handed_on) that wrote it; otherwise the writer */
     bool is_awaited;  /* written for another body of the pass, which has not read it yet */
     int64_t sorted;   /* for the keys of a scatter: the end of those for which a pass has begun */
+    int64_t end;      /* behind the last range that was written; 0 if launches write the buffer whole */
 } contents;
 
 typedef struct verifier {
@@ -309,13 +310,38 @@ static tuff_status check_store(const verifier *self, int index, const chain_outp
     return TUFF_OK;
 }
 
-/* Counts the elements that a launch writes to a buffer: those that its chain stores, or all if the chain has no store
-   to it. */
-static tuff_status find_written(const verifier *self, int index, int buffer, int64_t *count)
+/* The elements of the result whose sums a launch of scatter_sum computes: those of a range of keys. False for other
+   bodies. */
+static bool find_range(const launch *kernel, int64_t *first, int64_t *count)
+{
+    enum { ITEMS, COLUMNS, TILES, RESULT_AT = 12 };
+    if (strcmp(kernel->body, "scatter_sum") != 0 || kernel->fixed_count <= RESULT_AT)
+        return false;
+    const int64_t *fixed = kernel->fixed;
+    *first = fixed[RESULT_AT];
+    *count = fixed[TILES] > 0 ? fixed[ITEMS] / fixed[TILES] * fixed[COLUMNS] : 0;
+    return true;
+}
+
+/* Counts a range of a buffer as written. Ranges come in ascending order, so that none can be written twice. */
+static tuff_status write_range(verifier *self, int index, int id, int64_t first, int64_t count, int64_t *covered)
+{
+    contents *own = &self->contents[id];
+    if (first < own->end || first + count > element_count(self, id))
+        return wrong(self, index, id, "has a range written twice, or beyond its end");
+    own->end = first + count;
+    *covered = own->covered + count;
+    return TUFF_OK;
+}
+
+/* Counts the elements that a launch writes to a buffer: those that its chain stores, those of its range, or all if it
+   has neither. */
+static tuff_status find_written(verifier *self, int index, int buffer, int64_t *count)
 {
     const launch *kernel = &self->list->launches[index];
     const int id = kernel->chain.buffers[buffer].id;
     bool by_chain = false;
+    int64_t first, size;
     *count = 0;
     for (int i = 0; i < kernel->chain.output_count; ++i)
         if (kernel->chain.outputs[i].buffer == buffer) {
@@ -328,6 +354,8 @@ static tuff_status find_written(const verifier *self, int index, int buffer, int
         *count = element_count(self, id);
         if (kernel->groups == 0 && kernel->kind == LAUNCH_KERNEL && *count > 0)
             return wrong(self, index, id, "is written by a launch without groups");
+        if (find_range(kernel, &first, &size))
+            TRY(write_range(self, index, id, first, size, count));
     }
     return TUFF_OK;
 }
@@ -335,6 +363,19 @@ static tuff_status find_written(const verifier *self, int index, int buffer, int
 static bool is_from_the_host(const verifier *self, int id)
 {
     return id < self->graph->node_count && tuff__op_is_source(self->graph->nodes[id]->op);
+}
+
+/* Whether scratch holds what a launch reads of it: if it was written in ranges, all of them, or for the sums of a range
+   of keys that range. */
+static bool has_ranges(const verifier *self, int index, int id)
+{
+    const contents *now = &self->contents[id];
+    int64_t first, count;
+    if (now->end == 0)
+        return true;
+    if (index >= 0 && find_range(&self->list->launches[index], &first, &count))
+        return now->end == first + count && now->covered >= count;
+    return now->covered == element_count(self, id);
 }
 
 /* Checks that a buffer holds its value: written whole, and not overwritten since. */
@@ -348,7 +389,8 @@ static tuff_status check_content(const verifier *self, int index, int id)
         return wrong(self, index, id, "is read after other elements took its memory");
     if (is_from_the_host(self, id))
         return TUFF_OK;
-    const bool whole = id < self->graph->node_count ? now->covered == wanted : now->written_by >= 0;
+    const bool whole = id < self->graph->node_count ? now->covered == wanted
+                                                    : now->written_by >= 0 && has_ranges(self, index, id);
     if (!whole)
         return wrong(self, index, id, now->written_by < 0 ? "is read before it is written" : "is not written whole");
     return TUFF_OK;

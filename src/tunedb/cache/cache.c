@@ -50,13 +50,14 @@ static bool make_room(tuff_cache *self)
 {
     if (!GROW(self->files, self->count, self->capacity))
         return false;
-    if (self->plain_capacity >= self->capacity)
+    if (self->lookup_capacity >= self->capacity)
         return true;
-    const tune_store **longer = tuff__realloc_array((void *)self->plain, (size_t)self->capacity, sizeof *self->plain);
+    const tune_store **longer =
+        tuff__realloc_array((void *)self->lookup_stores, (size_t)self->capacity, sizeof *self->lookup_stores);
     if (!longer)
         return false;
-    self->plain = longer;
-    self->plain_capacity = self->capacity;
+    self->lookup_stores = longer;
+    self->lookup_capacity = self->capacity;
     return true;
 }
 
@@ -85,7 +86,7 @@ static tuff_status add_file(tuff_cache *self, tune_store *store, const char *pat
     self->files[at] = file;
     self->count++;
     for (int i = 0; i < self->count; i++)
-        self->plain[i] = self->files[i].store;
+        self->lookup_stores[i] = self->files[i].store;
     return TUFF_OK;
 }
 
@@ -100,7 +101,7 @@ static tuff_status open_file(const char *path, bool is_shipped, void *state)
         (void)snprintf(why, sizeof why, "%s", tuff_error());
         status = tuff__store_open(NULL, &store);
         if (status == TUFF_OK)
-            tuff__store_note(store, why);
+            tuff__store_set_error(store, why);
     }
     TRY(status);
     return add_file(self, store, path, is_shipped, NULL, self->count);
@@ -113,7 +114,7 @@ tuff_status tuff__cache_open(const char *wanted, tuff_cache **out)
     if (!self)
         return TUFF_E_OOM_HOST;
     self->wanted = wanted ? tuff__strdup(wanted) : NULL;
-    tuff_status status = wanted && !self->wanted ? TUFF_E_OOM_HOST : tuff__tune_visit(open_file, self);
+    tuff_status status = wanted && !self->wanted ? TUFF_E_OOM_HOST : tuff__tune_visit_stores(open_file, self);
     if (status != TUFF_OK) {
         tuff_cache_close(self);
         return status;
@@ -132,9 +133,9 @@ void tuff_cache_close(tuff_cache *cache)
         tuff__free(cache->files[i].text);
     }
     tuff__free(cache->files);
-    tuff__free((void *)cache->plain);
+    tuff__free((void *)cache->lookup_stores);
     tuff__free(cache->wanted);
-    tuff__free(cache->here);
+    tuff__free(cache->local_devices);
     tuff__free(cache);
 }
 
@@ -149,8 +150,8 @@ const char *tuff__cache_environment(const tuff_cache *self, hash128 environment)
 likeness tuff__cache_likeness(const tuff_cache *self, const tune_environment *environment, bool with_stores)
 {
     likeness best = LIKENESS_NONE;
-    for (int i = 0; i < self->here_count; i++) {
-        const likeness found = tuff__environment_compare(&self->here[i], environment);
+    for (int i = 0; i < self->local_device_count; i++) {
+        const likeness found = tuff__environment_compare(&self->local_devices[i], environment);
         best = found < best ? found : best;
     }
     for (int i = 0; with_stores && i < self->count; i++) {
@@ -172,7 +173,7 @@ tuff_status tuff__cache_own_file(tuff_cache *self, const char *environment, cach
     for (; ours < self->count && !self->files[ours].is_shipped; ours++)
         if (strcmp(self->files[ours].name, name) == 0) {
             *out = &self->files[ours];
-            return tuff__store_describe(self->files[ours].store, environment);
+            return tuff__store_set_environment(self->files[ours].store, environment);
         }
     TRY(tuff__tune_open(environment, &store));
     if (!tuff__store_file(store)[0]) {
@@ -196,7 +197,7 @@ tuff_status tuff__cache_add(tuff_cache *self, const char *environment, const tun
     return error[0] ? FAIL(TUFF_E_IO, "%s", error) : TUFF_OK;
 }
 
-bool tuff__cache_knows(const cache_file *file, hash128 key)
+bool tuff__cache_file_has_key(const cache_file *file, hash128 key)
 {
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(file->store, &at));)
@@ -222,8 +223,8 @@ tuff_status tuff__cache_lookup(const tuff_cache *self, const tune_environment *e
     const int portfolio_count = tuff__portfolio_for(environment, key.family, &portfolio);
     tuff__tune_lookup(&(tune_lookup_request){.key = &key,
                                              .environment = environment,
-                                             .generator = tuff__kernel_hash_of(key.family, generator),
-                                             .stores = self->plain,
+                                             .generator = tuff__kernel_hash(key.family, generator),
+                                             .stores = self->lookup_stores,
                                              .store_count = self->count,
                                              .portfolio = portfolio,
                                              .portfolio_count = portfolio_count,

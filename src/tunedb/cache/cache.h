@@ -22,13 +22,13 @@ typedef struct cache_file {
 struct tuff_cache {
     cache_file *files; /* ours, then shipped ones */
     int count, capacity;
-    const tune_store **plain; /* the stores of files, for lookups */
-    int plain_capacity;
+    const tune_store **lookup_stores; /* the stores of files, for lookups */
+    int lookup_capacity;
     char *wanted;           /* filter for files and records; NULL: all */
-    tune_environment *here; /* environments of the devices on this machine; filled in by a caller that can list
-                               devices */
-    int here_count;
-    bool knows_here; /* here has been filled in */
+    tune_environment *local_devices; /* environments of the devices on this machine; filled in by a caller that can
+                                        list devices */
+    int local_device_count;
+    bool has_local_devices; /* local_devices has been filled in */
 };
 
 /* Opens all stores. Stores that cannot be read are in the list too, with their errors. */
@@ -49,7 +49,7 @@ tuff_status tuff__cache_own_file(tuff_cache *self, const char *environment, cach
 /* Adds a record to our file of the environment. TUFF_E_IO if the file cannot be written. */
 tuff_status tuff__cache_add(tuff_cache *self, const char *environment, const tune_record *record);
 /* Whether the file's store has any record of the key. */
-bool tuff__cache_knows(const cache_file *file, hash128 key);
+bool tuff__cache_file_has_key(const cache_file *file, hash128 key);
 
 /* Looks up a candidate as a program in this environment would. TUFF_E_FORMAT if the key's text is of another
    version. */
@@ -57,19 +57,19 @@ tuff_status tuff__cache_lookup(const tuff_cache *self, const tune_environment *e
                                tune_lookup_result *out);
 
 /* Fills in the public struct. file: index of the record's file; -1 if it is in none. */
-void tuff__cache_show(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out);
+void tuff__cache_fill_record(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out);
 double tuff__record_gain(const tune_record *win);     /* default's time divided by the winner's; 0 if unknown */
 uint64_t tuff__store_newest(const tune_store *store); /* time of its last winner, rejection or pin */
 /* Writes the first `count` of the hash's 32 digits; buffer has 33 bytes. */
 const char *tuff__hash_digits(hash128 hash, int count, char *buffer);
 
 /* Writes the canonical text of a candidate. Errors are those of tuff__config_parse. */
-tuff_status tuff__cache_candidate(const char *source, text *out);
+tuff_status tuff__cache_canonical_candidate(const char *source, text *out);
 /* Pins a candidate in our file of one environment. TUFF_E_UNSUPPORTED: the candidate was rejected there. */
 tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const char *op, const char *candidate);
-/* Pins a candidate in every environment whose wanted file knows the key. told (may be NULL) is called for each. */
+/* Pins a candidate in every environment whose wanted file knows the key. on_pin (may be NULL) is called for each. */
 typedef void (*pin_listener)(const cache_file *file, void *state);
-tuff_status tuff__cache_pin_known(tuff_cache *self, const char *op, const char *candidate, pin_listener told,
+tuff_status tuff__cache_pin_known(tuff_cache *self, const char *op, const char *candidate, pin_listener on_pin,
                                   void *state, int *count);
 /* Drops the records of one kind and of these keys from all our wanted files or, if an environment is given, from our
    file of it, wanted or not. TUFF_E_IO if a store cannot be read. */
@@ -88,13 +88,13 @@ tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *dropped);
 tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_export_kind form, text *out,
                                     tuff_cache_exported *counts);
 
-/* Like tuff_cache_import, except that `here` must have been filled in. */
+/* Like tuff_cache_import, except that `local_devices` must have been filled in. */
 tuff_status tuff__cache_import(tuff_cache *self, const char *path, bool as_seed, tuff_cache_imported *counts);
 
 /* Like tuff_cache_merge, but only for environments that match the filter `wanted`. */
 typedef void (*conflict_listener)(const tune_record *kept, const tune_record *left_out, void *state);
 tuff_status tuff__cache_merge(const char *const *paths, int count, const char *wanted, const char *out,
-                              conflict_listener told, void *state, tuff_cache_merged *counts);
+                              conflict_listener on_conflict, void *state, tuff_cache_merged *counts);
 
 /* State of a pruning, computed before the first file is pruned. */
 typedef struct pruning {
@@ -110,17 +110,17 @@ void tuff__prune_end(pruning *self);
 /* Prunes one of our files. */
 tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *state);
 
-/* Listener for verifying one of our files with its shards, or a shipped file. heard (may be NULL) is called for each
-   file that could be read, with that file's counts; failed for each that could not. */
+/* Listener for verifying one of our files with its shards, or a shipped file. on_file_done (may be NULL) is called
+   for each file that could be read, with that file's counts; on_file_failed for each that could not. */
 typedef struct verify_listener {
-    tuff_cache_finding finding; /* may be NULL */
-    void (*begin)(const char *path, void *user);
-    void (*heard)(const char *path, const tuff_cache_verify_result *found, void *user);
-    void (*failed)(const char *path, void *user);
+    tuff_cache_finding on_finding; /* may be NULL */
+    void (*on_file_begin)(const char *path, void *user);
+    void (*on_file_done)(const char *path, const tuff_cache_verify_result *found, void *user);
+    void (*on_file_failed)(const char *path, void *user);
     void *user;
 } verify_listener;
 tuff_status tuff__cache_verify_one(const tuff_cache *self, int index, const verify_listener *to);
 tuff_status tuff__cache_verify_path(const char *path, const verify_listener *to);
-int tuff__verify_result_findings(const tuff_cache_verify_result *result);
+int tuff__verify_finding_count(const tuff_cache_verify_result *result);
 
 #endif

@@ -9,7 +9,7 @@ typedef struct merging {
     tune_store *out;
     const char *wanted;
     text unknown; /* lines of later versions */
-    conflict_listener told;
+    conflict_listener on_conflict;
     void *state;
     tuff_cache_merged *counts;
 } merging;
@@ -31,16 +31,16 @@ static bool is_better(const tune_record *a, const tune_record *b)
 
 static tuff_status merge_record(merging *self, const tune_record *record)
 {
-    const tune_record *before = tuff__store_superseded(self->out, record);
-    if (record->kind == RECORD_ENVIRONMENT && before)
+    const tune_record *existing = tuff__store_superseded(self->out, record);
+    if (record->kind == RECORD_ENVIRONMENT && existing)
         return TUFF_OK;
-    if (!before)
+    if (!existing)
         return tuff__store_add(self->out, record);
-    const bool better = is_better(record, before);
-    if (record->kind != RECORD_BAD && strcmp(record->candidate, before->candidate) != 0) {
+    const bool better = is_better(record, existing);
+    if (record->kind != RECORD_BAD && strcmp(record->candidate, existing->candidate) != 0) {
         self->counts->conflicts++;
-        if (self->told)
-            self->told(better ? record : before, better ? before : record, self->state);
+        if (self->on_conflict)
+            self->on_conflict(better ? record : existing, better ? existing : record, self->state);
     }
     return better ? tuff__store_add(self->out, record) : TUFF_OK;
 }
@@ -87,9 +87,9 @@ static tuff_status write_merged(merging *self, const char *path)
 }
 
 tuff_status tuff__cache_merge(const char *const *paths, int count, const char *wanted, const char *out,
-                              conflict_listener told, void *state, tuff_cache_merged *counts)
+                              conflict_listener on_conflict, void *state, tuff_cache_merged *counts)
 {
-    merging self = {.wanted = wanted, .told = told, .state = state, .counts = counts};
+    merging self = {.wanted = wanted, .on_conflict = on_conflict, .state = state, .counts = counts};
     *counts = (tuff_cache_merged){0};
     tuff_status status = tuff__store_open(NULL, &self.out);
     for (int i = 0; i < count && status == TUFF_OK; i++)
@@ -101,30 +101,30 @@ tuff_status tuff__cache_merge(const char *const *paths, int count, const char *w
     return status;
 }
 
-typedef struct listening {
+typedef struct conflict_adapter {
     tuff_cache_conflict conflict;
     void *user;
-} listening;
+} conflict_adapter;
 
-static void pass_on(const tune_record *kept, const tune_record *left_out, void *state)
+static void forward_conflict(const tune_record *kept, const tune_record *left_out, void *state)
 {
-    const listening *listener_state = state;
+    const conflict_adapter *adapter = state;
     tuff_cache_record records[2];
-    tuff__cache_show(NULL, kept, 0, &records[0]);
-    tuff__cache_show(NULL, left_out, 0, &records[1]);
-    listener_state->conflict(listener_state->user, &records[0], &records[1]);
+    tuff__cache_fill_record(NULL, kept, 0, &records[0]);
+    tuff__cache_fill_record(NULL, left_out, 0, &records[1]);
+    adapter->conflict(adapter->user, &records[0], &records[1]);
 }
 
 tuff_status tuff_cache_merge(const char *const *paths, int count, const char *out, tuff_cache_conflict conflict,
                              void *user, tuff_cache_merged *counts)
 {
-    listening listener_state = {conflict, user};
+    conflict_adapter adapter = {conflict, user};
     tuff_cache_merged unused;
     bool complete = paths && count > 0 && out;
     for (int i = 0; complete && i < count; i++)
         complete = paths[i] != NULL;
     if (!complete)
-        return FAIL(TUFF_E_USAGE, "cache: merging needs at least one file, and a path for what comes of it");
-    return tuff__cache_merge(paths, count, NULL, out, conflict ? pass_on : NULL, &listener_state,
+        return FAIL(TUFF_E_USAGE, "cache: merging needs at least one input file and an output path");
+    return tuff__cache_merge(paths, count, NULL, out, conflict ? forward_conflict : NULL, &adapter,
                              counts ? counts : &unused);
 }

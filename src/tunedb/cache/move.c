@@ -13,7 +13,7 @@ typedef struct exporting {
     tuff_cache_exported *counts;
 } exporting;
 
-static tuff_status put(exporting *to, const tune_record *record)
+static tuff_status write_record(exporting *to, const tune_record *record)
 {
     enum { DAY = 24 * 60 * 60 };
     tune_record copy = *record;
@@ -33,7 +33,7 @@ static tuff_status export_store(exporting *to, const tune_store *store)
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(store, &at));)
         if (to->form != TUFF_CACHE_EXPORT_ANONYMOUS || record->kind != RECORD_PIN)
-            TRY(put(to, record));
+            TRY(write_record(to, record));
     const char *unknown = tuff__store_unknown(store);
     if (to->form != TUFF_CACHE_EXPORT_ANONYMOUS)
         tuff__text_add_bytes(to->lines, unknown, strlen(unknown));
@@ -41,19 +41,19 @@ static tuff_status export_store(exporting *to, const tune_store *store)
 }
 
 /* Whether a record decides what its key runs with, rather than where a search starts. */
-static bool is_answer(const tune_record *record)
+static bool decides_choice(const tune_record *record)
 {
     return record->kind == RECORD_PIN || (record->kind == RECORD_WIN && !tuff__record_is_seed(record));
 }
 
 /* Whether an earlier wanted store decides what the key runs with in this environment. */
-static bool was_locked(const tuff_cache *self, int index, const tune_record *record)
+static bool is_locked_earlier(const tuff_cache *self, int index, const tune_record *record)
 {
     for (int i = 0; i < index; i++) {
         const tune_store *store = self->files[i].store;
         const tune_record *win = tuff__store_winner(store, record->environment, record->key, NULL);
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
-        if (self->files[i].is_wanted && (is_pinned || (win && is_answer(win))))
+        if (self->files[i].is_wanted && (is_pinned || (win && decides_choice(win))))
             return true;
     }
     return false;
@@ -61,8 +61,8 @@ static bool was_locked(const tuff_cache *self, int index, const tune_record *rec
 
 /* Looks up what a record's key runs with today: its pin, its winner, or a runner-up of a winner that was rejected.
    Returns false if no candidate that was measured for these kernels may run. */
-static bool runs_with(const tuff_cache *self, const tune_store *store, const tune_record *record,
-                      tune_lookup_result *out)
+static bool find_choice(const tuff_cache *self, const tune_store *store, const tune_record *record,
+                        tune_lookup_result *out)
 {
     tune_environment parts;
     const char *environment = tuff__store_environment(store, record->environment);
@@ -76,16 +76,16 @@ static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_st
     tune_key key;
     tune_lookup_result result;
     tune_record pin = *record;
-    if (!runs_with(self, store, record, &result) || tuff__key_parse(record->op, &key) != TUFF_OK) {
+    if (!find_choice(self, store, record, &result) || tuff__key_parse(record->op, &key) != TUFF_OK) {
         to->counts->left_out++;
         return TUFF_OK;
     }
-    pin.generator = tuff__kernel_hash_of(key.family, generator);
+    pin.generator = tuff__kernel_hash(key.family, generator);
     pin.kind = RECORD_PIN;
     pin.candidate = result.candidate;
     pin.reason = "lock";
     pin.phase = "";
-    return put(to, &pin);
+    return write_record(to, &pin);
 }
 
 /* Adds a store to a manifest, which consists of pins only: for every key with a pin or a winner, what it runs with. */
@@ -97,10 +97,10 @@ static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
         const bool is_newest =
             record->kind == RECORD_PIN || tuff__store_winner(store, record->environment, record->key, NULL) == record;
-        const bool counts = is_answer(record) && is_newest && (record->kind == RECORD_PIN || !is_pinned);
+        const bool is_chosen = decides_choice(record) && is_newest && (record->kind == RECORD_PIN || !is_pinned);
         if (record->kind == RECORD_ENVIRONMENT)
-            TRY(put(to, record));
-        else if (counts && !was_locked(self, index, record))
+            TRY(write_record(to, record));
+        else if (is_chosen && !is_locked_earlier(self, index, record))
             TRY(lock_key(to, self, store, record));
     }
     return TUFF_OK;
@@ -127,7 +127,7 @@ tuff_status tuff_cache_export(const tuff_cache *cache, const char *path, tuff_ca
     tuff_cache_exported unused;
     text lines = {0};
     if (!cache || !path || (unsigned)form > TUFF_CACHE_EXPORT_MANIFEST)
-        return FAIL(TUFF_E_USAGE, "cache: an export needs a cache, a path and one of three forms");
+        return FAIL(TUFF_E_USAGE, "cache: an export needs a cache, a path and a valid kind");
     tuff_status status = tuff__cache_export_text(cache, form, &lines, counts ? counts : &unused);
     const file_part part = {tuff__text_get(&lines), lines.length};
     if (status == TUFF_OK)
@@ -137,23 +137,23 @@ tuff_status tuff_cache_export(const tuff_cache *cache, const char *path, tuff_ca
 }
 
 /* An environment of the file, and its likeness to what is known here before anything is imported. */
-typedef struct arrival {
+typedef struct file_environment {
     hash128 hash;
     const char *source; /* its text, from the file or from one of our stores; NULL if unknown */
     likeness like;
-} arrival;
+} file_environment;
 
 typedef struct importing {
     tuff_cache *into;
     tune_store *from;
     bool as_seed;
     tuff_cache_imported *counts;
-    arrival *all;
+    file_environment *all;
     int count, capacity;
 } importing;
 
 /* Whether our record of the same key is to be kept. */
-static bool is_newer_here(const tune_store *here, const tune_record *record)
+static bool is_kept(const tune_store *here, const tune_record *record)
 {
     const tune_record *known = tuff__store_superseded(here, record);
     if (record->kind == RECORD_PIN)
@@ -166,14 +166,14 @@ static bool is_newer_here(const tune_store *here, const tune_record *record)
 
 /* A candidate that was rejected elsewhere is forbidden here too, but must not count as one of today's crashes, which
    would end measuring here. So its time is at least a day in the past. */
-static uint64_t time_of_rejection(const tune_record *record)
+static uint64_t backdate_rejection(const tune_record *record)
 {
     enum { DAY = 24 * 60 * 60 };
     const uint64_t before = (uint64_t)time(NULL) - DAY - 1;
     return record->time < before ? record->time : before;
 }
 
-static tuff_status import_record(importing *self, const arrival *where, const tune_record *record)
+static tuff_status import_record(importing *self, const file_environment *where, const tune_record *record)
 {
     tune_record copy = *record;
     cache_file *to;
@@ -182,9 +182,9 @@ static tuff_status import_record(importing *self, const arrival *where, const tu
     if (record->kind == RECORD_WIN && !tuff__record_is_seed(record))
         copy.source = self->as_seed ? "seed" : "import";
     if (record->kind == RECORD_BAD)
-        copy.time = time_of_rejection(record);
+        copy.time = backdate_rejection(record);
     TRY(tuff__cache_own_file(self->into, where->source, &to));
-    if (is_newer_here(to->store, &copy)) {
+    if (is_kept(to->store, &copy)) {
         self->counts->skipped++;
         return TUFF_OK;
     }
@@ -197,7 +197,7 @@ static tuff_status import_record(importing *self, const arrival *where, const tu
 }
 
 /* Imports all records of one environment into our store of it. */
-static tuff_status import_environment(importing *self, const arrival *where)
+static tuff_status import_environment(importing *self, const file_environment *where)
 {
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(self->from, &at));) {
@@ -210,7 +210,7 @@ static tuff_status import_environment(importing *self, const arrival *where)
     return TUFF_OK;
 }
 
-static bool was_seen(const importing *self, hash128 environment)
+static bool is_listed(const importing *self, hash128 environment)
 {
     for (int i = 0; i < self->count; i++)
         if (tuff__is_same_hash(self->all[i].hash, environment))
@@ -219,17 +219,18 @@ static bool was_seen(const importing *self, hash128 environment)
 }
 
 /* Lists the environments of the file. If the line that describes one was damaged, a store here may know its text. */
-static tuff_status find_arrivals(importing *self)
+static tuff_status list_environments(importing *self)
 {
     const tune_record *record;
     tune_environment parts;
     for (int at = 0; (record = tuff__store_next(self->from, &at));) {
-        if (record->kind == RECORD_ENVIRONMENT || was_seen(self, record->environment))
+        if (record->kind == RECORD_ENVIRONMENT || is_listed(self, record->environment))
             continue;
         if (!GROW(self->all, self->count, self->capacity))
             return TUFF_E_OOM_HOST;
-        arrival *one = &self->all[self->count++];
-        *one = (arrival){record->environment, tuff__store_environment(self->from, record->environment), LIKENESS_NONE};
+        file_environment *one = &self->all[self->count++];
+        *one = (file_environment){record->environment, tuff__store_environment(self->from, record->environment),
+                                  LIKENESS_NONE};
         if (!one->source)
             one->source = tuff__cache_environment(self->into, record->environment);
         if (one->source && tuff__environment_parse(one->source, &parts) != TUFF_OK)
@@ -248,7 +249,7 @@ tuff_status tuff__cache_import(tuff_cache *cache, const char *path, bool as_seed
     const store_counts found = tuff__store_count(self.from);
     counts->damaged = found.damaged;
     counts->unknown = found.unknown;
-    tuff_status status = find_arrivals(&self);
+    tuff_status status = list_environments(&self);
     for (int i = 0; i < self.count && status == TUFF_OK; i++)
         status = import_environment(&self, &self.all[i]);
     tuff__store_close(self.from);

@@ -78,7 +78,7 @@ static bool is_stale(const tune_record *record)
 {
     char family[32], today[GENERATOR_SIZE];
     (void)snprintf(family, sizeof family, "%.*s", (int)strcspn(record->op, " "), record->op);
-    return strcmp(record->generator, tuff__kernel_hash_of(family, today)) != 0;
+    return strcmp(record->generator, tuff__kernel_hash(family, today)) != 0;
 }
 
 static bool is_old(const pruning *self, const tune_record *record)
@@ -91,7 +91,7 @@ static bool is_old(const pruning *self, const tune_record *record)
     return self->options.stale_kernels && is_stale(record);
 }
 
-static bool drops(const tune_record *record, void *state)
+static bool is_to_be_dropped(const tune_record *record, void *state)
 {
     pruning *self = state;
     if (record->kind == RECORD_ENVIRONMENT)
@@ -108,9 +108,9 @@ tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *state)
     const tune_record *record;
     state->dropped = state->kept = 0;
     if (!state->options.dry_run)
-        return tuff__store_compact(store, drops, state);
+        return tuff__store_compact(store, is_to_be_dropped, state);
     for (int at = 0; (record = tuff__store_next(store, &at));)
-        (void)drops(record, state);
+        (void)is_to_be_dropped(record, state);
     return TUFF_OK;
 }
 

@@ -16,7 +16,7 @@ int tuff_cache_file_count(const tuff_cache *cache)
 }
 
 /* Returns the position of a file among the wanted ones; -1 if it is not wanted. */
-static int number_of(const tuff_cache *self, int file)
+static int wanted_index(const tuff_cache *self, int file)
 {
     int number = 0;
     if (file < 0 || !self->files[file].is_wanted)
@@ -59,10 +59,10 @@ tuff_status tuff_cache_file(const tuff_cache *cache, int index, tuff_cache_file_
         count_records(file->store, info);
         return TUFF_OK;
     }
-    return FAIL(TUFF_E_USAGE, "cache: there is no such file");
+    return FAIL(TUFF_E_USAGE, "cache: the file index is out of range");
 }
 
-void tuff__cache_show(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out)
+void tuff__cache_fill_record(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out)
 {
     static const tuff_cache_kind kinds[] = {
         [RECORD_WIN] = TUFF_CACHE_WINNER, [RECORD_BAD] = TUFF_CACHE_REJECTED, [RECORD_PIN] = TUFF_CACHE_PIN};
@@ -80,7 +80,7 @@ void tuff__cache_show(const tuff_cache *self, const tune_record *record, int fil
                                .reason = record->reason,
                                .phase = record->phase,
                                .time = record->time,
-                               .file = self ? number_of(self, file) : 0};
+                               .file = self ? wanted_index(self, file) : 0};
     (void)tuff__hash_digits(record->key, 32, out->digits);
     memcpy(out->nanoseconds, record->nanoseconds, sizeof out->nanoseconds);
     for (int i = 0; i < RUNNERS_UP; i++)
@@ -99,7 +99,7 @@ bool tuff_cache_next(const tuff_cache *cache, tuff_cache_cursor *at, tuff_cache_
             continue;
         while ((found = tuff__store_next(cache->files[at->file].store, &at->record)))
             if (found->kind != RECORD_ENVIRONMENT) {
-                tuff__cache_show(cache, found, at->file, record);
+                tuff__cache_fill_record(cache, found, at->file, record);
                 return true;
             }
     }

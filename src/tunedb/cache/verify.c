@@ -17,14 +17,14 @@ typedef struct checking {
     tuff_cache_verify_result found;
 } checking;
 
-static void find(checking *self, int line, const char *subject, const char *detail)
+static void report_finding(checking *self, int line, const char *subject, const char *detail)
 {
-    if (self->to->finding)
-        self->to->finding(self->to->user, self->path, line, subject, detail);
+    if (self->to->on_finding)
+        self->to->on_finding(self->to->user, self->path, line, subject, detail);
 }
 
 /* Returns what this version cannot use of the record; NULL if it can use everything. */
-static const char *unusable(const tune_record *record)
+static const char *find_unusable_part(const tune_record *record)
 {
     tune_config parsed;
     tune_key key;
@@ -39,11 +39,11 @@ static const char *unusable(const tune_record *record)
 static void check_environment(checking *self, int line, const tune_record *record)
 {
     tune_environment environment;
-    const bool whole = tuff__environment_parse(record->op, &environment) == TUFF_OK;
-    self->found.ok += whole;
-    self->found.invalid += !whole;
-    if (!whole)
-        find(self, line, "environment", tuff_error());
+    const bool valid = tuff__environment_parse(record->op, &environment) == TUFF_OK;
+    self->found.ok += valid;
+    self->found.invalid += !valid;
+    if (!valid)
+        report_finding(self, line, "environment", tuff_error());
 }
 
 static void check_record(checking *self, int line, const tune_record *record)
@@ -52,19 +52,20 @@ static void check_record(checking *self, int line, const tune_record *record)
     const char *subject, *generator = record->generator[0] ? record->generator : NULL;
     if (record->kind == RECORD_ENVIRONMENT) {
         check_environment(self, line, record);
-    } else if ((subject = unusable(record))) {
+    } else if ((subject = find_unusable_part(record))) {
         self->found.invalid++;
-        find(self, line, subject, tuff_error());
+        report_finding(self, line, subject, tuff_error());
     } else if (!tuff__store_environment(self->store, record->environment)) {
         self->found.orphans++;
-        find(self, line, "of an environment that no line describes", record->op);
+        report_finding(self, line, "unknown environment", record->op);
     } else if ((record->kind == RECORD_WIN || record->kind == RECORD_PIN) &&
                (bad = tuff__store_rejection(self->store, record->environment, record->key, record->candidate,
                                             generator)) &&
                tuff__record_forbids(bad, generator)) {
         self->found.rejected++;
-        find(self, line, record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",
-             bad->reason);
+        report_finding(self, line,
+                       record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",
+                       bad->reason);
     } else {
         self->found.ok++;
     }
@@ -81,15 +82,15 @@ static tuff_status check_line(checking *self, int number, const char *line, size
         break;
     case LINE_DAMAGED:
         self->found.damaged++;
-        find(self, number, "damaged", "the check of the line does not hold");
+        report_finding(self, number, "damaged", "checksum mismatch");
         break;
     case LINE_MALFORMED:
         self->found.malformed++;
-        find(self, number, "malformed", "the line is whole, and no record");
+        report_finding(self, number, "malformed", "the checksum matches, but the line is not a valid record");
         break;
     case LINE_UNKNOWN:
         self->found.unknown++;
-        find(self, number, "of a later version", "");
+        report_finding(self, number, "from a later version", "");
         break;
     }
     return TUFF_OK;
@@ -109,7 +110,7 @@ static tuff_status check_lines(checking *self, const char *data, size_t size)
     return TUFF_OK;
 }
 
-int tuff__verify_result_findings(const tuff_cache_verify_result *result)
+int tuff__verify_finding_count(const tuff_cache_verify_result *result)
 {
     return result->damaged + result->malformed + result->unknown + result->invalid + result->orphans + result->rejected;
 }
@@ -136,13 +137,13 @@ static tuff_status check_file(checking *self, bool is_part)
 static tuff_status verify_path(const char *path, const tune_store *part_of, const verify_listener *to)
 {
     checking self = {.path = path, .to = to, .store = part_of};
-    if (to->begin)
-        to->begin(path, to->user);
+    if (to->on_file_begin)
+        to->on_file_begin(path, to->user);
     const tuff_status status = check_file(&self, part_of != NULL);
-    if (status == TUFF_OK && to->heard)
-        to->heard(path, &self.found, to->user);
-    if (status != TUFF_OK && to->failed)
-        to->failed(path, to->user);
+    if (status == TUFF_OK && to->on_file_done)
+        to->on_file_done(path, &self.found, to->user);
+    if (status != TUFF_OK && to->on_file_failed)
+        to->on_file_failed(path, to->user);
     tuff__arena_free(&self.texts);
     return status;
 }
@@ -161,7 +162,7 @@ typedef struct verifying {
     char why[TUFF_ERROR_SIZE];
 } verifying;
 
-static void take(verifying *self, tuff_status status)
+static void note_error(verifying *self, tuff_status status)
 {
     if (status == TUFF_OK || self->first != TUFF_OK)
         return;
@@ -169,7 +170,7 @@ static void take(verifying *self, tuff_status status)
     (void)snprintf(self->why, sizeof self->why, "%s", tuff_error());
 }
 
-static tuff_status give(const verifying *self)
+static tuff_status first_error(const verifying *self)
 {
     return self->first == TUFF_OK ? TUFF_OK : FAIL(self->first, "%s", self->why);
 }
@@ -178,8 +179,8 @@ static tuff_status verify_shard(const char *name, void *state)
 {
     verifying *self = state;
     char path[STORE_PATH];
-    if (tuff__store_is_shard(self->store, name) && tuff__store_path_of(self->store, name, path))
-        take(self, verify_path(path, self->store, self->to));
+    if (tuff__store_is_shard(self->store, name) && tuff__store_sibling_path(self->store, name, path))
+        note_error(self, verify_path(path, self->store, self->to));
     return TUFF_OK;
 }
 
@@ -188,29 +189,29 @@ tuff_status tuff__cache_verify_one(const tuff_cache *self, int index, const veri
     const cache_file *file = &self->files[index];
     char folder[STORE_PATH];
     verifying state = {.store = file->store, .to = to};
-    take(&state, verify_path(file->path, file->is_shipped ? NULL : file->store, to));
-    if (!file->is_shipped && tuff__store_path_of(file->store, ".", folder))
-        take(&state, tuff__file_list(folder, file->name, verify_shard, &state));
-    return give(&state);
+    note_error(&state, verify_path(file->path, file->is_shipped ? NULL : file->store, to));
+    if (!file->is_shipped && tuff__store_sibling_path(file->store, ".", folder))
+        note_error(&state, tuff__file_list(folder, file->name, verify_shard, &state));
+    return first_error(&state);
 }
 
 /* Adapts a program's callback, and sums up the counts. */
-typedef struct telling {
+typedef struct program_listener {
     tuff_cache_finding finding;
     void *user;
     tuff_cache_verify_result sum;
-} telling;
+} program_listener;
 
-static void pass_on(void *user, const char *path, int line, const char *subject, const char *detail)
+static void forward_finding(void *user, const char *path, int line, const char *subject, const char *detail)
 {
-    const telling *state = user;
+    const program_listener *state = user;
     if (state->finding)
         state->finding(state->user, path, line, subject, detail);
 }
 
-static void add_up(const char *path, const tuff_cache_verify_result *found, void *user)
+static void add_counts(const char *path, const tuff_cache_verify_result *found, void *user)
 {
-    telling *state = user;
+    program_listener *state = user;
     (void)path;
     state->sum.ok += found->ok;
     state->sum.damaged += found->damaged;
@@ -224,33 +225,33 @@ static void add_up(const char *path, const tuff_cache_verify_result *found, void
 tuff_status tuff_cache_verify(const tuff_cache *cache, tuff_cache_finding finding, void *user,
                               tuff_cache_verify_result *out)
 {
-    telling told = {.finding = finding, .user = user};
-    const verify_listener to = {.finding = pass_on, .heard = add_up, .user = &told};
+    program_listener listener = {.finding = finding, .user = user};
+    const verify_listener to = {.on_finding = forward_finding, .on_file_done = add_counts, .user = &listener};
     verifying self = {.first = TUFF_OK};
     if (!cache)
         return FAIL(TUFF_E_USAGE, "cache: the cache is NULL");
     for (int i = 0; i < cache->count; i++)
         if (cache->files[i].is_wanted)
-            take(&self, tuff__cache_verify_one(cache, i, &to));
+            note_error(&self, tuff__cache_verify_one(cache, i, &to));
     if (out)
-        *out = told.sum;
-    return give(&self);
+        *out = listener.sum;
+    return first_error(&self);
 }
 
 tuff_status tuff_cache_verify_file(const char *path, tuff_cache_finding finding, void *user,
                                    tuff_cache_verify_result *out)
 {
-    telling told = {.finding = finding, .user = user};
-    const verify_listener to = {.finding = pass_on, .heard = add_up, .user = &told};
+    program_listener listener = {.finding = finding, .user = user};
+    const verify_listener to = {.on_finding = forward_finding, .on_file_done = add_counts, .user = &listener};
     if (!path)
         return FAIL(TUFF_E_USAGE, "cache: the path is NULL");
     TRY(tuff__cache_verify_path(path, &to));
     if (out)
-        *out = told.sum;
+        *out = listener.sum;
     return TUFF_OK;
 }
 
-static bool is_strike(const tune_record *record, void *state)
+static bool is_rejection(const tune_record *record, void *state)
 {
     int *count = state;
     *count += record->kind == RECORD_BAD;
@@ -264,7 +265,7 @@ tuff_status tuff_cache_forget_rejected(tuff_cache *cache, int *count)
         return FAIL(TUFF_E_USAGE, "cache: the cache is NULL");
     for (int i = 0; i < cache->count; i++)
         if (cache->files[i].is_wanted && !cache->files[i].is_shipped)
-            TRY(tuff__store_compact(cache->files[i].store, is_strike, &dropped));
+            TRY(tuff__store_compact(cache->files[i].store, is_rejection, &dropped));
     if (count)
         *count = dropped;
     return TUFF_OK;
