@@ -10,7 +10,7 @@ begin_draws
 expect 2 "unknown suite" "$tuff" bench matmull
 expect 2 "--rounds takes a whole number" "$tuff" bench --rounds 0
 expect 2 "both write to standard output" "$tuff" bench --json --markdown -
-expect 1 "--only matches no work" "$tuff" bench matmul --quick --device reference --only nothing
+expect 1 "--only matches no benchmark" "$tuff" bench matmul --quick --device reference --only nothing
 expect 1 "cannot write nowhere/table" "$tuff" bench matmul --quick --device reference --markdown nowhere/table
 expect 1 "quantum" "$tuff" bench --device quantum:7
 expect 1 "the program exited" "$tuff" bench matmul --quick --device reference --peer true

@@ -68,9 +68,10 @@ static cli_end parse(int count, char **arguments, bench *self)
 {
     const cli_option options[] = {
         DEVICE_OPTION(&self->device_name),
-        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples per implementation, taken in turns", 1, 1000, NULL},
+        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples per implementation, taken alternately", 1, 1000,
+         NULL},
         {"--only", CLI_TEXTS, &self->wanted, "TEXT",
-         "measure only works whose name contains TEXT; may be given several times", 0, 0, NULL},
+         "run only benchmarks whose name contains TEXT; may be given several times", 0, 0, NULL},
         {"--skip", CLI_TEXTS, &self->skipped, "TEXT",
          "leave out implementations whose name contains TEXT, such as CLBlast; may be given several times", 0, 0, NULL},
         {"--quick", CLI_SWITCH, &self->quick, NULL, "small sizes and short samples: a smoke test, not a measurement", 0,
@@ -80,7 +81,8 @@ static cli_end parse(int count, char **arguments, bench *self)
         {"--markdown", CLI_TEXT, &self->markdown_path, "FILE",
          "write tables in Markdown, as in bench/results; -: standard output", 0, 0, NULL},
         {"--peer", CLI_TEXTS, &self->peer_commands, "COMMAND",
-         "also measure a program that does the same works (see bench/peers); may be given several times", 0, 0, NULL},
+         "also measure a program that runs the same benchmarks (see bench/peers); may be given several times", 0, 0,
+         NULL},
         TUNING_OPTIONS(&self->tune),
         {"--clblast-tuned", CLI_TEXT, &self->clblast_folder, "FOLDER",
          "use the results of CLBlast's own tuners (see bench/tune-clblast)", 0, 0, NULL},
@@ -98,7 +100,7 @@ static int run_suites(bench *self)
             return cli_fail_library(&verb_bench, suites[i].name);
     }
     if (self->printed == 0)
-        return cli_fail(&verb_bench, EXIT_FAILED, "--only matches no work");
+        return cli_fail(&verb_bench, EXIT_FAILED, "--only matches no benchmark");
     return EXIT_DONE;
 }
 
@@ -160,7 +162,7 @@ static int run_bench(int count, char **arguments)
 const cli_verb verb_bench = {
     .name = "bench",
     .operand = "[FILE] [SUITE...]",
-    .summary = "Benchmarks tuff against the device's peak and other software, with samples in turns.",
+    .summary = "Benchmarks tuff against the device's peak and other software, in alternating samples.",
     .about =
         "Suites: matmul, attention, norms, elementwise, optimizer, gpt, launch; default: all. FILE is a graph file\n"
         "(see tuff plan), which is measured fused, tuned and unfused, in addition to the suites that are named.\n"
