@@ -60,6 +60,6 @@ tuff_try_shaderc(archives -Wl,--start-group -l:libshaderc_combined.a glslang Mac
 
 if(NOT TUFF_SHADERC_FOUND)
   set(TUFF_SHADERC OFF)
-  message(WARNING "shaderc was not found, or does not work: install libshaderc-dev, glslang-dev and spirv-tools, or "
-    "configure with -DTUFF_SHADERC=OFF. Without it Vulkan runs only programs that are in the cache.")
+  message(WARNING "shaderc was not found or does not work: install libshaderc-dev, glslang-dev and spirv-tools, or "
+    "configure with -DTUFF_SHADERC=OFF. Without shaderc, Vulkan can run only cached programs.")
 endif()

@@ -1,14 +1,14 @@
 #!/bin/sh
-# What it costs to add a thing to tuff, counted in the files that name one of its kind in code (comments do not count): each
-# row below names a thing that is there already, that nothing else is built on, and the number of files that may name it.
-# A change that spreads one of them over more files fails here, and the files are printed. docs/contributing.md says
-# what to write in each.
+# The cost of adding a thing to tuff, counted as the files that name one of its kind in code (comments do not count).
+# Each row below names an existing thing that nothing else builds on, and the number of files that may name it. A change
+# that spreads one of them over more files fails here, and the files are printed. docs/contributing.md explains what to
+# write in each.
 set -eu
 cd "${TUFF_SOURCE:-$(dirname "$0")/..}"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The files below the folders $2... that are named by a word that matches $1, or have one outside of comments.
+# Prints the files below the folders $2... whose name is a word that matches $1, or that contain one outside comments.
 places() {
     pattern=$1
     shift
@@ -45,7 +45,7 @@ places() {
         }'
 }
 
-# check KIND GOAL PATTERN FOLDER...: prints the places; false where there are more than GOAL, or none.
+# check KIND GOAL PATTERN FOLDER...: prints the places; fails if there are more than GOAL, or none.
 check() {
     kind=$1 goal=$2
     shift 2
@@ -57,7 +57,7 @@ check() {
 
 check_all() {
     wrong=0
-    # The table of functions that kernels lack, math.k, is no place of an op whose text calls none of its own.
+    # math.k, the functions that kernel languages lack, does not count for an op whose kernel text calls none of them.
     check "elementwise op (erfc): row, prototype" 2 "(tuff_|OP_)?(erfc|ERFC)" \
         $(find src include -type f ! -name math.k) || wrong=$((wrong + 1))
     check "  and, where kernels lack the function, its section" 1 "ERFC" $(find src -name math.k) || wrong=$((wrong + 1))
@@ -83,7 +83,7 @@ check_all || {
     exit 1
 }
 
-# An elementwise op that exists nowhere else: its row and its prototype, and every file that reads the table compiles.
+# An invented elementwise op: with its row and its prototype, every file that reads the table still compiles.
 mkdir -p "$scratch/src/ops" "$scratch/include/tuff"
 cp src/ops/*.h "$scratch/src/ops"
 row='ELEMENTWISE(SOFTSIGN, softsign, 1, FLOATS, x \/ (ABS(x) + 1.0f), 0, x \/ (1 + fabs(x)), P((1 - fabs(f)) * (1 - fabs(f))), '
@@ -98,7 +98,7 @@ for file in $readers; do
 done
 echo "a new row compiles in $(echo "$readers" | wc -w) files"
 
-# The count can fail: one more file that names an op is one too many.
+# Proves that the count can fail: one more file that names an op is one too many.
 cp -r src include "$scratch"
 mkdir -p "$scratch/tools" "$scratch/tests"
 cp $(find tools tests -name suite_composites.c) "$scratch/tools"

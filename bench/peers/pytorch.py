@@ -216,7 +216,7 @@ def launch(work):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--forms", default="eager,out,compile", help="which of eager, out, compile and graphs")
+    parser.add_argument("--forms", default="eager,out,compile", help="forms to run: eager, out, compile, graphs")
     parser.add_argument("--device", default="cpu", type=torch.device, help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()

@@ -71,7 +71,7 @@ def main():
         return
     print(f"{result['device']['driver']}; {result['rounds']} rounds; load before: {result['load']} on"
           f" {result['device']['compute_units']} units\n")
-    print("| work | tuff | time | rate (of peak) | beside | time | ratio | quartiles | of the least |")
+    print("| work | tuff | time | rate (of peak) | peer | time | ratio | quartiles | ratio of minima |")
     print("|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         ratio = row["ratio"]

@@ -213,7 +213,7 @@ class K1Tree:
             setattr(self, name, int(config[name]))
         self.tree = config["tree"] > 0
         if config["l2"] or config["subtree"] or config["next_word"]:
-            raise SystemExit("only the default choice of nodes, and the published targets, are written here")
+            raise SystemExit("only the default choice of nodes and the published targets are supported")
         vocabulary = int(config["V"])
         self.stride = self.S // 2
         self.words, self.first = [], []
@@ -287,7 +287,7 @@ def rate_at(config, step):
 def train(path, out, every, steps):
     config, tensors = read_file(path)
     if config["dropout"] or config["accumulate"] > 1:
-        raise SystemExit("dropout must be 0, and batches not accumulated")
+        raise SystemExit("dropout must be 0, and gradients must not be accumulated")
     dtype = torch.get_default_dtype()
     inputs = {name[6:]: values for name, values in tensors.items() if name.startswith("input.")}
     model = MODELS[config["example"]](config, inputs)

@@ -19,11 +19,11 @@ double example_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static tuff_status fill_batch(void *user, tuff_batch_room *room)
+static tuff_status fill_batch(void *user, tuff_batch_target *target)
 {
-    const char *why = example_fill_batch(user, room->number, room->data);
+    const char *why = example_fill_batch(user, target->number, target->data);
     if (why)
-        snprintf(room->message, room->message_size, "%s", why);
+        snprintf(target->message, target->message_size, "%s", why);
     return why ? TUFF_E_USAGE : TUFF_OK;
 }
 

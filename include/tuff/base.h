@@ -48,20 +48,20 @@ TUFF_API const char *tuff_version(void);
 /* The result of a fallible function. X(name, text). */
 #define TUFF_STATUS_MAP(X)                                         \
     X(OK, "no error")                                              \
-    X(E_USAGE, "wrong use")                                        \
-    X(E_SHAPE, "shapes do not fit")                                \
-    X(E_DTYPE, "dtypes do not fit")                                \
+    X(E_USAGE, "invalid use of the library")                       \
+    X(E_SHAPE, "incompatible shapes")                              \
+    X(E_DTYPE, "incompatible dtypes")                              \
     X(E_OOM_HOST, "out of host memory")                            \
     X(E_OOM_DEVICE, "out of device memory")                        \
     X(E_LIMIT, "a limit of the device or the library is exceeded") \
-    X(E_COMPILE, "a kernel did not compile")                       \
+    X(E_COMPILE, "a kernel failed to compile")                     \
     X(E_DEVICE_LOST, "the device was lost")                        \
-    X(E_TIMEOUT, "the device did not answer in time")              \
+    X(E_TIMEOUT, "the device did not respond in time")             \
     X(E_NO_DEVICE, "no such device")                               \
-    X(E_UNSUPPORTED, "not supported here")                         \
+    X(E_UNSUPPORTED, "not supported")                              \
     X(E_FORMAT, "malformed file")                                  \
     X(E_IO, "input or output failed")                              \
-    X(E_NUMERIC, "numeric failure")
+    X(E_NUMERIC, "numerical error")
 
 typedef enum tuff_status {
 #define X(name, text) TUFF_##name,

@@ -45,7 +45,7 @@ typedef struct tuff_sample {
 typedef tuff_status (*tuff_sample_source)(void *user, tuff_sample *sample);
 
 /* A batch to be filled in by a source of whole batches. */
-typedef struct tuff_batch_room {
+typedef struct tuff_batch_target {
     int64_t number;         /* number of the batch, counted over all epochs from 0 */
     int64_t epoch, count;   /* count: samples; batch_size, or fewer in a last batch (keep_last) */
     const int64_t *indices; /* indices of the samples; NULL for an endless set */
@@ -55,9 +55,9 @@ typedef struct tuff_batch_room {
     char *message;          /* as in tuff_sample */
     size_t message_size;
     uint64_t reserved[4];
-} tuff_batch_room;
+} tuff_batch_target;
 /* Fills a whole batch, like tuff_sample_source. With several workers it is called for several batches concurrently. */
-typedef tuff_status (*tuff_batch_source)(void *user, tuff_batch_room *room);
+typedef tuff_status (*tuff_batch_source)(void *user, tuff_batch_target *target);
 
 /* When batches are copied to the device. The values that plans read do not depend on it. */
 typedef enum tuff_upload {
@@ -155,7 +155,7 @@ typedef struct tuff_loader_counters {
     /* Nanoseconds that tuff_loader_next waited because the device had not yet consumed earlier batches: the device was
        busy, so no time was lost. */
     uint64_t held_back;
-    uint64_t beside; /* bytes of `uploaded` that were copied to the device on a queue of their own */
+    uint64_t uploaded_ahead; /* bytes of `uploaded` that were copied to the device on a queue of their own */
     uint64_t reserved[3];
 } tuff_loader_counters;
 /* Copies the current values of the counters. */

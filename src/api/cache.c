@@ -15,7 +15,7 @@ static bool is_selector(const char *device)
     return colon && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1);
 }
 
-tuff_status tuff__cache_select(const char *device, char *buffer, const char **out)
+tuff_status tuff__cache_resolve_device(const char *device, char *buffer, const char **out)
 {
     *out = device;
     if (!device || !is_selector(device))
@@ -29,10 +29,10 @@ tuff_status tuff__cache_select(const char *device, char *buffer, const char **ou
         *out = tuff__environment_text(&environment, buffer);
         return TUFF_OK;
     }
-    return FAIL(TUFF_E_NO_DEVICE, "there is no device %s here", device);
+    return FAIL(TUFF_E_NO_DEVICE, "unknown device %s", device);
 }
 
-tuff_status tuff__cache_find_here(tuff_cache *self)
+tuff_status tuff__cache_list_local_devices(tuff_cache *self)
 {
     if (self->has_local_devices)
         return TUFF_OK;
@@ -59,10 +59,10 @@ tuff_status tuff__cache_find_here(tuff_cache *self)
 tuff_cache *tuff_cache_open(const char *device)
 {
     char buffer[ENVIRONMENT_SIZE];
-    const char *wanted;
+    const char *filter;
     tuff_cache *cache = NULL;
-    if (tuff__cache_select(device, buffer, &wanted) == TUFF_OK)
-        (void)tuff__cache_open(wanted, &cache);
+    if (tuff__cache_resolve_device(device, buffer, &filter) == TUFF_OK)
+        (void)tuff__cache_open(filter, &cache);
     return cache;
 }
 
@@ -71,22 +71,22 @@ tuff_status tuff_cache_import(tuff_cache *cache, const char *file, bool as_seed,
     tuff_cache_imported unused;
     if (!cache || !file)
         return FAIL(TUFF_E_USAGE, "cache: the %s is NULL", cache ? "path" : "cache");
-    TRY(tuff__cache_find_here(cache));
+    TRY(tuff__cache_list_local_devices(cache));
     return tuff__cache_import(cache, file, as_seed, counts ? counts : &unused);
 }
 
-static tuff_status environment_of(const tuff_device *device, tune_environment *out)
+static tuff_status describe_environment(const tuff_device *device, tune_environment *out)
 {
     tuff_device_info info;
     TRY(tuff_device_describe(device, &info));
     if (info.device_class == TUFF_DEVICE_REFERENCE)
-        return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing is tuned on the reference device");
+        return FAIL(TUFF_E_UNSUPPORTED, "cache: the reference device is not tuned");
     tuff__environment_from_info(&info, out);
     return TUFF_OK;
 }
 
 /* Returns the index of the file that has the record; -1: none. */
-static int file_of(const tuff_cache *self, const tune_record *record)
+static int find_file(const tuff_cache *self, const tune_record *record)
 {
     for (int i = 0; i < self->count; ++i) {
         const tune_store *store = self->files[i].store;
@@ -96,62 +96,61 @@ static int file_of(const tuff_cache *self, const tune_record *record)
     return -1;
 }
 
-static void take_record(const tuff_cache *self, const tune_record *record, tuff_cache_match *out)
+static void fill_record(const tuff_cache *self, const tune_record *record, tuff_cache_match *out)
 {
     out->has_record = record != NULL;
     if (record)
-        tuff__cache_fill_record(self, record, file_of(self, record), &out->record);
+        tuff__cache_fill_record(self, record, find_file(self, record), &out->record);
 }
 
-tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, const char *key, tuff_cache_match *answer)
+tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, const char *key, tuff_cache_match *match)
 {
     tune_environment environment;
     tune_lookup_result found;
-    if (!cache || !device || !key || !answer)
-        return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a device, a key and room for the answer");
-    TRY(environment_of(device, &environment));
+    if (!cache || !device || !key || !match)
+        return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a device, a key and a match");
+    TRY(describe_environment(device, &environment));
     TRY(tuff__cache_lookup(cache, &environment, key, &found));
-    *answer = (tuff_cache_match){.candidate = found.candidate,
-                                 .origin = tuff__tier_text(found.tier == TIER_PORTFOLIO ? TIER_DEFAULT : found.tier),
-                                 .seed_count = found.seed_count};
-    memcpy(answer->seeds, found.seeds, sizeof answer->seeds);
-    memcpy(answer->why, found.why[found.tier], sizeof answer->why);
-    take_record(cache, found.record, answer);
+    *match = (tuff_cache_match){.candidate = found.candidate,
+                                .origin = tuff__tier_text(found.tier == TIER_PORTFOLIO ? TIER_DEFAULT : found.tier),
+                                .seed_count = found.seed_count};
+    memcpy(match->seeds, found.seeds, sizeof match->seeds);
+    memcpy(match->why, found.why[found.tier], sizeof match->why);
+    fill_record(cache, found.record, match);
     return TUFF_OK;
 }
 
 /* Finds the winner's record in the plan's environment by the plan's candidate: the cache may have another winner
    now. */
-static const tune_record *find_win(const tuff_cache *self, const tuff_device *device, const tuff_plan_key_info *key,
-                                   const char *generator)
+static const tune_record *find_winner(const tuff_cache *self, const tuff_device *device, const tuff_plan_key_info *key,
+                                      const char *generator)
 {
     tune_environment environment;
-    if (environment_of(device, &environment) != TUFF_OK)
+    if (describe_environment(device, &environment) != TUFF_OK)
         return NULL;
-    const hash128 place = tuff__hash_text(ENVIRONMENT_TEXT(&environment)), hash = tuff__hash_text(key->key);
+    const hash128 environment_hash = tuff__hash_text(ENVIRONMENT_TEXT(&environment)), hash = tuff__hash_text(key->key);
     for (int i = 0; i < self->count; ++i) {
-        const tune_record *win = tuff__store_winner(self->files[i].store, place, hash, generator);
-        if (win && strcmp(win->candidate, key->candidate) == 0)
-            return win;
+        const tune_record *winner = tuff__store_winner(self->files[i].store, environment_hash, hash, generator);
+        if (winner && strcmp(winner->candidate, key->candidate) == 0)
+            return winner;
     }
     return NULL;
 }
 
-tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index, tuff_cache_match *answer)
+tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index, tuff_cache_match *match)
 {
     tuff_plan_key_info key;
-    if (!cache || !plan || !answer)
-        return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a plan and room for the answer");
+    if (!cache || !plan || !match)
+        return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a plan and a match");
     TRY(tuff_plan_key(plan, index, &key));
-    TRY(tuff_cache_lookup(cache, plan->device, key.key, answer));
-    if (strcmp(answer->candidate, key.candidate) != 0) {
-        (void)snprintf(answer->why, sizeof answer->why,
-                       "the plan was compiled with it; the cache has %.100s now: %.80s",
-                       answer->candidate[0] ? answer->candidate : "the default", answer->origin);
-        take_record(cache, find_win(cache, plan->device, &key, plan->keys.items[index].generator), answer);
+    TRY(tuff_cache_lookup(cache, plan->device, key.key, match));
+    if (strcmp(match->candidate, key.candidate) != 0) {
+        (void)snprintf(match->why, sizeof match->why, "the plan was compiled with it; the cache now has %.100s: %.80s",
+                       match->candidate[0] ? match->candidate : "the default", match->origin);
+        fill_record(cache, find_winner(cache, plan->device, &key, plan->keys.items[index].generator), match);
     }
-    answer->candidate = key.candidate;
-    answer->origin = key.origin;
+    match->candidate = key.candidate;
+    match->origin = key.origin;
     return TUFF_OK;
 }
 
@@ -161,7 +160,7 @@ static tuff_status pin_by_text(tuff_cache *cache, const tuff_device *device, con
     tune_environment environment;
     if (!device)
         return tuff__cache_pin_known(cache, key, tuff__text_get(candidate), NULL, NULL, count);
-    TRY(environment_of(device, &environment));
+    TRY(describe_environment(device, &environment));
     TRY(tuff__cache_pin_in(cache, ENVIRONMENT_TEXT(&environment), key, tuff__text_get(candidate)));
     *count = 1;
     return TUFF_OK;
@@ -188,14 +187,14 @@ static tuff_status check_candidate(const tuff_plan *plan, int task, const char *
 {
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     tune_config config;
-    task_estimate made;
+    task_estimate estimate;
     uint64_t common = 0;
     TRY(tuff__config_parse(candidate, &config));
-    TRY(tuff__estimate_task(plan->device, &plan->fusion, &defaults, task, &config, &made));
+    TRY(tuff__estimate_task(plan->device, &plan->fusion, &defaults, task, &config, &estimate));
     for (int i = 0; i < CONFIG_WORDS; ++i)
-        common |= config.set[i] & made.used_tunables.set[i];
+        common |= config.set[i] & estimate.used_tunables.set[i];
     if (common == 0 && tuff__config_count(&config) > 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "cache: this task uses none of the tunables in %.300s", candidate);
+        return FAIL(TUFF_E_UNSUPPORTED, "cache: the task uses none of the tunables in %.300s", candidate);
     return TUFF_OK;
 }
 
@@ -216,13 +215,14 @@ tuff_status tuff_cache_unpin(tuff_cache *cache, const tuff_device *device, const
     if (!cache || !key)
         return FAIL(TUFF_E_USAGE, "cache: the %s is NULL", cache ? "key" : "cache");
     TRY(tuff__key_parse(key, &parsed));
-    hash128 place = {0};
+    hash128 environment_hash = {0};
     const hash128 hash = tuff__hash_text(key);
     if (device) {
-        TRY(environment_of(device, &environment));
-        place = tuff__hash_text(ENVIRONMENT_TEXT(&environment));
+        TRY(describe_environment(device, &environment));
+        environment_hash = tuff__hash_text(ENVIRONMENT_TEXT(&environment));
     }
-    cache_drop drop = {.kind = RECORD_PIN, .keys = &hash, .key_count = 1, .environment = device ? &place : NULL};
+    cache_drop drop = {
+        .kind = RECORD_PIN, .keys = &hash, .key_count = 1, .environment = device ? &environment_hash : NULL};
     const tuff_status status = tuff__cache_drop_records(cache, &drop);
     if (count)
         *count = drop.dropped;

@@ -16,7 +16,7 @@
 static tuff_status compile(tuff_graph *graph, const tuff_compile_options *options, tuff_plan **out)
 {
     const tune_config passes = tuff__controls_passes();
-    const char *absence = tuff__device_library_absence(graph->device);
+    const char *absence = tuff__device_library_unavailable_reason(graph->device);
     if (options->matmul_library != TUFF_MATMUL_OWN && absence != NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
     TRY(tuff__plan_create(graph, options, &passes, out));
@@ -24,7 +24,7 @@ static tuff_status compile(tuff_graph *graph, const tuff_compile_options *option
         return TUFF_OK;
     if (options->precision != TUFF_PRECISION_F32 && !tuff__device_target(graph->device).stores_narrow)
         tuff__log(TUFF_LOG_WARNING,
-                  "compile: %s cannot store 16 bits: values are rounded to them, and take 32 bits in memory",
+                  "compile: %s cannot store 16-bit values: they are rounded to 16 bits, but take 32 bits of memory",
                   tuff__device_info(graph->device)->selector);
     TRY(tuff__tune(*out, options));
     TRY(tuff__plan_record(*out));
@@ -56,19 +56,19 @@ static bool may_tune_later(const tuff_tune_options *tuning)
 
 tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
 {
-    tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
+    tuff_compile_options effective_options = {.fuse = TUFF_FUSE_ALL};
     if (options != NULL)
-        asked = *options;
-    tuff_tune_options tuning = *tuff__tune_options(&asked);
-    asked.tuning = &tuning;
-    if (graph == NULL || !options_are_legal(&asked)) {
+        effective_options = *options;
+    tuff_tune_options tuning = *tuff__tune_options(&effective_options);
+    effective_options.tuning = &tuning;
+    if (graph == NULL || !options_are_legal(&effective_options)) {
         FAIL(TUFF_E_USAGE,
              graph == NULL ? "compile: the graph is NULL"
                            : "compile: unknown fuse mode, kernel family, library, precision, tune mode or isolation");
         return NULL;
     }
     if (tuning.background && !may_tune_later(&tuning)) {
-        FAIL(TUFF_E_USAGE, "compile: tuning in the background needs the mode quick, normal or max, and cannot be "
+        FAIL(TUFF_E_USAGE, "compile: background tuning needs the mode quick, normal or max, and cannot be "
                            "combined with deterministic or a manifest");
         return NULL;
     }
@@ -77,13 +77,13 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
         return NULL;
     }
     if (graph->output_count == 0 && graph->assign_count == 0) {
-        FAIL(TUFF_E_USAGE, "compile: the graph has no outputs and assigns nothing: call tuff_output or tuff_assign");
+        FAIL(TUFF_E_USAGE, "compile: the graph has no outputs and no assignments: call tuff_output or tuff_assign");
         return NULL;
     }
     tuff__controls_apply(&tuning);
     tuning.background = may_tune_later(&tuning);
     tuff_plan *plan = NULL;
-    const tuff_status status = compile(graph, &asked, &plan);
+    const tuff_status status = compile(graph, &effective_options, &plan);
     if (status == TUFF_OK)
         return plan;
     /* Destroying the plan may fail with another error, which must not hide why compiling failed. */

@@ -19,14 +19,14 @@
 #include "tunedb/key.h"
 #include "search/times.h"
 
-enum { MAX_ENTRANTS = 16, ROUNDS = 5, CUT = 4, MAX_PATH = FOLDER_SIZE + 64, DAYS = 30, DAY = 24 * 60 * 60 };
+enum { MAX_ENTRANTS = 16, ROUNDS = 5, MAX_SLOWDOWN = 4, MAX_PATH = FOLDER_SIZE + 64, DAYS = 30, DAY = 24 * 60 * 60 };
 
 typedef struct entrant {
     tuff_device_info info;
     char environment[ENVIRONMENT_SIZE];
     tuff_device *device;
     tuff_plan *plan;
-    void *entry;
+    void *state;
     bool runs; /* takes part in the race */
     uint64_t times[ROUNDS];
     int count;
@@ -35,10 +35,10 @@ typedef struct entrant {
 
 typedef struct race_state {
     const tuff_device_race *race;
-    entrant *all;
+    entrant *entrants;
     int count;
     char path[MAX_PATH];    /* path of the result file; empty if there is no cache */
-    char op[TUNE_KEY_SIZE]; /* the race, as a key of the tuner's cache */
+    char key[TUNE_KEY_SIZE]; /* the race, as a key of the tuner's cache */
     journal *journal;
     int left_out;
     file_lock locks[MAX_ENTRANTS]; /* of the devices in the race */
@@ -46,21 +46,21 @@ typedef struct race_state {
 } race_state;
 
 /* Crashes are recorded like those of candidates: the race is a key, the device's candidate its default. */
-static void name_race(race_state *self)
+static void make_key(race_state *self)
 {
     tune_key key = {.family = RACE_FAMILY, .dims = {1}, .dim_count = 1, .alignment = 1};
     key.structure = tuff__hash64(self->race->name, strlen(self->race->name), 0);
-    tuff__key_text(&key, self->op);
+    tuff__key_text(&key, self->key);
 }
 
-static tuff_status is_struck(const race_state *self, const entrant *one, bool *struck)
+static tuff_status has_crashed(const race_state *self, const entrant *one, bool *crashed)
 {
     tune_store *store;
     const uint64_t now = (uint64_t)time(NULL);
     TRY(tuff__tune_open(one->environment, &store));
     const tune_record *bad =
-        tuff__store_rejection(store, tuff__hash_text(one->environment), tuff__hash_text(self->op), "", NULL);
-    *struck = bad != NULL && (bad->time > now || now - bad->time < (uint64_t)DAYS * DAY);
+        tuff__store_rejection(store, tuff__hash_text(one->environment), tuff__hash_text(self->key), "", NULL);
+    *crashed = bad != NULL && (bad->time > now || now - bad->time < (uint64_t)DAYS * DAY);
     tuff__store_close(store);
     return TUFF_OK;
 }
@@ -68,24 +68,24 @@ static tuff_status is_struck(const race_state *self, const entrant *one, bool *s
 static tuff_status find_entrants(race_state *self)
 {
     for (int i = 0; i < tuff_device_count() && self->count < MAX_ENTRANTS; ++i) {
-        entrant *one = &self->all[self->count];
+        entrant *one = &self->entrants[self->count];
         tune_environment parts;
         if (tuff_device_describe_at(i, &one->info) != TUFF_OK || one->info.device_class == TUFF_DEVICE_REFERENCE)
             continue;
         tuff__environment_from_info(&one->info, &parts);
         tuff__environment_text(&parts, one->environment);
-        bool struck;
-        TRY(is_struck(self, one, &struck));
-        self->left_out += struck;
-        self->count += !struck;
+        bool crashed;
+        TRY(has_crashed(self, one, &crashed));
+        self->left_out += crashed;
+        self->count += !crashed;
     }
     return TUFF_OK;
 }
 
 /* Notes in the journal that from here on the device may end the process. Errors of the journal are ignored. */
-static void enter(const race_state *self, journal_phase phase, const entrant *one)
+static void enter_journal(const race_state *self, journal_phase phase, const entrant *one)
 {
-    (void)tuff__journal_enter(self->journal, phase, one->environment, self->op, "", phase == JOURNAL_FIRST_RUN);
+    (void)tuff__journal_enter(self->journal, phase, one->environment, self->key, "", phase == JOURNAL_FIRST_RUN);
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -95,13 +95,13 @@ static int compare_texts(const void *a, const void *b)
 
 /* Names the result file by a hash of everything the result depends on: the workload, this version, and the devices in
    any order. */
-static tuff_status name_answer(race_state *self)
+static tuff_status make_result_path(race_state *self)
 {
     const char *environments[MAX_ENTRANTS];
     char folder[FOLDER_SIZE];
     text key = {0};
     for (int i = 0; i < self->count; ++i)
-        environments[i] = self->all[i].environment;
+        environments[i] = self->entrants[i].environment;
     qsort(environments, (size_t)self->count, sizeof *environments, compare_texts);
     tuff__text_add(&key, "%s\n%s\n", tuff_version(), self->race->name);
     for (int i = 0; i < self->count; ++i)
@@ -118,7 +118,7 @@ static tuff_status name_answer(race_state *self)
 
 /* Reads the cached result: a line with seconds since 1970, the time of a run, that of the runner-up, and the
    runner-up's selector or "-"; then a line with the winner's environment. NULL if there is no valid result. */
-static entrant *recall(const race_state *self, tuff_device_race_result *result)
+static entrant *read_cached_result(const race_state *self, tuff_device_race_result *result)
 {
     enum { LIMIT = 4096 };
     void *data;
@@ -136,8 +136,8 @@ static entrant *recall(const race_state *self, tuff_device_race_result *result)
         char *environment = line + 1;
         environment[strcspn(environment, "\n")] = '\0';
         for (int i = 0; i < self->count && found == NULL; ++i)
-            if (strcmp(self->all[i].environment, environment) == 0)
-                found = &self->all[i];
+            if (strcmp(self->entrants[i].environment, environment) == 0)
+                found = &self->entrants[i];
     }
     tuff__free(data);
     if (found != NULL) {
@@ -148,7 +148,7 @@ static entrant *recall(const race_state *self, tuff_device_race_result *result)
     return found;
 }
 
-static void remember(const race_state *self, const entrant *winner, const tuff_device_race_result *result)
+static void write_cached_result(const race_state *self, const entrant *winner, const tuff_device_race_result *result)
 {
     text lines = {0};
     if (self->path[0] == '\0')
@@ -158,7 +158,7 @@ static void remember(const race_state *self, const entrant *winner, const tuff_d
                    winner->environment);
     const file_part part = {tuff__text_get(&lines), lines.length};
     if (tuff__text_status(&lines) != TUFF_OK || tuff__file_write(self->path, &part, 1, false, false) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "fastest: the answer is not remembered: %s", tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "fastest: the result is not cached: %s", tuff_error());
     tuff__text_free(&lines);
 }
 
@@ -172,74 +172,74 @@ static tuff_status run_once(entrant *one, uint64_t *nanoseconds)
 }
 
 /* The first run includes one-time costs; the second shows whether the device is worth more runs. */
-static void admit(const race_state *self, entrant *one)
+static void qualify(const race_state *self, entrant *one)
 {
-    enter(self, JOURNAL_FIRST_RUN, one);
+    enter_journal(self, JOURNAL_FIRST_RUN, one);
     one->device = tuff_device_open(one->info.selector);
     if (one->device != NULL)
-        one->plan = self->race->setup(one->device, self->race->user, &one->entry);
+        one->plan = self->race->setup(one->device, self->race->user, &one->state);
     one->runs =
         one->plan != NULL && run_once(one, &one->nanoseconds) == TUFF_OK && run_once(one, &one->nanoseconds) == TUFF_OK;
     tuff__journal_leave(self->journal);
     if (!one->runs)
-        tuff__log(TUFF_LOG_INFO, "fastest: %s is left out: %s", one->info.selector, tuff_error());
+        tuff__log(TUFF_LOG_INFO, "fastest: skipping %s: %s", one->info.selector, tuff_error());
 }
 
-static void drop(const race_state *self, entrant *one, bool and_device)
+static void release_entrant(const race_state *self, entrant *one, bool close_device)
 {
     if (one->device == NULL)
         return;
-    enter(self, JOURNAL_BENCH, one);
-    if (one->plan != NULL || one->entry != NULL)
-        self->race->teardown(one->plan, self->race->user, one->entry);
+    enter_journal(self, JOURNAL_BENCH, one);
+    if (one->plan != NULL || one->state != NULL)
+        self->race->teardown(one->plan, self->race->user, one->state);
     one->plan = NULL;
-    one->entry = NULL;
-    if (and_device) {
+    one->state = NULL;
+    if (close_device) {
         tuff_device_close(one->device);
         one->device = NULL;
     }
     tuff__journal_leave(self->journal);
 }
 
-static entrant *least(const race_state *self, const entrant *but)
+static entrant *find_fastest(const race_state *self, const entrant *excluded)
 {
     entrant *best = NULL;
     for (int i = 0; i < self->count; ++i) {
-        entrant *one = &self->all[i];
-        if (one->runs && one != but && (best == NULL || one->nanoseconds < best->nanoseconds))
+        entrant *one = &self->entrants[i];
+        if (one->runs && one != excluded && (best == NULL || one->nanoseconds < best->nanoseconds))
             best = one;
     }
     return best;
 }
 
-static bool is_held(char (*places)[FOLDER_SIZE], int count, const char *place)
+static bool contains(char (*paths)[FOLDER_SIZE], int count, const char *path)
 {
     for (int i = 0; i < count; ++i)
-        if (strcmp(places[i], place) == 0)
+        if (strcmp(paths[i], path) == 0)
             return true;
     return false;
 }
 
 /* Locks the devices against other measurements. Returns false if another process is measuring on one of them. */
-static bool take_devices(race_state *self)
+static bool lock_devices(race_state *self)
 {
-    char(*places)[FOLDER_SIZE] = tuff__calloc(MAX_ENTRANTS, sizeof *places);
-    bool is_alone = places != NULL;
+    char(*paths)[FOLDER_SIZE] = tuff__calloc(MAX_ENTRANTS, sizeof *paths);
+    bool is_alone = paths != NULL;
     for (int i = 0; is_alone && i < self->count; ++i) {
         tune_environment parts;
-        char *place = places[self->lock_count];
-        if (tuff__environment_parse(self->all[i].environment, &parts) != TUFF_OK ||
-            !tuff__tune_lock_path(&parts, place, FOLDER_SIZE) || is_held(places, self->lock_count, place))
+        char *path = paths[self->lock_count];
+        if (tuff__environment_parse(self->entrants[i].environment, &parts) != TUFF_OK ||
+            !tuff__tune_lock_path(&parts, path, FOLDER_SIZE) || contains(paths, self->lock_count, path))
             continue;
-        const tuff_status status = tuff__file_lock(place, 0, &self->locks[self->lock_count]);
+        const tuff_status status = tuff__file_lock(path, 0, &self->locks[self->lock_count]);
         is_alone = status != TUFF_E_TIMEOUT;
         self->lock_count += status == TUFF_OK;
     }
-    tuff__free(places);
+    tuff__free(paths);
     return is_alone;
 }
 
-static void leave_devices(race_state *self)
+static void unlock_devices(race_state *self)
 {
     while (self->lock_count > 0)
         tuff__file_unlock(&self->locks[--self->lock_count]);
@@ -247,14 +247,14 @@ static void leave_devices(race_state *self)
 
 static void run_rounds(race_state *self)
 {
-    const entrant *first = least(self, NULL);
-    const uint64_t limit = first == NULL ? 0 : CUT * first->nanoseconds;
+    const entrant *first = find_fastest(self, NULL);
+    const uint64_t limit = first == NULL ? 0 : MAX_SLOWDOWN * first->nanoseconds;
     for (int round = 0; round < ROUNDS; ++round)
         for (int i = 0; i < self->count; ++i) {
-            entrant *one = &self->all[i];
+            entrant *one = &self->entrants[i];
             if (!one->runs || one->nanoseconds > limit)
                 continue;
-            enter(self, JOURNAL_BENCH, one);
+            enter_journal(self, JOURNAL_BENCH, one);
             if (run_once(one, &one->times[one->count]) == TUFF_OK)
                 ++one->count;
             else
@@ -263,10 +263,10 @@ static void run_rounds(race_state *self)
         }
     for (int i = 0; i < self->count; ++i) {
         uint64_t quartiles[3];
-        if (self->all[i].count == 0)
+        if (self->entrants[i].count == 0)
             continue;
-        tuff__times_quartiles(self->all[i].times, self->all[i].count, quartiles);
-        self->all[i].nanoseconds = quartiles[1];
+        tuff__times_quartiles(self->entrants[i].times, self->entrants[i].count, quartiles);
+        self->entrants[i].nanoseconds = quartiles[1];
     }
 }
 
@@ -277,16 +277,16 @@ static entrant *run_race(race_state *self, tuff_device_race_result *result)
     if (tuff__journal_open(has_folder ? folder : NULL, &self->journal) != TUFF_OK)
         return NULL;
     for (int i = 0; i < self->count; ++i)
-        admit(self, &self->all[i]);
-    const bool is_alone = take_devices(self);
+        qualify(self, &self->entrants[i]);
+    const bool is_alone = lock_devices(self);
     run_rounds(self);
-    leave_devices(self);
-    entrant *winner = least(self, NULL);
-    const entrant *next = least(self, winner);
+    unlock_devices(self);
+    entrant *winner = find_fastest(self, NULL);
+    const entrant *next = find_fastest(self, winner);
     for (int i = 0; i < self->count; ++i)
-        result->candidate_count += self->all[i].plan != NULL;
+        result->candidate_count += self->entrants[i].plan != NULL;
     for (int i = 0; i < self->count; ++i)
-        drop(self, &self->all[i], &self->all[i] != winner);
+        release_entrant(self, &self->entrants[i], &self->entrants[i] != winner);
     if (winner == NULL)
         return NULL;
     result->nanoseconds = winner->nanoseconds;
@@ -295,33 +295,33 @@ static entrant *run_race(race_state *self, tuff_device_race_result *result)
         (void)snprintf(result->runner_up, sizeof result->runner_up, "%s", next->info.selector);
     }
     if (is_alone)
-        remember(self, winner, result);
+        write_cached_result(self, winner, result);
     else
-        tuff__log(TUFF_LOG_INFO, "fastest: the answer is not remembered: another process measures on these devices");
+        tuff__log(TUFF_LOG_INFO, "fastest: the result is not cached: another process is measuring on these devices");
     return winner;
 }
 
 static tuff_device *open_fastest(race_state *self, tuff_device_race_result *result)
 {
-    name_race(self);
+    make_key(self);
     if (tuff__crash_history_recover(NULL, NULL, NULL) != TUFF_OK || find_entrants(self) != TUFF_OK)
         return NULL;
     result->left_out = self->left_out;
     if (self->count == 0) {
         FAIL(TUFF_E_NO_DEVICE, self->left_out == 0
-                                   ? "fastest: there is no OpenCL or Vulkan device here"
-                                   : "fastest: a process ended with each of the devices here in this race: tuff cache "
-                                     "verify --retry allows them again");
+                                   ? "fastest: no OpenCL or Vulkan device was found"
+                                   : "fastest: every device has crashed a process in this race: run tuff cache verify "
+                                     "--retry to try them again");
         return NULL;
     }
-    if (name_answer(self) != TUFF_OK)
+    if (make_result_path(self) != TUFF_OK)
         return NULL;
-    entrant *winner = self->count == 1 ? self->all : recall(self, result);
+    entrant *winner = self->count == 1 ? self->entrants : read_cached_result(self, result);
     if (winner != NULL)
         winner->device = tuff_device_open(winner->info.selector);
     if (winner == NULL || (winner->device == NULL && self->count > 1)) {
         if (winner != NULL)
-            tuff__log(TUFF_LOG_INFO, "fastest: the remembered device does not open: %s", tuff_error());
+            tuff__log(TUFF_LOG_INFO, "fastest: cannot open the cached device: %s", tuff_error());
         *result = (tuff_device_race_result){.left_out = self->left_out};
         winner = run_race(self, result);
     }
@@ -340,11 +340,11 @@ tuff_device *tuff_device_open_fastest(const tuff_device_race *race, tuff_device_
         FAIL(TUFF_E_USAGE, "fastest: a race needs a name, setup and teardown");
         return NULL;
     }
-    race_state self = {.race = race, .all = tuff__calloc(MAX_ENTRANTS, sizeof *self.all)};
-    if (self.all == NULL)
+    race_state self = {.race = race, .entrants = tuff__calloc(MAX_ENTRANTS, sizeof *self.entrants)};
+    if (self.entrants == NULL)
         return NULL;
     tuff_device *device = open_fastest(&self, result);
     tuff__journal_close(self.journal);
-    tuff__free(self.all);
+    tuff__free(self.entrants);
     return device;
 }

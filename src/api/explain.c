@@ -31,10 +31,10 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
         const bool copy = plan->executable.commands[i].kind == COMMAND_COPY;
         info->copy_count += copy;
         info->dispatch_count += !copy;
-        bool fresh = plan->executable.programs[i] != NULL;
-        for (int k = 0; k < i && fresh; ++k)
-            fresh = plan->executable.programs[k] != plan->executable.programs[i];
-        info->program_count += fresh;
+        bool is_new = plan->executable.programs[i] != NULL;
+        for (int k = 0; k < i && is_new; ++k)
+            is_new = plan->executable.programs[k] != plan->executable.programs[i];
+        info->program_count += is_new;
     }
     count_matmuls(&plan->executable.launches, info);
     info->node_count = plan->graph == NULL ? 0 : plan->graph->node_count;
@@ -52,13 +52,13 @@ tuff_status tuff_plan_tune_stats(const tuff_plan *plan, tuff_tune_stats *stats)
     *stats = plan->tuning;
     if (plan->observer.count != NULL)
         plan->observer.count(plan->observer.self, stats);
-    return plan->has_uncounted_keys ? tuff__session_count(plan, stats) : TUFF_OK;
+    return plan->has_uncounted_keys ? tuff__plan_count_keys(plan, stats) : TUFF_OK;
 }
 
 tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info)
 {
     if (plan == NULL || info == NULL || index < 0 || index >= plan->executable.command_count)
-        return FAIL(TUFF_E_USAGE, "plan: there is no task %d", index);
+        return FAIL(TUFF_E_USAGE, "plan: no task has index %d", index);
     const task_record *record = &plan->executable.records[index];
     *info = (tuff_task_info){.kind = record->kind,
                              .label = record->label,
@@ -109,7 +109,7 @@ tuff_status tuff_plan_profile(tuff_plan *plan)
     if (plan == NULL)
         return FAIL(TUFF_E_USAGE, "profile: the plan is NULL");
     if (plan->reference != NULL || plan->executable.recording == NULL)
-        return FAIL(TUFF_E_UNSUPPORTED, "profile: there is nothing on a device to time");
+        return FAIL(TUFF_E_UNSUPPORTED, "profile: the plan runs nothing on a device");
     for (int i = 0; i < plan->executable.launches.input_count; ++i)
         if (!plan->written[i])
             return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written",

@@ -13,18 +13,18 @@
 static const plan_key *find_key(const tuff_plan *plan, int index)
 {
     tune_key parts;
-    char wanted[TUNE_KEY_SIZE];
+    char key_text[TUNE_KEY_SIZE];
     const int task = plan->executable.launches.launches[index].task;
     if (task < 0 || tuff__task_key(&plan->fusion, task, &parts) != TUFF_OK)
         return NULL;
-    tuff__key_text(&parts, wanted);
+    tuff__key_text(&parts, key_text);
     for (int i = 0; i < plan->keys.count; ++i)
-        if (strcmp(plan->keys.items[i].text, wanted) == 0)
+        if (strcmp(plan->keys.items[i].text, key_text) == 0)
             return plan->keys.items[i].candidate[0] != '\0' ? &plan->keys.items[i] : NULL;
     return NULL;
 }
 
-static tuff_status remember(const tuff_plan *plan, const plan_key *key)
+static tuff_status record_failure(const tuff_plan *plan, const plan_key *key)
 {
     tune_environment parts;
     tune_store *store;
@@ -41,12 +41,12 @@ static tuff_status remember(const tuff_plan *plan, const plan_key *key)
 }
 
 /* Whether the user chose the candidate, by a pin or a manifest. Only the user may remove such a choice. */
-static bool is_told(const plan_key *key)
+static bool is_user_choice(const plan_key *key)
 {
     return strcmp(key->origin, tuff__tier_text(TIER_OVERRIDE)) == 0;
 }
 
-tuff_status tuff__refused_launch(const tuff_plan *plan, const recording *recorded, int first, tuff_status why)
+tuff_status tuff__report_refused_launch(const tuff_plan *plan, const recording *recorded, int first, tuff_status why)
 {
     const int refused = tuff__refused_dispatch(plan->device, recorded);
     const plan_key *key = refused < 0 ? NULL : find_key(plan, first + refused);
@@ -54,11 +54,13 @@ tuff_status tuff__refused_launch(const tuff_plan *plan, const recording *recorde
         return why;
     text reason = {0};
     tuff__text_add(&reason, "%s", tuff_error());
-    const bool stays = is_told(key);
-    if (!stays && remember(plan, key) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: what the driver does not launch is not remembered: %s", tuff_error());
-    (void)FAIL(why, "run: %.200s: the driver does not launch %.200s: %.200s; %s", key->text, key->candidate,
-               tuff__text_get(&reason), stays ? "it was pinned" : "a plan that is compiled now goes without it");
+    const bool is_chosen = is_user_choice(key);
+    if (!is_chosen && record_failure(plan, key) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: cannot record a candidate that the driver refuses to launch: %s",
+                  tuff_error());
+    (void)FAIL(why, "run: %.200s: the driver refuses to launch candidate %.200s: %.200s; %s", key->text, key->candidate,
+               tuff__text_get(&reason),
+               is_chosen ? "it was pinned by the user" : "compile the plan again to run without it");
     tuff__text_free(&reason);
     return why;
 }

@@ -12,7 +12,7 @@ static tuff_status lower(const tuning_session *self, tuff_plan *plan, const tune
 }
 
 /* Lowers the plan with the chosen configurations; if it then needs more memory than its budget, with the defaults. */
-static tuff_status lower_by(tuning_session *self, tuff_plan *plan, const tune_config *const *choices)
+static tuff_status lower_with_choices(tuning_session *self, tuff_plan *plan, const tune_config *const *choices)
 {
     tuff_status status = lower(self, plan, choices);
     const uint64_t budget = self->options->memory_budget, peak = plan->executable.launches.peak;
@@ -22,23 +22,24 @@ static tuff_status lower_by(tuning_session *self, tuff_plan *plan, const tune_co
     if (self->manifest != NULL)
         return status != TUFF_OK
                    ? status
-                   : FAIL(TUFF_E_LIMIT, "compile: by the manifest the plan needs %llu bytes, more than it may",
-                          (unsigned long long)peak);
-    tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
-              status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
+                   : FAIL(TUFF_E_LIMIT,
+                          "compile: with this manifest the plan needs %llu bytes, more than its budget of %llu",
+                          (unsigned long long)peak, (unsigned long long)budget);
+    tuff__log(TUFF_LOG_WARNING, "tune: the plan uses the default configurations: %s",
+              status == TUFF_OK ? "with the tuned ones it would exceed its memory budget" : tuff_error());
     status = lower(self, plan, NULL);
     tuff__session_forget_choices(self);
     return status;
 }
 
 /* Lowers the plan with the choices, if there are any. A plan that is already lowered uses the defaults. */
-static tuff_status apply(tuning_session *self, tuff_plan *plan)
+static tuff_status apply_choices(tuning_session *self, tuff_plan *plan)
 {
     const tune_config **choices;
     bool any;
     tuff_status status = tuff__session_choices(self, &choices, &any);
     if (status == TUFF_OK && any)
-        status = lower_by(self, plan, choices);
+        status = lower_with_choices(self, plan, choices);
     else if (status == TUFF_OK && plan->executable.launches.device == NULL)
         status = lower(self, plan, NULL);
     tuff__free(choices);
@@ -58,7 +59,7 @@ static tuff_status record_usable(tuning_session *self, tuff_plan *plan)
         if (task < 0 || !tuff__session_give_up(self, task, status))
             return status;
         tuff__executable_free(&plan->executable);
-        TRY(apply(self, plan));
+        TRY(apply_choices(self, plan));
     }
 }
 
@@ -71,7 +72,7 @@ static tuff_status record_plan(tuning_session *self, tuff_plan *plan)
 }
 
 /* Returns the number of keys that background tuning has to measure. */
-static int count_left(const tuning_session *self)
+static int count_keys_left(const tuning_session *self)
 {
     int count = 0;
     for (int i = 0; i < self->task_count && tuff__tune_options(self->options)->background; ++i)
@@ -89,11 +90,12 @@ static tuff_status tune(tuning_session *self, tuff_plan *plan)
         return TUFF_OK;
     }
     TRY(tuff__session_look_up_widely(self));
-    self->stats.background_keys_left = count_left(self);
+    self->stats.background_keys_left = count_keys_left(self);
     TRY(tuff__session_measure(self));
     if (self->lost && !self->had_bench)
-        return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
-    TRY(apply(self, plan));
+        return FAIL(TUFF_E_DEVICE_LOST,
+                    "tune: the device was lost while running a candidate; that candidate will not be tried again");
+    TRY(apply_choices(self, plan));
     TRY(record_plan(self, plan));
     return tuff__session_list_keys(self, &plan->keys);
 }
@@ -104,7 +106,7 @@ static bool is_tunable(const tuff_compile_options *options)
            options->fuse == TUFF_FUSE_ALL;
 }
 
-tuff_status tuff__session_list(tuff_plan *plan)
+tuff_status tuff__plan_list_keys(tuff_plan *plan)
 {
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     tuning_session self = {.fusion = &plan->fusion, .options = &defaults, .device = plan->device, .log = -1};
@@ -117,7 +119,7 @@ tuff_status tuff__session_list(tuff_plan *plan)
     return status;
 }
 
-tuff_status tuff__session_count(const tuff_plan *plan, tuff_tune_stats *stats)
+tuff_status tuff__plan_count_keys(const tuff_plan *plan, tuff_tune_stats *stats)
 {
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     tuning_session self = {.fusion = &plan->fusion, .options = &defaults, .device = plan->device, .log = -1};
@@ -133,10 +135,10 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     tuning_session self = {
         .fusion = &plan->fusion, .options = options, .device = plan->device, .log = -1, .begin = tuff__nanoseconds()};
     plan->is_tunable = is_tunable(options);
-    plan->observer.launch_failed = tuff__refused_launch;
+    plan->observer.launch_failed = tuff__report_refused_launch;
     if (tuff__tune_options(options)->manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,
-                    "compile: a manifest is for plans of the default families, fused, without libraries");
+                    "compile: a manifest needs the default kernel family, fusion and no matmul library");
     if (!plan->is_tunable ||
         (tuff__tune_options(options)->mode == TUFF_TUNE_OFF && tuff__tune_options(options)->manifest == NULL))
         return TUFF_OK;

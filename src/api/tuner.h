@@ -9,8 +9,8 @@
    lack of host memory and for a device that is lost or does not respond. */
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options);
 /* Lists the keys of a plan for which the cache had nothing, or that was compiled without tuning. */
-tuff_status tuff__session_list(tuff_plan *plan);
+tuff_status tuff__plan_list_keys(tuff_plan *plan);
 /* Counts tasks and keys of a plan for which the cache had nothing, as keys with their defaults. */
-tuff_status tuff__session_count(const tuff_plan *plan, tuff_tune_stats *stats);
+tuff_status tuff__plan_count_keys(const tuff_plan *plan, tuff_tune_stats *stats);
 
 #endif

@@ -7,7 +7,7 @@
 
 static tuff_status fail(const char *action)
 {
-    return FAIL(TUFF_E_UNSUPPORTED, "%s: this library was built without its tuner", action);
+    return FAIL(TUFF_E_UNSUPPORTED, "%s: this library was built without the tuner", action);
 }
 
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
@@ -15,18 +15,18 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     const tuff_tune_options *tuning = tuff__tune_options(options);
     plan->is_tunable = false;
     if (tuning->manifest != NULL)
-        return fail("compile: a manifest names configurations");
+        return fail("compile: cannot use a manifest");
     if (tuning->mode >= TUFF_TUNE_QUICK)
-        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured: this library was built without its tuner");
+        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured: this library was built without the tuner");
     return TUFF_OK;
 }
 
-tuff_status tuff__session_list(tuff_plan *plan)
+tuff_status tuff__plan_list_keys(tuff_plan *plan)
 {
     return tuff__plan_keys_create(&plan->keys, 0);
 }
 
-tuff_status tuff__session_count(const tuff_plan *plan, tuff_tune_stats *stats)
+tuff_status tuff__plan_count_keys(const tuff_plan *plan, tuff_tune_stats *stats)
 {
     (void)plan;
     stats->tasks = stats->keys = 0;
@@ -44,6 +44,6 @@ tuff_device *tuff_device_open_fastest(const tuff_device_race *race, tuff_device_
 {
     (void)race;
     (void)result;
-    (void)fail("devices cannot race");
+    (void)fail("fastest: cannot compare devices");
     return NULL;
 }

@@ -49,7 +49,7 @@ void tuff__session_open_bench(tuning_session *self)
         tuff_device_close(made);
         return;
     }
-    tuff__device_tell_spills(made);
+    tuff__device_collect_spill_statistics(made);
     self->bench = made;
     self->had_bench = true;
 }

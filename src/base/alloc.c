@@ -38,7 +38,7 @@ void tuff_set_allocator(const tuff_allocator *allocator)
 
 static void *out_of_memory(size_t size)
 {
-    (void)FAIL(TUFF_E_OOM_HOST, "out of host memory: %zu bytes were asked for", size);
+    (void)FAIL(TUFF_E_OOM_HOST, "out of host memory: cannot allocate %zu bytes", size);
     return NULL;
 }
 
@@ -93,7 +93,7 @@ bool tuff__grow(void **items, int *capacity, size_t size)
     void *block;
     memcpy(&block, items, sizeof block);
     if (*capacity > INT_MAX / 2) {
-        (void)FAIL(TUFF_E_LIMIT, "an array of %d elements cannot grow", *capacity);
+        (void)FAIL(TUFF_E_LIMIT, "cannot grow an array of %d elements: too large", *capacity);
         return false;
     }
     int larger = *capacity ? *capacity * 2 : 8;
@@ -127,19 +127,19 @@ static arena_block *arena_block_create(size_t capacity)
 
 /* The first block is the one being filled. A large request gets a block of its own behind it, so that the space left in
    the first is not lost. */
-void *tuff__arena_alloc(arena *from, size_t size)
+void *tuff__arena_alloc(arena *self, size_t size)
 {
     uint64_t rounded;
     if (!tuff__align_u64(size, sizeof(max_align_t), &rounded) || rounded > PTRDIFF_MAX)
         return out_of_memory(size);
     size_t needed = (size_t)rounded;
-    arena_block *first = from->blocks;
+    arena_block *first = self->blocks;
     if (!first || first->capacity - first->used < needed) {
         bool large = needed > ARENA_BLOCK_SIZE / 4;
         arena_block *block = arena_block_create(large ? needed : ARENA_BLOCK_SIZE);
         if (!block)
             return NULL;
-        arena_block **place = large && first ? &first->next : &from->blocks;
+        arena_block **place = large && first ? &first->next : &self->blocks;
         block->next = *place;
         *place = block;
         first = block;
@@ -149,18 +149,18 @@ void *tuff__arena_alloc(arena *from, size_t size)
     return memory;
 }
 
-char *tuff__arena_strdup(arena *from, const char *text)
+char *tuff__arena_strdup(arena *self, const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *copy = tuff__arena_alloc(from, size);
+    char *copy = tuff__arena_alloc(self, size);
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
-void tuff__arena_free(arena *from)
+void tuff__arena_free(arena *self)
 {
-    for (arena_block *block = from->blocks, *next; block; block = next) {
+    for (arena_block *block = self->blocks, *next; block; block = next) {
         next = block->next;
         tuff__free(block);
     }
-    from->blocks = NULL;
+    self->blocks = NULL;
 }

@@ -22,8 +22,8 @@ bool tuff__grow(void **items, int *capacity, size_t size);
 typedef struct arena {
     struct arena_block *blocks;
 } arena;
-void *tuff__arena_alloc(arena *from, size_t size); /* zeroed, aligned for any type */
-char *tuff__arena_strdup(arena *from, const char *text);
-void tuff__arena_free(arena *from);
+void *tuff__arena_alloc(arena *self, size_t size); /* zeroed, aligned for any type */
+char *tuff__arena_strdup(arena *self, const char *text);
+void tuff__arena_free(arena *self);
 
 #endif

@@ -27,7 +27,7 @@ void *tuff__library_symbol(void *library, const char *name)
 const char *tuff__library_error(void)
 {
     const char *error = dlerror();
-    return error ? error : "no reason is known";
+    return error ? error : "unknown error";
 }
 
 /* dladdr reports a program as it was invoked, which need not be a path; /proc/self/exe is reliable. */

@@ -14,21 +14,21 @@ enum { MAX_HELPERS = 15 };
 
 typedef struct loop {
     int count;
-    void (*turn)(void *user, int index);
+    void (*body)(void *user, int index);
     void *user;
     _Atomic int next;
 } loop;
 
-static void *take_turns(void *state)
+static void *run_iterations(void *state)
 {
     loop *self = state;
     for (int i = atomic_fetch_add(&self->next, 1); i < self->count; i = atomic_fetch_add(&self->next, 1))
-        self->turn(self->user, i);
+        self->body(self->user, i);
     return NULL;
 }
 
 /* Returns the number of helper threads: one less than there are processors, and less than there are iterations. */
-static int helper_count(int count)
+static int count_helpers(int count)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     int helpers = processors > MAX_HELPERS ? MAX_HELPERS : (int)processors - 1;
@@ -37,24 +37,24 @@ static int helper_count(int count)
 }
 
 /* Helper threads block all signals, which are for the program's threads. */
-static int start(loop *self, pthread_t *threads, int wanted)
+static int start_helpers(loop *self, pthread_t *threads, int wanted)
 {
     sigset_t every, before;
     int started = 0;
     (void)sigfillset(&every);
     (void)pthread_sigmask(SIG_SETMASK, &every, &before);
-    while (started < wanted && pthread_create(&threads[started], NULL, take_turns, self) == 0)
+    while (started < wanted && pthread_create(&threads[started], NULL, run_iterations, self) == 0)
         started++;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
 
-void tuff__parallel(int count, void (*turn)(void *user, int index), void *user)
+void tuff__parallel(int count, void (*body)(void *user, int index), void *user)
 {
-    loop self = {.count = count, .turn = turn, .user = user};
+    loop self = {.count = count, .body = body, .user = user};
     pthread_t threads[MAX_HELPERS];
-    const int started = start(&self, threads, helper_count(count));
-    (void)take_turns(&self);
+    const int started = start_helpers(&self, threads, count_helpers(count));
+    (void)run_iterations(&self);
     for (int i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
 }

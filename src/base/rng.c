@@ -1,7 +1,7 @@
 /* Random numbers, reproducible by their seed. */
 #include "base/rng.h"
 
-uint64_t tuff__rng_roll(rng *self)
+uint64_t tuff__rng_next(rng *self)
 {
     uint64_t mixed = self->state += UINT64_C(0x9e3779b97f4a7c15);
     mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -11,10 +11,10 @@ uint64_t tuff__rng_roll(rng *self)
 
 int tuff__rng_below(rng *self, int bound)
 {
-    return (int)((tuff__rng_roll(self) >> 32) * (uint64_t)bound >> 32);
+    return (int)((tuff__rng_next(self) >> 32) * (uint64_t)bound >> 32);
 }
 
-double tuff__rng_share(rng *self)
+double tuff__rng_uniform(rng *self)
 {
-    return (double)(tuff__rng_roll(self) >> 11) * 0x1p-53;
+    return (double)(tuff__rng_next(self) >> 11) * 0x1p-53;
 }

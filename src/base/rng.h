@@ -8,8 +8,8 @@ typedef struct rng {
     uint64_t state; /* initially the seed */
 } rng;
 
-uint64_t tuff__rng_roll(rng *self);
+uint64_t tuff__rng_next(rng *self);
 int tuff__rng_below(rng *self, int bound); /* 0 to bound - 1; bound is at least 1 */
-double tuff__rng_share(rng *self);         /* in [0, 1) */
+double tuff__rng_uniform(rng *self);       /* in [0, 1) */
 
 #endif

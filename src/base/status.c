@@ -42,7 +42,7 @@ tuff_status tuff__fail_list(tuff_status status, const char *format, va_list list
     /* The arguments may point into the old message. */
     char fresh[TUFF_ERROR_SIZE];
     if (vsnprintf(fresh, sizeof fresh, format, list) < 0 || !fresh[0])
-        (void)snprintf(fresh, sizeof fresh, "%s", status_is_known(status) ? texts[status] : "unknown failure");
+        (void)snprintf(fresh, sizeof fresh, "%s", status_is_known(status) ? texts[status] : "unknown error");
     tuff__text_one_line(fresh);
     memcpy(message, fresh, sizeof message);
     last_status = status;
@@ -53,9 +53,9 @@ tuff_status tuff__fail(tuff_status status, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    tuff_status answer = tuff__fail_list(status, format, list);
+    tuff_status result = tuff__fail_list(status, format, list);
     va_end(list);
-    return answer;
+    return result;
 }
 
 void tuff__error_save(saved_error *out)

@@ -71,7 +71,7 @@ const char *tuff__text_get(const text *self)
 tuff_status tuff__text_status(const text *self)
 {
     if (self->failed)
-        return FAIL(TUFF_E_OOM_HOST, "out of host memory: a text of %zu bytes could not grow", self->length);
+        return FAIL(TUFF_E_OOM_HOST, "out of host memory: cannot extend a text of %zu bytes", self->length);
     return TUFF_OK;
 }
 
@@ -128,7 +128,7 @@ const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size)
 }
 
 /* Characters that printf may write for a number besides the separator, including those of infinities and NaN. */
-#define OF_NUMBERS "+-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ()"
+#define NUMBER_CHARACTERS "+-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ()"
 
 /* Prints the number, then replaces the locale's decimal separator, which may take several bytes, by a point. */
 const char *tuff__number_text(char form, int digits, double number, char *buffer, size_t size)
@@ -139,9 +139,9 @@ const char *tuff__number_text(char form, int digits, double number, char *buffer
         (void)snprintf(buffer, size, "%.*f", digits, number);
     else
         (void)snprintf(buffer, size, "%.*g", digits, number);
-    char *separator = buffer + strspn(buffer, OF_NUMBERS);
+    char *separator = buffer + strspn(buffer, NUMBER_CHARACTERS);
     if (*separator != 0) {
-        const char *rest = separator + strcspn(separator, OF_NUMBERS);
+        const char *rest = separator + strcspn(separator, NUMBER_CHARACTERS);
         *separator = '.';
         memmove(separator + 1, rest, strlen(rest) + 1);
     }
@@ -149,22 +149,22 @@ const char *tuff__number_text(char form, int digits, double number, char *buffer
 }
 
 /* strtod expects the locale's decimal separator; printing a number in the same locale shows it. */
-double tuff__number_from(const char *source, char **end)
+double tuff__parse_number(const char *source, char **end)
 {
-    char shown[32], copy[128];
-    const int length = snprintf(shown, sizeof shown, "%.1f", 0.5) - 2; /* length of the separator in "0.5" */
-    const size_t blanks = strspn(source, " \t\n\v\f\r"), whole = blanks + strspn(source + blanks, OF_NUMBERS);
-    const char *fraction = source + whole + (source[whole] == '.');
-    const bool has_point = source[whole] == '.';
-    const int used = snprintf(copy, sizeof copy, "%.*s%.*s%.*s", (int)whole, source, has_point ? length : 0, shown + 1,
-                              has_point ? (int)strspn(fraction, OF_NUMBERS) : 0, fraction);
+    char sample[32], copy[128];
+    const int length = snprintf(sample, sizeof sample, "%.1f", 0.5) - 2; /* length of the separator in "0.5" */
+    const size_t blanks = strspn(source, " \t\n\v\f\r"), point = blanks + strspn(source + blanks, NUMBER_CHARACTERS);
+    const char *fraction = source + point + (source[point] == '.');
+    const bool has_point = source[point] == '.';
+    const int used = snprintf(copy, sizeof copy, "%.*s%.*s%.*s", (int)point, source, has_point ? length : 0, sample + 1,
+                              has_point ? (int)strspn(fraction, NUMBER_CHARACTERS) : 0, fraction);
     *end = (char *)(uintptr_t)source;
     if (used < 0 || (size_t)used >= sizeof copy)
         return 0;
     char *stop;
     const double number = strtod(copy, &stop);
     size_t read = (size_t)(stop - copy);
-    if (read > whole && has_point) /* the separator is one byte of the source */
+    if (read > point && has_point) /* the separator is one byte of the source */
         read -= (size_t)length - 1;
     *end += read;
     return number;

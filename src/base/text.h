@@ -35,6 +35,6 @@ const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size);
 const char *tuff__number_text(char form, int digits, double number, char *buffer, size_t size);
 #define NUMBER_TEXT(form, digits, number) tuff__number_text((form), (digits), (number), (char[48]){0}, 48)
 /* Like strtod in the locale "C". */
-double tuff__number_from(const char *source, char **end);
+double tuff__parse_number(const char *source, char **end);
 
 #endif

@@ -47,7 +47,7 @@ void tuff__once(pthread_once_t *once, void (*call)(void))
     (void)pthread_once(once, call);
 }
 
-static struct timespec split(uint64_t nanoseconds)
+static struct timespec make_timespec(uint64_t nanoseconds)
 {
     return (struct timespec){(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
 }
@@ -61,7 +61,7 @@ uint64_t tuff__nanoseconds(void)
 
 struct timespec tuff__time_after(uint64_t nanoseconds)
 {
-    return split(tuff__nanoseconds() + nanoseconds);
+    return make_timespec(tuff__nanoseconds() + nanoseconds);
 }
 
 void tuff__sleep(uint64_t nanoseconds)
@@ -70,7 +70,7 @@ void tuff__sleep(uint64_t nanoseconds)
         (void)sched_yield();
         return;
     }
-    const struct timespec pause = split(nanoseconds);
+    const struct timespec pause = make_timespec(nanoseconds);
     (void)nanosleep(&pause, NULL);
 }
 
@@ -79,49 +79,48 @@ static struct {
     pthread_once_t once;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool works;
+    bool is_usable;
     uint64_t count;
-} announcements = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+} events = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void prepare_announcements(void)
+static void initialize_events(void)
 {
     pthread_condattr_t attributes;
     if (pthread_condattr_init(&attributes) != 0)
         return;
-    announcements.works = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-                          pthread_cond_init(&announcements.changed, &attributes) == 0;
+    events.is_usable = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+                       pthread_cond_init(&events.changed, &attributes) == 0;
     (void)pthread_condattr_destroy(&attributes);
 }
 
 void tuff__event_signal(void)
 {
-    tuff__once(&announcements.once, prepare_announcements);
-    tuff__lock(&announcements.lock);
-    announcements.count++;
-    if (announcements.works)
-        (void)pthread_cond_broadcast(&announcements.changed);
-    tuff__unlock(&announcements.lock);
+    tuff__once(&events.once, initialize_events);
+    tuff__lock(&events.lock);
+    events.count++;
+    if (events.is_usable)
+        (void)pthread_cond_broadcast(&events.changed);
+    tuff__unlock(&events.lock);
 }
 
 uint64_t tuff__event_count(void)
 {
-    tuff__lock(&announcements.lock);
-    const uint64_t count = announcements.count;
-    tuff__unlock(&announcements.lock);
+    tuff__lock(&events.lock);
+    const uint64_t count = events.count;
+    tuff__unlock(&events.lock);
     return count;
 }
 
 void tuff__event_wait(uint64_t seen, uint64_t nanoseconds)
 {
-    tuff__once(&announcements.once, prepare_announcements);
-    if (!announcements.works) {
+    tuff__once(&events.once, initialize_events);
+    if (!events.is_usable) {
         tuff__sleep(nanoseconds / 32);
         return;
     }
     const struct timespec until = tuff__time_after(nanoseconds);
-    tuff__lock(&announcements.lock);
-    while (announcements.count == seen &&
-           pthread_cond_timedwait(&announcements.changed, &announcements.lock, &until) == 0)
+    tuff__lock(&events.lock);
+    while (events.count == seen && pthread_cond_timedwait(&events.changed, &events.lock, &until) == 0)
         ;
-    tuff__unlock(&announcements.lock);
+    tuff__unlock(&events.lock);
 }

@@ -2,16 +2,16 @@
    places. Such axes form one class (union-find). */
 #include "compile/axis_dependence.h"
 
-static int stands_for(const subgraph *self, int axis)
+static int find_root(const subgraph *self, int axis)
 {
-    while (self->axes[axis].above != axis)
-        axis = self->axes[axis].above;
+    while (self->axes[axis].parent != axis)
+        axis = self->axes[axis].parent;
     return axis;
 }
 
 int tuff__axis_class(const subgraph *self, const node *at, int axis)
 {
-    return stands_for(self, self->position[at->id] * TUFF_MAX_RANK + axis);
+    return find_root(self, self->position[at->id] * TUFF_MAX_RANK + axis);
 }
 
 static axis_state *class_of(subgraph *self, const node *at, int axis)
@@ -26,11 +26,11 @@ static void unite(subgraph *self, const node *a, int axis_a, const node *b, int 
     axis_state *one = &self->axes[first], *other = &self->axes[second];
     if (first == second)
         return;
-    if (one->was != other->was) {
+    if (one->extent != other->extent) {
         one->fixed = other->fixed = true;
         return;
     }
-    other->above = first;
+    other->parent = first;
     one->fixed |= other->fixed;
     one->whole |= other->whole;
 }
@@ -67,7 +67,7 @@ static tuff_status unite_reduced(subgraph *self, const node *at)
     return unite_in_order(self, at);
 }
 
-static tuff_status unite_summed(subgraph *self, const node *at)
+static tuff_status unite_scanned(subgraph *self, const node *at)
 {
     class_of(self, at, at->attributes.axis)->whole = true;
     return unite_in_order(self, at);
@@ -302,7 +302,7 @@ static tuff_status unite_node(subgraph *self, const node *at)
 {
     static tuff_status (*const rules[])(subgraph *, const node *) = {
         [AXES_IN_ORDER] = unite_in_order,   [AXES_REDUCED] = unite_reduced,
-        [AXES_SCANNED] = unite_summed,      [AXES_PERMUTED] = unite_permuted,
+        [AXES_SCANNED] = unite_scanned,     [AXES_PERMUTED] = unite_permuted,
         [AXES_RESHAPED] = unite_reshaped,   [AXES_MOVED] = unite_moved,
         [AXES_JOINED] = unite_joined,       [AXES_CONTRACTED] = unite_product,
         [AXES_GATHERED] = unite_gathered,   [AXES_SCATTERED] = unite_scattered,
@@ -314,13 +314,13 @@ static tuff_status unite_node(subgraph *self, const node *at)
 
 /* Propagates constraints: if the result of a product is fixed or whole, so are its factors, and an axis that is the
    result of two different products is fixed. Returns whether anything changed. */
-static bool settle(subgraph *self, int index)
+static bool propagate(subgraph *self, int index)
 {
     axis_product *product = &self->products[index];
-    axis_state *result = &self->axes[product->result = stands_for(self, product->result)];
+    axis_state *result = &self->axes[product->result = find_root(self, product->result)];
     bool changed = false;
     for (int i = 0; i < product->count; ++i) {
-        axis_state *factor = &self->axes[product->factors[i] = stands_for(self, product->factors[i])];
+        axis_state *factor = &self->axes[product->factors[i] = find_root(self, product->factors[i])];
         changed |= (result->fixed && !factor->fixed) || (result->whole && !factor->whole);
         factor->fixed |= result->fixed;
         factor->whole |= result->whole;
@@ -330,7 +330,7 @@ static bool settle(subgraph *self, int index)
     const axis_product *same = &self->products[result->product];
     bool is_same = same->count == product->count;
     for (int i = 0; i < product->count && is_same; ++i)
-        is_same = stands_for(self, same->factors[i]) == product->factors[i];
+        is_same = find_root(self, same->factors[i]) == product->factors[i];
     if (!is_same && !result->fixed)
         changed = result->fixed = true;
     return changed;
@@ -342,8 +342,11 @@ tuff_status tuff__find_axes(subgraph *self)
         for (int k = 0; k < TUFF_MAX_RANK; ++k) {
             const tuff_shape *shape = &self->nodes[i]->outputs[0].shape;
             const int64_t extent = k < shape->rank ? shape->extent[k] : 1;
-            self->axes[i * TUFF_MAX_RANK + k] = (axis_state){
-                .above = i * TUFF_MAX_RANK + k, .was = extent, .now = extent, .fixed = extent <= 1, .product = -1};
+            self->axes[i * TUFF_MAX_RANK + k] = (axis_state){.parent = i * TUFF_MAX_RANK + k,
+                                                             .extent = extent,
+                                                             .new_extent = extent,
+                                                             .fixed = extent <= 1,
+                                                             .product = -1};
         }
     for (int i = 0; i < self->node_count; ++i)
         if (!self->read[i])
@@ -351,7 +354,7 @@ tuff_status tuff__find_axes(subgraph *self)
     for (bool changed = true; changed;) {
         changed = false;
         for (int i = 0; i < self->product_count; ++i)
-            changed |= settle(self, i);
+            changed |= propagate(self, i);
     }
     return TUFF_OK;
 }

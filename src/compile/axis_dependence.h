@@ -5,18 +5,19 @@
 #include "compile/subgraph.h"
 
 /* Places on one axis that samples can be required to include, at most. */
-enum { MAX_WANTED = 16 };
+enum { MAX_REQUIRED = 16 };
 
 /* An axis of a node, or the class of axes that it represents. */
 typedef struct axis_state {
-    int above; /* union-find parent; itself: it represents its class */
-    int64_t was, now;
+    int parent;         /* in the union-find forest; itself: it represents its class */
+    int64_t extent;     /* in the task */
+    int64_t new_extent; /* in the subgraph, whose axes may be sampled or resized */
     bool fixed;      /* its extent must not change, nor may it be sampled */
     bool whole;      /* it must not be sampled: no place may be left out */
     int product;     /* index of the product that it is the result of; -1: none */
-    int64_t *places; /* the sampled places, `now` of them, in the arena; NULL: all */
-    int64_t wanted[MAX_WANTED];
-    int wanted_count;
+    int64_t *places; /* the sampled places, `new_extent` of them, in the arena; NULL: all */
+    int64_t required[MAX_REQUIRED];
+    int required_count;
 } axis_state;
 
 /* An axis that a reshape makes of several, or splits into several. */

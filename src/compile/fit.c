@@ -13,7 +13,7 @@ typedef struct fitting {
     tuff_device *device;
     tuff_graph *source;
     const tuff_compile_options *options;
-    fit_result to;
+    compilation_result result;
     int bindings;
     recomputed *ranking;
     int ranked, used; /* used: values of the ranking that the current launches recompute */
@@ -22,46 +22,46 @@ typedef struct fitting {
 
 static tuff_status fuse_again(fitting *self)
 {
-    tuff__fusion_free(self->to.fusion);
-    return tuff__fuse(*self->to.graph, self->options, self->bindings, self->to.passes, self->to.fusion);
+    tuff__fusion_free(self->result.fusion);
+    return tuff__fuse(*self->result.graph, self->options, self->bindings, self->result.passes, self->result.fusion);
 }
 
 /* Simplifies and fuses the source, with cheap values recomputed. */
 static tuff_status prepare(fitting *self)
 {
-    const fit_result *to = &self->to;
+    const compilation_result *result = &self->result;
     bool changed = false;
-    tuff__launch_list_free(to->launches);
-    tuff__fusion_free(to->fusion);
-    tuff_graph_destroy(*to->graph);
-    *to->graph = tuff__simplify(self->source, false);
-    if (*to->graph == NULL)
+    tuff__launch_list_free(result->launches);
+    tuff__fusion_free(result->fusion);
+    tuff_graph_destroy(*result->graph);
+    *result->graph = tuff__simplify(self->source, false);
+    if (*result->graph == NULL)
         return tuff__failure_status();
-    to->passes->found = (tune_config){.set = {0}};
+    result->passes->possible = (tune_config){.set = {0}};
     if (self->options->fuse == TUFF_FUSE_ALL)
-        TRY(tuff__merge_matmuls(*to->graph, to->passes));
-    TRY(tuff__separate_parts(*to->graph));
-    TRY(tuff__narrow_sources(*to->graph, self->options->precision));
-    TRY(tuff__fuse(*to->graph, self->options, self->bindings, to->passes, to->fusion));
+        TRY(tuff__merge_matmuls(*result->graph, result->passes));
+    TRY(tuff__separate_parts(*result->graph));
+    TRY(tuff__narrow_sources(*result->graph, self->options->precision));
+    TRY(tuff__fuse(*result->graph, self->options, self->bindings, result->passes, result->fusion));
     if (self->options->fuse != TUFF_FUSE_ALL)
         return TUFF_OK;
-    TRY(tuff__cut_columns(to->fusion, &changed));
+    TRY(tuff__cut_columns(result->fusion, &changed));
     if (changed)
         TRY(fuse_again(self));
-    TRY(tuff__recompute(to->fusion, &changed));
+    TRY(tuff__recompute(result->fusion, &changed));
     return changed ? fuse_again(self) : TUFF_OK;
 }
 
 static bool fits(const fitting *self)
 {
     const uint64_t budget = self->options->memory_budget;
-    return budget == 0 || self->to.launches->peak <= budget;
+    return budget == 0 || self->result.launches->peak <= budget;
 }
 
 static tuff_status lower(fitting *self)
 {
-    launch_list *launches = self->to.launches;
-    TRY(tuff__lower(self->device, self->to.fusion, self->options, NULL, launches));
+    launch_list *launches = self->result.launches;
+    TRY(tuff__lower(self->device, self->result.fusion, self->options, NULL, launches));
     self->least = launches->peak < self->least ? launches->peak : self->least;
     return TUFF_OK;
 }
@@ -70,7 +70,7 @@ static tuff_status lower(fitting *self)
 static tuff_status attempt(fitting *self, int count)
 {
     TRY(prepare(self));
-    TRY(tuff__recompute_ranked(self->to.fusion, self->ranking, count));
+    TRY(tuff__recompute_ranked(self->result.fusion, self->ranking, count));
     TRY(fuse_again(self));
     self->used = count;
     return lower(self);
@@ -87,11 +87,11 @@ static tuff_status search(fitting *self)
         TRY(attempt(self, high));
     }
     if (!fits(self))
-        return FAIL(TUFF_E_LIMIT,
-                    "compile: the memory budget is %llu bytes of intermediates, but with all computed again that helps "
-                    "the least peak reached is %llu: raise the budget, mark segments with tuff_recompute, or make the "
-                    "batch smaller",
-                    (unsigned long long)self->options->memory_budget, (unsigned long long)self->least);
+        return FAIL(
+            TUFF_E_LIMIT,
+            "compile: the memory budget is %llu bytes, but the lowest peak of intermediates with recomputation is "
+            "%llu bytes: raise the budget, mark segments with tuff_recompute, or use smaller batches",
+            (unsigned long long)self->options->memory_budget, (unsigned long long)self->least);
     while (high - low > 1) {
         const int middle = low + (high - low) / 2;
         TRY(attempt(self, middle));
@@ -103,16 +103,17 @@ static tuff_status search(fitting *self)
     return self->used == high ? TUFF_OK : attempt(self, high);
 }
 
-tuff_status tuff__fit(tuff_device *device, tuff_graph *source, const tuff_compile_options *options, fit_result to)
+tuff_status tuff__compile_within_budget(tuff_device *device, tuff_graph *source, const tuff_compile_options *options,
+                                        compilation_result result)
 {
     const uint32_t bindings = tuff__device_info(device)->max_bindings;
-    fitting self = {.device = device, .source = source, .options = options, .to = to, .least = UINT64_MAX};
+    fitting self = {.device = device, .source = source, .options = options, .result = result, .least = UINT64_MAX};
     self.bindings = (int)(bindings == 0 || bindings > MAX_BINDINGS ? MAX_BINDINGS : bindings);
     TRY(prepare(&self));
     TRY(lower(&self));
     if (fits(&self))
         return TUFF_OK;
-    tuff_status status = tuff__rank_recomputed(to.fusion, &self.ranking, &self.ranked);
+    tuff_status status = tuff__rank_recomputed(result.fusion, &self.ranking, &self.ranked);
     if (status == TUFF_OK)
         status = search(&self);
     tuff__free(self.ranking);

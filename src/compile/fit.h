@@ -6,14 +6,15 @@
 
 /* Where the caller keeps the results of compilation. These must not move: launches refer to the fusion, and the fusion
    to the graph and the passes. */
-typedef struct fit_result {
+typedef struct compilation_result {
     tuff_graph **graph; /* simplified */
     struct fusion *fusion;
-    pass_choices *passes; /* `by` is followed, `found` is filled in */
+    pass_choices *passes; /* `chosen` is followed, `possible` is filled in */
     launch_list *launches;
-} fit_result;
+} compilation_result;
 
 /* Fills in the result, replacing an earlier one. The caller frees its contents, also after a failure. */
-tuff_status tuff__fit(tuff_device *device, tuff_graph *source, const tuff_compile_options *options, fit_result to);
+tuff_status tuff__compile_within_budget(tuff_device *device, tuff_graph *source, const tuff_compile_options *options,
+                                        compilation_result result);
 
 #endif

@@ -25,7 +25,8 @@ static tuff_status visit(subgraph *self, const node *at)
     if (is_among(at, self->task->reads, self->task->read_count))
         return TUFF_OK;
     if (at->op == OP_INPUT || at->op == OP_ARRAY || at->op == OP_ASSIGN)
-        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task reads a value that is not in its list of reads");
+        return FAIL(TUFF_E_UNSUPPORTED,
+                    "tune: cannot extract a task that reads a value missing from its list of reads");
     for (int i = 0; i < at->input_count; ++i)
         TRY(visit(self, at->inputs[i]->node));
     return TUFF_OK;
@@ -100,18 +101,18 @@ static int64_t derive_extent(subgraph *self, int index)
 {
     axis_state *axis = &self->axes[index];
     if (axis->product < 0 || axis->fixed)
-        return axis->now;
+        return axis->new_extent;
     const axis_product *from = &self->products[axis->product];
     int64_t count = 1;
     for (int i = 0; i < from->count; ++i)
         count *= derive_extent(self, from->factors[i]);
-    return axis->now = count;
+    return axis->new_extent = count;
 }
 
 static bool is_free(const subgraph *self, int index)
 {
     const axis_state *axis = &self->axes[index];
-    return axis->above == index && !axis->fixed && axis->product < 0;
+    return axis->parent == index && !axis->fixed && axis->product < 0;
 }
 
 static int axis_count(const subgraph *self)
@@ -119,54 +120,54 @@ static int axis_count(const subgraph *self)
     return self->node_count * TUFF_MAX_RANK;
 }
 
-tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed)
+tuff_status tuff__subgraph_shrink(subgraph *self, int64_t max_extent, bool *changed)
 {
     int seen = 0;
     *changed = false;
     for (int i = 0; i < axis_count(self); ++i) {
         axis_state *axis = &self->axes[i];
         axis->places = NULL;
-        axis->now = axis->was;
-        if (!is_free(self, i) || axis->was < 4)
+        axis->new_extent = axis->extent;
+        if (!is_free(self, i) || axis->extent < 4)
             continue;
         /* Axes get different extents, so that a mix-up of two axes does not go unnoticed. */
-        const int64_t limit = most - 4 * (seen++ % 4), below = axis->was < limit ? axis->was - 1 : limit;
-        axis->now = below - (below % 2 == 0);
+        const int64_t limit = max_extent - 4 * (seen++ % 4), below = axis->extent < limit ? axis->extent - 1 : limit;
+        axis->new_extent = below - (below % 2 == 0);
         *changed = true;
     }
     for (int i = 0; i < axis_count(self); ++i)
-        if (self->axes[i].above == i)
+        if (self->axes[i].parent == i)
             (void)derive_extent(self, i);
     return TUFF_OK;
 }
 
-/* Returns which of `most` equal stretches of an axis contains a place. */
-static int stretch_of(const axis_state *axis, int most, int64_t place)
+/* Returns which of `max_places` equal sections of an axis contains a place. */
+static int section_of(const axis_state *axis, int max_places, int64_t place)
 {
     int i = 0;
-    while (i + 1 < most && place >= axis->was * (i + 1) / most)
+    while (i + 1 < max_places && place >= axis->extent * (i + 1) / max_places)
         ++i;
     return i;
 }
 
-static tuff_status pick(subgraph *self, axis_state *axis, int most)
+static tuff_status pick_places(subgraph *self, axis_state *axis, int max_places)
 {
-    rng from = {(uint64_t)axis->was};
-    axis->places = tuff__arena_alloc(&self->arena, (size_t)most * sizeof *axis->places);
+    rng from = {(uint64_t)axis->extent};
+    axis->places = tuff__arena_alloc(&self->arena, (size_t)max_places * sizeof *axis->places);
     if (axis->places == NULL)
         return TUFF_E_OOM_HOST;
-    axis->now = most;
-    /* Take one place from each of `most` equal stretches, including both ends of the axis. */
-    for (int i = 0; i < most; ++i) {
-        const int64_t begin = axis->was * i / most, end = axis->was * (i + 1) / most;
+    axis->new_extent = max_places;
+    /* Take one place from each of `max_places` equal sections, including both ends of the axis. */
+    for (int i = 0; i < max_places; ++i) {
+        const int64_t begin = axis->extent * i / max_places, end = axis->extent * (i + 1) / max_places;
         axis->places[i] = begin + tuff__rng_below(&from, (int)(end - begin > INT32_MAX ? INT32_MAX : end - begin));
     }
     axis->places[0] = 0;
-    axis->places[most - 1] = axis->was - 1;
-    if (most > 2)
-        axis->places[most / 2] = axis->was / 2;
-    for (int i = 0; i < axis->wanted_count; ++i)
-        axis->places[stretch_of(axis, most, axis->wanted[i])] = axis->wanted[i];
+    axis->places[max_places - 1] = axis->extent - 1;
+    if (max_places > 2)
+        axis->places[max_places / 2] = axis->extent / 2;
+    for (int i = 0; i < axis->required_count; ++i)
+        axis->places[section_of(axis, max_places, axis->required[i])] = axis->required[i];
     return TUFF_OK;
 }
 
@@ -181,70 +182,70 @@ static tuff_status derive_places(subgraph *self, int index)
     if (axis->product < 0 || axis->fixed || axis->places != NULL)
         return TUFF_OK;
     const axis_product *from = &self->products[axis->product];
-    axis->now = 1;
+    axis->new_extent = 1;
     for (int i = 0; i < from->count; ++i) {
         TRY(derive_places(self, from->factors[i]));
-        axis->now *= self->axes[from->factors[i]].now;
+        axis->new_extent *= self->axes[from->factors[i]].new_extent;
     }
-    if (axis->now == axis->was)
+    if (axis->new_extent == axis->extent)
         return TUFF_OK;
-    axis->places = tuff__arena_alloc(&self->arena, (size_t)axis->now * sizeof *axis->places);
+    axis->places = tuff__arena_alloc(&self->arena, (size_t)axis->new_extent * sizeof *axis->places);
     if (axis->places == NULL)
         return TUFF_E_OOM_HOST;
-    for (int64_t i = 0; i < axis->now; ++i) {
+    for (int64_t i = 0; i < axis->new_extent; ++i) {
         int64_t rest = i, stride = 1;
         for (int k = from->count - 1; k >= 0; --k) {
             const axis_state *factor = &self->axes[from->factors[k]];
-            axis->places[i] += place_of(factor, rest % factor->now) * stride;
-            rest /= factor->now;
-            stride *= factor->was;
+            axis->places[i] += place_of(factor, rest % factor->new_extent) * stride;
+            rest /= factor->new_extent;
+            stride *= factor->extent;
         }
     }
     return TUFF_OK;
 }
 
-tuff_status tuff__subgraph_sample(subgraph *self, int most)
+tuff_status tuff__subgraph_sample(subgraph *self, int max_places)
 {
     for (int i = 0; i < axis_count(self); ++i) {
         axis_state *axis = &self->axes[i];
         axis->places = NULL;
-        axis->now = axis->was;
-        if (is_free(self, i) && !axis->whole && most > 0 && axis->was > most)
-            TRY(pick(self, axis, most));
+        axis->new_extent = axis->extent;
+        if (is_free(self, i) && !axis->whole && max_places > 0 && axis->extent > max_places)
+            TRY(pick_places(self, axis, max_places));
     }
     for (int i = 0; i < axis_count(self); ++i)
-        if (self->axes[i].above == i)
+        if (self->axes[i].parent == i)
             TRY(derive_places(self, i));
     return TUFF_OK;
 }
 
-static void want(subgraph *self, int index, int64_t place)
+static void require_place(subgraph *self, int index, int64_t place)
 {
     axis_state *axis = &self->axes[index];
     if (axis->product >= 0 && !axis->fixed) {
         const axis_product *from = &self->products[axis->product];
         for (int i = from->count - 1; i >= 0; --i) {
-            want(self, from->factors[i], place % self->axes[from->factors[i]].was);
-            place /= self->axes[from->factors[i]].was;
+            require_place(self, from->factors[i], place % self->axes[from->factors[i]].extent);
+            place /= self->axes[from->factors[i]].extent;
         }
         return;
     }
-    if (axis->wanted_count == MAX_WANTED)
-        memmove(axis->wanted, axis->wanted + 1, (size_t)--axis->wanted_count * sizeof *axis->wanted);
-    axis->wanted[axis->wanted_count++] = place;
+    if (axis->required_count == MAX_REQUIRED)
+        memmove(axis->required, axis->required + 1, (size_t)--axis->required_count * sizeof *axis->required);
+    axis->required[axis->required_count++] = place;
 }
 
 void tuff__subgraph_require_sample(subgraph *self, const node *at, const int64_t *place)
 {
     for (int i = 0; i < at->outputs[0].shape.rank; ++i)
-        want(self, tuff__axis_class(self, at, i), place[i]);
+        require_place(self, tuff__axis_class(self, at, i), place[i]);
 }
 
 tuff_shape tuff__subgraph_shape(const subgraph *self, const node *at)
 {
     tuff_shape shape = at->outputs[0].shape;
     for (int i = 0; i < shape.rank; ++i)
-        shape.extent[i] = self->axes[tuff__axis_class(self, at, i)].now;
+        shape.extent[i] = self->axes[tuff__axis_class(self, at, i)].new_extent;
     return shape;
 }
 
@@ -324,7 +325,7 @@ bool tuff__subgraph_is_discontinuous(const subgraph *self)
     return false;
 }
 
-bool tuff__subgraph_takes_signs(const subgraph *self)
+bool tuff__subgraph_allows_negative(const subgraph *self)
 {
     for (int i = 0; i < self->node_count; ++i)
         if (!self->read[i] && tuff__op_is_partial(self->nodes[i]->op))
@@ -404,7 +405,7 @@ tuff_dtype tuff__subgraph_rounding(const subgraph *self, const node *at)
     return dtype == TUFF_F32 && rounding != TUFF_F32 ? rounding : tuff__subgraph_dtype(self, at);
 }
 
-tuff_dtype tuff__subgraph_factors(const subgraph *self)
+tuff_dtype tuff__subgraph_factor_dtype(const subgraph *self)
 {
     tuff_dtype found = tuff__factor_precision(self->fusion);
     for (int i = 0; i < tuff__subgraph_read_count(self) && found == TUFF_F32; ++i) {

@@ -13,14 +13,14 @@ typedef struct subgraph subgraph;
 tuff_status tuff__subgraph_create(const struct fusion *fusion, int task, subgraph **out);
 void tuff__subgraph_destroy(subgraph *self); /* self may be NULL */
 
-/* Samples at most `most` places of each axis that allows it: the required ones, the first, the last, the middle one,
-   and some in between. 0 selects all places. */
-tuff_status tuff__subgraph_sample(subgraph *self, int most);
+/* Samples at most max_places places of each axis that allows it: the required ones, the first, the last, the middle
+   one, and some in between. 0 selects all places. */
+tuff_status tuff__subgraph_sample(subgraph *self, int max_places);
 /* Makes later samples include an element of a node, given by its place along every axis. If not all required elements
    fit, the latest ones are kept. */
 void tuff__subgraph_require_sample(subgraph *self, const node *at, const int64_t *place);
-/* Gives odd extents of at most `most` to the axes that allow it. *changed is whether any does. */
-tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed);
+/* Gives odd extents of at most max_extent to the axes that allow it. *changed is whether any does. */
+tuff_status tuff__subgraph_shrink(subgraph *self, int64_t max_extent, bool *changed);
 
 /* Estimates the number of terms that the host has to compute. */
 double tuff__subgraph_cost(const subgraph *self);
@@ -36,7 +36,7 @@ int64_t tuff__subgraph_task_index(const subgraph *self, const node *at, int axis
    amount. */
 bool tuff__subgraph_is_discontinuous(const subgraph *self);
 /* Whether inputs may have either sign, because no op of the subgraph is partial. */
-bool tuff__subgraph_takes_signs(const subgraph *self);
+bool tuff__subgraph_allows_negative(const subgraph *self);
 /* Whether the subgraph computes only sums of products of its inputs. Test buffers hold eighths between -1 and 1, whose
    sums of products f32 represents exactly, in whatever order they are added. */
 bool tuff__subgraph_is_exact(const subgraph *self);
@@ -57,7 +57,7 @@ tuff_dtype tuff__subgraph_dtype(const subgraph *self, const node *at);
 tuff_dtype tuff__subgraph_rounding(const subgraph *self, const node *at);
 /* Returns the dtype to which factors on matrix units may be rounded, including those that the task computes itself: the
    one that the plan allows, or the 16-bit dtype that the task reads; f32 if none is rounded. */
-tuff_dtype tuff__subgraph_factors(const subgraph *self);
+tuff_dtype tuff__subgraph_factor_dtype(const subgraph *self);
 /* Whether the task computes with values that it stores, which may have been rounded by then. */
 bool tuff__subgraph_reads_roots(const subgraph *self);
 

@@ -58,18 +58,18 @@ static uint64_t hash_chain(const fused_chain *chain)
 }
 
 /* Lowers *alignment, a power of two in bytes, until it divides the size of the elements. */
-static void align(int *alignment, int64_t elements, size_t size)
+static void limit_alignment(int *alignment, int64_t elements, size_t size)
 {
     while (*alignment > 1 && elements * (int64_t)size % *alignment != 0)
         *alignment /= 2;
 }
 
-static void align_address(int *alignment, const affine *address, int rank, size_t size)
+static void limit_alignment_by_address(int *alignment, const affine *address, int rank, size_t size)
 {
-    align(alignment, address->offset, size);
+    limit_alignment(alignment, address->offset, size);
     for (int i = 0; i < rank; ++i)
         if (address->stride[i] != 1)
-            align(alignment, address->stride[i], size);
+            limit_alignment(alignment, address->stride[i], size);
 }
 
 static int alignment_of_chain(const struct fusion *fusion, const fused_chain *chain)
@@ -77,17 +77,17 @@ static int alignment_of_chain(const struct fusion *fusion, const fused_chain *ch
     int alignment = 16;
     for (int i = 0; i < chain->value_count; ++i)
         if (chain->values[i].kind == VALUE_LOAD)
-            align_address(&alignment, &chain->values[i].address, chain->rank,
-                          tuff_dtype_size(chain->buffers[chain->values[i].buffer].dtype));
+            limit_alignment_by_address(&alignment, &chain->values[i].address, chain->rank,
+                                       tuff_dtype_size(chain->buffers[chain->values[i].buffer].dtype));
     for (int i = 0; i < chain->output_count; ++i)
-        align_address(&alignment, &chain->outputs[i].address, chain->rank,
-                      tuff_dtype_size(chain->buffers[chain->outputs[i].buffer].dtype));
+        limit_alignment_by_address(&alignment, &chain->outputs[i].address, chain->rank,
+                                   tuff_dtype_size(chain->buffers[chain->outputs[i].buffer].dtype));
     for (int i = 0; i < chain->extra_count; ++i)
-        align_address(&alignment, &chain->extra[i], chain->rank, sizeof(float));
+        limit_alignment_by_address(&alignment, &chain->extra[i], chain->rank, sizeof(float));
     for (int i = 0; i < chain->buffer_count; ++i) {
         const node *at = fusion->graph->nodes[chain->buffers[i].id];
         if (at->op == OP_ARRAY)
-            align(&alignment, (int64_t)at->attributes.array->offset, 1);
+            limit_alignment(&alignment, (int64_t)at->attributes.array->offset, 1);
     }
     return alignment;
 }
@@ -125,8 +125,8 @@ static void describe_matmul(const struct fusion *fusion, const fused_chain *chai
 {
     const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
     snprintf(out->layout, sizeof out->layout, "%c%c", layout_of(fusion, chain, 0), layout_of(fusion, chain, 1));
-    align(&out->alignment, x[1] == 1 ? x[0] : x[1], sizeof(float));
-    align(&out->alignment, y[1] == 1 ? y[0] : y[1], sizeof(float));
+    limit_alignment(&out->alignment, x[1] == 1 ? x[0] : x[1], sizeof(float));
+    limit_alignment(&out->alignment, y[1] == 1 ? y[0] : y[1], sizeof(float));
     add_dim(out, inner);
 }
 
@@ -137,7 +137,7 @@ static tuff_status describe_chain(const struct fusion *fusion, const struct task
     bool impossible;
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     if (give_up != NULL || impossible)
-        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that cannot be addressed");
+        return FAIL(TUFF_E_UNSUPPORTED, "tune: cannot tune a task that no single kernel can compute");
     for (int i = 0; i < chain.buffer_count; ++i)
         chain.buffers[i].dtype = stored_dtype(fusion, fusion->graph->nodes[chain.buffers[i].id]);
     tuff__chain_collapse(&chain);
@@ -173,9 +173,9 @@ static void add_operand(const struct fusion *fusion, const tuff_tensor *operand,
     for (int i = 0; i < layout.rank; ++i)
         address.stride[i] = layout.stride[i];
     out->structure = hash_address(&address, layout.rank, out->structure);
-    align_address(&out->alignment, &address, layout.rank, tuff_dtype_size(operand->dtype));
+    limit_alignment_by_address(&out->alignment, &address, layout.rank, tuff_dtype_size(operand->dtype));
     if (base->op == OP_ARRAY)
-        align(&out->alignment, (int64_t)base->attributes.array->offset, 1);
+        limit_alignment(&out->alignment, (int64_t)base->attributes.array->offset, 1);
 }
 
 /* Describes a task around an op with a kernel of its own: the op's attributes, and how its operands lie in memory. */
@@ -206,7 +206,7 @@ tuff_status tuff__task_key(const struct fusion *fusion, int index, tune_key *out
     *out = (tune_key){.alignment = 16};
     snprintf(out->math, sizeof out->math, "%s", maths[factors]);
     if (task->kind == TASK_NONE || tuff__task_is_empty(task))
-        return FAIL(TUFF_E_UNSUPPORTED, "tune: an empty task");
+        return FAIL(TUFF_E_UNSUPPORTED, "tune: cannot tune a task without elements");
     snprintf(out->family, sizeof out->family, "%s", family_of(task));
     if (task->kind == TASK_SCATTER || task->kind == TASK_ATTENTION)
         describe_core(fusion, task, out);

@@ -12,27 +12,27 @@ static tuff_status check_field(const tuff_field *field, int index)
     if (!field->name || !field->name[0])
         return FAIL(TUFF_E_USAGE, "loader: field %d has no name", index);
     if ((unsigned)field->dtype > TUFF_BOOL)
-        return FAIL(TUFF_E_DTYPE, "loader: \"%.100s\": no input can have its dtype", field->name);
+        return FAIL(TUFF_E_DTYPE, "loader: \"%.100s\": invalid dtype for an input", field->name);
     if (field->shape.rank < 0 || field->shape.rank >= TUFF_MAX_RANK || tuff_shape_count(field->shape) < 0)
         return FAIL(TUFF_E_SHAPE,
-                    "loader: \"%.100s\": a sample of rank %d or of a shape that is too large: the rank is "
-                    "0 to %d",
+                    "loader: \"%.100s\": invalid shape of a sample: rank %d, expected 0 to %d, "
+                    "or too large",
                     field->name, field->shape.rank, TUFF_MAX_RANK - 1);
     if ((unsigned)field->collate > TUFF_COLLATE_CONCAT)
-        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": there is no collate %d", field->name, (int)field->collate);
+        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": unknown collate value %d", field->name, (int)field->collate);
     if (field->collate == TUFF_COLLATE_STACK && (field->lengths || field->rows))
-        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": lengths and rows are for padded and concatenated fields",
+        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": lengths and rows are only for padded or concatenated fields",
                     field->name);
     if (field->collate != TUFF_COLLATE_STACK && (field->shape.rank < 1 || field->shape.extent[0] < 1))
-        return FAIL(TUFF_E_SHAPE, "loader: \"%.100s\": its samples have rows, so that the shape needs a first axis",
+        return FAIL(TUFF_E_SHAPE, "loader: \"%.100s\": its samples have rows, so its shape needs a first axis",
                     field->name);
     if (field->rows < 0 || (field->rows > 0 && field->collate != TUFF_COLLATE_CONCAT))
-        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": rows is for concatenated fields", field->name);
+        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": rows is only for concatenated fields", field->name);
     return TUFF_OK;
 }
 
 /* Reserves count · size bytes at the next aligned offset. */
-static tuff_status reserve(batch_layout *self, int64_t count, uint64_t size, uint64_t *offset)
+static tuff_status reserve_space(batch_layout *self, int64_t count, uint64_t size, uint64_t *offset)
 {
     int64_t bytes, end;
     if (!tuff__mul_i64(count, (int64_t)size, &bytes) || !tuff__add_i64((int64_t)self->size, bytes, &end) ||
@@ -47,13 +47,13 @@ static tuff_status add_part(batch_layout *self, const char *name, tuff_dtype dty
     batch_part *part = &self->parts[self->part_count];
     for (int i = 0; i < self->part_count; i++)
         if (strcmp(self->parts[i].name, name) == 0)
-            return FAIL(TUFF_E_USAGE, "loader: two parts of a batch are called \"%.100s\"", name);
+            return FAIL(TUFF_E_USAGE, "loader: two parts of a batch are named \"%.100s\"", name);
     const int64_t count = tuff_shape_count(shape);
     if (count < 0)
         return FAIL(TUFF_E_LIMIT, "loader: \"%.100s\": a batch of %lld samples is too large", name,
                     (long long)self->batch_size);
     *part = (batch_part){.name = name, .dtype = dtype, .shape = shape};
-    TRY(reserve(self, count, tuff_dtype_size(dtype), &part->offset));
+    TRY(reserve_space(self, count, tuff_dtype_size(dtype), &part->offset));
     part->size = (uint64_t)count * tuff_dtype_size(dtype);
     *index = self->part_count++;
     return TUFF_OK;
@@ -74,34 +74,34 @@ static tuff_shape batch_shape(const batch_layout *self, const tuff_field *field)
 
 static tuff_status copy_names(batch_field *field)
 {
-    field->given.name = tuff__strdup(field->given.name);
-    if (field->given.lengths)
-        field->given.lengths = tuff__strdup(field->given.lengths);
-    return field->given.name ? TUFF_OK : TUFF_E_OOM_HOST;
+    field->spec.name = tuff__strdup(field->spec.name);
+    if (field->spec.lengths)
+        field->spec.lengths = tuff__strdup(field->spec.lengths);
+    return field->spec.name ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
-static tuff_status add_field(batch_layout *self, const tuff_field *given)
+static tuff_status add_field(batch_layout *self, const tuff_field *spec)
 {
     batch_field *field = &self->fields[self->field_count];
-    TRY(check_field(given, self->field_count));
-    *field = (batch_field){.given = *given, .lengths_part = -1, .rows_max = 1};
+    TRY(check_field(spec, self->field_count));
+    *field = (batch_field){.spec = *spec, .lengths_part = -1, .rows_max = 1};
     self->field_count++;
-    const bool has_lengths = given->lengths != NULL;
+    const bool has_lengths = spec->lengths != NULL;
     TRY(copy_names(field));
-    if (has_lengths && !field->given.lengths)
+    if (has_lengths && !field->spec.lengths)
         return TUFF_E_OOM_HOST;
-    field->sample_size = (uint64_t)tuff_shape_count(given->shape) * tuff_dtype_size(given->dtype);
-    if (given->collate != TUFF_COLLATE_STACK)
-        field->rows_max = given->shape.extent[0];
+    field->sample_size = (uint64_t)tuff_shape_count(spec->shape) * tuff_dtype_size(spec->dtype);
+    if (spec->collate != TUFF_COLLATE_STACK)
+        field->rows_max = spec->shape.extent[0];
     field->row_size = field->sample_size / (uint64_t)field->rows_max;
-    if (given->collate == TUFF_COLLATE_CONCAT && given->rows == 0 &&
-        !tuff__mul_i64(self->batch_size, field->rows_max, &field->given.rows))
-        return FAIL(TUFF_E_LIMIT, "loader: \"%.100s\" has too many rows", given->name);
-    tuff__from_double(given->dtype, &given->fill, 1, field->fill);
-    TRY(add_part(self, field->given.name, given->dtype, batch_shape(self, &field->given), &field->part));
-    field->room = self->parts[field->part].offset;
+    if (spec->collate == TUFF_COLLATE_CONCAT && spec->rows == 0 &&
+        !tuff__mul_i64(self->batch_size, field->rows_max, &field->spec.rows))
+        return FAIL(TUFF_E_LIMIT, "loader: \"%.100s\" has too many rows", spec->name);
+    tuff__from_double(spec->dtype, &spec->fill, 1, field->fill);
+    TRY(add_part(self, field->spec.name, spec->dtype, batch_shape(self, &field->spec), &field->part));
+    field->samples_offset = self->parts[field->part].offset;
     if (has_lengths)
-        TRY(add_part(self, field->given.lengths, TUFF_I32, TUFF_SHAPE(self->batch_size), &field->lengths_part));
+        TRY(add_part(self, field->spec.lengths, TUFF_I32, TUFF_SHAPE(self->batch_size), &field->lengths_part));
     return TUFF_OK;
 }
 
@@ -119,9 +119,9 @@ tuff_status tuff__batch_layout(const tuff_loader_options *options, batch_layout 
         if (field->lengths_part >= 0)
             field->lengths = out->parts[field->lengths_part].offset;
         else
-            TRY(reserve(out, out->batch_size, sizeof(int32_t), &field->lengths));
-        if (field->given.collate == TUFF_COLLATE_CONCAT)
-            TRY(reserve(out, out->batch_size, field->sample_size, &field->room));
+            TRY(reserve_space(out, out->batch_size, sizeof(int32_t), &field->lengths));
+        if (field->spec.collate == TUFF_COLLATE_CONCAT)
+            TRY(reserve_space(out, out->batch_size, field->sample_size, &field->samples_offset));
     }
     return TUFF_OK;
 }
@@ -129,15 +129,15 @@ tuff_status tuff__batch_layout(const tuff_loader_options *options, batch_layout 
 void tuff__batch_layout_free(batch_layout *self)
 {
     for (int i = 0; i < self->field_count; i++) {
-        tuff__free((char *)self->fields[i].given.name);
-        tuff__free((char *)self->fields[i].given.lengths);
+        tuff__free((char *)self->fields[i].spec.name);
+        tuff__free((char *)self->fields[i].spec.lengths);
     }
     self->field_count = 0;
 }
 
 static void pad(const batch_field *field, unsigned char *from, uint64_t size)
 {
-    const size_t element = tuff_dtype_size(field->given.dtype);
+    const size_t element = tuff_dtype_size(field->spec.dtype);
     bool is_zero = true;
     for (size_t i = 0; i < element; i++)
         is_zero = is_zero && field->fill[i] == 0;
@@ -148,11 +148,11 @@ static void pad(const batch_field *field, unsigned char *from, uint64_t size)
 }
 
 /* Pads samples that stay where the source put them: the rest of each sample's space becomes padding. */
-static void pad_places(const batch_field *field, const int64_t *rows, const loader_slot *slot, int64_t batch_size)
+static void pad_samples(const batch_field *field, const int64_t *rows, const loader_slot *slot, int64_t batch_size)
 {
     for (int64_t i = 0; i < batch_size; i++) {
         const int64_t used = i < slot->count ? rows[i] : 0;
-        unsigned char *place = slot->memory + field->room + (uint64_t)i * field->sample_size;
+        unsigned char *place = slot->memory + field->samples_offset + (uint64_t)i * field->sample_size;
         const uint64_t filled = (uint64_t)used * field->row_size;
         if (filled < field->sample_size)
             pad(field, place + filled, field->sample_size - filled);
@@ -166,16 +166,16 @@ static tuff_status concatenate(const batch_layout *self, const batch_field *fiel
     int64_t used = 0;
     for (int64_t i = 0; i < slot->count; i++)
         used += rows[i];
-    if (used > field->given.rows)
-        return FAIL(TUFF_E_LIMIT, "\"%.100s\": the samples have %lld rows together, and the buffer has room for %lld",
-                    field->given.name, (long long)used, (long long)field->given.rows);
+    if (used > field->spec.rows)
+        return FAIL(TUFF_E_LIMIT, "\"%.100s\": the samples have %lld rows in total, but the buffer holds only %lld",
+                    field->spec.name, (long long)used, (long long)field->spec.rows);
     for (int64_t i = 0; i < slot->count; i++) {
         const uint64_t size = (uint64_t)rows[i] * field->row_size;
         if (size > 0)
-            memcpy(to, slot->memory + field->room + (uint64_t)i * field->sample_size, (size_t)size);
+            memcpy(to, slot->memory + field->samples_offset + (uint64_t)i * field->sample_size, (size_t)size);
         to += size;
     }
-    pad(field, to, (uint64_t)(field->given.rows - used) * field->row_size);
+    pad(field, to, (uint64_t)(field->spec.rows - used) * field->row_size);
     return TUFF_OK;
 }
 
@@ -185,7 +185,7 @@ static tuff_status check_rows(const batch_field *field, const int64_t *rows, loa
     for (int64_t i = 0; i < slot->count; i++)
         if (rows[i] < 0 || rows[i] > field->rows_max) {
             slot->failed_sample = i;
-            return FAIL(TUFF_E_SHAPE, "\"%.100s\": the source filled %lld rows of at most %lld", field->given.name,
+            return FAIL(TUFF_E_SHAPE, "\"%.100s\": the source filled %lld rows, the limit is %lld", field->spec.name,
                         (long long)rows[i], (long long)field->rows_max);
         }
     return TUFF_OK;
@@ -197,13 +197,13 @@ tuff_status tuff__batch_pack(const batch_layout *self, loader_slot *slot)
         const batch_field *field = &self->fields[f];
         int64_t *rows = slot->rows + f * self->batch_size;
         int32_t *lengths = (int32_t *)(void *)(slot->memory + field->lengths);
-        for (int64_t i = 0; i < slot->count && field->given.collate == TUFF_COLLATE_STACK; i++)
+        for (int64_t i = 0; i < slot->count && field->spec.collate == TUFF_COLLATE_STACK; i++)
             rows[i] = 1;
         TRY(check_rows(field, rows, slot));
-        if (field->given.collate == TUFF_COLLATE_CONCAT)
+        if (field->spec.collate == TUFF_COLLATE_CONCAT)
             TRY(concatenate(self, field, rows, slot));
         else
-            pad_places(field, rows, slot, self->batch_size);
+            pad_samples(field, rows, slot, self->batch_size);
         for (int64_t i = 0; i < self->batch_size; i++)
             lengths[i] = i < slot->count ? (int32_t)rows[i] : 0;
     }

@@ -17,19 +17,19 @@ static tuff_status check_options(const tuff_loader_options *o)
     if (sources != 1)
         return FAIL(TUFF_E_USAGE, "loader: needs exactly one of sample, batch and path, got %d", sources);
     if (o->batch_size < 1 || o->batch_size > INT32_MAX || o->sample_count < 0)
-        return FAIL(TUFF_E_USAGE, "loader: batches of %lld out of %lld samples: needs at least one each",
+        return FAIL(TUFF_E_USAGE, "loader: batch_size %lld or sample_count %lld is out of range",
                     (long long)o->batch_size, (long long)o->sample_count);
     if (o->workers < 0 || o->workers > WORKERS_MAX || o->ring < 0 || o->ring > RING_MAX)
-        return FAIL(TUFF_E_USAGE, "loader: %d workers and a ring of %d: at most %d and %d", o->workers, o->ring,
-                    WORKERS_MAX, RING_MAX);
+        return FAIL(TUFF_E_USAGE, "loader: workers %d or ring %d is out of range: at most %d and %d", o->workers,
+                    o->ring, WORKERS_MAX, RING_MAX);
     if (!(o->timeout >= 0 && o->timeout <= 1e6))
         return FAIL(TUFF_E_USAGE, "loader: the timeout must be 0 to 1e6 seconds, got %g", o->timeout);
     if ((unsigned)o->upload > TUFF_UPLOAD_AHEAD)
-        return FAIL(TUFF_E_USAGE, "loader: %d is no tuff_upload", (int)o->upload);
+        return FAIL(TUFF_E_USAGE, "loader: unknown upload value %d", (int)o->upload);
     if (o->sample_count == 0 && o->sample)
-        return FAIL(TUFF_E_USAGE, "loader: a source of samples needs their number, sample_count");
+        return FAIL(TUFF_E_USAGE, "loader: a source of samples needs sample_count");
     if (o->sample_count == 0 && o->batch && (o->shuffle || o->keep_last))
-        return FAIL(TUFF_E_USAGE, "loader: an endless set cannot be shuffled and has no last batch: give sample_count");
+        return FAIL(TUFF_E_USAGE, "loader: shuffle and keep_last need sample_count: an endless set has no last batch");
     return TUFF_OK;
 }
 
@@ -38,13 +38,13 @@ static tuff_status check_options(const tuff_loader_options *o)
 static tuff_status count_batches(tuff_loader *self)
 {
     const tuff_loader_options *options = &self->options;
-    const int64_t size = options->batch_size, rest = options->keep_last ? size - 1 : 0;
-    self->batch_count = self->sample_count / size + (self->sample_count % size + rest) / size;
+    const int64_t size = options->batch_size, partial_last = options->keep_last ? size - 1 : 0;
+    self->batch_count = self->sample_count / size + (self->sample_count % size + partial_last) / size;
     if (self->sample_count > 0 && self->batch_count == 0)
         return FAIL(TUFF_E_USAGE, "loader: %lld samples are fewer than a batch of %lld, and keep_last is not set",
                     (long long)self->sample_count, (long long)size);
-    self->unit = options->batch ? size : size / (options->workers > 1 ? 4 * options->workers : 1);
-    self->unit = self->unit > 0 ? self->unit : 1;
+    self->unit_size = options->batch ? size : size / (options->workers > 1 ? 4 * options->workers : 1);
+    self->unit_size = self->unit_size > 0 ? self->unit_size : 1;
     return TUFF_OK;
 }
 
@@ -56,20 +56,20 @@ static tuff_status make_slot(tuff_loader *self, loader_slot *slot)
     slot->indices = tuff__calloc(batch, sizeof *slot->indices);
     slot->rows = tuff__calloc(batch * (size_t)layout->field_count, sizeof *slot->rows);
     if (!slot->memory || !slot->indices || !slot->rows)
-        return FAIL(TUFF_E_OOM_HOST, "loader: no memory for a ring of %d batches of %llu bytes", self->options.ring,
-                    (unsigned long long)layout->size);
+        return FAIL(TUFF_E_OOM_HOST, "loader: out of host memory for a ring of %d batches of %llu bytes",
+                    self->options.ring, (unsigned long long)layout->size);
     for (int f = 0; f < layout->field_count; f++) {
         const batch_field *field = &layout->fields[f];
         slot->data[f] = slot->memory + layout->parts[field->part].offset;
-        if (field->given.collate != TUFF_COLLATE_STACK)
+        if (field->spec.collate != TUFF_COLLATE_STACK)
             slot->lengths[f] = (const int32_t *)(const void *)(slot->memory + field->lengths);
     }
     if (!self->device || tuff__device_is_reference(self->device))
         return TUFF_OK;
-    return tuff__staging_create(self->device, layout->upload_size, self->sends, &slot->staging);
+    return tuff__staging_create(self->device, layout->upload_size, self->uploads_ahead, &slot->staging);
 }
 
-static bool shall_send(const tuff_loader *self)
+static bool wants_upload_ahead(const tuff_loader *self)
 {
     if (!self->device || self->options.upload == TUFF_UPLOAD_IN_ORDER)
         return false;
@@ -78,7 +78,7 @@ static bool shall_send(const tuff_loader *self)
 
 static tuff_status make_ring(tuff_loader *self)
 {
-    self->sends = shall_send(self);
+    self->uploads_ahead = wants_upload_ahead(self);
     self->slots = tuff__calloc((size_t)self->options.ring, sizeof *self->slots);
     self->workers = tuff__calloc((size_t)self->options.workers, sizeof *self->workers);
     if (!self->slots || !self->workers)
@@ -93,9 +93,8 @@ static tuff_status make_locks(tuff_loader *self)
     self->has_lock = tuff__mutex_create(&self->lock) == 0;
     self->has_work = tuff__condition_create(&self->work) == 0;
     self->has_done = tuff__condition_create(&self->done) == 0;
-    return self->has_lock && self->has_work && self->has_done
-               ? TUFF_OK
-               : FAIL(TUFF_E_OOM_HOST, "loader: the system has no lock for it");
+    return self->has_lock && self->has_work && self->has_done ? TUFF_OK
+                                                              : FAIL(TUFF_E_OOM_HOST, "loader: cannot create a lock");
 }
 
 static tuff_status build(tuff_loader *self, const tuff_loader_options *options)
@@ -177,9 +176,13 @@ tuff_status tuff_loader_destroy(tuff_loader *self)
         tuff__loader_free(self);
         return TUFF_OK;
     }
-    tuff__log(TUFF_LOG_ERROR, "loader: a source has not returned for %g s: its thread and memory are left to it",
+    tuff__log(TUFF_LOG_ERROR,
+              "loader: a source has not returned for %g s: its thread keeps running, and its memory is not freed until "
+              "it returns",
               timeout);
-    return FAIL(TUFF_E_TIMEOUT, "loader: a source has not returned for %g s: its thread and memory are left to it",
+    return FAIL(TUFF_E_TIMEOUT,
+                "loader: a source has not returned for %g s: its thread keeps running, and its memory is not freed "
+                "until it returns",
                 timeout);
 }
 
@@ -205,7 +208,7 @@ static tuff_status fail_batch(const tuff_loader *self, const loader_slot *slot)
 }
 
 /* Takes the slot of the next batch, which then belongs to the program's thread, and frees the previous one. */
-static tuff_status take(tuff_loader *self, loader_slot **out)
+static tuff_status take_next_slot(tuff_loader *self, loader_slot **out)
 {
     loader_slot *slot = &self->slots[self->taken % self->options.ring];
     if (self->taken > 0) {
@@ -216,7 +219,7 @@ static tuff_status take(tuff_loader *self, loader_slot **out)
         }
     }
     if (self->is_paused)
-        return FAIL(TUFF_E_TIMEOUT, "loader: it could not be moved to another batch: seek again");
+        return FAIL(TUFF_E_TIMEOUT, "loader: the last seek timed out: call tuff_loader_seek again");
     if (slot->state != SLOT_READY || slot->number != self->taken) {
         const uint64_t begin = tuff__nanoseconds();
         tuff__workers_await(self, slot);
@@ -248,7 +251,7 @@ static tuff_status check_input(const tuff_plan *plan, const batch_part *part, in
 
 static tuff_status upload(tuff_loader *self, tuff_plan *plan, const loader_slot *slot)
 {
-    staging_move moves[PARTS_MAX];
+    staging_transfer moves[PARTS_MAX];
     int inputs[PARTS_MAX];
     for (int i = 0; i < self->layout.part_count; i++)
         TRY(check_input(plan, &self->layout.parts[i], &inputs[i]));
@@ -259,8 +262,8 @@ static tuff_status upload(tuff_loader *self, tuff_plan *plan, const loader_slot 
         return TUFF_OK;
     }
     for (int i = 0; i < self->layout.part_count; i++)
-        moves[i] = (staging_move){tuff__plan_input_storage(plan, inputs[i]), 0, self->layout.parts[i].offset,
-                                  self->layout.parts[i].size};
+        moves[i] = (staging_transfer){tuff__plan_input_storage(plan, inputs[i]), 0, self->layout.parts[i].offset,
+                                      self->layout.parts[i].size};
     TRY(tuff__staging_upload(slot->staging, moves, self->layout.part_count));
     for (int i = 0; i < self->layout.part_count; i++)
         plan->written[inputs[i]] = true;
@@ -270,12 +273,12 @@ static tuff_status upload(tuff_loader *self, tuff_plan *plan, const loader_slot 
 static tuff_status upload_taken(tuff_loader *self, tuff_plan *plan, loader_slot *slot)
 {
     if (self->device != plan->device)
-        return FAIL(TUFF_E_USAGE, "loader: the plan is of another device than the loader");
+        return FAIL(TUFF_E_USAGE, "loader: the plan belongs to another device than the loader");
     TRY(upload(self, plan, slot));
     for (int i = 0; i < self->layout.part_count; i++)
         self->counters.uploaded += self->layout.parts[i].size;
-    if (self->sends && tuff__device_has_upload_queue(self->device))
-        self->counters.beside += self->layout.upload_size;
+    if (self->uploads_ahead && tuff__device_has_upload_queue(self->device))
+        self->counters.uploaded_ahead += self->layout.upload_size;
     return TUFF_OK;
 }
 
@@ -283,9 +286,9 @@ tuff_status tuff_loader_next(tuff_loader *self, tuff_plan *plan, tuff_batch *bat
 {
     loader_slot *slot = NULL;
     if (!self)
-        return FAIL(TUFF_E_USAGE, "loader: it is NULL");
+        return FAIL(TUFF_E_USAGE, "loader: the loader is NULL");
     tuff__lock(&self->lock);
-    tuff_status status = take(self, &slot);
+    tuff_status status = take_next_slot(self, &slot);
     tuff__unlock(&self->lock);
     if (status == TUFF_OK && plan) {
         status = upload_taken(self, plan, slot);
@@ -322,20 +325,20 @@ tuff_status tuff_loader_tell(const tuff_loader *self, tuff_loader_position *posi
 static tuff_status check_position(const tuff_loader *self, tuff_loader_position position)
 {
     const int64_t limit = INT64_MAX / 2;
-    const bool is_there =
+    const bool exists =
         position.batch >= 0 && position.epoch >= 0 &&
         (self->batch_count > 0 ? position.batch < self->batch_count && position.epoch < limit / self->batch_count
                                : position.epoch == 0 && position.batch < limit);
-    if (is_there)
+    if (exists)
         return TUFF_OK;
-    return FAIL(TUFF_E_USAGE, "loader: there is no batch %lld of epoch %lld: an epoch has %lld batches",
+    return FAIL(TUFF_E_USAGE, "loader: batch %lld of epoch %lld is out of range: an epoch has %lld batches",
                 (long long)position.batch, (long long)position.epoch, (long long)self->batch_count);
 }
 
 tuff_status tuff_loader_seek(tuff_loader *self, tuff_loader_position position)
 {
     if (!self)
-        return FAIL(TUFF_E_USAGE, "loader: it is NULL");
+        return FAIL(TUFF_E_USAGE, "loader: the loader is NULL");
     TRY(check_position(self, position));
     tuff__lock(&self->lock);
     const tuff_status status = tuff__workers_pause(self);
@@ -356,7 +359,7 @@ tuff_status tuff_loader_save(const tuff_loader *self, char *buffer, size_t size)
 {
     tuff_loader_position position;
     if (!buffer || size == 0)
-        return FAIL(TUFF_E_USAGE, "loader: no room for the position's text");
+        return FAIL(TUFF_E_USAGE, "loader: the buffer for the position is NULL or empty");
     buffer[0] = 0;
     TRY(tuff_loader_tell(self, &position));
     const tuff_loader_options *options = &self->options;
@@ -366,7 +369,7 @@ tuff_status tuff_loader_save(const tuff_loader *self, char *buffer, size_t size)
     if (length >= 0 && (size_t)length < size)
         return TUFF_OK;
     buffer[0] = 0;
-    return FAIL(TUFF_E_LIMIT, "loader: the position's text needs %d bytes, there are %zu", length + 1, size);
+    return FAIL(TUFF_E_LIMIT, "loader: the position needs %d bytes, the buffer has %zu", length + 1, size);
 }
 
 /* Reads the numbers that follow their names, in the order of the format. */
@@ -392,9 +395,9 @@ tuff_status tuff_loader_restore(tuff_loader *self, const char *saved)
 {
     int64_t values[7];
     if (!self || !saved)
-        return FAIL(TUFF_E_USAGE, "loader: the %s is NULL", self ? "text" : "loader");
+        return FAIL(TUFF_E_USAGE, "loader: the %s is NULL", self ? "position" : "loader");
     if (!scan_position(saved, values))
-        return FAIL(TUFF_E_FORMAT, "loader: \"%.100s\" is no position", saved);
+        return FAIL(TUFF_E_FORMAT, "loader: not a valid position: \"%.100s\"", saved);
     const tuff_loader_options *options = &self->options;
     const int64_t own[] = {self->sample_count, options->batch_size, options->keep_last, options->shuffle,
                            (int64_t)options->seed};
@@ -402,11 +405,11 @@ tuff_status tuff_loader_restore(tuff_loader *self, const char *saved)
     for (int i = 0; i < 5; i++)
         if (values[i] != own[i])
             return FAIL(TUFF_E_FORMAT,
-                        "loader: the position is of another loader: %s is %" PRIu64 " there, %" PRIu64 " here",
+                        "loader: the position belongs to another loader: its %s is %" PRIu64 ", this one's is %" PRIu64,
                         names[i], (uint64_t)values[i], (uint64_t)own[i]);
     const tuff_loader_position position = {.epoch = values[5], .batch = values[6]};
     if (check_position(self, position) != TUFF_OK)
-        return FAIL(TUFF_E_FORMAT, "loader: \"%.100s\" is no position of this loader", saved);
+        return FAIL(TUFF_E_FORMAT, "loader: not a position of this loader: \"%.100s\"", saved);
     return tuff_loader_seek(self, position);
 }
 
@@ -423,7 +426,7 @@ int64_t tuff_loader_sample_count(const tuff_loader *self)
 tuff_status tuff_loader_counters_get(const tuff_loader *self, tuff_loader_counters *counters)
 {
     if (!self || !counters)
-        return FAIL(TUFF_E_USAGE, "loader: the %s is NULL", self ? "place for counters" : "loader");
+        return FAIL(TUFF_E_USAGE, "loader: the %s is NULL", self ? "counters argument" : "loader");
     *counters = self->counters;
     return TUFF_OK;
 }

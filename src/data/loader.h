@@ -33,11 +33,11 @@ typedef struct batch_part {
 } batch_part;
 
 typedef struct batch_field {
-    tuff_field given;       /* names are owned */
+    tuff_field spec;        /* names are owned */
     int part, lengths_part; /* lengths_part is -1 if the lengths are no input */
     int64_t rows_max;       /* of a sample; 1 for STACK, where a sample is one row */
     uint64_t row_size, sample_size;
-    uint64_t room;         /* offset of the space for sample 0 in a slot's memory: the part, except for CONCAT */
+    uint64_t samples_offset; /* offset of the space for sample 0 in a slot's memory: the part, except for CONCAT */
     uint64_t lengths;      /* offset of i32 [batch_size], whether the lengths are a part or not */
     unsigned char fill[8]; /* one element of padding */
 } batch_field;
@@ -83,8 +83,8 @@ struct tuff_loader {
     batch_layout layout;
     tuff_device *device;               /* NULL: for the host only */
     int64_t sample_count, batch_count; /* batches: per epoch; 0: endless */
-    int64_t unit;                      /* samples that a worker takes at a time */
-    bool sends;                        /* batches are sent to the device when they are ready, ahead of their steps */
+    int64_t unit_size;                 /* samples that a worker takes at a time */
+    bool uploads_ahead;                /* batches are sent to the device when they are ready, ahead of their steps */
     char *path;
     file_reader file; /* fd -1: none */
 

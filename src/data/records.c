@@ -18,10 +18,11 @@ static uint64_t record_size(const batch_layout *layout)
 static tuff_status check_fields(const batch_layout *layout)
 {
     for (int i = 0; i < layout->field_count; i++)
-        if (layout->fields[i].given.collate != TUFF_COLLATE_STACK)
-            return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": records of a file have a fixed size: collate it as STACK",
-                        layout->fields[i].given.name);
-    return record_size(layout) > 0 ? TUFF_OK : FAIL(TUFF_E_USAGE, "loader: the records of the file have no bytes");
+        if (layout->fields[i].spec.collate != TUFF_COLLATE_STACK)
+            return FAIL(TUFF_E_USAGE,
+                        "loader: \"%.100s\": records of a file have a fixed size: its collate must be STACK",
+                        layout->fields[i].spec.name);
+    return record_size(layout) > 0 ? TUFF_OK : FAIL(TUFF_E_USAGE, "loader: the records of the file are empty");
 }
 
 tuff_status tuff__records_open(tuff_loader *self)
@@ -35,8 +36,8 @@ tuff_status tuff__records_open(tuff_loader *self)
     const uint64_t all = self->file.size;
     const uint64_t count = all >= size && header <= all - size ? (all - size - header) / stride + 1 : 0;
     if (count == 0 || (uint64_t)self->sample_count > count)
-        return FAIL(TUFF_E_FORMAT, "%s: %llu bytes are room for %llu records of %llu bytes, and %lld are asked for",
-                    self->path, (unsigned long long)all, (unsigned long long)count, (unsigned long long)size,
+        return FAIL(TUFF_E_FORMAT, "%s: its %llu bytes hold %llu records of %llu bytes, %lld requested", self->path,
+                    (unsigned long long)all, (unsigned long long)count, (unsigned long long)size,
                     (long long)(self->sample_count > 0 ? self->sample_count : 1));
     if (self->sample_count == 0)
         self->sample_count = (int64_t)count;
@@ -53,8 +54,8 @@ static tuff_status read_at(const file_reader *file, uint64_t offset, void *data,
             return tuff__fail_errno("read", file->path);
         if (got == 0)
             return FAIL(TUFF_E_IO,
-                        "%s: a record lies at bytes %llu to %llu, and the file ends before: it had %llu "
-                        "bytes when it was opened and was cut off since",
+                        "%s: cannot read a record at bytes %llu to %llu: the file had %llu bytes when it was "
+                        "opened and was truncated since",
                         file->path, (unsigned long long)offset, (unsigned long long)(offset + size),
                         (unsigned long long)file->size);
         done += (uint64_t)got;

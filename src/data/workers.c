@@ -13,7 +13,7 @@
 
 #define MILLISECOND UINT64_C(1000000)
 /* How long to poll staging memory before waiting for the device, which finds out whether it hangs. */
-#define POLLED (30000 * MILLISECOND)
+#define MAX_POLLING (30000 * MILLISECOND)
 
 typedef struct unit {
     loader_slot *slot;
@@ -48,7 +48,7 @@ static bool take_unit(tuff_loader *self, unit *out)
     else if (slot->state != SLOT_FILLING || slot->number != self->issued)
         return false;
     const int64_t left = slot->count - slot->next_sample;
-    *out = (unit){slot, slot->next_sample, left < self->unit ? left : self->unit};
+    *out = (unit){slot, slot->next_sample, left < self->unit_size ? left : self->unit_size};
     slot->next_sample += out->count;
     self->issued += slot->next_sample == slot->count;
     return true;
@@ -63,7 +63,7 @@ static int64_t sample_index(const tuff_loader *self, const loader_slot *slot, in
 
 /* Completes the message of a failure: the source's own message, else the library's last error in this thread, else the
    name of the status. */
-static void note_failure(tuff_status status, char *message)
+static void complete_message(tuff_status status, char *message)
 {
     if (message[0] == 0 && tuff_last_status() == status)
         snprintf(message, MESSAGE_SIZE, "%.400s", tuff_error());
@@ -78,7 +78,7 @@ static tuff_status fill_sample(const tuff_loader *self, const loader_slot *slot,
     int64_t rows[FIELDS_MAX];
     for (int f = 0; f < layout->field_count; f++) {
         const batch_field *field = &layout->fields[f];
-        data[f] = slot->memory + field->room + (uint64_t)sample * field->sample_size;
+        data[f] = slot->memory + field->samples_offset + (uint64_t)sample * field->sample_size;
         rows[f] = field->rows_max;
     }
     tuff_sample filled = {.index = slot->indices[sample],
@@ -100,20 +100,20 @@ static tuff_status fill_batch(const tuff_loader *self, const loader_slot *slot, 
     void *data[FIELDS_MAX];
     int64_t *rows[FIELDS_MAX];
     for (int f = 0; f < layout->field_count; f++) {
-        data[f] = slot->memory + layout->fields[f].room;
+        data[f] = slot->memory + layout->fields[f].samples_offset;
         rows[f] = slot->rows + f * layout->batch_size;
         for (int64_t i = 0; i < slot->count; i++)
             rows[f][i] = layout->fields[f].rows_max;
     }
-    tuff_batch_room room = {.number = slot->number,
-                            .epoch = slot->epoch,
-                            .count = slot->count,
-                            .indices = self->sample_count > 0 ? slot->indices : NULL,
-                            .data = data,
-                            .rows = rows,
-                            .message = message,
-                            .message_size = MESSAGE_SIZE};
-    return self->options.batch(self->options.user, &room);
+    tuff_batch_target target = {.number = slot->number,
+                                .epoch = slot->epoch,
+                                .count = slot->count,
+                                .indices = self->sample_count > 0 ? slot->indices : NULL,
+                                .data = data,
+                                .rows = rows,
+                                .message = message,
+                                .message_size = MESSAGE_SIZE};
+    return self->options.batch(self->options.user, &target);
 }
 
 /* Whether a batch in preparation is still needed: not once the loader stops, or is paused for a seek. */
@@ -150,7 +150,7 @@ static tuff_status wait_for_staging(const tuff_loader *self, loader_slot *slot)
         slot->held_to = tuff__nanoseconds();
         if (done || !is_wanted(self))
             return TUFF_OK;
-        if (slot->held_to - slot->held_from > POLLED)
+        if (slot->held_to - slot->held_from > MAX_POLLING)
             TRY(tuff__wait(self->device));
         tuff__sleep(pause);
         pause = pause < MILLISECOND ? pause * 5 / 4 : pause;
@@ -166,11 +166,11 @@ static tuff_status finish_batch(const tuff_loader *self, loader_slot *slot)
     if (!is_wanted(self))
         return TUFF_OK;
     memcpy(tuff__staging_memory(slot->staging), slot->memory, (size_t)self->layout.upload_size);
-    return self->sends ? tuff__staging_send(slot->staging, self->layout.upload_size) : TUFF_OK;
+    return self->uploads_ahead ? tuff__staging_send(slot->staging, self->layout.upload_size) : TUFF_OK;
 }
 
 /* Ends a unit. Of several units that failed, the first in order is reported, whichever failed first in time. */
-static void end_unit(tuff_loader *self, const unit *work, tuff_status status, int64_t failed, const char *message)
+static void finish_unit(tuff_loader *self, const unit *work, tuff_status status, int64_t failed, const char *message)
 {
     loader_slot *slot = work->slot;
     if (status != TUFF_OK && failed < slot->failed_sample) {
@@ -193,7 +193,7 @@ static void end_unit(tuff_loader *self, const unit *work, tuff_status status, in
 }
 
 /* Fills a unit and ends it. The lock is held on entry and return. */
-static void do_unit(loader_worker *worker, const unit *work)
+static void process_unit(loader_worker *worker, const unit *work)
 {
     tuff_loader *self = worker->loader;
     char message[MESSAGE_SIZE] = "";
@@ -204,11 +204,11 @@ static void do_unit(loader_worker *worker, const unit *work)
     const tuff_status status = fill_unit(self, work, &failed, message);
     message[MESSAGE_SIZE - 1] = 0;
     if (status != TUFF_OK)
-        note_failure(status, message);
+        complete_message(status, message);
     tuff__lock(&self->lock);
     worker->is_in_source = false;
     if (!self->is_stopping)
-        end_unit(self, work, status, failed, message);
+        finish_unit(self, work, status, failed, message);
     self->busy--;
     (void)pthread_cond_broadcast(&self->done);
     (void)pthread_cond_broadcast(&self->work);
@@ -222,7 +222,7 @@ static void *run_worker(void *state)
     tuff__lock(&self->lock);
     while (!self->is_stopping)
         if (take_unit(self, &work))
-            do_unit(worker, &work);
+            process_unit(worker, &work);
         else
             (void)pthread_cond_wait(&self->work, &self->lock);
     worker->has_ended = true;
@@ -251,21 +251,21 @@ tuff_status tuff__workers_start(tuff_loader *self)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     /* With fewer threads than requested the batches are the same. */
     return self->running_workers > 0 ? TUFF_OK
-                                     : FAIL(TUFF_E_OOM_HOST, "loader: no thread could be started: %s", strerror(error));
+                                     : FAIL(TUFF_E_OOM_HOST, "loader: cannot start a thread: %s", strerror(error));
 }
 
 /* Waits until the condition `done` is signalled; returns false once `until` has passed. */
-static bool wait_done(tuff_loader *self, const struct timespec *until)
+static bool wait_for_done(tuff_loader *self, const struct timespec *until)
 {
     return pthread_cond_timedwait(&self->done, &self->lock, until) == 0;
 }
 
-static struct timespec timeout_end(const tuff_loader *self)
+static struct timespec make_deadline(const tuff_loader *self)
 {
     return tuff__time_after((uint64_t)(self->options.timeout * 1e9));
 }
 
-static int in_source(const tuff_loader *self)
+static int count_in_source(const tuff_loader *self)
 {
     int count = 0;
     for (int i = 0; i < self->options.workers; i++)
@@ -277,15 +277,15 @@ static int in_source(const tuff_loader *self)
    continues. */
 void tuff__workers_await(tuff_loader *self, const loader_slot *slot)
 {
-    const struct timespec until = timeout_end(self);
-    bool is_told = false;
+    const struct timespec until = make_deadline(self);
+    bool has_warned = false;
     while (slot->state != SLOT_READY || slot->number != self->taken) {
-        if (is_told)
+        if (has_warned)
             (void)pthread_cond_wait(&self->done, &self->lock);
-        else if (!wait_done(self, &until) && in_source(self) > 0) {
-            is_told = true;
+        else if (!wait_for_done(self, &until) && count_in_source(self) > 0) {
+            has_warned = true;
             tuff__unlock(&self->lock);
-            tuff__log(TUFF_LOG_WARNING, "loader: a source has not returned for %g s: tuff_loader_next waits for it",
+            tuff__log(TUFF_LOG_WARNING, "loader: a source has not returned for %g s: tuff_loader_next keeps waiting",
                       self->options.timeout);
             tuff__lock(&self->lock);
         }
@@ -296,10 +296,10 @@ void tuff__workers_await(tuff_loader *self, const loader_slot *slot)
    end soon, at the latest when the device releases them. */
 static void wait_for_end(tuff_loader *self)
 {
-    struct timespec until = timeout_end(self);
+    struct timespec until = make_deadline(self);
     while (self->running_workers > 0)
-        if (!wait_done(self, &until)) {
-            if (in_source(self) == self->running_workers)
+        if (!wait_for_done(self, &until)) {
+            if (count_in_source(self) == self->running_workers)
                 return;
             until = tuff__time_after(10 * MILLISECOND);
         }
@@ -334,10 +334,10 @@ bool tuff__workers_stop(tuff_loader *self)
 
 tuff_status tuff__workers_pause(tuff_loader *self)
 {
-    const struct timespec until = timeout_end(self);
+    const struct timespec until = make_deadline(self);
     self->is_paused = true;
     while (self->busy > 0)
-        if (!wait_done(self, &until) && self->busy > 0)
+        if (!wait_for_done(self, &until) && self->busy > 0)
             return FAIL(TUFF_E_TIMEOUT, "loader: a source has not returned for %g s", self->options.timeout);
     return TUFF_OK;
 }

@@ -24,8 +24,7 @@ static tuff_status connect(tuff_device *device, device_choice choice, const void
     if (handles) {
         if (!calls->wrap)
             return FAIL(TUFF_E_UNSUPPORTED,
-                        "%s: using an application's own device is not supported yet: open one with "
-                        "tuff_device_open",
+                        "%s: wrapping an application's device is not supported: open one with tuff_device_open",
                         calls->name);
         TRY(calls->wrap(handles, &device->info, &device->handle));
         snprintf(device->info.selector, sizeof device->info.selector, "%s:wrapped", calls->name);
@@ -36,7 +35,7 @@ static tuff_status connect(tuff_device *device, device_choice choice, const void
         TRY(calls->open(choice.index, &device->handle));
     }
     device->driver = calls;
-    TRY(tuff__device_prove(device));
+    TRY(tuff__device_self_test(device));
     device->counters = (tuff_device_counters){0};
     return TUFF_OK;
 }
@@ -48,7 +47,7 @@ static tuff_status make_device(device_choice choice, const void *handles, uint64
         return TUFF_E_OOM_HOST;
     if (tuff__mutex_create(&device->lock) != 0) {
         tuff__free(device);
-        return FAIL(TUFF_E_OOM_HOST, "a device: no memory for a lock");
+        return FAIL(TUFF_E_OOM_HOST, "cannot create the device's lock: out of memory");
     }
     device->compile_limit = compile_limit;
     tuff_status status = connect(device, choice, handles);
@@ -68,14 +67,14 @@ tuff_device *tuff_device_open(const char *name)
 
 tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds)
 {
-    enum { MOST = 16 };
-    device_choice choices[MOST];
+    enum { MAX_TRIED = 16 };
+    device_choice choices[MAX_TRIED];
     int count = 0;
     if (!name)
         name = getenv("TUFF_DEVICE");
     if (!name || !*name)
         name = "auto";
-    if (tuff__device_choose(name, choices, MOST, &count) != TUFF_OK)
+    if (tuff__device_choose(name, choices, MAX_TRIED, &count) != TUFF_OK)
         return NULL;
     for (int i = 0; i < count; i++) {
         tuff_device *device = NULL;
@@ -85,7 +84,7 @@ tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds)
         if (status == TUFF_E_OOM_HOST)
             return NULL;
         if (i + 1 < count)
-            tuff__log(TUFF_LOG_WARNING, "\"%s\" passes over a device that does not open: %s", name, tuff_error());
+            tuff__log(TUFF_LOG_WARNING, "\"%s\" skips a device that cannot be opened: %s", name, tuff_error());
     }
     return NULL;
 }

@@ -20,7 +20,8 @@ struct tuff_array {
 
 /* Makes an array over a part of a storage, without checks. Takes over the caller's reference to the storage, and
    releases it if memory runs out and NULL is returned. Destroyed with tuff_array_destroy. */
-tuff_array *tuff__array_over(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype, tuff_shape shape);
+tuff_array *tuff__array_from_storage(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype,
+                                     tuff_shape shape);
 /* Implements tuff_array_import and its Vulkan variant; call is the name of the public function. buffer is what the
    driver's buffer_import takes. */
 tuff_array *tuff__array_import(const char *call, tuff_device *device, const void *buffer, uint64_t offset,
@@ -53,7 +54,7 @@ void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds);
    done because it was not waited for. Callable from any thread; never blocks. */
 uint64_t tuff__device_idle_time(tuff_device *device);
 /* Returns NULL if COMMAND_PRODUCT is supported, else the reason. */
-const char *tuff__device_library_absence(const tuff_device *device);
+const char *tuff__device_library_unavailable_reason(const tuff_device *device);
 
 /* Returns device memory from the pool, which keeps released buffers for reuse. Sizes round up to 256 bytes. A storage
    is one buffer: its offset 0 is aligned for binding. Filled with zeros if `zeroed`. Reference counted. */
@@ -87,10 +88,10 @@ tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from
 
 /* Host memory that the device copies from and to while the host continues. One user at a time. */
 typedef struct staging staging;
-typedef struct staging_move {
+typedef struct staging_transfer {
     storage *storage;
     uint64_t offset, staging_offset, size; /* bytes; if size is 0, nothing is done */
-} staging_move;
+} staging_transfer;
 /* Creates staging memory. sends: tuff__staging_send may be called, for which the staging gets device memory of the same
    size. */
 tuff_status tuff__staging_create(tuff_device *device, uint64_t size, bool sends, staging **out);
@@ -98,8 +99,8 @@ void tuff__staging_destroy(staging *staging); /* NULL is allowed; waits, within 
 void *tuff__staging_memory(staging *staging);
 /* Enqueue copies and return; the copies are ordered after everything submitted earlier and before everything later. The
    copies enqueued before must be known to be done (tuff__staging_poll). At most MAX_STAGED_COPIES. */
-tuff_status tuff__staging_upload(staging *staging, const staging_move *moves, int count);
-tuff_status tuff__staging_download(staging *staging, const staging_move *moves, int count);
+tuff_status tuff__staging_upload(staging *staging, const staging_transfer *transfers, int count);
+tuff_status tuff__staging_download(staging *staging, const staging_transfer *transfers, int count);
 /* Enqueues the copy of the first size bytes of the memory to the device and returns; it runs concurrently with kernels
    if there is a queue for uploads. The copies enqueued before must be known to be done. The next tuff__staging_upload
    then only moves the bytes on the device, ordered as usual, which is quick. Bytes that were sent but not uploaded are
@@ -135,22 +136,22 @@ bool tuff__device_give_up_compiles(tuff_device *device);
 bool tuff__program_is_loaded(tuff_device *device, const program_request *request);
 void tuff__program_release(tuff_device *device, program *program); /* NULL is allowed */
 driver_program *tuff__program_driver(program *program);
-/* From now on, the device's programs are built so that tuff__program_spilled knows their spills; for devices on which
-   candidates run. */
-void tuff__device_tell_spills(tuff_device *device);
+/* From now on, the device's programs are built so that tuff__program_spilled_bytes knows their spills; for devices on
+   which candidates run. */
+void tuff__device_collect_spill_statistics(tuff_device *device);
 /* Returns how many bytes of registers each work-item of the program spills; 0: none, or unknown, as on CPUs. */
-uint64_t tuff__program_spilled(tuff_device *device, program *program);
+uint64_t tuff__program_spilled_bytes(tuff_device *device, program *program);
 /* Called at the end of a plan that was in use for `used` nanoseconds: stores the bytes of its programs in the cache
    folder if that was put off because making the bytes costs another compilation. Spends at most half of `used` on it;
    for programs that an earlier process compiled too, all of it. Programs that were not launched are kept only if they
    are among the latter. NULL among the programs is allowed. */
 void tuff__programs_store(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used);
 
-/* A recorded list of commands. tuff__recording_create sets the barriers (tuff__hazards), or one before every command if
-   everywhere is true. */
+/* A recorded list of commands. tuff__recording_create calls tuff__set_barriers, which sets a barrier before every
+   command if barriers_everywhere is true. */
 typedef struct recording recording;
-tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool everywhere, bool timed,
-                                   recording **out);
+tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool barriers_everywhere,
+                                   bool timed, recording **out);
 /* NULL is allowed; waits for its submissions. */
 void tuff__recording_destroy(tuff_device *device, recording *recording);
 tuff_status tuff__submit(tuff_device *device, recording *recording);
@@ -161,12 +162,13 @@ tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t
 /* Returns when each command began, in nanoseconds since the first one did. */
 tuff_status tuff__start_times(tuff_device *device, recording *recording, uint64_t *nanoseconds);
 
-/* Decides, from the read and write sets of the commands, which ones must wait for earlier ones. */
-void tuff__hazards(command *commands, int count, bool everywhere);
+/* Decides, from the read and write sets of the commands, which ones must wait for earlier ones; all of them if
+   barriers_everywhere is true. */
+void tuff__set_barriers(command *commands, int count, bool barriers_everywhere);
 /* Returns TUFF_E_COMPILE if two commands that depend on their order have no barrier between them: a fault of
-   tuff__hazards. Checked for every recording if tuff__verifies. */
+   tuff__set_barriers. Checked for every recording if tuff__verification_is_on. */
 tuff_status tuff__verify_hazards(const command *commands, int count);
 /* Whether plans and recordings are verified: they are unless TUFF_VERIFY is 0. */
-bool tuff__verifies(void);
+bool tuff__verification_is_on(void);
 
 #endif

@@ -77,7 +77,7 @@ typedef struct library_product {
    watchdogs: submit/pace.h), and passes 0 otherwise. A Vulkan kernel finds its group as gl_WorkGroupID.x +
    gl_WorkGroupID.y * gl_NumWorkGroups.x + base and does nothing beyond the group count, which is one of its own
    parameters. A copy moves size bytes from bindings[0] to bindings[1]; a fill zeroes bindings[0]. Offsets and sizes of
-   copies and fills are multiples of 4. There are products only if library_absence returns NULL. */
+   copies and fills are multiples of 4. There are products only if library_unavailable_reason returns NULL. */
 typedef struct command {
     command_kind kind;
     driver_program *program;
@@ -87,15 +87,15 @@ typedef struct command {
     uint32_t words[MAX_WORDS];
     library_product product;
     double seconds; /* the cost model's estimate of its time; 0: almost none, or unknown */
-    bool barrier;   /* all earlier commands must be visible to this one; set by tuff__hazards, and nowhere else */
+    bool barrier;   /* all earlier commands must be visible to this one; set by tuff__set_barriers, and nowhere else */
     bool after_copy, after_dispatch; /* which kinds of commands the barrier waits for */
 } command;
 
 typedef struct driver {
     const char *name;     /* "opencl" */
     const char *language; /* "OpenCL C" or "GLSL": the language in which the assembler writes kernels for it */
-    /* Returns the number of devices, or 0 with *absence set if the API is unavailable. Called once. */
-    int (*count)(const char **absence);
+    /* Returns the number of devices, or 0 with *reason set if the API is unavailable. Called once. */
+    int (*count)(const char **reason);
     tuff_status (*describe)(int index, tuff_device_info *info);
     tuff_status (*open)(int index, driver_device **device);
     void (*close)(driver_device *device);
@@ -160,10 +160,11 @@ typedef struct driver {
     bool (*is_binary_costly)(driver_device *device);
     tuff_status (*program_bytes)(driver_device *device, driver_program *program, blob *made);
 
-    /* Both may be NULL. After tell_spills, programs are created so that spilled_bytes knows how many bytes of registers
-       each work-item keeps in memory, including arrays that are not in registers; 0: none, or unknown. The driver may
-       cache such programs separately: a device without tell_spills then compiles them once more. */
-    void (*tell_spills)(driver_device *device);
+    /* Both may be NULL. After collect_spill_statistics, programs are created so that spilled_bytes knows how many bytes
+       of registers each work-item keeps in memory, including arrays that are not in registers; 0: none, or unknown. The
+       driver may cache such programs separately: a device without collect_spill_statistics then compiles them once
+       more. */
+    void (*collect_spill_statistics)(driver_device *device);
     tuff_status (*spilled_bytes)(driver_device *device, driver_program *program, uint64_t *out);
 
     /* Records commands for many replays. The bindings' buffers and the programs outlive the recording. timed: writes
@@ -201,7 +202,7 @@ typedef struct driver {
     void (*buffer_unwrap)(driver_buffer *buffer, tuff_buffer_handle *handle);
     /* Returns NULL if products can be left to a library, else the reason. The slot may be NULL: there is no library for
        this API. */
-    const char *(*library_absence)(driver_device *device);
+    const char *(*library_unavailable_reason)(driver_device *device);
 } driver;
 
 #define DRIVER(name, option, api) extern const driver tuff__driver_##name;

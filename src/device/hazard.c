@@ -40,17 +40,17 @@ static bool conflicts_with_any(const command *commands, int begin, int end, cons
     return false;
 }
 
-void tuff__hazards(command *commands, int count, bool everywhere)
+void tuff__set_barriers(command *commands, int count, bool barriers_everywhere)
 {
     int unseen[KIND_COUNT] = {0}; /* index of the first command that is not visible to commands of each kind */
     for (int i = 0; i < count; i++) {
         command *later = &commands[i];
         int *begin = &unseen[kind_of(later)];
         later->after_copy = later->after_dispatch = false;
-        later->barrier = everywhere ? i > 0 : conflicts_with_any(commands, *begin, i, later);
+        later->barrier = barriers_everywhere ? i > 0 : conflicts_with_any(commands, *begin, i, later);
         if (!later->barrier)
             continue;
-        for (int j = everywhere ? 0 : *begin; j < i; j++) {
+        for (int j = barriers_everywhere ? 0 : *begin; j < i; j++) {
             if (kind_of(&commands[j]) == KIND_COPY)
                 later->after_copy = true;
             else

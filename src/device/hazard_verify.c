@@ -1,18 +1,18 @@
 /* Proves that the barriers of a recording cover every hazard. Vulkan's rule is applied to the bindings anew, pair by
-   pair, without sharing any code with tuff__hazards, whose faults this is meant to find. */
+   pair, without sharing any code with tuff__set_barriers, whose faults this is meant to find. */
 #include "device/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool tuff__verifies(void)
+bool tuff__verification_is_on(void)
 {
-    const char *asked = getenv("TUFF_VERIFY");
-    return asked == NULL || strcmp(asked, "0") != 0;
+    const char *setting = getenv("TUFF_VERIFY");
+    return setting == NULL || strcmp(setting, "0") != 0;
 }
 
 /* Whether two commands depend on their order, judged by the bytes of buffers that they touch. */
-static bool depend(const command *a, const command *b)
+static bool depend_on_order(const command *a, const command *b)
 {
     for (int i = 0; i < a->binding_count; i++) {
         const buffer_binding *x = &a->bindings[i];
@@ -41,9 +41,9 @@ tuff_status tuff__verify_hazards(const command *commands, int count)
                 waits_for_copies |= barrier->after_copy;
             }
             const bool waits = commands[earlier].kind == COMMAND_DISPATCH ? waits_for_dispatches : waits_for_copies;
-            if (!waits && depend(&commands[earlier], &commands[later]))
+            if (!waits && depend_on_order(&commands[earlier], &commands[later]))
                 return FAIL(TUFF_E_COMPILE,
-                            "record: the barriers are wrong, please report it: command %d does not wait for command %d",
+                            "record: internal error, please report it: no barrier makes command %d wait for command %d",
                             later, earlier);
         }
     }

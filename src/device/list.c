@@ -19,8 +19,8 @@ typedef struct api_row {
     const char *name;
     const driver *driver; /* NULL: not built in */
     int count;
-    const char *absence;
-    bool asked;
+    const char *unavailable_reason;
+    bool queried;
 } api_row;
 
 /* Rows by the value of TUFF_WITH_<option>: with the driver if it was built in, else with the reason why not. */
@@ -36,40 +36,40 @@ static api_row apis[] = {
 #undef DRIVER
 };
 /* The names of the same APIs, for messages. */
-static const char known_apis[] = "no such API; tuff has drivers for:"
+static const char unknown_api[] = "unknown API, expected one of:"
 #define DRIVER(name, option, api) " " #name
 #include "device/drivers.def"
 #undef DRIVER
     ;
-static const char selector_forms[] = "write auto, auto:matrix or reference"
-#define DRIVER(name, option, api) " or " #name "[:n|:name]"
+static const char selector_forms[] = "expected auto, auto:matrix, reference"
+#define DRIVER(name, option, api) ", " #name "[:n|:name]"
 #include "device/drivers.def"
 #undef DRIVER
-                                     "; there is ";
+                                     "; ";
 enum { API_COUNT = (int)(sizeof apis / sizeof apis[0]) };
 
-static mutex listing = MUTEX_INITIALIZER; /* guards the rows of apis until they were queried */
+static mutex apis_lock = MUTEX_INITIALIZER; /* guards the rows of apis until they were queried */
 
-static void ask(api_row *api)
+static void query(api_row *api)
 {
-    api->asked = true;
+    api->queried = true;
     if (!api->driver)
         return;
-    api->count = api->driver->count(&api->absence);
+    api->count = api->driver->count(&api->unavailable_reason);
     if (api->count > 0)
         return;
     api->count = 0;
-    if (!api->absence)
-        api->absence = "its drivers offer no device that tuff can use";
-    tuff__log(TUFF_LOG_INFO, "%s: %s", api->name, api->absence);
+    if (!api->unavailable_reason)
+        api->unavailable_reason = "its drivers offer no device that tuff can use";
+    tuff__log(TUFF_LOG_INFO, "%s: %s", api->name, api->unavailable_reason);
 }
 
 static const api_row *api_at(int index)
 {
-    tuff__lock(&listing);
-    if (!apis[index].asked)
-        ask(&apis[index]);
-    tuff__unlock(&listing);
+    tuff__lock(&apis_lock);
+    if (!apis[index].queried)
+        query(&apis[index]);
+    tuff__unlock(&apis_lock);
     return &apis[index];
 }
 
@@ -94,8 +94,8 @@ const char *tuff_device_unavailable_reason(const char *api)
 {
     const api_row *found = find_api(api);
     if (!found)
-        return known_apis;
-    return found->count > 0 ? NULL : found->absence;
+        return unknown_api;
+    return found->count > 0 ? NULL : found->unavailable_reason;
 }
 
 /* Largest array of the reference device, in bytes: more than any host has, less than allocators complain about. */
@@ -156,7 +156,7 @@ const driver *tuff__device_built_driver(const char *api)
     while (i < API_COUNT - 1 && strcmp(api, apis[i].name) != 0)
         i++;
     if (!apis[i].driver)
-        FAIL(TUFF_E_NO_DEVICE, "%s: %s", api, apis[i].absence);
+        FAIL(TUFF_E_NO_DEVICE, "%s: %s", api, apis[i].unavailable_reason);
     return apis[i].driver;
 }
 
@@ -178,12 +178,13 @@ tuff_status tuff_device_describe_at(int index, tuff_device_info *info)
     if (!info)
         return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: info is NULL");
     if (index < 0 || index >= count)
-        return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: index %d, but there are devices 0 to %d", index, count - 1);
+        return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: index %d is out of range: expected 0 to %d", index,
+                    count - 1);
     return tuff__device_describe(choice_at(index), info);
 }
 
 /* Lower is better. */
-static int rank_of(tuff_device_class device_class)
+static int class_rank(tuff_device_class device_class)
 {
     switch (device_class) {
     case TUFF_DEVICE_GPU_DISCRETE:
@@ -228,7 +229,7 @@ static bool allows(const selection *wanted, device_choice choice, const tuff_dev
 }
 
 /* Returns false if `words` is not a selector. */
-static bool parse(const char *words, selection *out)
+static bool parse_selector(const char *words, selection *out)
 {
     *out = (selection){.index = -1};
     if (strcmp(words, "auto") == 0)
@@ -275,10 +276,9 @@ static tuff_status no_such_device(const char *selector, const selection *wanted)
     text reasons = {0};
     for (int i = 0; i < API_COUNT; i++)
         if (api_at(i)->count == 0 && wanted && (!wanted->api || strcmp(wanted->api, apis[i].name) == 0))
-            tuff__text_add(&reasons, "; %s: %s", apis[i].name, apis[i].absence);
-    tuff_status status =
-        FAIL(TUFF_E_NO_DEVICE, "no device \"%.100s\": %s%s here%s", selector, wanted ? "there is " : selector_forms,
-             tuff__text_get(&devices), tuff__text_get(&reasons));
+            tuff__text_add(&reasons, "; %s: %s", apis[i].name, apis[i].unavailable_reason);
+    tuff_status status = FAIL(TUFF_E_NO_DEVICE, "no device \"%.100s\": %savailable: %s%s", selector,
+                              wanted ? "" : selector_forms, tuff__text_get(&devices), tuff__text_get(&reasons));
     tuff__text_free(&reasons);
     tuff__text_free(&devices);
     return status;
@@ -313,9 +313,9 @@ static double memory_of(const tuff_device_info *info)
     return (double)info->memory_size;
 }
 
-static double class_of(const tuff_device_info *info)
+static double class_value(const tuff_device_info *info)
 {
-    return -rank_of(info->device_class);
+    return -class_rank(info->device_class);
 }
 
 static double matrices_of(const tuff_device_info *info)
@@ -342,7 +342,7 @@ static int find_best(const choices *self, const bool *taken)
     bool left[MAX_CHOICES] = {false};
     for (int i = 0; i < self->count; i++)
         left[i] = !taken[i];
-    keep_largest(self, left, class_of, 1);
+    keep_largest(self, left, class_value, 1);
     if (self->wanted->matrices)
         keep_largest(self, left, matrices_of, 1);
     int first = 0;
@@ -358,7 +358,7 @@ static int find_best(const choices *self, const bool *taken)
     return first;
 }
 
-static int order(const choices *self, device_choice *out, int limit)
+static int sort_choices(const choices *self, device_choice *out, int limit)
 {
     bool taken[MAX_CHOICES] = {false};
     const int count = self->count < limit ? self->count : limit;
@@ -379,7 +379,7 @@ static tuff_status add_choices(choices *self, const api_row *api)
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status != TUFF_OK)
-            tuff__log(TUFF_LOG_WARNING, "%s:%d is left out: %s", api->name, i, tuff_error());
+            tuff__log(TUFF_LOG_WARNING, "skipping %s:%d: %s", api->name, i, tuff_error());
         else if (allows(self->wanted, found, &info)) {
             self->found[self->count] = found;
             self->infos[self->count++] = info;
@@ -396,7 +396,7 @@ tuff_status tuff__device_choose(const char *selector, device_choice *out, int li
         out[(*count)++] = (device_choice){0};
         return TUFF_OK;
     }
-    if (!parse(selector, &wanted))
+    if (!parse_selector(selector, &wanted))
         return no_such_device(selector, NULL);
     choices found = {.wanted = &wanted};
     for (int i = 0; i < API_COUNT; i++)
@@ -404,6 +404,6 @@ tuff_status tuff__device_choose(const char *selector, device_choice *out, int li
             TRY(add_choices(&found, api_at(i)));
     if (found.count == 0)
         return no_such_device(selector, &wanted);
-    *count = order(&found, out, wanted.index >= 0 || wanted.part ? 1 : limit);
+    *count = sort_choices(&found, out, wanted.index >= 0 || wanted.part ? 1 : limit);
     return TUFF_OK;
 }

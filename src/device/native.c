@@ -30,7 +30,7 @@ tuff_device *tuff_device_wrap_vulkan(const tuff_vulkan_handles *handles)
 
 const char *tuff_vulkan_requirements(void)
 {
-    return "Vulkan 1.1 and a queue that computes; where enabled: storageBuffer16BitAccess and storageBuffer8BitAccess "
+    return "Vulkan 1.1 and a compute queue; used if enabled: storageBuffer16BitAccess and storageBuffer8BitAccess "
            "(VK_KHR_8bit_storage) for single 8-bit and 16-bit elements, shaderFloat16 and shaderInt8 "
            "(VK_KHR_shader_float16_int8), subgroupSizeControl and computeFullSubgroups (VK_EXT_subgroup_size_control), "
            "timelineSemaphore (VK_KHR_timeline_semaphore), cooperativeMatrix (VK_KHR_cooperative_matrix or "
@@ -44,7 +44,8 @@ static tuff_status unwrap(tuff_device *device, const char *api, void *handles)
     if (!device || !handles)
         return FAIL(TUFF_E_USAGE, "tuff_device_unwrap_%s: the %s is NULL", api, device ? "handles" : "device");
     if (!device->driver || strcmp(device->driver->name, api) != 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_unwrap_%s: %s has no such handles", api, device->info.selector);
+        return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_unwrap_%s: %s is not a device of this API", api,
+                    device->info.selector);
     TRY(tuff__device_begin(device));
     device->driver->unwrap(device->handle, handles);
     return tuff__device_end(device, TUFF_OK);
@@ -62,12 +63,12 @@ tuff_status tuff_device_unwrap_vulkan(tuff_device *device, tuff_vulkan_handles *
 
 /* Checks that the device belongs to the API; a failure names the call and its NULL argument. */
 static tuff_status check_api(const char *call, const tuff_device *device, const char *api, const char *argument,
-                             bool is_there)
+                             bool is_set)
 {
-    if (!device || !is_there)
+    if (!device || !is_set)
         return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", call, device ? argument : "device");
     if (!device->driver || strcmp(device->driver->name, api) != 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "%s: %s is no device of %s", call, device->info.selector, api);
+        return FAIL(TUFF_E_UNSUPPORTED, "%s: expected a device of %s, got %s", call, api, device->info.selector);
     return TUFF_OK;
 }
 
@@ -75,7 +76,7 @@ tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset
 {
     static const char call[] = "tuff_array_import";
     if (device && device->driver && strcmp(device->driver->name, "vulkan") == 0) {
-        FAIL(TUFF_E_UNSUPPORTED, "%s: %s takes buffers by tuff_array_import_vulkan", call, device->info.selector);
+        FAIL(TUFF_E_UNSUPPORTED, "%s: use tuff_array_import_vulkan for buffers of %s", call, device->info.selector);
         return NULL;
     }
     if (check_api(call, device, "opencl", "buffer", buffer != NULL) != TUFF_OK)

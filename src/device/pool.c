@@ -20,8 +20,8 @@ struct storage {
     _Atomic uint64_t version;
     bool imported;        /* owned by the application: never pooled, not counted */
     bool marked_imported; /* the compiler treats it as imported */
-    bool stands_in;       /* placeholder for memory that is elsewhere: never pooled, not counted */
-    storage *next;       /* in the pool */
+    bool is_placeholder;  /* placeholder for memory that is elsewhere: never pooled, not counted */
+    storage *next;        /* in the pool */
 };
 
 static void count_bytes(tuff_device *device, uint64_t size)
@@ -46,7 +46,8 @@ bool tuff__pool_trim(tuff_device *device)
         return false;
     tuff_status drained = tuff__device_drain(device);
     if (drained != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "%s: waiting before a release of memory: %s", device->info.selector, tuff_error());
+        tuff__log(TUFF_LOG_WARNING, "%s: cannot wait for the device before freeing memory: %s", device->info.selector,
+                  tuff_error());
     while (device->idle) {
         storage *memory = device->idle;
         device->idle = memory->next;
@@ -59,11 +60,11 @@ bool tuff__pool_trim(tuff_device *device)
 bool tuff__pool_reclaim(tuff_device *device, tuff_status status)
 {
     return (status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE) &&
-           tuff__device_lost_or(device, status) != TUFF_E_DEVICE_LOST && tuff__pool_trim(device);
+           tuff__device_detect_loss(device, status) != TUFF_E_DEVICE_LOST && tuff__pool_trim(device);
 }
 
 /* Takes the smallest idle buffer of at least size bytes that wastes at most a quarter of itself. */
-static storage *take_idle(tuff_device *device, uint64_t size)
+static storage *take_from_pool(tuff_device *device, uint64_t size)
 {
     storage **best = NULL;
     for (storage **at = &device->idle; *at; at = &(*at)->next) {
@@ -82,7 +83,7 @@ static storage *take_idle(tuff_device *device, uint64_t size)
 
 /* Puts a buffer into the pool, which keeps at most an eighth of the device's memory; the least recently released
    buffers are freed first. */
-static void give_idle(tuff_device *device, storage *released)
+static void add_to_pool(tuff_device *device, storage *released)
 {
     released->next = device->idle;
     device->idle = released;
@@ -108,7 +109,7 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
 {
     const driver *calls = device->driver;
     if (memory->size > device->info.max_allocation || memory->size > SIZE_MAX)
-        return FAIL(TUFF_E_LIMIT, "%s: a buffer of %llu bytes; the largest of this device has %llu",
+        return FAIL(TUFF_E_LIMIT, "%s: a buffer of %llu bytes exceeds the device's limit of %llu",
                     device->info.selector, (unsigned long long)memory->size,
                     (unsigned long long)device->info.max_allocation);
     if (!calls) {
@@ -122,7 +123,8 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
         return status;
     status = calls->buffer_create_anywhere(device->handle, memory->size, &memory->buffer);
     if (status == TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "%s: its memory is full: a buffer of %llu bytes may be slow to reach",
+        tuff__log(TUFF_LOG_WARNING,
+                  "%s: device memory is full: a buffer of %llu bytes goes to memory that may be slower",
                   device->info.selector, (unsigned long long)memory->size);
     return status;
 }
@@ -130,7 +132,7 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
 /* Takes a storage from the pool or makes a new one. Lock held. */
 static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
 {
-    storage *memory = device->driver ? take_idle(device, size) : NULL;
+    storage *memory = device->driver ? take_from_pool(device, size) : NULL;
     if (!memory) {
         memory = tuff__calloc(1, sizeof *memory);
         if (!memory)
@@ -152,14 +154,14 @@ static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
     return TUFF_OK;
 }
 
-static void put_back(storage *memory)
+static void recycle(storage *memory)
 {
     tuff_device *device = memory->device;
-    const bool is_ours = !memory->imported && !memory->stands_in;
+    const bool is_ours = !memory->imported && !memory->is_placeholder;
     if (is_ours)
         device->counters.bytes_allocated -= memory->size;
     if (device->driver && !device->lost && is_ours)
-        give_idle(device, memory);
+        add_to_pool(device, memory);
     else
         destroy(memory);
 }
@@ -191,14 +193,14 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
 {
     *out = NULL;
     if (!tuff__align_u64(size ? size : 1, SIZE_STEP, &size))
-        return FAIL(TUFF_E_LIMIT, "a storage of more than 2^64 bytes");
+        return FAIL(TUFF_E_LIMIT, "the size of the storage overflows 64 bits");
     TRY(tuff__device_begin(device));
     storage *memory = NULL;
     tuff_status status = obtain(device, size, &memory);
     if (status == TUFF_OK && zeroed) {
         status = fill_zero(device, memory);
         if (status != TUFF_OK)
-            put_back(memory);
+            recycle(memory);
     }
     if (status == TUFF_OK)
         *out = memory;
@@ -210,12 +212,12 @@ static tuff_status import_buffer(tuff_device *device, const void *handle, uint64
     const driver *calls = device->driver;
     if (!calls || !calls->buffer_import)
         return FAIL(TUFF_E_UNSUPPORTED,
-                    "%s: using an application's buffer is not supported: copy it with tuff_array_write",
+                    "%s: importing an application's buffer is not supported: copy its data with tuff_array_write",
                     device->info.selector);
     TRY(calls->buffer_import(device->handle, handle, &memory->size, &memory->buffer));
     if (memory->size < size)
-        return FAIL(TUFF_E_USAGE, "%s: the array ends at byte %llu of a buffer that has %llu", device->info.selector,
-                    (unsigned long long)size, (unsigned long long)memory->size);
+        return FAIL(TUFF_E_USAGE, "%s: the array ends at byte %llu, but the buffer has %llu bytes",
+                    device->info.selector, (unsigned long long)size, (unsigned long long)memory->size);
     return TUFF_OK;
 }
 
@@ -247,7 +249,7 @@ tuff_status tuff__storage_create_placeholder(tuff_device *device, uint64_t size,
     memory->device = device;
     memory->size = memory->capacity = size;
     memory->imported = is_imported;
-    memory->stands_in = true;
+    memory->is_placeholder = true;
     atomic_store(&memory->references, 1);
     return TUFF_OK;
 }
@@ -263,7 +265,7 @@ void tuff__storage_release(storage *memory)
         return;
     tuff_device *device = memory->device;
     tuff__lock(&device->lock);
-    put_back(memory);
+    recycle(memory);
     tuff__unlock(&device->lock);
 }
 
@@ -314,11 +316,11 @@ void tuff__storage_touch(storage *memory)
 
 static tuff_status check_range(const storage *memory, uint64_t offset, uint64_t size)
 {
-    if (memory->stands_in)
-        return FAIL(TUFF_E_USAGE, "a storage without bytes: it stands for another process's");
+    if (memory->is_placeholder)
+        return FAIL(TUFF_E_USAGE, "cannot read or write a placeholder: its memory is in another process");
     if (offset > memory->size || size > memory->size - offset)
-        return FAIL(TUFF_E_USAGE, "bytes %llu to %llu of a storage of %llu", (unsigned long long)offset,
-                    (unsigned long long)(offset + size), (unsigned long long)memory->size);
+        return FAIL(TUFF_E_USAGE, "bytes %llu to %llu are not within a storage of %llu bytes",
+                    (unsigned long long)offset, (unsigned long long)(offset + size), (unsigned long long)memory->size);
     return TUFF_OK;
 }
 

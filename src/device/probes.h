@@ -117,8 +117,8 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
    elements of y those of a from its end backwards, each plus one; both repeat. They are small integers, whose products
    are exact. b = the elements of x y; if these are more than there are words, each word is the sum of every 256th
    element. All subgroups compute the product, the first one stores it. The shape is defined in front of the text, and
-   so is MATRIX_TURNED: if it is 1, both factors are transposed in local memory, as some kernels keep them, and a line
-   is longer than the block, so that other elements lie in between. */
+   so is MATRIX_TRANSPOSED: if it is 1, both factors are transposed in local memory, as some kernels keep them, and a
+   line is longer than the block, so that other elements lie in between. */
 #define MATRIX_RESULT(sums)                                                \
     "    for (uint j = i; j < 256u; j += 64u) {\n"                         \
     "        float folded = 0.0f;\n"                                       \
@@ -129,7 +129,7 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
 
 /* In OpenCL C both factors lie in local memory as lines of terms, f16 or bf16: the rows of x from the start, then the
    columns of y. The macros for instructions are those of cl/matrix_*.cl, under the same names, which tests replace in
-   the same way; places are byte offsets in `tiles`. If MATRIX_TURNED, instructions that can read transposed factors
+   the same way; places are byte offsets in `tiles`. If MATRIX_TRANSPOSED, instructions that can read transposed factors
    find one line per term, lines being 24 elements apart; instructions that take words of two terms get them made from
    transposed ones. */
 #define OPENCL_MATRIX(attribute, lanes, instructions, body)                                                           \
@@ -170,13 +170,13 @@ static const char matrix_nvidia[] = OPENCL_MATRIX(
     "::\"r\"(SHARED_ADDRESS(place)), \"l\"(from) : \"memory\")\n"
     "#define COMMIT_COPIES() __asm__ volatile(\"cp.async.commit_group;\" ::: \"memory\")\n"
     "#define WAIT_FOR_COPIES(left) __asm__ volatile(\"cp.async.wait_group %0;\" ::\"n\"(left) : \"memory\")\n#endif\n"
-    "#if MATRIX_TURNED\n#define X_PLACE(m, k) (48u * (k) + 2u * (m))\n"
+    "#if MATRIX_TRANSPOSED\n#define X_PLACE(m, k) (48u * (k) + 2u * (m))\n"
     "#define Y_PLACE(k, n) (RIGHT + 48u * (k) + 2u * (n))\n#endif\n",
     "    uint x[4], y[4];\n    float d[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};\n"
     "    COPY_PART(COPIED + 16u * i, a + 4u * i);\n    COMMIT_COPIES();\n    WAIT_FOR_COPIES(0);\n    BARRIER();\n"
     "    for (uint j = i; j < 256u; j += 64u)\n"
     "        AT(ushort, X_PLACE(j / 16u, j % 16u)) = bits_of(AT(uint, COPIED + 4u * j));\n"
-    "    BARRIER();\n#if MATRIX_TURNED\n"
+    "    BARRIER();\n#if MATRIX_TRANSPOSED\n"
     "    LDMATRIX(\".trans\", x, X_PLACE(lane / 8u % 2u * 8u, lane % 8u + lane / 16u * 8u));\n"
     "    LDMATRIX(\".trans\", y, Y_PLACE(lane % 16u, lane / 16u * 8u));\n#else\n"
     "    LDMATRIX(\"\", x, 32u * (lane % 16u) + 16u * (lane / 16u));\n"
@@ -190,7 +190,7 @@ static const char matrix_nvidia[] = OPENCL_MATRIX(
    transposed, 64 lines. */
 static const char warpgroup_instructions[] =
     "#define LOCAL_SIZE 128\n#define TILES_ALIGNED __attribute__((aligned(1024)))\n"
-    "#if MATRIX_TURNED\n#define LEFT_TURNED \"1\"\n#define RIGHT_TURNED \"1\"\n#else\n#define LEFT_TURNED \"0\"\n"
+    "#if MATRIX_TRANSPOSED\n#define LEFT_TURNED \"1\"\n#define RIGHT_TURNED \"1\"\n#else\n#define LEFT_TURNED \"0\"\n"
     "#define RIGHT_TURNED \"0\"\n#endif\n#ifndef WGMMA\n#if MATRIX_BF16\n#define MMA_TYPES "
     "\"bf16.bf16\"\n#else\n#define MMA_TYPES \"f16.f16\"\n#endif\n"
     "#define SHARED_ADDRESS(place) ((uint)(size_t)tiles + (uint)(place))\n"
@@ -207,12 +207,12 @@ static const char warpgroup_instructions[] =
     "#define COMMIT_PRODUCTS() __asm__ volatile(\"//@wgmma.commit_group.sync.aligned;\" ::: \"memory\")\n"
     "#define FINISH_PRODUCTS() __asm__ volatile(\"//@wgmma.wait_group.sync.aligned 0;\" ::: \"memory\")\n"
     "#define SHOW_TILES() __asm__ volatile(\"//@fence.proxy.async.shared::cta;\" ::: \"memory\")\n#endif\n"
-    "#define FACTOR(place) ((ulong)((SHARED_ADDRESS(place) & 0x3ffffu) / 16u) | (ulong)(MATRIX_TURNED ? 64u : "
+    "#define FACTOR(place) ((ulong)((SHARED_ADDRESS(place) & 0x3ffffu) / 16u) | (ulong)(MATRIX_TRANSPOSED ? 64u : "
     "MATRIX_K) "
-    "<< 32 | (ulong)(MATRIX_TURNED || MATRIX_K == 64u ? 1 : 2) << 62)\n"
+    "<< 32 | (ulong)(MATRIX_TRANSPOSED || MATRIX_K == 64u ? 1 : 2) << 62)\n"
     "#define PART_PLACE(line, part, parts, turn) (16u * ((line) * (parts) + ((part) ^ ((line) >> (turn) & ((parts) - "
     "1u)))))\n"
-    "#if MATRIX_TURNED\n#define STEP 2048u\n"
+    "#if MATRIX_TRANSPOSED\n#define STEP 2048u\n"
     "#define X_PLACE(m, k) (PART_PLACE(k, (m) / 8u, 8u, 0u) + (m) % 8u * 2u)\n"
     "#define Y_PLACE(k, n) (RIGHT + PART_PLACE(k, (n) / 8u, 8u, 0u) + (n) % 8u * 2u)\n#else\n#define STEP 32u\n"
     "#define TERMS(line, k) (PART_PLACE(line, (k) / 8u, MATRIX_K / 8u, MATRIX_K == 64u ? 0u : 1u) + (k) % 8u * 2u)\n"
@@ -228,8 +228,8 @@ static const char matrix_warpgroup[] = OPENCL_MATRIX(
     "= d[z];\n");
 
 /* If transposed: makes words of two terms from words of two rows. */
-#define AMD_TURNED                                                                                    \
-    "#if MATRIX_TURNED\n    for (uint j = i; j < MATRIX_M * MATRIX_K / 4u; j += 64u) {\n"             \
+#define AMD_TRANSPOSED                                                                                \
+    "#if MATRIX_TRANSPOSED\n    for (uint j = i; j < MATRIX_M * MATRIX_K / 4u; j += 64u) {\n"         \
     "        const uint m = j / (MATRIX_K / 2u) * 2u, k = j % (MATRIX_K / 2u) * 2u;\n"                \
     "        const uint one = (uint)X_BITS(m, k) | (uint)X_BITS(m + 1u, k) << 16;\n"                  \
     "        const uint other = (uint)X_BITS(m, k + 1u) | (uint)X_BITS(m + 1u, k + 1u) << 16;\n"      \
@@ -244,7 +244,7 @@ static const char matrix_mfma[] = OPENCL_MATRIX(
     "#else\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
     "#define MFMA(sum, a, b) sum = __builtin_amdgcn_mfma_f32_32x32x8f16(as_half4(a), as_half4(b), sum, 0, 0, 0)\n"
     "#endif\n#endif\n",
-    AMD_TURNED
+    AMD_TRANSPOSED
     "    const uint4 x = AT(uint4, 32u * (lane % 32u) + 16u * (lane / 32u));\n"
     "    const uint4 y = AT(uint4, RIGHT + 32u * (lane % 32u) + 16u * (lane / 32u));\n    float16 d = 0.0f;\n"
     "    MFMA(d, x.lo, y.lo);\n    MFMA(d, x.hi, y.hi);\n"
@@ -265,7 +265,7 @@ static const char matrix_wmma[] = OPENCL_MATRIX(
     "#else\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
     "#define WMMA(sum, a, b) sum = WMMA_NAME(f16)(AS_HALVES(a), AS_HALVES(b), sum)\n"
     "#endif\n#endif\n",
-    AMD_TURNED
+    AMD_TRANSPOSED
     "    const FACTOR x = AT(FACTOR, FACTOR_AT(lane % 16u)), y = AT(FACTOR, RIGHT + FACTOR_AT(lane % 16u));\n"
     "    float8 d = 0.0f;\n    WMMA(d, x, y);\n"
     "    if (i < 32u)\n        for (uint z = 0u; z < 8u; z++)\n"
@@ -299,13 +299,13 @@ static const char matrix_intel[] = OPENCL_MATRIX(
     "#extension GL_" form "_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : require\n"    \
     "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"                                       \
     "#extension GL_KHR_shader_subgroup_basic : require\n#define WORD(x) uint(x)\n"                                 \
-    "#if MATRIX_TURNED\n#define X_LINES MATRIX_K\n#define X_WIDTH MATRIX_M\n#define Y_LINES MATRIX_N\n"            \
+    "#if MATRIX_TRANSPOSED\n#define X_LINES MATRIX_K\n#define X_WIDTH MATRIX_M\n#define Y_LINES MATRIX_N\n"        \
     "#define Y_WIDTH MATRIX_K\n#define IN_COLUMNS(line, at, width) ((at) * (width) + (line))\n"                    \
     "#define LAYOUT gl_CooperativeMatrixLayoutColumnMajor\n#else\n"                                                \
     "#define X_LINES MATRIX_M\n#define X_WIDTH MATRIX_K\n#define Y_LINES MATRIX_K\n#define Y_WIDTH MATRIX_N\n"     \
     "#define IN_COLUMNS(line, at, width) ((line) * (width) + (at))\n"                                              \
     "#define LAYOUT gl_CooperativeMatrixLayoutRowMajor\n#endif\n"                                                  \
-    "#define PITCH(width, unit) ((width) / (unit) + MATRIX_TURNED)\n" GLSL_PROBE(                                  \
+    "#define PITCH(width, unit) ((width) / (unit) + MATRIX_TRANSPOSED)\n" GLSL_PROBE(                              \
         "uint", "uint", "uint",                                                                                    \
         "shared uvec4 left[X_LINES * PITCH(X_WIDTH, 8u)], right[Y_LINES * PITCH(Y_WIDTH, 8u)];\n"                  \
         "shared uvec4 sums[MATRIX_M * PITCH(MATRIX_N, 4u)];\n"                                                     \
@@ -328,8 +328,8 @@ static const char matrix_intel[] = OPENCL_MATRIX(
 static const char matrix_nv_glsl[] = GLSL_MATRIX(
     "NV", "fcoopmatNV<16, gl_ScopeSubgroup, MATRIX_M, MATRIX_K>",
     "fcoopmatNV<16, gl_ScopeSubgroup, MATRIX_K, MATRIX_N>", "fcoopmatNV<32, gl_ScopeSubgroup, MATRIX_M, MATRIX_N>",
-    "coopMatLoadNV(x, left, 0, PITCH(X_WIDTH, 8u), MATRIX_TURNED != 0)",
-    "coopMatLoadNV(y, right, 0, PITCH(Y_WIDTH, 8u), MATRIX_TURNED != 0)", "sum = coopMatMulAddNV(x, y, sum)",
+    "coopMatLoadNV(x, left, 0, PITCH(X_WIDTH, 8u), MATRIX_TRANSPOSED != 0)",
+    "coopMatLoadNV(y, right, 0, PITCH(Y_WIDTH, 8u), MATRIX_TRANSPOSED != 0)", "sum = coopMatMulAddNV(x, y, sum)",
     "coopMatStoreNV(sum, sums, 0, PITCH(MATRIX_N, 4u), false)");
 static const char matrix_khr_glsl[] =
     GLSL_MATRIX("KHR", "coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>",

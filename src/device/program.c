@@ -15,8 +15,8 @@ struct program {
     char *key;
     uint32_t references;
     bool is_from_disk;
-    bool is_unkept; /* compiled here; its bytes were not stored yet */
-    bool was_met;   /* by an earlier process, which stored no bytes either */
+    bool is_unstored; /* compiled here; its bytes were not stored yet */
+    bool was_seen;    /* by an earlier process, which stored no bytes either */
     program *next;
 };
 
@@ -43,7 +43,7 @@ static char *key_text(const tuff_device *device, const program_request *request)
     return copy;
 }
 
-static program *find(tuff_device *device, const char *key)
+static program *find_program(tuff_device *device, const char *key)
 {
     program *shared = device->programs;
     while (shared && strcmp(shared->key, key) != 0)
@@ -52,21 +52,21 @@ static program *find(tuff_device *device, const char *key)
 }
 
 /* A program that is being made. */
-typedef struct making {
+typedef struct program_build {
     tuff_device *device;
     const program_request *request;
     char *key;
     bool costly;             /* getting its bytes would cost a compilation */
-    _Atomic uint64_t *begun; /* if not NULL, works without the device's lock: see tuff__create_beside */
-} making;
+    _Atomic uint64_t *begun; /* if not NULL, works without the device's lock: see tuff__create_concurrently */
+} program_build;
 
 /* Makes one attempt; the blobs are as in driver.program_create. */
-static tuff_status create(const making *self, blob cached, blob *made, driver_program **out)
+static tuff_status create(const program_build *self, blob cached, blob *made, driver_program **out)
 {
     tuff_device *device = self->device;
     const driver *calls = device->driver;
     if (self->begun)
-        return tuff__create_beside(device, self->request, cached, self->begun, made, out);
+        return tuff__create_concurrently(device, self->request, cached, self->begun, made, out);
     if (device->compile_limit > 0)
         return tuff__create_watched(device, self->request, cached, made, out);
     tuff_status status = calls->program_create(device->handle, self->request, cached, made, out);
@@ -76,7 +76,7 @@ static tuff_status create(const making *self, blob cached, blob *made, driver_pr
 }
 
 /* Returns TUFF_E_COMPILE if the cache has nothing that the driver accepts. */
-static tuff_status create_from_disk(const making *self, program *shared)
+static tuff_status create_from_disk(const program_build *self, program *shared)
 {
     cache_key entry = {"program", self->key};
     blob cached, made = {0};
@@ -89,7 +89,7 @@ static tuff_status create_from_disk(const making *self, program *shared)
     /* These failures say nothing about the bytes, so the entry stays. */
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE || status == TUFF_E_DEVICE_LOST)
         return status;
-    tuff__log(TUFF_LOG_WARNING, "kernel %s: the cached program is dropped: %s", self->request->name, tuff_error());
+    tuff__log(TUFF_LOG_WARNING, "kernel %s: discarding the cached program: %s", self->request->name, tuff_error());
     tuff__cache_drop(entry);
     return TUFF_E_COMPILE;
 }
@@ -101,33 +101,33 @@ static bool are_bytes_costly(tuff_device *device)
 }
 
 /* Whether an earlier process compiled this program, of a driver with costly bytes; marks it as compiled. */
-static bool meet(const char *key)
+static bool mark_seen(const char *key)
 {
     const cache_key mark = {"seen", key};
-    blob nothing;
-    const bool met = tuff__cache_load(mark, &nothing);
-    if (!met)
+    blob empty;
+    const bool is_known = tuff__cache_load(mark, &empty);
+    if (!is_known)
         tuff__cache_store(mark, (blob){0});
-    tuff__free(nothing.data);
-    return met;
+    tuff__free(empty.data);
+    return is_known;
 }
 
-static tuff_status create_from_text(const making *self, program *shared)
+static tuff_status create_from_text(const program_build *self, program *shared)
 {
     blob made = {0};
     const tuff_status status = create(self, (blob){0}, self->costly ? NULL : &made, &shared->driver);
     if (status == TUFF_OK) {
         if (made.size > 0)
             tuff__cache_store((cache_key){"program", self->key}, made);
-        shared->is_unkept = self->costly;
-        shared->was_met = self->costly && meet(self->key);
+        shared->is_unstored = self->costly;
+        shared->was_seen = self->costly && mark_seen(self->key);
     }
     tuff__free(made.data);
     return status;
 }
 
 /* Makes a program that is not in memory, and does not list it; takes over the key on success. */
-static tuff_status make(making *self, program **out)
+static tuff_status build_program(program_build *self, program **out)
 {
     program *shared = tuff__calloc(1, sizeof *shared);
     if (!shared)
@@ -145,7 +145,7 @@ static tuff_status make(making *self, program **out)
     return TUFF_OK;
 }
 
-static void list(tuff_device *device, program *shared)
+static void add_to_list(tuff_device *device, program *shared)
 {
     shared->next = device->programs;
     device->programs = shared;
@@ -165,30 +165,31 @@ static void destroy(tuff_device *device, program *compiled_program)
 static tuff_status check_request(const tuff_device *device, const program_request *request)
 {
     if (!device->driver)
-        return FAIL(TUFF_E_UNSUPPORTED, "the reference device takes no kernels");
+        return FAIL(TUFF_E_UNSUPPORTED, "the reference device does not support kernels");
     if (!request->name || !*request->name || !request->text)
         return FAIL(TUFF_E_USAGE, "a kernel needs a name and a text");
     if (request->buffer_count < 0 || (uint32_t)request->buffer_count > device->info.max_bindings ||
         request->buffer_count > MAX_BINDINGS)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: %d buffers; %s binds %lu", request->name, request->buffer_count,
-                    device->info.selector, (unsigned long)device->info.max_bindings);
+        return FAIL(TUFF_E_LIMIT, "kernel %s: %d buffers; %s supports at most %lu", request->name,
+                    request->buffer_count, device->info.selector, (unsigned long)device->info.max_bindings);
     if (request->word_count < 0 || request->word_count > MAX_WORDS)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: %d words; at most %d", request->name, request->word_count, MAX_WORDS);
+        return FAIL(TUFF_E_LIMIT, "kernel %s: %d words; at most %d are allowed", request->name, request->word_count,
+                    MAX_WORDS);
     if (request->local_size == 0 || request->local_size > device->info.max_group_size)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu; %s has 1 to %lu", request->name,
+        return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu items; %s supports 1 to %lu", request->name,
                     (unsigned long)request->local_size, device->info.selector,
                     (unsigned long)device->info.max_group_size);
     return TUFF_OK;
 }
 
 /* Looks the program up in memory: *out gets a new reference, or NULL if the program must be made. Lock held. */
-static tuff_status begin_making(making *self, program **out)
+static tuff_status begin_build(program_build *self, program **out)
 {
     self->key = key_text(self->device, self->request);
     if (!self->key)
         return TUFF_E_OOM_HOST;
     self->costly = are_bytes_costly(self->device);
-    *out = find(self->device, self->key);
+    *out = find_program(self->device, self->key);
     if (*out)
         (*out)->references++;
     return TUFF_OK;
@@ -196,15 +197,15 @@ static tuff_status begin_making(making *self, program **out)
 
 tuff_status tuff__program_get(tuff_device *device, const program_request *request, program **out)
 {
-    making self = {.device = device, .request = request};
+    program_build self = {.device = device, .request = request};
     *out = NULL;
     TRY(check_request(device, request));
     TRY(tuff__device_begin(device));
-    tuff_status status = begin_making(&self, out);
+    tuff_status status = begin_build(&self, out);
     if (status == TUFF_OK && !*out) {
-        status = make(&self, out);
+        status = build_program(&self, out);
         if (status == TUFF_OK) {
-            list(device, *out);
+            add_to_list(device, *out);
             (*out)->references++;
         }
     }
@@ -213,15 +214,15 @@ tuff_status tuff__program_get(tuff_device *device, const program_request *reques
 }
 
 /* Shares a program that was made without the lock, or the same one if another thread made it meanwhile. */
-static tuff_status bring(tuff_device *device, program *made, program **out)
+static tuff_status publish_program(tuff_device *device, program *made, program **out)
 {
     tuff__lock(&device->lock);
-    program *same = device->lost ? NULL : find(device, made->key);
+    program *same = device->lost ? NULL : find_program(device, made->key);
     if (same || device->lost) {
         destroy(device, made);
         made = same;
     } else {
-        list(device, made);
+        add_to_list(device, made);
     }
     if (made)
         made->references++;
@@ -233,35 +234,35 @@ static tuff_status bring(tuff_device *device, program *made, program **out)
 tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
                                   program **out)
 {
-    making self = {.device = device, .request = request, .begun = begun};
+    program_build self = {.device = device, .request = request, .begun = begun};
     program *made;
     *out = NULL;
     if (!tuff__device_compiles_in_parallel(device))
         return tuff__program_get(device, request, out);
     TRY(check_request(device, request));
     TRY(tuff__device_begin(device));
-    tuff_status status = tuff__device_end(device, begin_making(&self, out));
+    tuff_status status = tuff__device_end(device, begin_build(&self, out));
     if (status == TUFF_OK && !*out) {
-        status = make(&self, &made);
+        status = build_program(&self, &made);
         if (status == TUFF_OK)
-            status = bring(device, made, out);
+            status = publish_program(device, made, out);
     }
     tuff__free(self.key);
     return status;
 }
 
 /* A program to be loaded from disk. */
-typedef struct arrival {
+typedef struct pending_load {
     const tuff_device *device;
     const program_request *request;
     char *key;
     program *shared; /* not listed yet */
-} arrival;
+} pending_load;
 
 /* Runs on any thread. Errors are left to tuff__program_get, which tries again and reports them. */
-static void load(void *user, int index)
+static void load_program(void *user, int index)
 {
-    arrival *self = (arrival *)user + index;
+    pending_load *self = (pending_load *)user + index;
     const driver *calls = self->device->driver;
     blob cached, made = {0};
     if (!self->shared || !tuff__cache_load((cache_key){"program", self->key}, &cached))
@@ -273,28 +274,28 @@ static void load(void *user, int index)
 }
 
 /* Lists the requests that are not in memory, each once, and returns how many. */
-static int list_arrivals(tuff_device *device, const program_request *requests, int count, arrival *out)
+static int list_pending_loads(tuff_device *device, const program_request *requests, int count, pending_load *out)
 {
     int listed = 0;
     for (int i = 0; i < count; i++) {
         char *key = check_request(device, &requests[i]) == TUFF_OK ? key_text(device, &requests[i]) : NULL;
-        bool is_known = !key || find(device, key);
+        bool is_known = !key || find_program(device, key);
         for (int k = 0; k < listed && !is_known; k++)
             is_known = strcmp(out[k].key, key) == 0;
         if (is_known)
             tuff__free(key);
         else
-            out[listed++] = (arrival){device, &requests[i], key, tuff__calloc(1, sizeof(program))};
+            out[listed++] = (pending_load){device, &requests[i], key, tuff__calloc(1, sizeof(program))};
     }
     return listed;
 }
 
-static void take_in(tuff_device *device, const arrival *from)
+static void list_loaded(tuff_device *device, const pending_load *from)
 {
     if (from->shared && from->shared->driver) {
         from->shared->key = from->key;
         from->shared->is_from_disk = true;
-        list(device, from->shared);
+        add_to_list(device, from->shared);
         return;
     }
     tuff__free(from->shared);
@@ -304,26 +305,26 @@ static void take_in(tuff_device *device, const arrival *from)
 void tuff__programs_load(tuff_device *device, const program_request *requests, int count, program **out)
 {
     const bool is_parallel = device->driver && device->driver->loads_in_parallel;
-    arrival *arrivals = is_parallel ? tuff__calloc((size_t)count + 1, sizeof *arrivals) : NULL;
-    if (!arrivals)
+    pending_load *pending = is_parallel ? tuff__calloc((size_t)count + 1, sizeof *pending) : NULL;
+    if (!pending)
         return;
     if (tuff__device_begin(device) != TUFF_OK) {
-        tuff__free(arrivals);
+        tuff__free(pending);
         return;
     }
-    const int listed = device->compile_limit == 0 ? list_arrivals(device, requests, count, arrivals) : 0;
-    tuff__parallel(listed, load, arrivals);
+    const int listed = device->compile_limit == 0 ? list_pending_loads(device, requests, count, pending) : 0;
+    tuff__parallel(listed, load_program, pending);
     for (int i = 0; i < listed; i++)
-        take_in(device, &arrivals[i]);
+        list_loaded(device, &pending[i]);
     for (int i = 0; i < count && listed > 0; i++) {
         char *key = key_text(device, &requests[i]);
-        out[i] = key ? find(device, key) : NULL;
+        out[i] = key ? find_program(device, key) : NULL;
         if (out[i])
             out[i]->references++;
         tuff__free(key);
     }
     (void)tuff__device_end(device, TUFF_OK);
-    tuff__free(arrivals);
+    tuff__free(pending);
 }
 
 bool tuff__program_is_loaded(tuff_device *device, const program_request *request)
@@ -331,7 +332,7 @@ bool tuff__program_is_loaded(tuff_device *device, const program_request *request
     if (tuff__device_begin(device) != TUFF_OK)
         return false;
     char *key = device->driver ? key_text(device, request) : NULL;
-    const bool found = key && find(device, key);
+    const bool found = key && find_program(device, key);
     tuff__free(key);
     (void)tuff__device_end(device, TUFF_OK);
     return found;
@@ -352,35 +353,35 @@ void tuff__program_release(tuff_device *device, program *shared)
     tuff__unlock(&device->lock);
 }
 
-/* Storing a program that no process compiled before may take this fraction (1/FRESH_PART) of the time for which it was
-   of use; a program that was compiled before, and may be again, all of that time. */
-enum { FRESH_PART = 2 };
-#define FIRST_GUESS UINT64_C(100000000) /* nanoseconds to get the bytes of a program */
+/* Storing a program that no process compiled before may take this fraction (1/STORE_TIME_DIVISOR) of the time for which
+   it was of use; a program that was compiled before, and may be again, all of that time. */
+enum { STORE_TIME_DIVISOR = 2 };
+#define INITIAL_COST_GUESS UINT64_C(100000000) /* nanoseconds to get the bytes of a program */
 
-static bool is_worth_keeping(const tuff_device *device, const program *one, bool launched, uint64_t used,
+static bool is_worth_storing(const tuff_device *device, const program *one, bool launched, uint64_t used,
                              uint64_t spent)
 {
-    const uint64_t expected = device->keeping_cost > 0 ? device->keeping_cost : FIRST_GUESS;
-    return one && one->is_unkept && (launched || one->was_met) &&
-           spent + expected <= (one->was_met ? used : used / FRESH_PART) && tuff__cache_is_on();
+    const uint64_t expected = device->binary_cost > 0 ? device->binary_cost : INITIAL_COST_GUESS;
+    return one && one->is_unstored && (launched || one->was_seen) &&
+           spent + expected <= (one->was_seen ? used : used / STORE_TIME_DIVISOR) && tuff__cache_is_on();
 }
 
 /* The device's lock is held. */
-static tuff_status keep(tuff_device *device, program *one)
+static tuff_status store_bytes(tuff_device *device, program *one)
 {
     const cache_key entry = {"program", one->key}, mark = {"seen", one->key};
     blob made = {0};
     TRY(tuff__device_drain(device));
     const uint64_t begin = tuff__nanoseconds();
     if (device->driver->program_bytes(device->handle, one->driver, &made) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "a program is not kept: %s", tuff_error());
+        tuff__log(TUFF_LOG_INFO, "cannot get a program's binary for the cache: %s", tuff_error());
     else if (made.size > 0) {
         tuff__cache_store(entry, made);
         tuff__cache_drop(mark);
     }
-    one->is_unkept = false;
+    one->is_unstored = false;
     tuff__free(made.data);
-    device->keeping_cost = tuff__nanoseconds() - begin;
+    device->binary_cost = tuff__nanoseconds() - begin;
     return TUFF_OK;
 }
 
@@ -391,9 +392,9 @@ void tuff__programs_store(tuff_device *device, program *const *programs, int cou
     for (int i = 0; i < count && status == TUFF_OK; i++) {
         if (tuff__device_begin(device) != TUFF_OK)
             return;
-        if (is_worth_keeping(device, programs[i], launched, used, spent)) {
-            status = keep(device, programs[i]);
-            spent += device->keeping_cost;
+        if (is_worth_storing(device, programs[i], launched, used, spent)) {
+            status = store_bytes(device, programs[i]);
+            spent += device->binary_cost;
         }
         status = tuff__device_end(device, status);
     }
@@ -404,22 +405,22 @@ driver_program *tuff__program_driver(program *shared)
     return shared->driver;
 }
 
-void tuff__device_tell_spills(tuff_device *device)
+void tuff__device_collect_spill_statistics(tuff_device *device)
 {
     tuff__lock(&device->lock);
-    if (device->driver && device->driver->tell_spills && !device->is_stuck)
-        device->driver->tell_spills(device->handle);
+    if (device->driver && device->driver->collect_spill_statistics && !device->is_stuck)
+        device->driver->collect_spill_statistics(device->handle);
     tuff__unlock(&device->lock);
 }
 
-uint64_t tuff__program_spilled(tuff_device *device, program *shared)
+uint64_t tuff__program_spilled_bytes(tuff_device *device, program *shared)
 {
     uint64_t bytes = 0;
     if (!device->driver || !device->driver->spilled_bytes || tuff__device_begin(device) != TUFF_OK)
         return 0;
     const tuff_status status = device->driver->spilled_bytes(device->handle, shared->driver, &bytes);
     if (status != TUFF_OK)
-        tuff__log(TUFF_LOG_DEBUG, "what a program spills is not known: %s", tuff_error());
+        tuff__log(TUFF_LOG_DEBUG, "cannot read a program's spill statistics: %s", tuff_error());
     (void)tuff__device_end(device, status);
     return status == TUFF_OK ? bytes : 0;
 }

@@ -27,13 +27,13 @@ enum {
 };
 static const unsigned char magic[8] = {'t', 'u', 'f', 'f', 0x8f, 'k', 0x0d, 0x0a};
 
-static void put(unsigned char *at, uint64_t value, int size)
+static void write_le(unsigned char *at, uint64_t value, int size)
 {
     for (int i = 0; i < size; i++)
         at[i] = (unsigned char)(value >> (8 * i));
 }
 
-static uint64_t get(const unsigned char *at, int size)
+static uint64_t read_le(const unsigned char *at, int size)
 {
     uint64_t value = 0;
     for (int i = 0; i < size; i++)
@@ -41,27 +41,27 @@ static uint64_t get(const unsigned char *at, int size)
     return value;
 }
 
-static void put_hash(unsigned char *at, hash128 hash)
+static void write_hash(unsigned char *at, hash128 hash)
 {
-    put(at, hash.low, 8);
-    put(at + 8, hash.high, 8);
+    write_le(at, hash.low, 8);
+    write_le(at + 8, hash.high, 8);
 }
 
 /* Warns once per process that there is no cache, unless TUFF_CACHE_DIR is set to "", which turns it off on purpose. */
-static void tell_absence(void)
+static void warn_no_cache(void)
 {
-    static atomic_bool is_told;
-    const char *own = getenv("TUFF_CACHE_DIR");
-    const bool is_wanted = !own || own[0];
-    if (is_wanted && !atomic_exchange(&is_told, true))
-        tuff__log(TUFF_LOG_WARNING, "programs are compiled anew at every start: %s", tuff_error());
+    static atomic_bool is_warned;
+    const char *setting = getenv("TUFF_CACHE_DIR");
+    const bool is_wanted = !setting || setting[0];
+    if (is_wanted && !atomic_exchange(&is_warned, true))
+        tuff__log(TUFF_LOG_WARNING, "no program cache, programs are recompiled at every start: %s", tuff_error());
 }
 
 static bool find_folder(char *folder)
 {
     const bool found = tuff__cache_folder(folder, PATH_SIZE) == TUFF_OK;
     if (!found)
-        tell_absence();
+        warn_no_cache();
     return found;
 }
 
@@ -84,24 +84,24 @@ static bool entry_path(cache_key key, char *path)
 }
 
 /* Returns why an entry is refused; NULL if it is intact and has this key. Zeroes the hash in place. */
-static const char *refusal(unsigned char *entry, size_t size, cache_key key)
+static const char *rejection_reason(unsigned char *entry, size_t size, cache_key key)
 {
     size_t key_length = strlen(key.text);
     if (size < KEY_AT || memcmp(entry, magic, sizeof magic) != 0)
-        return "it is none of ours";
-    if (get(entry + FORMAT_AT, 4) != FORMAT)
-        return "its format is another";
-    uint64_t header = get(entry + HEADER_LENGTH_AT, 4), payload = get(entry + PAYLOAD_LENGTH_AT, 8);
+        return "it is not a tuff cache file";
+    if (read_le(entry + FORMAT_AT, 4) != FORMAT)
+        return "it has another format version";
+    uint64_t header = read_le(entry + HEADER_LENGTH_AT, 4), payload = read_le(entry + PAYLOAD_LENGTH_AT, 8);
     if (header < KEY_AT || header > size || payload != size - header)
-        return "its length is wrong";
+        return "its length does not match its header";
     unsigned char hash[16], stored[16];
     memcpy(stored, entry + HASH_AT, sizeof stored);
     memset(entry + HASH_AT, 0, sizeof stored);
-    put_hash(hash, tuff__hash(entry, size));
+    write_hash(hash, tuff__hash(entry, size));
     if (memcmp(hash, stored, sizeof hash) != 0)
-        return "it is damaged";
+        return "its checksum does not match";
     if (header - KEY_AT != key_length || memcmp(entry + KEY_AT, key.text, key_length) != 0)
-        return "its key is another";
+        return "its key does not match";
     return NULL;
 }
 
@@ -113,9 +113,9 @@ bool tuff__cache_load(cache_key key, blob *payload)
     *payload = (blob){0};
     if (!entry_path(key, path) || tuff__cache_read(path, ENTRY_LIMIT, &data, &size) != TUFF_OK)
         return false;
-    const char *reason = refusal(data, size, key);
+    const char *reason = rejection_reason(data, size, key);
     if (reason) {
-        tuff__log(TUFF_LOG_WARNING, "cache entry %s is not used: %s", path, reason);
+        tuff__log(TUFF_LOG_WARNING, "ignoring cache entry %s: %s", path, reason);
     } else {
         size_t header = KEY_AT + strlen(key.text);
         payload->size = size - header;
@@ -136,16 +136,16 @@ void tuff__cache_store(cache_key key, blob payload)
     if (!entry)
         return;
     memcpy(entry, magic, sizeof magic);
-    put(entry + FORMAT_AT, FORMAT, 4);
-    put(entry + HEADER_LENGTH_AT, header, 4);
-    put(entry + PAYLOAD_LENGTH_AT, payload.size, 8);
+    write_le(entry + FORMAT_AT, FORMAT, 4);
+    write_le(entry + HEADER_LENGTH_AT, header, 4);
+    write_le(entry + PAYLOAD_LENGTH_AT, payload.size, 8);
     memcpy(entry + KEY_AT, key.text, key_length);
     if (payload.size > 0)
         memcpy(entry + header, payload.data, payload.size);
-    put_hash(entry + HASH_AT, tuff__hash(entry, size));
+    write_hash(entry + HASH_AT, tuff__hash(entry, size));
     file_part part = {entry, size};
     if (tuff__file_write(path, &part, 1, false, false) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "cache entry %s is not kept: %s", path, tuff_error());
+        tuff__log(TUFF_LOG_INFO, "cannot write cache entry %s: %s", path, tuff_error());
     tuff__free(entry);
 }
 
@@ -172,9 +172,9 @@ typedef struct cached_files {
 
 static bool is_program(const char *name)
 {
-    static const char ending[] = ".program";
+    static const char extension[] = ".program";
     const size_t length = strlen(name);
-    return length >= sizeof ending && strcmp(name + length - (sizeof ending - 1), ending) == 0;
+    return length >= sizeof extension && strcmp(name + length - (sizeof extension - 1), extension) == 0;
 }
 
 static tuff_status add_file(const char *name, void *state)
@@ -204,12 +204,12 @@ static int oldest_first(const void *a, const void *b)
     return (first->used > second->used) - (first->used < second->used);
 }
 
-static void remove_oldest(cached_files *self, uint64_t most)
+static void remove_oldest(cached_files *self, uint64_t limit)
 {
     const uint64_t before = self->size;
     int removed = 0;
     qsort(self->items, (size_t)self->count, sizeof *self->items, oldest_first);
-    for (int i = 0; i < self->count && self->size > most; i++) {
+    for (int i = 0; i < self->count && self->size > limit; i++) {
         char path[PATH_SIZE];
         (void)snprintf(path, sizeof path, "%s/%s", self->folder, self->items[i].name);
         if (tuff__file.unlink(path) != 0)
@@ -217,18 +217,18 @@ static void remove_oldest(cached_files *self, uint64_t most)
         self->size -= self->items[i].size;
         removed++;
     }
-    tuff__log(TUFF_LOG_INFO, "the cache had %.0f MiB of programs: %d that were not used for long are removed",
+    tuff__log(TUFF_LOG_INFO, "the cache held %.0f MiB of programs: removed the %d least recently used",
               (double)before / (1 << 20), removed);
 }
 
-void tuff__cache_trim(uint64_t most)
+void tuff__cache_trim(uint64_t limit)
 {
     char folder[PATH_SIZE - 256];
     cached_files all = {.folder = folder};
     if (tuff__cache_folder(folder, sizeof folder) != TUFF_OK)
         return;
-    if (tuff__file_list(folder, "", add_file, &all) == TUFF_OK && all.size > most)
-        remove_oldest(&all, most / 2);
+    if (tuff__file_list(folder, "", add_file, &all) == TUFF_OK && all.size > limit)
+        remove_oldest(&all, limit / 2);
     for (int i = 0; i < all.count; i++)
         tuff__free(all.items[i].name);
     tuff__free(all.items);

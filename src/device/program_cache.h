@@ -21,8 +21,8 @@ void tuff__cache_drop(cache_key key);
 
 /* How many bytes of programs may stay in the folder when a tuner is done with it. */
 #define CACHE_LIMIT ((uint64_t)1 << 30)
-/* If the programs take more than `most` bytes, removes the least recently used ones (read or written) until half of
+/* If the programs take more than `limit` bytes, removes the least recently used ones (read or written) until half of
    that is left. */
-void tuff__cache_trim(uint64_t most);
+void tuff__cache_trim(uint64_t limit);
 
 #endif

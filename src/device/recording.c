@@ -13,14 +13,14 @@ struct recording {
 static tuff_status check_dispatch(const command *work, int index)
 {
     if (!work->program)
-        return FAIL(TUFF_E_USAGE, "command %d: a dispatch without a program", index);
+        return FAIL(TUFF_E_USAGE, "command %d: the dispatch has no program", index);
     if (work->group_count == 0)
-        return FAIL(TUFF_E_USAGE, "command %d: a dispatch of no groups", index);
+        return FAIL(TUFF_E_USAGE, "command %d: the dispatch has no groups", index);
     if (work->group_count > UINT32_MAX)
-        return FAIL(TUFF_E_LIMIT, "command %d: %llu groups; a group's index has 32 bits", index,
+        return FAIL(TUFF_E_LIMIT, "command %d: %llu groups; at most 2^32 - 1 are allowed", index,
                     (unsigned long long)work->group_count);
     if (work->word_count < 0 || work->word_count > MAX_WORDS)
-        return FAIL(TUFF_E_USAGE, "command %d: %d words; at most %d", index, work->word_count, MAX_WORDS);
+        return FAIL(TUFF_E_USAGE, "command %d: %d words; at most %d are allowed", index, work->word_count, MAX_WORDS);
     return TUFF_OK;
 }
 
@@ -28,12 +28,14 @@ static tuff_status check_transfer(const command *work, int index)
 {
     int expected = work->kind == COMMAND_COPY ? 2 : 1;
     if (work->binding_count != expected)
-        return FAIL(TUFF_E_USAGE, "command %d: a copy or fill with %d bindings", index, work->binding_count);
+        return FAIL(TUFF_E_USAGE, "command %d: a copy needs 2 bindings and a fill needs 1, got %d", index,
+                    work->binding_count);
     for (int i = 0; i < expected; i++)
         if ((work->bindings[i].offset | work->bindings[i].size) & 3)
-            return FAIL(TUFF_E_USAGE, "command %d: copies and fills go by multiples of 4 bytes", index);
+            return FAIL(TUFF_E_USAGE, "command %d: offsets and sizes of copies and fills must be multiples of 4 bytes",
+                        index);
     if (expected == 2 && work->bindings[0].size != work->bindings[1].size)
-        return FAIL(TUFF_E_USAGE, "command %d: a copy between ranges of different sizes", index);
+        return FAIL(TUFF_E_USAGE, "command %d: source and destination of the copy differ in size", index);
     return TUFF_OK;
 }
 
@@ -41,16 +43,17 @@ static tuff_status check_product(const command *work, int index)
 {
     const library_product *gemm = &work->product;
     if (work->binding_count != 3)
-        return FAIL(TUFF_E_USAGE, "command %d: a product with %d bindings", index, work->binding_count);
+        return FAIL(TUFF_E_USAGE, "command %d: a product needs 3 bindings, got %d", index, work->binding_count);
     if (gemm->rows <= 0 || gemm->columns <= 0 || gemm->inner <= 0 || gemm->batches <= 0)
-        return FAIL(TUFF_E_USAGE, "command %d: an empty product", index);
+        return FAIL(TUFF_E_USAGE, "command %d: the product is empty", index);
     return TUFF_OK;
 }
 
 static tuff_status check_command(const command *work, int index)
 {
     if (work->binding_count < 0 || work->binding_count > MAX_BINDINGS)
-        return FAIL(TUFF_E_LIMIT, "command %d: %d bindings; at most %d", index, work->binding_count, MAX_BINDINGS);
+        return FAIL(TUFF_E_LIMIT, "command %d: %d bindings; at most %d are allowed", index, work->binding_count,
+                    MAX_BINDINGS);
     for (int i = 0; i < work->binding_count; i++)
         if (!work->bindings[i].buffer || work->bindings[i].size == 0)
             return FAIL(TUFF_E_USAGE, "command %d: binding %d is empty", index, i);
@@ -59,20 +62,20 @@ static tuff_status check_command(const command *work, int index)
     return work->kind == COMMAND_DISPATCH ? check_dispatch(work, index) : check_transfer(work, index);
 }
 
-tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool everywhere, bool timed,
-                                   recording **out)
+tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool barriers_everywhere,
+                                   bool timed, recording **out)
 {
     *out = NULL;
     if (!device->driver)
-        return FAIL(TUFF_E_UNSUPPORTED, "the reference device takes no recordings");
-    const char *absence = tuff__device_library_absence(device);
+        return FAIL(TUFF_E_UNSUPPORTED, "the reference device does not support recordings");
+    const char *reason = tuff__device_library_unavailable_reason(device);
     for (int i = 0; i < count; i++) {
-        if (commands[i].kind == COMMAND_PRODUCT && absence)
-            return FAIL(TUFF_E_UNSUPPORTED, "%s", absence);
+        if (commands[i].kind == COMMAND_PRODUCT && reason)
+            return FAIL(TUFF_E_UNSUPPORTED, "%s", reason);
         TRY(check_command(&commands[i], i));
     }
-    tuff__hazards(commands, count, everywhere);
-    if (tuff__verifies())
+    tuff__set_barriers(commands, count, barriers_everywhere);
+    if (tuff__verification_is_on())
         TRY(tuff__verify_hazards(commands, count));
     recording *record = tuff__calloc(1, sizeof *record);
     if (!record)
@@ -148,7 +151,7 @@ static tuff_status check_timed(const recording *record)
 {
     if (record->timed && record->submission > 0)
         return TUFF_OK;
-    return FAIL(TUFF_E_USAGE, "timestamps of a recording that was not %s",
+    return FAIL(TUFF_E_USAGE, "no timestamps: the recording was not %s",
                 record->timed ? "submitted" : "recorded for timing");
 }
 

@@ -21,7 +21,7 @@
 
 /* llvmpipe's limit on the iterations of all loops of a kernel together, in every version so far; the first probe loops
    longer. */
-enum { LLVMPIPE_ITERATIONS = 65535, MORE_STEPS = 57655 };
+enum { LLVMPIPE_ITERATIONS = 65535, EXTRA_STEPS = 57655 };
 
 enum { ITEMS = 64, WORDS = 4 * ITEMS, BYTES = 4 * WORDS, BUFFERS = 3, MATRIX_SUMS = 1024, WARPGROUP = 128 };
 
@@ -35,7 +35,7 @@ typedef struct probe {
     uint64_t groups;
     bool (*is_wanted)(const tuff_device_info *info); /* NULL: always */
     void (*fill)(uint32_t *a);
-    void (*evaluator)(const words *words, tuff_device_info *info);
+    void (*check)(const words *words, tuff_device_info *info);
 } probe;
 
 static void fill_distinct(uint32_t *a)
@@ -68,23 +68,23 @@ static void fill_floats(uint32_t *a)
 static uint32_t find_loop_limit(const words *got)
 {
     uint32_t x = got->a[1];
-    for (uint32_t i = 0; i < got->a[0] + MORE_STEPS; i++)
+    for (uint32_t i = 0; i < got->a[0] + EXTRA_STEPS; i++)
         x = x * 1664525u + 1013904223u;
     return got->c[0] == x ? 0 : got->c[1] > 0 ? got->c[1] : 1;
 }
 
 static void check_barrier(const words *got, tuff_device_info *info)
 {
-    bool right = true;
+    bool correct = true;
     for (uint32_t group = 0; group < WORDS / ITEMS; group++) {
         const uint32_t *a = got->a + group * ITEMS, *b = got->b + group * ITEMS;
         uint32_t sum = 0;
         for (int i = 0; i < ITEMS; i++)
             sum += a[i];
         for (int i = 0; i < ITEMS; i++)
-            right = right && b[i] == a[ITEMS - 1 - i] + sum;
+            correct = correct && b[i] == a[ITEMS - 1 - i] + sum;
     }
-    info->proved_barrier = right;
+    info->proved_barrier = correct;
     info->loop_limit = find_loop_limit(got);
 }
 
@@ -98,14 +98,14 @@ static bool is_denormal(uint32_t bits)
     return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
 }
 
-/* Whether the four values that the second output has for element i, a denormal, are right. */
+/* Whether the four values that the second output has for element i, a denormal, are correct. */
 static bool keeps_denormal(const words *got, int i)
 {
     const uint32_t x = got->a[i], *magnitude = got->c, *larger = got->c + 64, *sum = got->c + 128,
-                   *is_more = got->c + 192;
+                   *is_positive = got->c + 192;
     const bool negative = x >> 31;
     return magnitude[i] == (x & 0x7fffffffu) && larger[i] == (negative ? 0 : x) && sum[i] == x &&
-           is_more[i] == !negative;
+           is_positive[i] == !negative;
 }
 
 static void check_floats(const words *got, tuff_device_info *info)
@@ -140,13 +140,13 @@ static void check_narrow(const words *got, tuff_device_info *info)
     uint16_t shorts[ITEMS];
     memcpy(bytes, got->b, sizeof bytes);
     memcpy(shorts, got->c, sizeof shorts);
-    bool right = true;
+    bool correct = true;
     for (int i = 0; i < ITEMS; i++)
-        right = right && bytes[i] == (got->a[i] & 0xff) && shorts[i] == ((got->a[i] * 257u) & 0xffff);
+        correct = correct && bytes[i] == (got->a[i] & 0xff) && shorts[i] == ((got->a[i] * 257u) & 0xffff);
     /* The words after the stored elements are unchanged. */
     for (int i = ITEMS / 4; i < WORDS; i++)
-        right = right && got->b[i] == 0 && (i < ITEMS / 2 || got->c[i] == 0);
-    info->proved_narrow_storage = right;
+        correct = correct && got->b[i] == 0 && (i < ITEMS / 2 || got->c[i] == 0);
+    info->proved_narrow_storage = correct;
 }
 
 static bool wants_half(const tuff_device_info *info)
@@ -300,22 +300,22 @@ static tuff_status run_probe(tuff_device *device, const probe *tested, words *go
     TRY(run_text(device, tested->name, tuff__device_takes_glsl(device) ? tested->glsl : tested->opencl, ITEMS,
                  tested->groups, got, &ran));
     if (ran)
-        tested->evaluator(got, &device->info);
+        tested->check(got, &device->info);
     return TUFF_OK;
 }
 
 /* Multiplies a block of shape {rows, columns, terms} with kernel texts of probes.h, with the factors transposed in
-   local memory if `turned`. Sets *state to the outcome. */
+   local memory if `transposed`. Sets *state to the outcome. */
 static tuff_status try_text(tuff_device *device, const char *instructions, const char *body, const uint32_t shape[3],
-                            uint32_t items, bool bf16, bool turned, words *got, tuff_matrix_state *state)
+                            uint32_t items, bool bf16, bool transposed, words *got, tuff_matrix_state *state)
 {
     text source = {0};
     bool ran = false;
     tuff__text_add(&source,
                    "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n"
-                   "#define MATRIX_TURNED %d\n%s%s",
-                   tuff__device_takes_glsl(device) ? "#version 450\n" : "", shape[0], shape[1], shape[2], bf16, turned,
-                   instructions, body);
+                   "#define MATRIX_TRANSPOSED %d\n%s%s",
+                   tuff__device_takes_glsl(device) ? "#version 450\n" : "", shape[0], shape[1], shape[2], bf16,
+                   transposed, instructions, body);
     tuff_status status = tuff__text_status(&source);
     fill_small(got->a);
     if (status == TUFF_OK)
@@ -326,8 +326,8 @@ static tuff_status try_text(tuff_device *device, const char *instructions, const
 }
 
 /* Tries a block of the shape and form that the driver claims. */
-static tuff_status try_block(tuff_device *device, const tuff_device_info *claims, bool bf16, bool turned, words *got,
-                             tuff_matrix_state *state)
+static tuff_status try_block(tuff_device *device, const tuff_device_info *claims, bool bf16, bool transposed,
+                             words *got, tuff_matrix_state *state)
 {
     static const char *const texts[] = {
         [TUFF_MATRIX_NV] = matrix_nv_glsl, [TUFF_MATRIX_KHR] = matrix_khr_glsl, [TUFF_MATRIX_NVIDIA] = matrix_nvidia,
@@ -337,7 +337,7 @@ static tuff_status try_block(tuff_device *device, const tuff_device_info *claims
     *state = TUFF_MATRICES_NO_COMPILER;
     if (!is_known || (form <= TUFF_MATRIX_KHR) != tuff__device_takes_glsl(device))
         return TUFF_OK;
-    return try_text(device, "", texts[form], shape, ITEMS, bf16, turned, got, state);
+    return try_text(device, "", texts[form], shape, ITEMS, bf16, transposed, got, state);
 }
 
 static tuff_status try_matrices(tuff_device *device, const tuff_device_info *claims, bool bf16, words *got,
@@ -347,8 +347,8 @@ static tuff_status try_matrices(tuff_device *device, const tuff_device_info *cla
     return *state == TUFF_MATRICES_OFFERED ? try_block(device, claims, bf16, true, got, state) : TUFF_OK;
 }
 
-/* Proves the products of warpgroups. They count as absent unless all are right: both dtypes, 32 and 64 terms, plain and
-   transposed factors. */
+/* Proves the products of warpgroups. They count as absent unless all are correct: both dtypes, 32 and 64 terms, plain
+   and transposed factors. */
 static tuff_status prove_warpgroups(tuff_device *device, words *got)
 {
     tuff_matrix_state state = TUFF_MATRICES_OFFERED;
@@ -401,15 +401,15 @@ static tuff_status run_probes(tuff_device *device)
     return status;
 }
 
-/* The record: one byte per result, in the order of to_record (the width of a subgroup fits into a byte), then the loop
-   limit, little-endian. */
+/* The record: one byte per result, in the order of encode_record (the width of a subgroup fits into a byte), then the
+   loop limit, little-endian. */
 enum { FLAGS_END = 12, RECORD_SIZE = FLAGS_END + 4 };
 
 /* The index of the matrix units' byte, and its values: proved, or why not. 0: the driver offers none that tuff can use,
    and itself reports why. */
-enum { MATRICES = 9, MATRIX_PROVED = 1, MATRIX_NO_COMPILER = 2, MATRIX_WRONG = 3 };
+enum { MATRIX_STATE_BYTE = 9, MATRIX_PROVED = 1, MATRIX_NO_COMPILER = 2, MATRIX_WRONG = 3 };
 
-static unsigned char matrix_byte(const tuff_device_info *info)
+static unsigned char encode_matrix_state(const tuff_device_info *info)
 {
     if (info->cooperative_matrix > 0)
         return MATRIX_PROVED;
@@ -418,7 +418,7 @@ static unsigned char matrix_byte(const tuff_device_info *info)
                                                            : 0;
 }
 
-static void from_matrix_byte(unsigned char byte, tuff_device_info *info)
+static void decode_matrix_state(unsigned char byte, tuff_device_info *info)
 {
     if (info->cooperative_matrix > 0 && byte != MATRIX_PROVED)
         info->matrix_state = byte == MATRIX_WRONG ? TUFF_MATRICES_WRONG : TUFF_MATRICES_NO_COMPILER;
@@ -426,7 +426,7 @@ static void from_matrix_byte(unsigned char byte, tuff_device_info *info)
         info->cooperative_matrix = 0;
 }
 
-static void to_record(const tuff_device_info *info, unsigned char *record)
+static void encode_record(const tuff_device_info *info, unsigned char *record)
 {
     const unsigned char bytes[RECORD_SIZE] = {(unsigned char)info->proved_subgroup_size,
                                               info->proved_barrier,
@@ -437,7 +437,7 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
                                               info->half_arithmetic,
                                               info->int64,
                                               info->subgroup_shuffle,
-                                              matrix_byte(info),
+                                              encode_matrix_state(info),
                                               info->matrix_bf16,
                                               info->matrix_warpgroup != 0};
     memcpy(record, bytes, sizeof bytes);
@@ -446,13 +446,13 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
 }
 
 /* Reads a record, which never grants what the driver does not claim. Returns false if it is not a valid record. */
-static bool from_record(blob record, tuff_device_info *info)
+static bool decode_record(blob record, tuff_device_info *info)
 {
     const unsigned char *bytes = record.data;
     if (record.size != RECORD_SIZE || bytes[0] > ITEMS)
         return false;
     for (int i = 1; i < FLAGS_END; i++)
-        if (bytes[i] > (i == MATRICES ? MATRIX_WRONG : 1))
+        if (bytes[i] > (i == MATRIX_STATE_BYTE ? MATRIX_WRONG : 1))
             return false;
     info->loop_limit = 0;
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
@@ -466,7 +466,7 @@ static bool from_record(blob record, tuff_device_info *info)
     info->half_arithmetic = info->half_arithmetic && bytes[6];
     info->int64 = info->int64 && bytes[7];
     info->subgroup_shuffle = info->subgroup_shuffle && bytes[8];
-    from_matrix_byte(bytes[MATRICES], info);
+    decode_matrix_state(bytes[MATRIX_STATE_BYTE], info);
     info->matrix_bf16 = info->matrix_bf16 && bytes[10] && info->cooperative_matrix > 0;
     info->matrix_warpgroup = info->matrix_warpgroup && bytes[11] && info->cooperative_matrix > 0;
     info->narrow_storage = info->proved_narrow_storage;
@@ -475,19 +475,20 @@ static bool from_record(blob record, tuff_device_info *info)
 }
 
 /* Warns about unused matrix units, at every open: without them a card may be ten times slower than it could be. */
-static void tell_of_matrices(const tuff_device *device)
+static void warn_unused_matrix_units(const tuff_device *device)
 {
     if (device->info.matrix_state == TUFF_MATRICES_NO_COMPILER)
-        tuff__log(TUFF_LOG_WARNING,
-                  "%s: its matrix units stay unused: the compiler of GLSL does not know them (libshaderc before 2023.6 "
-                  "knows NVIDIA's own form alone): install a newer libshaderc",
-                  device->info.selector);
+        tuff__log(
+            TUFF_LOG_WARNING,
+            "%s: matrix units are not used: the kernel compiler does not support them (in Vulkan, libshaderc before "
+            "2023.6 supports only NVIDIA's extension: install a newer libshaderc)",
+            device->info.selector);
     if (device->info.matrix_state == TUFF_MATRICES_WRONG)
-        tuff__log(TUFF_LOG_WARNING, "%s: its matrix units stay unused: the self-test got wrong products from them",
+        tuff__log(TUFF_LOG_WARNING, "%s: matrix units are not used: they gave wrong results in the self-test",
                   device->info.selector);
 }
 
-tuff_status tuff__device_prove(tuff_device *device)
+tuff_status tuff__device_self_test(tuff_device *device)
 {
     text key = {0};
     blob record = {0};
@@ -503,15 +504,15 @@ tuff_status tuff__device_prove(tuff_device *device)
     }
     cache_key entry = {"device", tuff__text_get(&key)};
     tuff_status status = TUFF_OK;
-    if (!tuff__cache_load(entry, &record) || !from_record(record, &device->info)) {
+    if (!tuff__cache_load(entry, &record) || !decode_record(record, &device->info)) {
         status = run_probes(device);
         if (status == TUFF_OK) {
-            to_record(&device->info, bytes);
+            encode_record(&device->info, bytes);
             tuff__cache_store(entry, (blob){bytes, sizeof bytes});
         }
     }
     if (status == TUFF_OK)
-        tell_of_matrices(device);
+        warn_unused_matrix_units(device);
     tuff__free(record.data);
     tuff__text_free(&key);
     return status;

@@ -64,36 +64,36 @@ void *tuff__staging_memory(staging *self)
     return self->memory;
 }
 
-static tuff_status check_moves(const staging *self, const staging_move *moves, int count)
+static tuff_status check_transfers(const staging *self, const staging_transfer *transfers, int count)
 {
     if (count < 0 || count > MAX_STAGED_COPIES)
-        return FAIL(TUFF_E_LIMIT, "%d staged copies; at most %d", count, MAX_STAGED_COPIES);
+        return FAIL(TUFF_E_LIMIT, "%d staged copies; at most %d are allowed", count, MAX_STAGED_COPIES);
     for (int i = 0; i < count; i++) {
-        const staging_move *move = &moves[i];
-        const uint64_t size = tuff__storage_size(move->storage);
-        if (move->offset > size || move->size > size - move->offset || move->staging_offset > self->size ||
-            move->size > self->size - move->staging_offset)
-            return FAIL(TUFF_E_USAGE, "a staged copy of %llu bytes does not lie within its memory",
-                        (unsigned long long)move->size);
+        const staging_transfer *transfer = &transfers[i];
+        const uint64_t size = tuff__storage_size(transfer->storage);
+        if (transfer->offset > size || transfer->size > size - transfer->offset ||
+            transfer->staging_offset > self->size || transfer->size > self->size - transfer->staging_offset)
+            return FAIL(TUFF_E_USAGE, "a staged copy of %llu bytes is out of range",
+                        (unsigned long long)transfer->size);
     }
     return TUFF_OK;
 }
 
-static void copy_now(const staging *self, const staging_move *move, bool upload)
+static void copy_on_host(const staging *self, const staging_transfer *transfer, bool upload)
 {
-    unsigned char *host = (unsigned char *)tuff__storage_host(move->storage) + move->offset;
-    unsigned char *memory = (unsigned char *)self->memory + move->staging_offset;
-    memcpy(upload ? host : memory, upload ? memory : host, (size_t)move->size);
+    unsigned char *host = (unsigned char *)tuff__storage_host(transfer->storage) + transfer->offset;
+    unsigned char *memory = (unsigned char *)self->memory + transfer->staging_offset;
+    memcpy(upload ? host : memory, upload ? memory : host, (size_t)transfer->size);
 }
 
-static tuff_status enqueue(staging *self, const staging_move *moves, int count, bool upload)
+static tuff_status enqueue(staging *self, const staging_transfer *transfers, int count, bool upload)
 {
     staged_copy copies[MAX_STAGED_COPIES];
     int used = 0;
     for (int i = 0; i < count; i++)
-        if (moves[i].size > 0)
-            copies[used++] = (staged_copy){tuff__storage_buffer(moves[i].storage), moves[i].offset,
-                                           moves[i].staging_offset, moves[i].size};
+        if (transfers[i].size > 0)
+            copies[used++] = (staged_copy){tuff__storage_buffer(transfers[i].storage), transfers[i].offset,
+                                           transfers[i].staging_offset, transfers[i].size};
     if (used == 0)
         return TUFF_OK;
     tuff_device *device = self->device;
@@ -106,37 +106,37 @@ static tuff_status enqueue(staging *self, const staging_move *moves, int count, 
     return tuff__device_end_work(device, status);
 }
 
-static tuff_status move_all(staging *self, const staging_move *moves, int count, bool upload)
+static tuff_status transfer_all(staging *self, const staging_transfer *transfers, int count, bool upload)
 {
-    TRY(check_moves(self, moves, count));
+    TRY(check_transfers(self, transfers, count));
     for (int i = 0; i < count && upload; i++)
-        tuff__storage_touch(moves[i].storage);
+        tuff__storage_touch(transfers[i].storage);
     if (self->driver)
-        return enqueue(self, moves, count, upload);
+        return enqueue(self, transfers, count, upload);
     tuff__host_begin(self->device);
     for (int i = 0; i < count; i++)
-        if (moves[i].size > 0)
-            copy_now(self, &moves[i], upload);
+        if (transfers[i].size > 0)
+            copy_on_host(self, &transfers[i], upload);
     tuff__host_end(self->device);
     return TUFF_OK;
 }
 
-tuff_status tuff__staging_upload(staging *self, const staging_move *moves, int count)
+tuff_status tuff__staging_upload(staging *self, const staging_transfer *transfers, int count)
 {
-    return move_all(self, moves, count, true);
+    return transfer_all(self, transfers, count, true);
 }
 
-tuff_status tuff__staging_download(staging *self, const staging_move *moves, int count)
+tuff_status tuff__staging_download(staging *self, const staging_transfer *transfers, int count)
 {
-    return move_all(self, moves, count, false);
+    return transfer_all(self, transfers, count, false);
 }
 
 tuff_status tuff__staging_send(staging *self, uint64_t size)
 {
     tuff_device *device = self->device;
     if (!self->sends || size > self->size)
-        return FAIL(TUFF_E_USAGE, "%llu bytes sent of staging memory that has %llu%s", (unsigned long long)size,
-                    (unsigned long long)self->size, self->sends ? "" : " and does not send");
+        return FAIL(TUFF_E_USAGE, "cannot send %llu bytes of %llu bytes of staging memory%s", (unsigned long long)size,
+                    (unsigned long long)self->size, self->sends ? "" : ", which was not created for sending");
     if (!self->driver || size == 0)
         return TUFF_OK;
     TRY(tuff__device_begin_work(device));

@@ -30,11 +30,11 @@ bool tuff__device_takes_glsl(const tuff_device *device)
     return strcmp(tuff__device_language(device), "GLSL") == 0;
 }
 
-const char *tuff__device_library_absence(const tuff_device *device)
+const char *tuff__device_library_unavailable_reason(const tuff_device *device)
 {
-    if (!device->driver || !device->driver->library_absence)
-        return "there is no library of matmuls for this device: CLBlast is for OpenCL";
-    return device->driver->library_absence(device->handle);
+    if (!device->driver || !device->driver->library_unavailable_reason)
+        return "no matmul library for this device: CLBlast supports only OpenCL";
+    return device->driver->library_unavailable_reason(device->handle);
 }
 
 tuff_status tuff__device_begin(tuff_device *device)
@@ -42,19 +42,19 @@ tuff_status tuff__device_begin(tuff_device *device)
     tuff__lock(&device->lock);
     if (!device->lost)
         return TUFF_OK;
-    tuff_status status = FAIL(TUFF_E_DEVICE_LOST, "%s was lost earlier (%s): close it and open it again",
+    tuff_status status = FAIL(TUFF_E_DEVICE_LOST, "%s was lost earlier (%s): close and reopen it",
                               device->info.selector, device->lost_message);
     tuff__unlock(&device->lock);
     return status;
 }
 
-static void note_loss(tuff_device *device)
+static void record_loss(tuff_device *device)
 {
     device->lost = true;
     snprintf(device->lost_message, sizeof device->lost_message, "%.255s", tuff_error());
 }
 
-tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status)
+tuff_status tuff__device_detect_loss(tuff_device *device, tuff_status status)
 {
     char first[160];
     if (status != TUFF_E_OOM_DEVICE || device->is_stuck || !device->driver || !device->driver->is_lost)
@@ -64,17 +64,16 @@ tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status)
     snprintf(first, sizeof first, "%.159s", tuff_error());
     if (!device->driver->is_lost(device->handle))
         return FAIL(status, "%s", first);
-    status =
-        FAIL(TUFF_E_DEVICE_LOST, "%s; the device takes no work any more: a kernel faulted or ran for too long", first);
-    note_loss(device);
+    status = FAIL(TUFF_E_DEVICE_LOST, "%s; the device accepts no more work: a kernel faulted or ran too long", first);
+    record_loss(device);
     return status;
 }
 
 tuff_status tuff__device_end(tuff_device *device, tuff_status status)
 {
-    status = tuff__device_lost_or(device, status);
+    status = tuff__device_detect_loss(device, status);
     if (status == TUFF_E_DEVICE_LOST && !device->lost)
-        note_loss(device);
+        record_loss(device);
     tuff__unlock(&device->lock);
     return status;
 }
@@ -88,7 +87,7 @@ tuff_status tuff__device_begin_work(tuff_device *device)
 
 tuff_status tuff__device_end_work(tuff_device *device, tuff_status status)
 {
-    atomic_store(&device->used, tuff__nanoseconds());
+    atomic_store(&device->last_use, tuff__nanoseconds());
     atomic_store(&device->is_working, false);
     return tuff__device_end(device, status);
 }
@@ -97,8 +96,8 @@ uint64_t tuff__device_idle_time(tuff_device *device)
 {
     if (atomic_load(&device->is_working) || atomic_load(&device->finished) < atomic_load(&device->submitted))
         return 0;
-    const uint64_t used = atomic_load(&device->used), now = tuff__nanoseconds();
-    return now > used ? now - used : 1;
+    const uint64_t last_use = atomic_load(&device->last_use), now = tuff__nanoseconds();
+    return now > last_use ? now - last_use : 1;
 }
 
 tuff_status tuff__device_drain(tuff_device *device)

@@ -19,15 +19,15 @@ struct tuff_device {
     storage *idle; /* the pool: unused buffers, most recently released first */
     uint64_t idle_size;
     program *programs;
-    uint64_t compile_limit; /* nanoseconds that the driver's compiler may take; 0: no limit */
-    bool is_stuck;          /* a compilation took longer, and may still be in the driver */
-    struct job *under_way;  /* compilations concurrent with other calls (watch.c) */
-    uint64_t keeping_cost;  /* nanoseconds to get the bytes of the program last stored late; 0: there was none */
+    uint64_t compile_limit;     /* nanoseconds that the driver's compiler may take; 0: no limit */
+    bool is_stuck;              /* a compilation took longer, and may still be in the driver */
+    struct job *jobs_in_flight; /* compilations concurrent with other calls (watch.c) */
+    uint64_t binary_cost;       /* nanoseconds to get the bytes of the program last stored late; 0: there was none */
     /* Ordinals of the last submission, and of the last one known to be done. These and the next two can be read without
        the lock. */
     _Atomic uint64_t submitted, finished;
-    _Atomic uint64_t used;   /* when a call last submitted work or waited for it; 0: never */
-    _Atomic bool is_working; /* such a call is in progress */
+    _Atomic uint64_t last_use; /* when a call last submitted work or waited for it; 0: never */
+    _Atomic bool is_working;   /* such a call is in progress */
 };
 
 /* Makes a device of the driver from an application's own objects, in the form that the driver's wrap takes; NULL on
@@ -38,7 +38,7 @@ tuff_device *tuff__device_wrap(const driver *calls, const void *handles);
 tuff_status tuff__device_begin(tuff_device *device);
 /* Returns TUFF_E_DEVICE_LOST instead of TUFF_E_OOM_DEVICE if the device is lost rather than short of memory: some
    drivers return the same error for both. Lock held. */
-tuff_status tuff__device_lost_or(tuff_device *device, tuff_status status);
+tuff_status tuff__device_detect_loss(tuff_device *device, tuff_status status);
 /* Records a loss that status reports, unlocks and returns status. */
 tuff_status tuff__device_end(tuff_device *device, tuff_status status);
 
@@ -62,11 +62,11 @@ tuff_status tuff__create_watched(tuff_device *device, const program_request *req
 /* The same without the lock, concurrently with other calls, and without a limit of its own. Also returns
    TUFF_E_DEVICE_LOST if tuff__device_give_up_compiles ended it; *begun then keeps its value. For drivers that compile
    in parallel. */
-tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached,
-                                _Atomic uint64_t *begun, blob *made, driver_program **out);
+tuff_status tuff__create_concurrently(tuff_device *device, const program_request *request, blob cached,
+                                      _Atomic uint64_t *begun, blob *made, driver_program **out);
 
 /* Runs the self-test or reads its record, fills in the proved fields of device->info and turns off features that are
    not proved. Fails if the device or memory failed, but not if a feature is missing. */
-tuff_status tuff__device_prove(tuff_device *device);
+tuff_status tuff__device_self_test(tuff_device *device);
 
 #endif

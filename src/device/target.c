@@ -11,7 +11,7 @@ target tuff__device_target(const tuff_device *device)
     return (target){.info = info,
                     .language = glsl ? KERNEL_GLSL : KERNEL_OPENCL_C,
                     .is_cpu = cpu,
-                    .keeps_to_registers = cpu || info->local_is_global,
+                    .avoids_local_memory = cpu || info->local_is_global,
                     .items_are_lanes = glsl,
                     .binds_ranges = glsl,
                     .addresses_vectors = glsl,
@@ -22,6 +22,6 @@ target tuff__device_target(const tuff_device *device)
                                              info->matrix_shape[1] > 0 && info->matrix_shape[2] > 0 &&
                                              (info->matrix_lanes != 0 || info->proved_subgroup_size != 0),
                     .compiles_unrolled_fast = !(glsl && cpu),
-                    .keeps_arrays_near = !(glsl && cpu),
+                    .has_fast_private_arrays = !(glsl && cpu),
                     .max_array_vectors = glsl ? MAX_GLSL_ARRAY_VECTORS : INT_MAX};
 }

@@ -11,21 +11,20 @@ typedef struct target {
     const tuff_device_info *info; /* the device's; valid as long as the device */
     kernel_language language;
     bool is_cpu;
-    bool keeps_to_registers; /* local memory is no nearer than global memory: copies to it cost time and gain nothing */
+    bool avoids_local_memory; /* local memory is no nearer than global memory: copies to it gain nothing */
     /* The compiler maps the items of a group to lanes of the processor's vectors: neighbouring items should access
        neighbouring vectors of four. Otherwise an item is scalar code with vectors of its own, and few large items with
        wide vectors are best. */
     bool items_are_lanes;
-    bool binds_ranges;      /* a kernel can be bound to part of a buffer; otherwise to all of it and an element
-                               offset */
-    bool addresses_vectors; /* vectors in memory are indexed in vectors: they begin at multiples of their size */
-    bool stores_narrow;     /* 8-bit and 16-bit elements can be stored one at a time */
-    bool has_memory_hints;  /* kernels can prefetch, and can store past the caches */
-    bool has_fast_fma;      /* a fused multiply-add is one instruction, not a call */
+    bool binds_ranges;           /* a kernel can be bound to part of a buffer; otherwise to all of it, with an offset */
+    bool addresses_vectors;      /* vectors in memory are indexed in vectors: they begin at multiples of their size */
+    bool stores_narrow;          /* 8-bit and 16-bit elements can be stored one at a time */
+    bool has_memory_hints;       /* kernels can prefetch, and can store past the caches */
+    bool has_fast_fma;           /* a fused multiply-add is one instruction, not a call */
     bool has_subgroup_matrices;  /* matrix units, proved by the self-test */
     bool compiles_unrolled_fast; /* compile time is about linear in the length of the unrolled code */
-    bool keeps_arrays_near; /* an item's arrays are in registers or the nearest cache, even if indexed lane by lane */
-    int max_array_vectors;  /* larger arrays of an item are known to be miscompiled */
+    bool has_fast_private_arrays; /* in registers or the nearest cache, even if indexed lane by lane */
+    int max_array_vectors;        /* larger arrays of an item are known to be miscompiled */
 } target;
 
 target tuff__device_target(const tuff_device *device);

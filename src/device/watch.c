@@ -42,7 +42,7 @@ static void free_job(job *self)
     tuff__free(self);
 }
 
-static void *work(void *argument)
+static void *run_job(void *argument)
 {
     job *self = argument;
     blob made = {0};
@@ -61,7 +61,7 @@ static void *work(void *argument)
     return NULL; /* the result of an abandoned job stays with the driver's device, which is never closed */
 }
 
-static bool prepare(job *self)
+static bool init_sync(job *self)
 {
     const bool good = tuff__condition_create(&self->changed) == 0;
     if (good && pthread_mutex_init(&self->lock, NULL) != 0) {
@@ -85,19 +85,19 @@ static job *make_job(const tuff_device *device, const program_request *request, 
     if (cached.size > 0)
         self->cached = (blob){tuff__memdup(cached.data, cached.size), cached.size};
     const bool complete = self->request.name && self->request.text && (cached.size == 0 || self->cached.data);
-    if (complete && prepare(self))
+    if (complete && init_sync(self))
         return self;
     tuff__free((char *)self->request.name);
     tuff__free((char *)self->request.text);
     tuff__free(self->cached.data);
     tuff__free(self);
     if (complete)
-        (void)FAIL(TUFF_E_OOM_HOST, "a kernel: no memory for a thread");
+        (void)FAIL(TUFF_E_OOM_HOST, "cannot create a compiler thread: out of memory");
     return NULL;
 }
 
 /* Whether the job ended in time. */
-static bool await(job *self, uint64_t limit)
+static bool wait_with_limit(job *self, uint64_t limit)
 {
     const struct timespec deadline = tuff__time_after(limit);
     (void)pthread_mutex_lock(&self->lock);
@@ -109,7 +109,7 @@ static bool await(job *self, uint64_t limit)
 }
 
 /* Whether the job ended before it was abandoned. */
-static bool await_any(job *self)
+static bool wait_for_job(job *self)
 {
     (void)pthread_mutex_lock(&self->lock);
     while (!self->done && !self->abandoned)
@@ -138,63 +138,63 @@ static struct {
 } abandoned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* An object that a driver made for a device that is stuck: it cannot be given back, but stays reachable. */
-typedef struct remainder {
+typedef struct leaked_object {
     void *object;
-    struct remainder *next;
-} remainder;
-static remainder *remainders; /* guarded by the lock of the abandoned jobs */
+    struct leaked_object *next;
+} leaked_object;
+static leaked_object *leaked_objects; /* guarded by the lock of the abandoned jobs */
 
-static void keep(void *object)
+static void leak_object(void *object)
 {
-    remainder *self = tuff__calloc(1, sizeof *self);
+    leaked_object *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return;
     (void)pthread_mutex_lock(&abandoned.lock);
-    *self = (remainder){object, remainders};
-    remainders = self;
+    *self = (leaked_object){object, leaked_objects};
+    leaked_objects = self;
     (void)pthread_mutex_unlock(&abandoned.lock);
 }
 
-static void keep_program(driver_device *handle, driver_program *built)
+static void leak_program(driver_device *handle, driver_program *built)
 {
     (void)handle;
-    keep(built);
+    leak_object(built);
 }
 
-static void keep_buffer(driver_device *handle, driver_buffer *buffer)
+static void leak_buffer(driver_device *handle, driver_buffer *buffer)
 {
     (void)handle;
-    keep(buffer);
+    leak_object(buffer);
 }
 
-static void keep_recording(driver_device *handle, driver_recording *recorded)
+static void leak_recording(driver_device *handle, driver_recording *recorded)
 {
     (void)handle;
-    keep(recorded);
+    leak_object(recorded);
 }
 
-static void keep_staging(driver_device *handle, driver_staging *staged)
+static void leak_staging(driver_device *handle, driver_staging *staged)
 {
     (void)handle;
-    keep(staged);
+    leak_object(staged);
 }
 
-static tuff_status wait_for_nothing(driver_device *handle)
+static tuff_status fail_wait(driver_device *handle)
 {
     (void)handle;
     return FAIL(TUFF_E_DEVICE_LOST, "a kernel compilation did not return");
 }
 
-static void close_nothing(driver_device *handle)
+static void leak_device(driver_device *handle)
 {
-    keep(handle);
+    leak_object(handle);
 }
 
-static void keep_job(job *task_job)
+static void keep_abandoned_job(job *item)
 {
     (void)pthread_mutex_lock(&abandoned.lock);
-    task_job->next = abandoned.first;
-    abandoned.first = task_job;
+    item->next = abandoned.first;
+    abandoned.first = item;
     (void)pthread_mutex_unlock(&abandoned.lock);
 }
 
@@ -202,52 +202,53 @@ static void keep_job(job *task_job)
 static int abandon_all(tuff_device *device)
 {
     int count = 0;
-    for (job **at = &device->under_way; *at;) {
-        job *task_job = *at;
-        if (!abandon(task_job)) {
-            at = &task_job->next;
+    for (job **at = &device->jobs_in_flight; *at;) {
+        job *item = *at;
+        if (!abandon(item)) {
+            at = &item->next;
             continue;
         }
-        *at = task_job->next;
-        keep_job(task_job);
+        *at = item->next;
+        keep_abandoned_job(item);
         count++;
     }
     return count;
 }
 
 /* Cuts the device off from its driver, in which threads may be anywhere. */
-static void give_up(tuff_device *device)
+static void disconnect_driver(tuff_device *device)
 {
     (void)abandon_all(device);
     device->is_stuck = true;
     device->driver_override = *device->driver;
-    device->driver_override.program_destroy = keep_program;
+    device->driver_override.program_destroy = leak_program;
     device->driver_override.program_bytes = NULL;
-    device->driver_override.buffer_destroy = keep_buffer;
-    device->driver_override.recording_destroy = keep_recording;
-    device->driver_override.staging_destroy = keep_staging;
-    device->driver_override.wait = wait_for_nothing;
-    device->driver_override.close = close_nothing;
+    device->driver_override.buffer_destroy = leak_buffer;
+    device->driver_override.recording_destroy = leak_recording;
+    device->driver_override.staging_destroy = leak_staging;
+    device->driver_override.wait = fail_wait;
+    device->driver_override.close = leak_device;
     device->driver = &device->driver_override;
 }
 
 /* Starts a job in a thread of its own. Lock held. */
-static tuff_status start(tuff_device *device, const program_request *request, blob cached, bool wants_bytes, job **out)
+static tuff_status start_job(tuff_device *device, const program_request *request, blob cached, bool wants_bytes,
+                             job **out)
 {
     job *self = make_job(device, request, cached, wants_bytes);
     if (!self)
         return TUFF_E_OOM_HOST;
     self->begin = tuff__nanoseconds();
-    if (pthread_create(&self->thread, NULL, work, self) != 0) {
+    if (pthread_create(&self->thread, NULL, run_job, self) != 0) {
         free_job(self);
-        return FAIL(TUFF_E_OOM_HOST, "a kernel: no thread to compile it");
+        return FAIL(TUFF_E_OOM_HOST, "cannot create a compiler thread");
     }
     *out = self;
     return TUFF_OK;
 }
 
 /* Returns the result of a job that ended, and frees it. */
-static tuff_status take(job *self, blob *made, driver_program **out)
+static tuff_status take_result(job *self, blob *made, driver_program **out)
 {
     (void)pthread_join(self->thread, NULL);
     const tuff_status status = self->status;
@@ -263,7 +264,7 @@ static tuff_status take(job *self, blob *made, driver_program **out)
 }
 
 /* Leaves an abandoned job to its thread. */
-static tuff_status leave(const job *self, const char *name)
+static tuff_status report_timeout(const job *self, const char *name)
 {
     const uint64_t passed = tuff__nanoseconds() - self->begin;
     (void)pthread_detach(self->thread);
@@ -274,48 +275,48 @@ tuff_status tuff__create_watched(tuff_device *device, const program_request *req
                                  driver_program **out)
 {
     job *self;
-    TRY(start(device, request, cached, made != NULL, &self));
-    if (await(self, device->compile_limit))
-        return take(self, made, out);
-    keep_job(self);
-    give_up(device);
-    return leave(self, request->name);
+    TRY(start_job(device, request, cached, made != NULL, &self));
+    if (wait_with_limit(self, device->compile_limit))
+        return take_result(self, made, out);
+    keep_abandoned_job(self);
+    disconnect_driver(device);
+    return report_timeout(self, request->name);
 }
 
 /* Starts a job and adds it to the device's list. */
-static tuff_status start_beside(tuff_device *device, const program_request *request, blob cached, bool wants_bytes,
-                                job **out)
+static tuff_status start_listed_job(tuff_device *device, const program_request *request, blob cached, bool wants_bytes,
+                                    job **out)
 {
     TRY(tuff__device_begin(device));
-    const tuff_status status = start(device, request, cached, wants_bytes, out);
+    const tuff_status status = start_job(device, request, cached, wants_bytes, out);
     if (status == TUFF_OK) {
-        (*out)->next = device->under_way;
-        device->under_way = *out;
+        (*out)->next = device->jobs_in_flight;
+        device->jobs_in_flight = *out;
     }
     return tuff__device_end(device, status);
 }
 
-static void forget(tuff_device *device, const job *self)
+static void unlist_job(tuff_device *device, const job *self)
 {
     tuff__lock(&device->lock);
-    job **at = &device->under_way;
+    job **at = &device->jobs_in_flight;
     while (*at != self)
         at = &(*at)->next;
     *at = self->next;
     tuff__unlock(&device->lock);
 }
 
-tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached,
-                                _Atomic uint64_t *begun, blob *made, driver_program **out)
+tuff_status tuff__create_concurrently(tuff_device *device, const program_request *request, blob cached,
+                                      _Atomic uint64_t *begun, blob *made, driver_program **out)
 {
     job *self;
-    TRY(start_beside(device, request, cached, made != NULL, &self));
+    TRY(start_listed_job(device, request, cached, made != NULL, &self));
     atomic_store(begun, self->begin);
-    if (!await_any(self))
-        return leave(self, request->name);
+    if (!wait_for_job(self))
+        return report_timeout(self, request->name);
     atomic_store(begun, 0);
-    forget(device, self);
-    return take(self, made, out);
+    unlist_job(device, self);
+    return take_result(self, made, out);
 }
 
 bool tuff__device_give_up_compiles(tuff_device *device)
@@ -323,7 +324,7 @@ bool tuff__device_give_up_compiles(tuff_device *device)
     tuff__lock(&device->lock);
     const bool any = abandon_all(device) > 0;
     if (any && !device->is_stuck)
-        give_up(device);
+        disconnect_driver(device);
     tuff_status status = TUFF_OK;
     if (any)
         status = FAIL(TUFF_E_DEVICE_LOST, "a kernel compilation did not return");

@@ -4,9 +4,9 @@
 #include "compile/rewrite/simplify.h"
 #include "compile/fit.h"
 
-static fit_result in_plan(tuff_plan *self)
+static compilation_result in_plan(tuff_plan *self)
 {
-    return (fit_result){&self->graph, &self->fusion, &self->passes, &self->executable.launches};
+    return (compilation_result){&self->graph, &self->fusion, &self->passes, &self->executable.launches};
 }
 
 static tuff_status make_reference(tuff_plan *self, tuff_graph *graph)
@@ -31,10 +31,10 @@ tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *opt
     self->begun = tuff__nanoseconds();
     self->barrier_everywhere = options->barrier_everywhere;
     if (passes != NULL)
-        self->passes.by = *passes;
+        self->passes.chosen = *passes;
     const tuff_status status = tuff__device_is_reference(self->device)
                                    ? make_reference(self, graph)
-                                   : tuff__fit(self->device, graph, options, in_plan(self));
+                                   : tuff__compile_within_budget(self->device, graph, options, in_plan(self));
     if (status != TUFF_OK) {
         tuff_plan_destroy(self);
         return status;

@@ -21,11 +21,11 @@ static void add_names(hash128 *hash, const launch_list *list)
 {
     const tuff_graph *graph = list->fusion->graph;
     for (int i = 0; i < list->input_count; ++i)
-        add_name(hash, list->inputs[i].name, list->inputs[i].buffer);
+        add_name(hash, list->inputs[i].name, list->inputs[i].buffer_id);
     for (int i = 0; i < graph->output_count; ++i)
         add_name(hash, graph->outputs[i].name, graph->outputs[i].tensor->node->id);
     for (int i = 0; i < list->output_count; ++i)
-        add(hash, &list->outputs[i].buffer, sizeof list->outputs[i].buffer);
+        add(hash, &list->outputs[i].buffer_id, sizeof list->outputs[i].buffer_id);
 }
 
 static bool has_array(const node *at)

@@ -140,7 +140,7 @@ static tuff_status check_part(const tuff_plan_value *value, direction which, uin
 storage *tuff__plan_input_storage(const tuff_plan *plan, int index)
 {
     const launch_list *made = &plan->executable.launches;
-    return made->buffers[made->inputs[index].buffer].storage;
+    return made->buffers[made->inputs[index].buffer_id].storage;
 }
 
 tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, const void *data, size_t size)
@@ -170,7 +170,7 @@ tuff_status tuff_plan_read_at(tuff_plan *plan, int index, uint64_t offset, void 
     if (!plan->has_run)
         return FAIL(TUFF_E_USAGE, "read: \"%.200s\": the plan has not been run", value.name);
     const launch_list *made = &plan->executable.launches;
-    return tuff__storage_read(plan->device, made->buffers[made->outputs[index].buffer].storage, offset, data, size);
+    return tuff__storage_read(plan->device, made->buffers[made->outputs[index].buffer_id].storage, offset, data, size);
 }
 
 tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size)

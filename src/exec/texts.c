@@ -42,9 +42,9 @@ static tuff_status find_offsets(const launch_list *list, launch *kernel)
                         (unsigned long long)first + (unsigned long long)buffer->count - 1);
         kernel->chain.buffers[i].element_offset = (int64_t)first;
     }
-    for (int i = 0; i < kernel->fixed_count; ++i)
-        if (kernel->fixed_buffer[i] >= 0)
-            kernel->fixed[i] += kernel->chain.buffers[kernel->fixed_buffer[i]].element_offset;
+    for (int i = 0; i < kernel->parameter_count; ++i)
+        if (kernel->parameter_buffers[i] >= 0)
+            kernel->parameters[i] += kernel->chain.buffers[kernel->parameter_buffers[i]].element_offset;
     return TUFF_OK;
 }
 
@@ -69,9 +69,9 @@ tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char 
                                 .defines = kernel->defines,
                                 .buffers = kernel->chain.buffers,
                                 .buffer_count = kernel->chain.buffer_count,
-                                .fixed_count = kernel->fixed_count};
+                                .fixed_count = kernel->parameter_count};
     snprintf(name, KERNEL_NAME, "tuff_%s", kernel->body);
-    memcpy(request.fixed, kernel->fixed, sizeof request.fixed);
+    memcpy(request.fixed, kernel->parameters, sizeof request.fixed);
     return tuff__assemble(&request, out);
 }
 

@@ -10,12 +10,12 @@
 #define DEPTH_LIMIT 8
 
 static pthread_once_t installed = PTHREAD_ONCE_INIT;
-static _Thread_local bool exhausted;
+static _Thread_local bool out_of_memory;
 
 static void *allocate(size_t size)
 {
     void *block = tuff__alloc(size);
-    exhausted = exhausted || !block;
+    out_of_memory = out_of_memory || !block;
     return block;
 }
 
@@ -27,12 +27,13 @@ static void install(void)
 void tuff__json_begin(void)
 {
     tuff__once(&installed, install);
-    exhausted = false;
+    out_of_memory = false;
 }
 
 tuff_status tuff__json_failure(const char *reason)
 {
-    return exhausted ? FAIL(TUFF_E_OOM_HOST, "out of host memory in a JSON text") : FAIL(TUFF_E_USAGE, "%s", reason);
+    return out_of_memory ? FAIL(TUFF_E_OOM_HOST, "out of host memory while processing JSON")
+                         : FAIL(TUFF_E_USAGE, "%s", reason);
 }
 
 /* Returns the position of the closing quote of the string that opens at source[at]. */
@@ -47,7 +48,7 @@ static size_t skip_string(const char *source, size_t size, size_t at)
 /* Returns an upper bound on the bytes allocated for one byte of structure: an object with its first buckets, an array
    with its first slots, a pair with its share in buckets that doubled (and, in the outer object, with what the caller
    keeps of it), a value with its share in slots that doubled. */
-static uint64_t cost_of(char byte, int depth)
+static uint64_t estimate_cost(char byte, int depth)
 {
     switch (byte) {
     case '{':
@@ -73,31 +74,31 @@ static tuff_status scan(const char *source, size_t size)
         if (byte == '"')
             i = skip_string(source, size, i);
         else if (byte == '-')
-            return FAIL(TUFF_E_FORMAT, "JSON: a number is negative at byte %zu", i);
+            return FAIL(TUFF_E_FORMAT, "JSON: negative number at byte %zu", i);
         else if (byte == '}' || byte == ']')
             depth--;
         else if ((byte == '{' || byte == '[') && ++depth > DEPTH_LIMIT)
-            return FAIL(TUFF_E_FORMAT, "JSON: nested more than %d deep at byte %zu", DEPTH_LIMIT, i);
-        cost += cost_of(byte, depth);
+            return FAIL(TUFF_E_FORMAT, "JSON: nested more than %d levels deep at byte %zu", DEPTH_LIMIT, i);
+        cost += estimate_cost(byte, depth);
     }
     /* Strings cost up to four times their length: as a token, as a key or value, and in the token's growing buffer. */
     if (cost / 28 > size + 32768)
-        return FAIL(TUFF_E_FORMAT, "JSON: %zu bytes hold too many small values", size);
+        return FAIL(TUFF_E_FORMAT, "JSON: too many small values in %zu bytes", size);
     return TUFF_OK;
 }
 
 tuff_status tuff__json_parse(const char *source, size_t size, json_t **out)
 {
     if (size == 0 || source[0] != '{')
-        return FAIL(TUFF_E_FORMAT, "JSON: does not start with {");
+        return FAIL(TUFF_E_FORMAT, "JSON: expected { at the start");
     /* jansson skips a NUL byte after a number. */
     if (memchr(source, 0, size))
-        return FAIL(TUFF_E_FORMAT, "JSON: there is a NUL byte in it");
+        return FAIL(TUFF_E_FORMAT, "JSON: contains a NUL byte");
     TRY(scan(source, size));
     tuff__json_begin();
     json_error_t error;
     json_t *value = json_loadb(source, size, JSON_REJECT_DUPLICATES, &error);
-    if (exhausted) {
+    if (out_of_memory) {
         json_decref(value);
         return FAIL(TUFF_E_OOM_HOST, "out of host memory for a JSON text of %zu bytes", size);
     }
@@ -119,5 +120,5 @@ tuff_status tuff__json_print(const json_t *value, text *out)
     tuff__json_begin();
     int result = json_dump_callback(value, append, out, JSON_COMPACT);
     TRY(tuff__text_status(out));
-    return result ? tuff__json_failure("a value could not be written as JSON") : TUFF_OK;
+    return result ? tuff__json_failure("cannot write a value as JSON") : TUFF_OK;
 }

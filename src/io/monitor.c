@@ -42,12 +42,12 @@ static tuff_status check_name(const tuff_monitor_options *options, int index)
                                : "longer than 200 bytes");
     for (const char *at = name; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            return FAIL(TUFF_E_USAGE, "monitor: name %d has a control character", index);
+            return FAIL(TUFF_E_USAGE, "monitor: name %d contains a control character", index);
     if (strcmp(name, "step") == 0)
-        return FAIL(TUFF_E_USAGE, "monitor: the name \"step\" is that of the step itself");
+        return FAIL(TUFF_E_USAGE, "monitor: the name \"step\" is reserved for the step");
     for (int i = 0; i < index; i++)
         if (strcmp(options->names[i], name) == 0)
-            return FAIL(TUFF_E_USAGE, "monitor: the name \"%s\" is given twice", name);
+            return FAIL(TUFF_E_USAGE, "monitor: duplicate name \"%s\"", name);
     return TUFF_OK;
 }
 
@@ -57,7 +57,7 @@ static tuff_status check_options(const tuff_monitor_options *options)
         (options->count > 0 && !options->names))
         return FAIL(TUFF_E_USAGE, "monitor: options, path or names are missing");
     if ((unsigned)options->format > TUFF_MONITOR_TENSORBOARD)
-        return FAIL(TUFF_E_USAGE, "monitor: there is no format %d", (int)options->format);
+        return FAIL(TUFF_E_USAGE, "monitor: unknown format %d", (int)options->format);
     for (int i = 0; i < options->count; i++)
         TRY(check_name(options, i));
     return TUFF_OK;
@@ -86,7 +86,7 @@ static tuff_status make_folder(const char *path)
         int result = -1;
         UNINTERRUPTED(result, tuff__file.mkdir(part, 0777));
         if (result < 0 && errno != EEXIST)
-            status = tuff__fail_errno("make the folder", part);
+            status = tuff__fail_errno("create the folder", part);
         if (at)
             *at = '/';
     }
@@ -97,7 +97,7 @@ static tuff_status make_folder(const char *path)
 #define EVENT_FILE "events.out.tfevents."
 
 /* Raises *state to the second in the name of an event file. */
-static tuff_status note_second(const char *name, void *state)
+static tuff_status update_latest_second(const char *name, void *state)
 {
     enum { DIGITS = 10 };
     int64_t second = 0, *latest = state;
@@ -113,11 +113,11 @@ static tuff_status note_second(const char *name, void *state)
 /* Makes a name by which TensorBoard sorts event files, newer ones after older ones: by second, host, process and
    number. The second is later than those of all event files in the folder, even if another clock was ahead or another
    process created a file within this second. */
-static tuff_status event_path(const char *folder, text *out)
+static tuff_status make_event_path(const char *folder, text *out)
 {
     const int64_t now = (int64_t)time(NULL), last_name = 9999999999;
     int64_t latest = 0;
-    TRY(tuff__file_list(folder, EVENT_FILE, note_second, &latest));
+    TRY(tuff__file_list(folder, EVENT_FILE, update_latest_second, &latest));
     const int64_t second = latest >= now && latest < last_name ? latest + 1 : now;
     char host[64] = "";
     if (gethostname(host, sizeof host - 1) != 0 || !host[0])
@@ -134,37 +134,38 @@ static tuff_status event_path(const char *folder, text *out)
 static tuff_status open_file(tuff_monitor *self, const tuff_monitor_options *options)
 {
     const bool is_new = options->format == TUFF_MONITOR_TENSORBOARD;
-    const int how = is_new ? O_EXCL : options->append ? 0 : O_TRUNC;
+    const int creation_flag = is_new ? O_EXCL : options->append ? 0 : O_TRUNC;
     text path = {0};
     if (is_new) {
         TRY(make_folder(options->path));
-        TRY(event_path(options->path, &path));
+        TRY(make_event_path(options->path, &path));
     }
     self->path = tuff__strdup(is_new ? tuff__text_get(&path) : options->path);
     tuff__text_free(&path);
     if (!self->path)
         return TUFF_E_OOM_HOST;
-    UNINTERRUPTED(self->fd, tuff__file.open(self->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | how, 0666));
+    UNINTERRUPTED(self->fd,
+                  tuff__file.open(self->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | creation_flag, 0666));
     if (self->fd < 0)
         return tuff__fail_errno("open", self->path);
-    struct stat found;
+    struct stat info;
     int result = -1;
-    UNINTERRUPTED(result, tuff__file.fstat(self->fd, &found));
+    UNINTERRUPTED(result, tuff__file.fstat(self->fd, &info));
     if (result < 0)
         return tuff__fail_errno("examine", self->path);
-    self->is_regular = S_ISREG(found.st_mode);
-    self->size = self->is_regular ? (uint64_t)found.st_size : 0;
+    self->is_regular = S_ISREG(info.st_mode);
+    self->size = self->is_regular ? (uint64_t)info.st_size : 0;
     return TUFF_OK;
 }
 
 /* Truncates the file to its whole records. Pipes and devices cannot be truncated. */
-static tuff_status cut_off(tuff_monitor *self)
+static tuff_status truncate_file(tuff_monitor *self)
 {
     int result = 0;
     if (self->is_regular)
         UNINTERRUPTED(result, tuff__file.ftruncate(self->fd, (off_t)self->size));
     self->is_torn = result < 0;
-    return result < 0 ? tuff__fail_errno("cut off", self->path) : TUFF_OK;
+    return result < 0 ? tuff__fail_errno("truncate", self->path) : TUFF_OK;
 }
 
 /* Writes the record; on failure restores the file and keeps the failure's message. */
@@ -172,7 +173,7 @@ static tuff_status write_record(tuff_monitor *self)
 {
     TRY(tuff__text_status(&self->record));
     if (self->is_torn)
-        TRY(cut_off(self));
+        TRY(truncate_file(self));
     const tuff_status status =
         tuff__write_all(self->fd, self->path, tuff__text_get(&self->record), self->record.length);
     if (status == TUFF_OK) {
@@ -181,12 +182,12 @@ static tuff_status write_record(tuff_monitor *self)
     }
     char reason[512];
     (void)snprintf(reason, sizeof reason, "%s", tuff_error());
-    (void)cut_off(self);
+    (void)truncate_file(self);
     return FAIL(status, "%s", reason);
 }
 
 /* Keeps the records of an earlier run, except those that this run writes again. */
-static tuff_status keep_earlier(tuff_monitor *self, int64_t first_step)
+static tuff_status keep_earlier_records(tuff_monitor *self, int64_t first_step)
 {
     void *data;
     size_t size;
@@ -194,14 +195,14 @@ static tuff_status keep_earlier(tuff_monitor *self, int64_t first_step)
     const text *header = &self->record;
     const bool same = self->format != TUFF_MONITOR_CSV ||
                       (size >= header->length && memcmp(data, tuff__text_get(header), header->length) == 0);
-    const uint64_t cut = tuff__monitor_cut(self->format, data, size, first_step);
+    const uint64_t cut = tuff__monitor_find_cut(self->format, data, size, first_step);
     tuff__free(data);
     if (!same)
-        return FAIL(TUFF_E_FORMAT, "cannot go on with %s: its columns are others; give another file", self->path);
+        return FAIL(TUFF_E_FORMAT, "cannot append to %s: its columns are different; choose another file", self->path);
     if (cut == self->size)
         return TUFF_OK;
     self->size = cut;
-    return cut_off(self);
+    return truncate_file(self);
 }
 
 static tuff_status open_monitor(tuff_monitor *self, const tuff_monitor_options *options)
@@ -210,7 +211,7 @@ static tuff_status open_monitor(tuff_monitor *self, const tuff_monitor_options *
     TRY(open_file(self, options));
     tuff__monitor_begin(self->format, &self->names, options->append, options->first_step, &self->record);
     TRY(tuff__text_status(&self->record));
-    return self->size > 0 ? keep_earlier(self, options->first_step) : write_record(self);
+    return self->size > 0 ? keep_earlier_records(self, options->first_step) : write_record(self);
 }
 
 tuff_monitor *tuff_monitor_open(const tuff_monitor_options *options)
@@ -237,7 +238,7 @@ static tuff_status check_scalars(const tuff_monitor *self, const tuff_scalar *sc
         for (int k = 0; k < self->names.count && scalars[i].name && !known; k++)
             known = strcmp(self->names.items[k], scalars[i].name) == 0;
         if (!known)
-            return FAIL(TUFF_E_USAGE, "monitor: \"%.200s\" is none of the names that %s was opened with",
+            return FAIL(TUFF_E_USAGE, "monitor: unknown name \"%.200s\": it was not given when %s was opened",
                         scalars[i].name ? scalars[i].name : "", self->path);
     }
     return TUFF_OK;

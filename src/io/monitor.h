@@ -20,6 +20,6 @@ void tuff__monitor_record(tuff_monitor_format format, const monitor_names *names
 
 /* Returns the position at which to cut off a file of this format: the beginning of the first line of a step after
    first_step, or of an incomplete last line. */
-size_t tuff__monitor_cut(tuff_monitor_format format, const char *data, size_t size, int64_t first_step);
+size_t tuff__monitor_find_cut(tuff_monitor_format format, const char *data, size_t size, int64_t first_step);
 
 #endif

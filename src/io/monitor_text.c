@@ -197,7 +197,7 @@ void tuff__monitor_record(tuff_monitor_format format, const monitor_names *names
 }
 
 /* Returns the step of a line; INT64_MIN if it has none, like a header. */
-static int64_t step_of(tuff_monitor_format format, const char *line)
+static int64_t parse_step(tuff_monitor_format format, const char *line)
 {
     static const char begin[] = "{\"step\": ";
     if (format == TUFF_MONITOR_JSON_LINES) {
@@ -210,11 +210,11 @@ static int64_t step_of(tuff_monitor_format format, const char *line)
     return end == line ? INT64_MIN : step;
 }
 
-size_t tuff__monitor_cut(tuff_monitor_format format, const char *data, size_t size, int64_t first_step)
+size_t tuff__monitor_find_cut(tuff_monitor_format format, const char *data, size_t size, int64_t first_step)
 {
     for (size_t at = 0; at < size;) {
         const char *end = memchr(data + at, '\n', size - at);
-        if (!end || step_of(format, data + at) > first_step)
+        if (!end || parse_step(format, data + at) > first_step)
             return at;
         at = (size_t)(end - data) + 1;
     }

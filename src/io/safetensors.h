@@ -34,13 +34,13 @@ struct tuff_file {
 /* Fills entries and metadata from a header for data_size bytes of tensors. Everything is checked; the tensors' data
    stay NULL. TUFF_E_FORMAT; TUFF_E_UNSUPPORTED for a dtype of the format that tuff lacks; TUFF_E_LIMIT for a rank above
    TUFF_MAX_RANK. */
-tuff_status tuff__safetensors_header(tuff_file *file, const char *header, size_t size, uint64_t data_size);
+tuff_status tuff__safetensors_parse_header(tuff_file *file, const char *header, size_t size, uint64_t data_size);
 
 /* Fails with TUFF_E_USAGE if no tensor of a file can have that name. */
 tuff_status tuff__safetensors_check_name(const char *name);
 
 /* Fails with TUFF_E_UNSUPPORTED if this machine's byte order differs from that of files. */
-tuff_status tuff__safetensors_machine(void);
+tuff_status tuff__safetensors_check_byte_order(void);
 /* Returns "F32", ...; NULL if the format has no such dtype. */
 const char *tuff__safetensors_dtype_name(tuff_dtype dtype);
 /* Returns the rank of a dtype in the order of a file: writers of the format put wide elements first. */

@@ -20,14 +20,14 @@ static const struct {
 };
 #define DTYPE_COUNT ((int)(sizeof dtypes / sizeof dtypes[0]))
 
-static const char *const other_dtypes[] = {"U64",     "I16",     "U16", "F8_E4M3", "F8_E5M2",     "F8_E8M0",
-                                           "F6_E2M3", "F6_E3M2", "F4",  "C64",     "F8_E4M3FNUZ", "F8_E5M2FNUZ"};
+static const char *const unsupported_dtypes[] = {"U64",     "I16",     "U16", "F8_E4M3", "F8_E5M2",     "F8_E8M0",
+                                                 "F6_E2M3", "F6_E3M2", "F4",  "C64",     "F8_E4M3FNUZ", "F8_E5M2FNUZ"};
 
-tuff_status tuff__safetensors_machine(void)
+tuff_status tuff__safetensors_check_byte_order(void)
 {
     const unsigned one = 1;
     if (*(const unsigned char *)&one != 1)
-        return FAIL(TUFF_E_UNSUPPORTED, "safetensors files are little-endian and this machine is not");
+        return FAIL(TUFF_E_UNSUPPORTED, "safetensors files need a little-endian machine");
     return TUFF_OK;
 }
 
@@ -52,29 +52,29 @@ static tuff_status read_dtype(const char *name, const json_t *field, tuff_dtype 
 {
     const char *spelt = json_string_value(field);
     if (!spelt)
-        return FAIL(TUFF_E_FORMAT, NAME "its dtype is not a text", name);
+        return FAIL(TUFF_E_FORMAT, NAME "its dtype is not a string", name);
     for (int i = 0; i < DTYPE_COUNT; i++)
         if (strcmp(spelt, dtypes[i].name) == 0) {
             *out = dtypes[i].dtype;
             return TUFF_OK;
         }
-    for (size_t i = 0; i < sizeof other_dtypes / sizeof other_dtypes[0]; i++)
-        if (strcmp(spelt, other_dtypes[i]) == 0)
-            return FAIL(TUFF_E_UNSUPPORTED, NAME "tuff has no dtype %s", name, spelt);
-    return FAIL(TUFF_E_FORMAT, NAME "there is no dtype \"%.40s\"", name, spelt);
+    for (size_t i = 0; i < sizeof unsupported_dtypes / sizeof unsupported_dtypes[0]; i++)
+        if (strcmp(spelt, unsupported_dtypes[i]) == 0)
+            return FAIL(TUFF_E_UNSUPPORTED, NAME "dtype %s is not supported", name, spelt);
+    return FAIL(TUFF_E_FORMAT, NAME "unknown dtype \"%.40s\"", name, spelt);
 }
 
 /* tuff__json_parse never returns negative numbers or numbers beyond int64. */
 static tuff_status read_shape(const char *name, const json_t *field, tuff_shape *out)
 {
     if (!json_is_array(field))
-        return FAIL(TUFF_E_FORMAT, NAME "its shape is not a list", name);
+        return FAIL(TUFF_E_FORMAT, NAME "its shape is not an array", name);
     size_t rank = json_array_size(field);
     for (size_t i = 0; i < rank; i++)
         if (!json_is_integer(json_array_get(field, i)))
             return FAIL(TUFF_E_FORMAT, NAME "extent %zu of its shape is not an integer", name, i);
     if (rank > TUFF_MAX_RANK)
-        return FAIL(TUFF_E_LIMIT, NAME "it has %zu axes and tuff allows %d", name, rank, TUFF_MAX_RANK);
+        return FAIL(TUFF_E_LIMIT, NAME "it has %zu axes, the limit is %d", name, rank, TUFF_MAX_RANK);
     tuff_shape shape = {.rank = (int)rank};
     for (size_t i = 0; i < rank; i++)
         shape.extent[i] = json_integer_value(json_array_get(field, i));
@@ -91,7 +91,7 @@ static tuff_status read_offsets(file_entry *entry, const json_t *field)
     entry->begin = (uint64_t)json_integer_value(begin);
     entry->end = (uint64_t)json_integer_value(end);
     if (entry->begin > entry->end)
-        return FAIL(TUFF_E_FORMAT, NAME "its data begin behind their end", name);
+        return FAIL(TUFF_E_FORMAT, NAME "its data begin after their end", name);
     return TUFF_OK;
 }
 
@@ -100,10 +100,10 @@ static tuff_status check_entry_size(file_entry *entry)
     tuff_file_tensor *tensor = &entry->tensor;
     int64_t size = tuff_shape_count(tensor->shape);
     if (size < 0 || !tuff__mul_i64(size, (int64_t)tuff_dtype_size(tensor->dtype), &size))
-        return FAIL(TUFF_E_FORMAT, NAME "the size of its shape does not fit 63 bits", tensor->name);
+        return FAIL(TUFF_E_FORMAT, NAME "its size does not fit into 63 bits", tensor->name);
     tensor->size = (uint64_t)size;
     if (entry->end - entry->begin != tensor->size)
-        return FAIL(TUFF_E_FORMAT, NAME "its shape needs %" PRIu64 " bytes and its data_offsets hold %" PRIu64,
+        return FAIL(TUFF_E_FORMAT, NAME "its shape needs %" PRIu64 " bytes, but its data_offsets span %" PRIu64,
                     tensor->name, tensor->size, entry->end - entry->begin);
     return TUFF_OK;
 }
@@ -113,7 +113,7 @@ static tuff_status read_entry(tuff_file *file, const char *name, const json_t *v
     const json_t *dtype = json_object_get(value, "dtype"), *shape = json_object_get(value, "shape");
     const json_t *offsets = json_object_get(value, "data_offsets");
     if (!dtype || !shape || !offsets || json_object_size(value) != 3)
-        return FAIL(TUFF_E_FORMAT, NAME "it needs dtype, shape and data_offsets, and nothing else", name);
+        return FAIL(TUFF_E_FORMAT, NAME "expected exactly dtype, shape and data_offsets", name);
     *entry = (file_entry){.order = order};
     entry->tensor.name = tuff__arena_strdup(&file->arena, name);
     if (!entry->tensor.name)
@@ -136,7 +136,7 @@ static tuff_status read_metadata(tuff_file *file, json_t *value)
     json_object_foreach(value, key, member)
     {
         if (!json_is_string(member))
-            return FAIL(TUFF_E_FORMAT, SAFETENSORS_METADATA ": the value of \"%.100s\" is not a text", key);
+            return FAIL(TUFF_E_FORMAT, SAFETENSORS_METADATA ": the value of \"%.100s\" is not a string", key);
         file_metadata *metadata = &file->metadata[file->metadata_count];
         metadata->key = tuff__arena_strdup(&file->arena, key);
         metadata->text = tuff__arena_strdup(&file->arena, json_string_value(member));
@@ -166,7 +166,7 @@ static tuff_status read_object(tuff_file *file, json_t *object)
     return TUFF_OK;
 }
 
-static int compare_places(const void *left, const void *right)
+static int compare_positions(const void *left, const void *right)
 {
     const file_entry *a = left, *b = right;
     if (a->begin != b->begin)
@@ -185,24 +185,27 @@ static int compare_names(const void *left, const void *right)
 /* Each tensor must begin where the previous one ends, the first at 0, and the last must end with the file. */
 static tuff_status check_tiling(const tuff_file *file, uint64_t data_size)
 {
-    uint64_t reached = 0;
+    uint64_t previous_end = 0;
     for (int i = 0; i < file->count; i++) {
         const file_entry *entry = &file->entries[i];
-        if (entry->begin != reached)
-            return FAIL(TUFF_E_FORMAT,
-                        NAME "its data begin at byte %" PRIu64 ", %s those before it, which end at %" PRIu64,
-                        entry->tensor.name, entry->begin, entry->begin < reached ? "inside" : "apart from", reached);
+        if (entry->begin != previous_end)
+            return FAIL(TUFF_E_FORMAT, NAME "its data begin at byte %" PRIu64 ", %s at byte %" PRIu64,
+                        entry->tensor.name, entry->begin,
+                        entry->begin < previous_end ? "inside the previous tensor, which ends"
+                                                    : "after a gap: the previous tensor ends",
+                        previous_end);
         if (entry->end > data_size)
-            return FAIL(TUFF_E_FORMAT, NAME "its data end at byte %" PRIu64 " of %" PRIu64, entry->tensor.name,
-                        entry->end, data_size);
-        reached = entry->end;
+            return FAIL(TUFF_E_FORMAT,
+                        NAME "its data end at byte %" PRIu64 ", but the file has only %" PRIu64 " bytes of data",
+                        entry->tensor.name, entry->end, data_size);
+        previous_end = entry->end;
     }
-    if (reached != data_size)
-        return FAIL(TUFF_E_FORMAT, "%" PRIu64 " bytes behind the last tensor belong to none", data_size - reached);
+    if (previous_end != data_size)
+        return FAIL(TUFF_E_FORMAT, "%" PRIu64 " unused bytes after the last tensor", data_size - previous_end);
     return TUFF_OK;
 }
 
-tuff_status tuff__safetensors_header(tuff_file *file, const char *header, size_t size, uint64_t data_size)
+tuff_status tuff__safetensors_parse_header(tuff_file *file, const char *header, size_t size, uint64_t data_size)
 {
     json_t *object = NULL;
     TRY(tuff__json_parse(header, size, &object));
@@ -211,7 +214,7 @@ tuff_status tuff__safetensors_header(tuff_file *file, const char *header, size_t
     if (status != TUFF_OK)
         return status;
     if (file->count > 0) {
-        qsort(file->entries, (size_t)file->count, sizeof *file->entries, compare_places);
+        qsort(file->entries, (size_t)file->count, sizeof *file->entries, compare_positions);
         for (int i = 0; i < file->count; i++)
             file->names[i] = &file->entries[i];
         qsort(file->names, (size_t)file->count, sizeof(file_entry *), compare_names);

@@ -15,11 +15,11 @@
 typedef struct source {
     file_reader *reader;
     const unsigned char *memory;
-    uint64_t rest; /* bytes not read yet */
+    uint64_t remaining; /* bytes not read yet */
 } source;
 
 /* Reads the next size bytes; the caller knows that there are that many. */
-static tuff_status take(source *from, void *out, size_t size)
+static tuff_status read_bytes(source *from, void *out, size_t size)
 {
     if (from->reader)
         TRY(tuff__reader_read(from->reader, out, size));
@@ -27,7 +27,7 @@ static tuff_status take(source *from, void *out, size_t size)
         memcpy(out, from->memory, size);
         from->memory += size;
     }
-    from->rest -= size;
+    from->remaining -= size;
     return TUFF_OK;
 }
 
@@ -35,17 +35,17 @@ static tuff_status take(source *from, void *out, size_t size)
 static tuff_status read_prefix(source *from, size_t *out)
 {
     unsigned char bytes[SAFETENSORS_PREFIX_SIZE];
-    if (from->rest < sizeof bytes)
-        return FAIL(TUFF_E_FORMAT, "%" PRIu64 " bytes are too few for a safetensors file", from->rest);
-    TRY(take(from, bytes, sizeof bytes));
+    if (from->remaining < sizeof bytes)
+        return FAIL(TUFF_E_FORMAT, "not a safetensors file: only %" PRIu64 " bytes long", from->remaining);
+    TRY(read_bytes(from, bytes, sizeof bytes));
     uint64_t size = 0;
     for (size_t i = 0; i < sizeof bytes; i++)
         size |= (uint64_t)bytes[i] << (8 * i);
     if (size > SAFETENSORS_HEADER_LIMIT)
         return FAIL(TUFF_E_FORMAT, "not a safetensors file: its header would have %" PRIu64 " bytes", size);
-    if (size > from->rest)
-        return FAIL(TUFF_E_FORMAT, "the header has %" PRIu64 " bytes and the file ends after %" PRIu64, size,
-                    from->rest);
+    if (size > from->remaining)
+        return FAIL(TUFF_E_FORMAT, "the header should have %" PRIu64 " bytes, but the file ends after %" PRIu64, size,
+                    from->remaining);
     *out = (size_t)size;
     return TUFF_OK;
 }
@@ -57,24 +57,24 @@ static tuff_status read_header(tuff_file *file, source *from)
     char *header = tuff__alloc(size);
     if (!header)
         return tuff_last_status();
-    tuff_status status = take(from, header, size);
+    tuff_status status = read_bytes(from, header, size);
     if (status == TUFF_OK)
-        status = tuff__safetensors_header(file, header, size, from->rest);
+        status = tuff__safetensors_parse_header(file, header, size, from->remaining);
     tuff__free(header);
     return status;
 }
 
 /* Lays out the tensors one after the other, aligned, and points their data into file->data. */
-static tuff_status place_data(tuff_file *file)
+static tuff_status allocate_data(tuff_file *file)
 {
     uint64_t total = 0;
     for (int i = 0; i < file->count; i++)
         if (!tuff__align_u64(total, DATA_ALIGNMENT, &total) || file->entries[i].tensor.size > UINT64_MAX - total)
-            return FAIL(TUFF_E_LIMIT, "the data do not fit the address space");
+            return FAIL(TUFF_E_LIMIT, "the data do not fit into the address space");
         else
             total += file->entries[i].tensor.size;
     if (total > SIZE_MAX)
-        return FAIL(TUFF_E_LIMIT, "the data do not fit the address space");
+        return FAIL(TUFF_E_LIMIT, "the data do not fit into the address space");
     file->data = tuff__alloc((size_t)total);
     if (!file->data)
         return tuff_last_status();
@@ -90,18 +90,19 @@ static tuff_status place_data(tuff_file *file)
 
 static tuff_status read_data(tuff_file *file, source *from)
 {
-    TRY(place_data(file));
+    TRY(allocate_data(file));
     for (int i = 0; i < file->count; i++) {
         const tuff_file_tensor *tensor = &file->entries[i].tensor;
         if (tensor->size)
-            TRY(take(from, file->data + ((const unsigned char *)tensor->data - file->data), (size_t)tensor->size));
+            TRY(read_bytes(from, file->data + ((const unsigned char *)tensor->data - file->data),
+                           (size_t)tensor->size));
     }
     return TUFF_OK;
 }
 
 static tuff_file *read_source(source *from)
 {
-    tuff_file *file = tuff__safetensors_machine() == TUFF_OK ? tuff__calloc(1, sizeof *file) : NULL;
+    tuff_file *file = tuff__safetensors_check_byte_order() == TUFF_OK ? tuff__calloc(1, sizeof *file) : NULL;
     if (!file)
         return NULL;
     if (read_header(file, from) == TUFF_OK && read_data(file, from) == TUFF_OK)
@@ -119,7 +120,7 @@ tuff_file *tuff_file_open(const char *path)
     }
     if (tuff__reader_open(path, &reader) != TUFF_OK)
         return NULL;
-    tuff_file *file = read_source(&(source){.reader = &reader, .rest = reader.size});
+    tuff_file *file = read_source(&(source){.reader = &reader, .remaining = reader.size});
     tuff_status status = tuff_last_status();
     tuff__reader_close(&reader);
     /* Errors of the file itself already name it. */
@@ -134,7 +135,7 @@ tuff_file *tuff_file_parse(const void *data, size_t size)
         (void)FAIL(TUFF_E_USAGE, "tuff_file_parse: data is NULL");
         return NULL;
     }
-    return read_source(&(source){.memory = data, .rest = size});
+    return read_source(&(source){.memory = data, .remaining = size});
 }
 
 void tuff_file_close(tuff_file *file)
@@ -156,7 +157,8 @@ tuff_status tuff_file_tensor_at(const tuff_file *file, int index, tuff_file_tens
     if (!file || !tensor)
         return FAIL(TUFF_E_USAGE, "tuff_file_tensor_at: an argument is NULL");
     if (index < 0 || index >= file->count)
-        return FAIL(TUFF_E_USAGE, "tuff_file_tensor_at: there is no tensor %d of %d", index, file->count);
+        return FAIL(TUFF_E_USAGE, "tuff_file_tensor_at: index %d is out of range: the file has %d tensors", index,
+                    file->count);
     *tensor = file->entries[index].tensor;
     return TUFF_OK;
 }
@@ -198,7 +200,8 @@ tuff_status tuff_file_metadata_at(const tuff_file *file, int index, const char *
     if (!file || !key || !text)
         return FAIL(TUFF_E_USAGE, "tuff_file_metadata_at: an argument is NULL");
     if (index < 0 || index >= file->metadata_count)
-        return FAIL(TUFF_E_USAGE, "tuff_file_metadata_at: there is no entry %d of %d", index, file->metadata_count);
+        return FAIL(TUFF_E_USAGE, "tuff_file_metadata_at: index %d is out of range: the file has %d entries", index,
+                    file->metadata_count);
     *key = file->metadata[index].key;
     *text = file->metadata[index].text;
     return TUFF_OK;

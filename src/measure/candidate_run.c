@@ -295,7 +295,7 @@ uint64_t tuff__candidate_run_spilled(const candidate_run *self)
     uint64_t most = 0;
     for (int i = 0; i < self->executable.command_count; ++i) {
         program *one = self->executable.programs[i];
-        const uint64_t bytes = one == NULL ? 0 : tuff__program_spilled(self->device, one);
+        const uint64_t bytes = one == NULL ? 0 : tuff__program_spilled_bytes(self->device, one);
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -63,7 +63,7 @@ static tuff_status begin_host(comparison *self, tuff_device *device)
     TRY(status);
     tuff__reference_carry_bounds(self->host, true);
     tuff__reference_set_slack(self->host, SLACK);
-    tuff__reference_set_factors(self->host, tuff__subgraph_factors(self->part));
+    tuff__reference_set_factors(self->host, tuff__subgraph_factor_dtype(self->part));
     if (tuff__subgraph_reads_roots(self->part))
         tuff__reference_set_storage(self->host, narrowest(self->part));
     return TUFF_OK;
@@ -139,9 +139,9 @@ static tuff_status gather(const subgraph *part, const struct fusion *fusion, con
     const int64_t count = tuff_shape_count(shape);
     int64_t start = layout.offset;
     int buffer = at->id;
-    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed != NULL) {
+    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed_in != NULL) {
         start += fusion->facts[buffer].placed_at;
-        buffer = fusion->facts[buffer].placed->id;
+        buffer = fusion->facts[buffer].placed_in->id;
     }
     for (int64_t i = 0; i < count; ++i) {
         int64_t rest = i, address = start;
@@ -249,7 +249,7 @@ static void make_up(const comparison *self, task_kind kind, const node *at, int6
 {
     const int64_t bound = tuff__subgraph_index_bound(self->part);
     const bool multiplies = kind == TASK_MATMUL || kind == TASK_ATTENTION,
-               takes_signs = tuff__subgraph_takes_signs(self->part);
+               takes_signs = tuff__subgraph_allows_negative(self->part);
     rng from = {(uint64_t)at->id + 1};
     for (int64_t i = 0; i < count; ++i) {
         const int roll = tuff__rng_below(&from, 1 << 20);

@@ -62,7 +62,7 @@ static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
 {
     subgraph *part;
     const tuff_status status = tuff__subgraph_create(fusion, task, &part);
-    *out = status == TUFF_OK && tuff__subgraph_takes_signs(part);
+    *out = status == TUFF_OK && tuff__subgraph_allows_negative(part);
     tuff__subgraph_destroy(part);
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
@@ -284,9 +284,9 @@ static int buffer_of(const struct fusion *fusion, const node *root, int64_t *sta
 {
     int buffer = root->id;
     *start = tuff__fusion_layout(fusion, root).offset;
-    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed != NULL) {
+    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed_in != NULL) {
         *start += fusion->facts[buffer].placed_at;
-        buffer = fusion->facts[buffer].placed->id;
+        buffer = fusion->facts[buffer].placed_in->id;
     }
     return buffer;
 }

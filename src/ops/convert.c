@@ -7,7 +7,7 @@
 
 /* A binary floating-point format: number of fraction bits, least and greatest exponent of a normal number. */
 typedef struct float_format {
-    int fraction, least, greatest;
+    int fraction, min_exponent, max_exponent;
 } float_format;
 
 static const float_format half = {10, -14, 15}, brain = {7, -126, 127}, single = {23, -126, 127};
@@ -18,11 +18,11 @@ static double round_to_format(double value, const float_format *format)
     if (value == 0 || !isfinite(value))
         return value;
     int exponent = ilogb(value);
-    if (exponent < format->least)
-        exponent = format->least;
+    if (exponent < format->min_exponent)
+        exponent = format->min_exponent;
     int quantum = exponent - format->fraction;
     double rounded = ldexp(nearbyint(ldexp(value, -quantum)), quantum);
-    return fabs(rounded) >= ldexp(1, format->greatest + 1) ? copysign(INFINITY, value) : rounded;
+    return fabs(rounded) >= ldexp(1, format->max_exponent + 1) ? copysign(INFINITY, value) : rounded;
 }
 
 /* Truncates and clamps to [low, high]; NaN becomes 0. */

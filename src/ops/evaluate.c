@@ -6,7 +6,7 @@
 #include "ops/evaluate.h"
 
 /* Sets errors to 0, for exact values. */
-static tuff_status end_exactly(const evaluation *e, int64_t count)
+static tuff_status clear_errors(const evaluation *e, int64_t count)
 {
     for (int64_t i = 0; e->error && i < count; i++)
         e->error[i] = 0;
@@ -19,7 +19,7 @@ tuff_status tuff__evaluate_constant(const evaluation *e, int64_t count)
         tuff__to_double(e->dtype, e->attributes->data, count, e->value);
     for (int64_t i = 0; !e->attributes->data && i < count; i++)
         e->value[i] = e->attributes->value;
-    return end_exactly(e, count);
+    return clear_errors(e, count);
 }
 
 /* Computes the index along the axis from the row-major position; it is the same within every inner block of
@@ -32,7 +32,7 @@ tuff_status tuff__evaluate_iota(const evaluation *e, int64_t count)
     int64_t extent = e->shape.extent[e->attributes->axis];
     for (int64_t i = 0; i < count; i++)
         e->value[i] = (double)(i / inner % extent);
-    return end_exactly(e, count);
+    return clear_errors(e, count);
 }
 
 static uint32_t rotate(uint32_t x, int by)
@@ -69,14 +69,14 @@ tuff_status tuff__evaluate_random(const evaluation *e, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         e->value[i] = tuff__random_uniform(e->attributes, i, e->inputs[0][0]);
-    return end_exactly(e, count);
+    return clear_errors(e, count);
 }
 
 /* INPUT, ARRAY and ASSIGN: the caller has their elements. */
 tuff_status tuff__evaluate_none(const evaluation *e, int64_t count)
 {
     (void)count;
-    return FAIL(TUFF_E_USAGE, "%s: has no value of its own", tuff__op_info(e->op)->name);
+    return FAIL(TUFF_E_USAGE, "%s: cannot be evaluated", tuff__op_info(e->op)->name);
 }
 
 static const evaluator evaluators[OP_COUNT] = {

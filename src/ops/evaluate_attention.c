@@ -19,8 +19,9 @@ typedef struct attention {
     bool softmax;
     int64_t queries, keys, heads, groups, key_width, value_width;
     int64_t terms;          /* number of terms of the longest sum of the result */
-    double threshold, keep; /* dropout: weights with random numbers below threshold become 0, others times keep */
-    bool bounds;
+    /* Dropout: weights with random numbers below threshold become 0, others are multiplied by keep_factor. */
+    double threshold, keep_factor;
+    bool has_bounds;
     double *score, *score_error; /* of one query, indexed by key */
 } attention;
 
@@ -33,11 +34,11 @@ typedef struct place {
     int64_t random;                    /* index of the random number of key 0 */
 } place;
 
-/* The weight of one key for a query. */
-typedef struct weight {
+/* The weight of one key for a query. Without dropout, dropout_factor is 1. */
+typedef struct key_weight {
     double value, error;
-    double kept; /* 1, or the factor of dropout */
-} weight;
+    double dropout_factor;
+} key_weight;
 
 /* Returns the number of terms in the sum of one element of the result. */
 static int64_t count_terms(const evaluation *e, const attention_inputs *at)
@@ -51,7 +52,7 @@ static int64_t count_terms(const evaluation *e, const attention_inputs *at)
     return q->extent[0] / bias->extent[0] * (q->extent[2] / bias->extent[1]) * (q->extent[1] / bias->extent[2]);
 }
 
-static attention describe(const evaluation *e)
+static attention make_attention(const evaluation *e)
 {
     const tuff_shape *q = &e->input_shapes[0], *k = &e->input_shapes[1];
     const attention_inputs at = tuff__attention_inputs(e->op, e->attributes->options);
@@ -67,8 +68,8 @@ static attention describe(const evaluation *e)
                        .value_width = at.v >= 0 ? e->input_shapes[at.v].extent[3] : 0,
                        .terms = count_terms(e, &at),
                        .threshold = tuff__round_to(TUFF_F32, dropout),
-                       .keep = tuff__round_to(TUFF_F32, 1 / (1 - dropout)),
-                       .bounds = e->error != NULL};
+                       .keep_factor = tuff__round_to(TUFF_F32, 1 / (1 - dropout)),
+                       .has_bounds = e->error != NULL};
 }
 
 static double dot(const double *x, const double *y, int64_t count)
@@ -123,19 +124,19 @@ static int64_t key_row(const attention *self, const place *at, int64_t j)
 }
 
 /* Computes the scaled and biased scores of one query for the keys that it sees. */
-static void find_scores(const attention *self, const place *at)
+static void compute_scores(const attention *self, const place *at)
 {
     const evaluation *e = self->e;
     const double scale = e->attributes->value;
     for (int64_t j = at->key_first; j < at->key_end; j++) {
         const int64_t k = key_row(self, at, j) * self->key_width;
         self->score[j] = scale * dot(e->inputs[0] + at->q, e->inputs[1] + k, self->key_width);
-        if (self->bounds)
+        if (self->has_bounds)
             self->score_error[j] = fabs(scale) * dot_error(e, 0, at->q, 1, k, self->key_width);
         if (self->at.bias < 0)
             continue;
         const double bias = e->inputs[self->at.bias][at->bias + j];
-        if (self->bounds)
+        if (self->has_bounds)
             self->score_error[j] +=
                 e->input_errors[self->at.bias][at->bias + j] + 2 * UNIT * (fabs(self->score[j]) + fabs(bias));
         self->score[j] += bias;
@@ -144,7 +145,7 @@ static void find_scores(const attention *self, const place *at)
 
 /* Computes the log-sum-exp, subtracting the largest score before taking exponentials. A query that sees no key gets
    +inf, which makes all its weights 0. */
-static void find_lse(const attention *self, const place *at)
+static void compute_lse(const attention *self, const place *at)
 {
     double largest = -INFINITY, sum = 0, slack = 0;
     for (int64_t j = at->key_first; j < at->key_end; j++)
@@ -153,12 +154,12 @@ static void find_lse(const attention *self, const place *at)
     for (int64_t j = at->key_first; j < at->key_end; j++)
         sum += exp(self->score[j] - (largest == -INFINITY ? 0 : largest));
     self->e->value[at->row] = sum == 0 ? INFINITY : largest + log(sum);
-    if (!self->bounds)
+    if (!self->has_bounds)
         return;
     for (int64_t j = at->key_first; j < at->key_end; j++) {
-        const double below = self->score[j] - largest, share = exp(below) / sum;
+        const double exponent = self->score[j] - largest, share = exp(exponent) / sum;
         if (share > 0)
-            slack += share * (self->score_error[j] + UNIT * (fabs(below) + WEIGHT_UNITS));
+            slack += share * (self->score_error[j] + UNIT * (fabs(exponent) + WEIGHT_UNITS));
     }
     self->e->error[at->row] =
         slack + tuff__gamma((double)self->keys) + UNIT * (4 * fabs(log(sum)) + 64 + 2 * fabs(largest));
@@ -166,25 +167,27 @@ static void find_lse(const attention *self, const place *at)
 
 /* Computes the weight of key j, that is its probability, and the factor of dropout. Without softmax the score itself is
    the weight. */
-static weight weigh(const attention *self, const place *at, int64_t j)
+static key_weight compute_weight(const attention *self, const place *at, int64_t j)
 {
     const evaluation *e = self->e;
-    weight of_key = {.value = self->score[j], .error = self->bounds ? self->score_error[j] : 0, .kept = 1};
+    key_weight weight = {
+        .value = self->score[j], .error = self->has_bounds ? self->score_error[j] : 0, .dropout_factor = 1};
     if (self->at.step >= 0)
-        of_key.kept = tuff__random_uniform(e->attributes, at->random + j, e->inputs[self->at.step][0]) < self->threshold
-                          ? 0
-                          : self->keep;
+        weight.dropout_factor =
+            tuff__random_uniform(e->attributes, at->random + j, e->inputs[self->at.step][0]) < self->threshold
+                ? 0
+                : self->keep_factor;
     if (!self->softmax)
-        return of_key;
-    const double below = self->score[j] - e->inputs[self->at.lse][at->row];
-    of_key.value = exp(below);
-    of_key.error = 0;
-    if (self->bounds && of_key.value > 0)
-        of_key.error = of_key.value * (self->score_error[j] + e->input_errors[self->at.lse][at->row] +
-                                       UNIT * (fabs(below) + WEIGHT_UNITS) + tuff__gamma((double)self->terms));
-    if (below < MIN_EXPONENT)
-        of_key.error = of_key.value;
-    return of_key;
+        return weight;
+    const double exponent = self->score[j] - e->inputs[self->at.lse][at->row];
+    weight.value = exp(exponent);
+    weight.error = 0;
+    if (self->has_bounds && weight.value > 0)
+        weight.error = weight.value * (self->score_error[j] + e->input_errors[self->at.lse][at->row] +
+                                       UNIT * (fabs(exponent) + WEIGHT_UNITS) + tuff__gamma((double)self->terms));
+    if (exponent < MIN_EXPONENT)
+        weight.error = weight.value;
+    return weight;
 }
 
 /* value[to + i] += factor · row of an input. factor_error is the error of factor; that of the row comes from the
@@ -196,29 +199,30 @@ static void add_row(const attention *self, int64_t to, double factor, double fac
     const double *row = e->inputs[input] + from;
     for (int64_t i = 0; i < width; i++)
         e->value[to + i] += factor * row[i];
-    for (int64_t i = 0; self->bounds && i < width; i++)
+    for (int64_t i = 0; self->has_bounds && i < width; i++)
         e->error[to + i] += factor_error * fabs(row[i]) + fabs(factor) * e->input_errors[input][from + i];
 }
 
 /* Adds the contribution of a query and a key to a gradient of q, k or the bias: the derivative of the score, weight ·
    (kept · g·v - d), or kept · g·v without softmax; for q and k multiplied by scale and by the other one's row. */
-static void add_score_gradient(const attention *self, const place *at, int64_t j, const weight *of_key)
+static void add_score_gradient(const attention *self, const place *at, int64_t j, const key_weight *weight)
 {
     const evaluation *e = self->e;
     const int64_t g = at->row * self->value_width, v = key_row(self, at, j) * self->value_width;
     const int64_t k = key_row(self, at, j) * self->key_width;
     const double product =
-        of_key->kept * dot(e->inputs[self->at.upstream] + g, e->inputs[self->at.v] + v, self->value_width);
-    const double beyond = self->softmax ? product - e->inputs[self->at.sums][at->row] : product;
+        weight->dropout_factor * dot(e->inputs[self->at.upstream] + g, e->inputs[self->at.v] + v, self->value_width);
+    const double derivative = self->softmax ? product - e->inputs[self->at.sums][at->row] : product;
     const double scale = e->op == OP_ATTENTION_DB ? 1 : e->attributes->value;
-    const double factor = scale * (self->softmax ? of_key->value : 1) * beyond;
+    const double factor = scale * (self->softmax ? weight->value : 1) * derivative;
     double error = 0;
-    if (self->bounds) {
-        error = of_key->kept * dot_error(e, self->at.upstream, g, self->at.v, v, self->value_width) +
-                4 * UNIT * fabs(beyond);
+    if (self->has_bounds) {
+        error = weight->dropout_factor * dot_error(e, self->at.upstream, g, self->at.v, v, self->value_width) +
+                4 * UNIT * fabs(derivative);
         error += self->at.step >= 0 ? UNIT * fabs(product) : 0;
         if (self->softmax)
-            error = of_key->value * (error + e->input_errors[self->at.sums][at->row]) + of_key->error * fabs(beyond);
+            error =
+                weight->value * (error + e->input_errors[self->at.sums][at->row]) + weight->error * fabs(derivative);
         error = fabs(scale) * error + tuff__gamma((double)self->terms) * fabs(factor);
     }
     if (e->op == OP_ATTENTION_DQ) {
@@ -227,7 +231,7 @@ static void add_score_gradient(const attention *self, const place *at, int64_t j
         add_row(self, k, factor, error, 0, at->q, self->key_width);
     } else {
         e->value[at->bias + j] += factor;
-        if (self->bounds)
+        if (self->has_bounds)
             e->error[at->bias + j] += error;
     }
 }
@@ -236,31 +240,31 @@ static void add_score_gradient(const attention *self, const place *at, int64_t j
 static void visit_query(const attention *self, const place *at)
 {
     const evaluation *e = self->e;
-    find_scores(self, at);
+    compute_scores(self, at);
     if (e->op == OP_ATTENTION_LSE) {
-        find_lse(self, at);
+        compute_lse(self, at);
         return;
     }
     for (int64_t j = at->key_first; j < at->key_end; j++) {
-        const weight of_key = weigh(self, at, j);
+        const key_weight weight = compute_weight(self, at, j);
         const int64_t v = key_row(self, at, j) * self->value_width, result = at->row * self->value_width;
-        const double factor = of_key.value * of_key.kept;
+        const double factor = weight.value * weight.dropout_factor;
         const double rounding = e->op == OP_ATTENTION ? e->factor_rounding : 0;
-        const double error =
-            of_key.error * of_key.kept + (tuff__gamma((double)self->terms) + 2 * UNIT + rounding) * fabs(factor);
+        const double error = weight.error * weight.dropout_factor +
+                             (tuff__gamma((double)self->terms) + 2 * UNIT + rounding) * fabs(factor);
         if (e->op == OP_ATTENTION)
             add_row(self, result, factor, error, self->at.v, v, self->value_width);
         else if (e->op == OP_ATTENTION_DV)
             add_row(self, v, factor, error, self->at.upstream, result, self->value_width);
         else
-            add_score_gradient(self, at, j, &of_key);
+            add_score_gradient(self, at, j, &weight);
     }
 }
 
 /* Visits the queries in order, so that sums over queries have a fixed order. */
 tuff_status tuff__evaluate_attention(const evaluation *e, int64_t count)
 {
-    attention self = describe(e);
+    attention self = make_attention(e);
     self.score = tuff__calloc((size_t)self.keys * 2 + 1, sizeof *self.score);
     if (!self.score)
         return TUFF_E_OOM_HOST;

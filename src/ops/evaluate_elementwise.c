@@ -122,20 +122,20 @@ static bool may_jump(const evaluation *e, double x, double y, double error_x, do
 }
 
 /* Returns the factor on the error bound of operands in deciding whether a result may jump. */
-static double slack_of(const evaluation *e)
+static double get_slack(const evaluation *e)
 {
     return e->slack > 0 ? e->slack : 1;
 }
 
 /* Returns the first-order error of element i: the op's own rounding, and the errors of its operands times the partial
    derivatives. */
-static double bound(const evaluation *e, int64_t i, double f)
+static double error_bound(const evaluation *e, int64_t i, double f)
 {
     const double x = operand(e, 0, i), y = operand(e, 1, i), z = operand(e, 2, i);
     double errors[3] = {0, 0, 0}, partials[3];
     for (int input = 0; input < e->input_count; input++)
         errors[input] = e->input_errors[input][i];
-    if (may_jump(e, x, y, slack_of(e) * errors[0], slack_of(e) * errors[1]))
+    if (may_jump(e, x, y, get_slack(e) * errors[0], get_slack(e) * errors[1]))
         return 1;
     if ((e->op == OP_MAX || e->op == OP_MIN) && fabs(x - y) <= errors[0] + errors[1])
         return fmax(errors[0], errors[1]); /* either operand may be the result */
@@ -159,7 +159,7 @@ tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count)
         double x = operand(e, 0, i), y = operand(e, 1, i);
         e->value[i] = integers ? integer_value(e, x, y) : functions[e->op].value(x, y, operand(e, 2, i));
         if (e->error)
-            e->error[i] = bound(e, i, e->value[i]);
+            e->error[i] = error_bound(e, i, e->value[i]);
     }
     return TUFF_OK;
 }
@@ -206,7 +206,7 @@ tuff_status tuff__evaluate_cast(const evaluation *e, int64_t count)
         double value = e->inputs[0][i];
         e->value[i] = cast_value(e->input_dtypes[0], e->dtype, value);
         if (e->error)
-            e->error[i] = cast_bound(e, value, e->value[i], e->input_errors[0][i] * (is_step ? slack_of(e) : 1));
+            e->error[i] = cast_bound(e, value, e->value[i], e->input_errors[0][i] * (is_step ? get_slack(e) : 1));
     }
     return TUFF_OK;
 }

@@ -58,8 +58,8 @@ static tuff_status wait_for_piece(const tuff_checkpoint_writer *self, staging *s
 static tuff_status ask_for(tuff_checkpoint_writer *self, const tuff_array *copy, uint64_t number)
 {
     const uint64_t begin = number * self->piece_size, left = tuff_array_size(copy) - begin;
-    const staging_move move = {copy->storage, copy->offset + begin, 0,
-                               left < self->piece_size ? left : self->piece_size};
+    const staging_transfer move = {copy->storage, copy->offset + begin, 0,
+                                   left < self->piece_size ? left : self->piece_size};
     return tuff__staging_download(self->pieces[number % 2], &move, 1);
 }
 

@@ -294,7 +294,7 @@ static tuff_status initialize(background *self, tuff_plan *plan, const tuff_comp
                                             .is_background = true,
                                             .user = self};
     tuff__environment_from_info(tuff__device_info(plan->device), &self->tuning_session.environment);
-    TRY(tuff__worker_create(&self->tuning_session, &plan->passes.by, &host, &self->worker));
+    TRY(tuff__worker_create(&self->tuning_session, &plan->passes.chosen, &host, &self->worker));
     return TUFF_OK;
 }
 

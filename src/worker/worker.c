@@ -636,7 +636,7 @@ tuff_status tuff__worker_measure(void *state, tuning_session *session)
 {
     const pass_choices *passes = state;
     worker *self;
-    TRY(tuff__worker_create(session, &passes->by, NULL, &self));
+    TRY(tuff__worker_create(session, &passes->chosen, NULL, &self));
     const tuff_status status = measure_all(self);
     tuff__worker_destroy(self);
     return status;

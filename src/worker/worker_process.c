@@ -157,6 +157,6 @@ uint64_t tuff__worker_watchdog(uint64_t default_limit)
 {
     const char *setting = getenv("TUFF_TUNE_WATCHDOG");
     char *end;
-    const double seconds = setting == NULL ? 0 : tuff__number_from(setting, &end);
+    const double seconds = setting == NULL ? 0 : tuff__parse_number(setting, &end);
     return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : default_limit;
 }

@@ -1,5 +1,5 @@
-/* The tuner's memory as programs see it: every function of tuff/cache.h on good and on bad input, files that are none,
-   folders that cannot be written, lines of later versions, devices that are not here, and memory that runs out. */
+/* The tuner's cache as programs see it: every function of tuff/cache.h with valid and invalid input, invalid files,
+   folders that cannot be written, lines of later versions, devices that are not present, and running out of memory. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -200,7 +200,7 @@ static void what_is_exported_can_be_imported(void **state)
     cache = open_cache("24.3");
     assert_int_equal(tuff_cache_import(cache, all, false, NULL), TUFF_OK);
     assert_true(find_record(cache, TUFF_CACHE_REJECTED, KEY(1024), &record));
-    assert_true(record.time + DAY < (uint64_t)time(NULL)); /* no strike of today */
+    assert_true(record.time + DAY < (uint64_t)time(NULL)); /* not a strike of today */
     tuff_cache_close(cache);
     free(all);
     free(anonymous);
@@ -370,7 +370,7 @@ static void every_line_is_checked(void **state)
     tuff_cache_close(cache);
 }
 
-/* What a program may do in one go; the first failure ends it. */
+/* Calls everything that a program may call; stops at the first failure. */
 static tuff_status do_all(const char *file)
 {
     tuff_cache_imported in;
@@ -401,7 +401,7 @@ static void memory_may_run_out(void **state)
 {
     (void)state;
     char *file = strdup(in_cache("file"));
-    const int step = is_thorough() ? 1 : 4; /* each time waits for the disk */
+    const int step = is_thorough() ? 1 : 4; /* each call waits for the disk */
     int failures = 0;
     (void)tuff_device_count(); /* drivers stay loaded */
     for (int64_t failing = 1 + drawn_turn("failing", 0, step);; failing += step) {

@@ -1,5 +1,5 @@
-/* The tuner's memory asked by devices and plans: what a key runs with and why, pins that plans obey, and those that
-   none can be made of. */
+/* The tuner's cache queried through devices and plans: the candidate of a key and the reason for it, pins that plans
+   use, and pins that cannot be compiled. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "small_plans.h"
 #include "tunedb/environment.h"
 
-/* A product and the rows behind it. */
+/* A product followed by a row task. */
 static tuff_graph *make_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);

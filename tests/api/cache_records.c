@@ -1,4 +1,4 @@
-/* Records of a board that is not here. */
+/* Records of a board that is not present. */
 #define _POSIX_C_SOURCE 200809L
 #include "cache_records.h"
 

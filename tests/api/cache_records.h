@@ -1,4 +1,4 @@
-/* A cache of records that no device here made, for tests of those who read it. */
+/* A cache with records of devices that are not present, for tests of code that reads it. */
 #ifndef TESTS_CACHE_RECORDS_H
 #define TESTS_CACHE_RECORDS_H
 
@@ -8,30 +8,31 @@
 enum { DAY = 24 * 60 * 60 };
 #define ROWS(n) "matmul_register.tile_rows=" #n
 
-/* The environment of a board that is not here, under a version of its driver, "24.3". buffer: as ENVIRONMENT_TEXT. */
+/* Returns the environment of a fake board with a driver version such as "24.3". buffer: as for ENVIRONMENT_TEXT. */
 const char *board_text(const char *version, char *buffer);
 #define BOARD(driver) board_text((driver), (char[1024]){0})
-/* The key of a product of so many rows. buffer: TUNE_KEY_SIZE bytes. */
+/* Returns the key of a product with so many rows. buffer: TUNE_KEY_SIZE bytes. */
 const char *product_key(int64_t rows, char *buffer);
 #define KEY(rows) product_key((rows), (char[512]){0})
 
-/* Writes a record as a program that tunes would; median in nanoseconds, the default's are 4000; age in seconds. */
+/* Stores a record as a tuning program would; median in nanoseconds, compared with 4000 of the default; age in
+   seconds. */
 void add_record(const char *environment, record_kind kind, const char *key, const char *candidate, uint64_t median,
                 uint64_t age);
-/* Two winners of a driver 24.3, 1024 and 512 rows, of which the second is 100 days old, a rejected candidate of the
-   first, a pin for 64 rows; and one winner of a driver 23.1, for 256 rows, 200 days old. */
+/* For driver 24.3: two winners, for 1024 rows and, 100 days old, for 512 rows, a rejected candidate for 1024 rows, and
+   a pin for 64 rows. For driver 23.1: a winner for 256 rows, 200 days old. */
 void fill_cache(void);
 
-/* In the folder of use_fresh_cache; in one of eight buffers that take turns. */
+/* Returns a path in the folder of use_fresh_cache, in one of eight rotating buffers. */
 const char *in_cache(const char *name);
-/* A command of the shell with a path, twice. */
+/* Runs a shell command; the format may contain the path up to twice. */
 void shell(const char *format, const char *place);
-/* A set-up of cmocka's: nothing is known, and nothing shipped. */
+/* A cmocka set-up: an empty cache without shipped records. */
 int forget_all(void **state);
 
-/* Fails the test where it cannot be opened. */
+/* Fails the test if it cannot be opened. */
 tuff_cache *open_cache(const char *device);
-/* Of a kind, or of all kinds where it is negative. */
+/* Count records of a kind, or all records if it is negative. */
 int count_records(const tuff_cache *cache, int kind);
 int count_on_disk(const char *device, int kind);
 bool find_record(const tuff_cache *cache, tuff_cache_kind kind, const char *key, tuff_cache_record *out);

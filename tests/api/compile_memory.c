@@ -1,6 +1,7 @@
-/* Host memory that runs out while graphs are built, differentiated, compiled and run: for each request of a script of
-   calls, the script again with that request failing, once and from then on. No call may crash, all memory comes back,
-   the error is told, and the same script without failures then gives the bits that it gave before. */
+/* Running out of host memory while graphs are built, differentiated, compiled and run: for each allocation of a script
+   of calls the script runs again with that allocation failing, alone and with all later ones. No call may crash, no
+   memory may leak, the error must be reported, and the same script without failures must then give the same bits as
+   before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 #include "failing_memory.h"
 #include "tuff.h"
 
-/* What a script makes beside its graph: arrays and parameters, some of them NULL where memory ran out. */
+/* The objects that a script creates besides its graph; some are NULL after running out of memory. */
 typedef struct belongings {
     tuff_array *slab, *parts[2];
     tuff_parameters *parameters;
@@ -83,7 +84,7 @@ static void segments(tuff_graph *graph, tuff_device *device, belongings *made)
         tuff_output(graph, "gradient", gradient);
 }
 
-/* Compiled within a budget that takes some recomputing. */
+/* Compiled with a budget that requires recomputation. */
 static void deep(tuff_graph *graph, tuff_device *device, belongings *made)
 {
     (void)device, (void)made;
@@ -150,7 +151,7 @@ static void training(tuff_graph *graph, tuff_device *device, belongings *made)
         tuff_output(graph, "loss", loss);
 }
 
-/* Three matmuls that become one, and so do their gradients. */
+/* Three matmuls that are merged into one, like their gradients. */
 static void siblings(tuff_graph *graph, tuff_device *device, belongings *made)
 {
     const tuff_shape shape = TUFF_SHAPE(2, 8);
@@ -172,7 +173,7 @@ static void siblings(tuff_graph *graph, tuff_device *device, belongings *made)
         tuff_output(graph, "loss", loss);
 }
 
-/* Operands that are computed where they are loaded, those of weights once, into both kinds of copies. */
+/* Operands that are computed where they are loaded, with weights precomputed into both kinds of copies. */
 static void producers(tuff_graph *graph, tuff_device *device, belongings *made)
 {
     const tuff_parameter_spec specs[] = {{"plain", TUFF_SHAPE(12, 5)}, {"turned", TUFF_SHAPE(5, 12)}};
@@ -191,7 +192,7 @@ static const struct {
     const char *name;
     graph_script build;
     size_t input_size;
-    uint64_t budget; /* of the driver's memory; 0: none */
+    uint64_t budget; /* of device memory; 0: none */
 } scripts[] = {
     {"elementwise", elementwise, 12, 0},
     {"norm and gradient", norm_and_gradient, 10, 0},
@@ -208,7 +209,7 @@ static const struct {
 
 #define RESULT_SIZE 1024
 
-/* Runs the plan and reads all outputs of the graph, whose names are known. */
+/* Runs the plan and reads all outputs of the graph by their known names. */
 static tuff_status use_plan(tuff_plan *plan, size_t input_size, unsigned char *results)
 {
     static const struct {
@@ -232,7 +233,7 @@ static tuff_status use_plan(tuff_plan *plan, size_t input_size, unsigned char *r
     return TUFF_OK;
 }
 
-/* The whole script; TUFF_OK where every call succeeded. */
+/* Runs the whole script; returns TUFF_OK if every call succeeded. */
 static tuff_status run_script(int index, tuff_device *device, unsigned char *results)
 {
     belongings made = {.slab = NULL};
@@ -255,13 +256,13 @@ typedef struct attempt {
     unsigned char expected[RESULT_SIZE];
 } attempt;
 
-/* A script without its array or parameters has outputs missing: wrong use. Else the error is memory. */
+/* The error is out of memory, or wrong usage if the script lacks its array or parameters and so an output. */
 static bool is_expected(tuff_status status)
 {
     return status == TUFF_E_OOM_HOST || status == TUFF_E_USAGE;
 }
 
-/* Request number failing fails; false where the script makes fewer requests. */
+/* Makes request number failing fail. Returns false if the script makes fewer requests. */
 static bool fail_one(const attempt *one, int64_t failing, bool sticky)
 {
     unsigned char results[RESULT_SIZE];
@@ -283,7 +284,7 @@ static bool fail_one(const attempt *one, int64_t failing, bool sticky)
     return true;
 }
 
-/* Every request of a script fails in turn. */
+/* Makes every allocation of a script fail in turn. */
 static void fail_script(int script, tuff_device *device)
 {
     attempt one = {.script = script, .device = device};
@@ -301,8 +302,8 @@ static void fail_script(int script, tuff_device *device)
     print_message("    %s: %lld requests\n", scripts[script].name, (long long)failing - 1);
 }
 
-/* A plan of the same graph is kept the while: its programs stay in memory, or each run would load them from disk. A
-   device keeps memory for later, as much as it likes; when it is closed, all must have come back. */
+/* Keeps a plan of the same graph, so that its programs stay in memory instead of being loaded from disk in each run. A
+   device may pool memory; when it is closed, all must have been freed. */
 static void try_script(int script, const char *name)
 {
     belongings made = {.slab = NULL};
@@ -328,7 +329,7 @@ static void try_script(int script, const char *name)
     failing_memory_end();
 }
 
-/* Every script, or half of them in turn. */
+/* Runs every script, or draws half of them. */
 static void try_device(const char *name, bool all)
 {
     for (int i = 0; i < (int)(sizeof scripts / sizeof scripts[0]); i++)

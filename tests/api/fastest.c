@@ -1,5 +1,5 @@
-/* Devices race in a program's own work: the fastest is opened, remembered for the same work on the same devices, and
-   what cannot take part is left out. */
+/* Devices race with a program's own work: the fastest is opened and remembered for the same work on the same devices,
+   and devices that cannot take part are skipped. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <signal.h>
@@ -25,8 +25,8 @@
 #include "tunedb/folder.h"
 
 typedef struct work {
-    const char *refused; /* the selector that does not take part; "": all of them; NULL: none */
-    const char *deadly;  /* the selector that ends the process; NULL: none */
+    const char *refused; /* the selector that refuses to take part; "": all; NULL: none */
+    const char *deadly;  /* the selector that kills the process; NULL: none */
     int entered, left;
 } work;
 
@@ -78,7 +78,7 @@ static tuff_device_race_result hold(const char *name, const char *refused, bool 
     return result;
 }
 
-/* Skips the test where there is one alone. */
+/* Counts the devices; skips the test if there are fewer than two. */
 static int count_devices(char *first, size_t size)
 {
     int count = 0;
@@ -116,7 +116,7 @@ static void the_fastest_is_remembered(void **state)
     assert_false(hold("other work", NULL, true, &entered).remembered);
 }
 
-/* The lock of what the first device computes with. */
+/* Takes the lock of the hardware of the first device. */
 static void lock_device(file_lock *out)
 {
     tuff_device_info info;
@@ -194,7 +194,7 @@ static void a_damaged_answer_is_none(void **state)
 }
 
 #if (!defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL) && (!defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN)
-/* The first device of OpenCL as the answer of all races; its selector. */
+/* Makes the first OpenCL device the stored winner of all races. */
 static tuff_status make_winner(const char *name, void *state)
 {
     char path[FOLDER_SIZE + 300], folder[FOLDER_SIZE];
@@ -222,7 +222,7 @@ static cl_context CL_API_CALL create_nothing(const cl_context_properties *proper
     return NULL;
 }
 
-/* Whatever the other devices are, they are asked. */
+/* All other devices take part in the new race. */
 static void a_winner_that_does_not_open_is_replaced(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void a_winner_that_does_not_open_is_replaced(void **state)
 }
 #endif
 
-/* In a process of its own, which is this program again. */
+/* Runs in a process of its own, which is this program again. */
 #define DEADLY "TUFF_TEST_DEADLY"
 static int race_to_death(const char *selector)
 {

@@ -1,5 +1,5 @@
-/* What environment variables change of the tuner: modes, budgets, seeds and the log, where the program allows it; a
-   wrong value is one warning and nothing else. */
+/* The effect of environment variables on the tuner: modes, budgets, seeds and the log, if the program allows them; an
+   invalid value leads to a single warning. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,7 +91,7 @@ static void use_modes(tuff_device *device)
     assert_true(compile(device, &off).measured > 0);
     set("TUFF_TUNE", "off");
     const tuff_compile_options quick = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 5000}};
-    assert_true(compile(device, &quick).compiles > 1); /* the program's own budget and mode hold */
+    assert_true(compile(device, &quick).compiles > 1); /* the program's own budget and mode apply */
     assert_int_equal(warnings, 0);
 }
 
@@ -113,7 +113,7 @@ static void use_wrong_values(tuff_device *device)
     assert_int_equal(warnings, warned ? 0 : 3);
     if (!warned)
         assert_string_equal(last_warning,
-                            "tune: TUFF_TUNE_SEED=-1 is ignored: it takes a whole number from 0 to 4294967295");
+                            "tune: ignoring TUFF_TUNE_SEED=-1: expected a whole number from 0 to 4294967295");
     warned = true;
 }
 
@@ -128,8 +128,7 @@ static void log_path(char *out, size_t size)
     (void)snprintf(out, size, "%s/log", cache_folder());
 }
 
-/* The candidate that was tried second for the running sums, which have no portfolio: what random choice their search
-   began with. */
+/* Gets the second candidate for the running sums, which have no portfolio: it is the search's first random choice. */
 static int read_log(char *second, size_t size)
 {
     char path[300], line[4096], keys[16][600];
@@ -166,14 +165,14 @@ static int read_log(char *second, size_t size)
     return lines;
 }
 
-/* Ends tuning by what was tried: time is another one on every machine. */
+/* Stops tuning by the number of candidates, because times differ between machines. */
 static bool stop_at_second(void *user, const tuff_tune_progress *now)
 {
     (void)user;
     return strncmp(now->key, "scan ", 5) != 0 || now->candidates < 2;
 }
 
-/* As many lines as candidates; the same seed begins with the same random choices, another one with others. */
+/* There is a log line per candidate; the same seed gives the same random choices, another seed different ones. */
 static void log_and_repeat(tuff_device *device)
 {
     static const char *const seeds[] = {"7", "7", "8"};

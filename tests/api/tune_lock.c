@@ -1,6 +1,6 @@
-/* Deterministic plans: by one manifest twenty processes have the same plan hash and the same results to the last bit,
-   with whatever is in their caches; in deterministic mode what a cache has changes no bit; any deviation from a
-   manifest is an error that names the key. */
+/* Deterministic plans: with one manifest, twenty processes have the same plan hash and bit-identical results, whatever
+   their caches contain; in deterministic mode the content of a cache changes no bit; any deviation from a manifest is
+   an error that names the key. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@
 
 enum { ROWS = 24, INNER = 200, COLUMNS = 128, PROCESSES = 20 };
 
-/* A matmul, rows and a sum over columns: kernels whose sums may be cut in many ways. */
+/* A matmul, rows and a sum over columns: kernels whose sums can be split in many ways. */
 static tuff_graph *make_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -94,7 +94,7 @@ static const char *manifest(void)
     return path;
 }
 
-/* Pins another candidate than the default to each of the plan's keys that has a tunable of this name. */
+/* Pins a candidate for each of the plan's keys of a family. Returns the number of pins. */
 static int pin_all(tuff_device *device, const char *family, const char *candidate)
 {
     char environment[ENVIRONMENT_SIZE];
@@ -119,7 +119,8 @@ static int pin_all(tuff_device *device, const char *family, const char *candidat
     return pins;
 }
 
-/* What the child prints: "CHILD plan bits", by a manifest. */
+/* Runs in the child process, with a manifest; prints "CHILD", the plan's hash, that of the results, and the number of
+   keys measured. */
 static int be_child(const char *selector, const char *path)
 {
     tuff_device *device = tuff_device_open(selector);
@@ -196,7 +197,7 @@ static void expect_deviation(tuff_device *device, const tuff_compile_options *op
     tuff_graph_destroy(graph);
 }
 
-/* Writes the manifest anew with one thing changed in one line: the candidate, the generator, or the line gone. */
+/* Rewrites the manifest with one change to one line: another candidate or generator, or the line is missing. */
 static void spoil(const char *family, const char *candidate, const char *generator)
 {
     tune_store *store;
@@ -261,7 +262,8 @@ static void deviations_are_errors(void **state)
     for_api_in_turn(1, deviate);
 }
 
-/* Pins of another order change bits, but not in deterministic mode; those of the same order are used there. */
+/* Pins that sum in another order change bits, but not in deterministic mode; pins with the same order are used in
+   it. */
 static void stay_deterministic(tuff_device *device)
 {
     tuff_tune_stats stats;
@@ -297,7 +299,7 @@ static void what_is_remembered_changes_no_bit(void **state)
 static file_operations genuine;
 static int saves_under_lock;
 
-/* Nobody else may read the manifest that is about to be replaced. */
+/* No other process may read the manifest that is about to be replaced. */
 static int rename_locked(const char *from, const char *to)
 {
     char name[320];
@@ -363,7 +365,7 @@ static void a_manifest_is_written_by_one_at_a_time(void **state)
 
 enum { OF_X, OF_Y, SCALED_BY_2, SCALED_BY_3, ADDED_TO_A, ADDED_TO_B, KINDS };
 
-/* Plans of equal kernels. */
+/* Hashes plans whose kernels are equal. */
 static void hash_kind(tuff_device *device, tuff_array *const *arrays, int kind, uint64_t hash[2])
 {
     const tuff_compile_options apart = {.fuse = TUFF_FUSE_NONE};

@@ -1,6 +1,6 @@
-/* Candidates that are compiled ahead, by threads that a GPU's tuner would have and that tests give to any device: what
-   they made is found and compiled no second time, whatever the kernels; tunes end as they do without; and what nobody
-   asks for, or several ask for at once, leaves nothing behind. */
+/* Candidates that are compiled ahead of their turn, by threads as a GPU's tuner has them and as the tests give to any
+   device. What they compiled is reused instead of compiled again, whatever the kernels; tuning ends as it does without
+   them; and candidates that are never requested, or requested by several at once, leak nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ static uint64_t count_compiled(const tuning_session *session)
     return counters.programs_compiled + counters.programs_from_disk;
 }
 
-/* The default, then a few others of which each was compiled before its turn came; how many. */
+/* Compiles the default, then a few others, each of which must have been compiled ahead. Returns their number. */
 static int find_compiled(tuning_task *task)
 {
     tuning_session *self = task->session;
@@ -86,7 +86,7 @@ static void every_program_is_found(void **state)
     for_api_in_turn(0, look_for_programs);
 }
 
-/* What is expected and never asked for is waited for at most while it is in the compiler. */
+/* A candidate that is compiled ahead but never requested is waited for only while it is in the compiler. */
 static void drop_at_once(tuff_device *device)
 {
     tuff_array *weights = make_weights(device);
@@ -187,7 +187,7 @@ static void *share(void *user)
     return NULL;
 }
 
-/* Threads that make the same programs at once, while this one makes them too, get the same ones. */
+/* Threads that create the same programs as this one at the same time get the same objects. */
 static void share_programs(tuff_device *device)
 {
     static sharing all;

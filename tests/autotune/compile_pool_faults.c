@@ -1,4 +1,5 @@
-/* Compiling ahead where compilers refuse, are slow, end the process or never come back: OpenCL is replaced for that. */
+/* Compiling ahead with compilers that refuse, are slow, kill the process or never return: OpenCL's calls are
+   replaced. */
 #define _DEFAULT_SOURCE 1
 #include <setjmp.h>
 #include <signal.h>
@@ -23,7 +24,7 @@
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 
-/* Ends the process while two programs are being created. */
+/* Kills the process while two programs are being created. */
 static cl_program CL_API_CALL create_deadly(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                             cl_int *error)
 {
@@ -31,7 +32,7 @@ static cl_program CL_API_CALL create_deadly(cl_context context, cl_uint count, c
     if (strstr(texts[0], "tuff_matmul")) {
         if (atomic_fetch_add(&inside, 1) + 1 >= 2)
             (void)raise(SIGKILL);
-        tuff__sleep(2000000000); /* another thread comes before that, on a busy machine too */
+        tuff__sleep(2000000000); /* long enough for another thread to get here, on a busy machine too */
         atomic_fetch_sub(&inside, 1);
     }
     return real_creation(context, count, texts, sizes, error);
@@ -49,8 +50,8 @@ static void die_of_two(void)
     _exit(1);
 }
 
-/* Those in flight are struck, which is one strike of the device: the next process goes on. First of all tests: what
-   drivers begin does not go through a fork. */
+/* All candidates in flight are struck, but that counts as one strike of the device, so that the next process continues.
+   Must be the first test: a fork does not preserve what drivers have started. */
 static void all_in_flight_are_struck(void **state)
 {
     (void)state;
@@ -75,10 +76,10 @@ static void all_in_flight_are_struck(void **state)
     tuff_device_close(device);
 }
 
-/* Longer than others need on a busy machine. */
+/* Longer than other compilations need on a busy machine. */
 #define TIMEOUT UINT64_C(6000000000)
 
-/* Every second new text of a product is refused, the first among them; which, is remembered. */
+/* Every second new text of a product is refused, beginning with the first. The texts are remembered. */
 enum { MAX_SEEN = 256 };
 static struct {
     mutex lock;
@@ -168,7 +169,7 @@ static tuning_task *find_product(tuning_session *session)
     return NULL;
 }
 
-/* Submissions of a compile step that waits for a slow compiler. */
+/* Counts the submissions while a compile step waits for a slow compiler. */
 static int count_while_waiting(tuning_session *self)
 {
     tuning_task *task = find_product(self);
@@ -207,7 +208,7 @@ static void a_gpu_is_kept_running(void **state)
         tuning_session self;
         use_folder(is_gpu ? "running" : "at rest");
         begin_tuner(&self, plan);
-        if (is_gpu) /* or so it says */
+        if (is_gpu) /* pretends to be one */
             self.bench->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
         const int count = count_while_waiting(&self);
         print_message("    %d submissions\n", count);
@@ -219,8 +220,8 @@ static void a_gpu_is_kept_running(void **state)
     tuff_device_close(device);
 }
 
-/* What takes no processor, as a compiler beside a GPU has one of its own, is hidden behind measuring: the message says
-   how much more is tried in the same time. */
+/* Compilations that do not slow the device down, as next to a GPU (here they sleep), are hidden behind measuring. The
+   message shows how many more candidates are tried in the same time. */
 static void slow_compilers_work_beside(void **state)
 {
     (void)state;
@@ -244,7 +245,7 @@ static void slow_compilers_work_beside(void **state)
     tuff_device_close(device);
 }
 
-/* Nothing is measured in the process from then on. */
+/* After that the process measures nothing more. */
 static void a_compiler_that_hangs_ahead_is_left(void **state)
 {
     (void)state;
@@ -274,7 +275,7 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     tuff_device_close(device);
 }
 
-/* Its candidate is rejected when the tuner ends, and the others that are in the compiler then are not. */
+/* Its candidate is rejected when the tuner ends; the others that are in the compiler then are not. */
 static void what_hangs_unasked_for_is_rejected(void **state)
 {
     (void)state;
@@ -322,7 +323,7 @@ int main(void)
         cmocka_unit_test(what_is_refused_is_not_asked_twice),
         cmocka_unit_test(a_gpu_is_kept_running),
         cmocka_unit_test(slow_compilers_work_beside),
-        /* These at the end: where a compiler hung, a process tunes no more. */
+        /* These must be last: once a compiler hung, the process tunes no more. */
         cmocka_unit_test(a_compiler_that_hangs_ahead_is_left),
         cmocka_unit_test(what_hangs_unasked_for_is_rejected),
     };

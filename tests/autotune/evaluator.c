@@ -1,7 +1,7 @@
-/* What the tuner's evaluator sees of kernels that do their work otherwise than they should, on a device of each API.
-   The driver's table is replaced: what a run leaves in memory is changed behind it, so that the kernels of a task,
-   whatever they are, leave elements out, store zeros, write into others' parts, differ from run to run, or are wrong at
-   other extents alone. */
+/* The tuner's evaluator on kernels that do not do their work correctly, on a device of each API. The driver's table is
+   replaced, and the memory that a run wrote is modified after it, so that the kernels of a task, whatever they are,
+   seem to omit elements, store zeros, write into other buffers, differ from run to run, or be wrong for other extents
+   only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,22 +17,22 @@
 #include "autotune/session.h"
 #include "small_plans.h"
 
-/* What happens to the last result of a recording, of several in one kernel to the largest. */
+/* The change to the last result of a recording; to the largest if one kernel has several. */
 typedef enum deed {
     NOTHING,
-    LEAVE_OUT, /* elements keep what they held before the run */
+    LEAVE_OUT, /* elements keep the values from before the run */
     ZERO,      /* elements are 0 */
-    DIFFER     /* in every other run the lowest bit of each element is another */
+    DIFFER     /* in every other run the lowest bit of each element is flipped */
 } deed;
 
 static struct {
     deed deed;
-    uint64_t first, count;   /* elements of four bytes, from the result's first; behind its end: nothing happens */
-    uint64_t least, most;    /* bytes of the results it happens to; most 0: any */
-    int64_t beside;          /* bytes from the result to where it happens */
-    uint64_t slow_part;      /* nanoseconds that commands of so few groups as a part has seem to take; 0: their own */
-    int timeouts;            /* waits that exceed their time before one does not */
-    int submissions, wholes; /* of recordings that dispatch; and those of all groups */
+    uint64_t first, count;   /* elements of four bytes, relative to the result; beyond its end nothing is changed */
+    uint64_t least, most;    /* bytes of the results that are changed; most 0: any size */
+    int64_t beside;          /* bytes from the result to the place of the change */
+    uint64_t slow_part;      /* nanoseconds that commands with as few groups as a part seem to take; 0: unchanged */
+    int timeouts;            /* number of waits that time out before one succeeds */
+    int submissions, wholes; /* of recordings with dispatches; those that ran all groups */
     uint64_t groups;         /* of the first of these */
 } play;
 
@@ -175,7 +175,7 @@ static void close_stage(const stage *scene)
         tuff__device_language(scene->device)[0] == 'G' ? &tuff__driver_vulkan : &tuff__driver_opencl;
 }
 
-/* Some other kernel than the default. */
+/* Compiles a kernel other than the default. */
 static void compile_other(stage *scene)
 {
     static const char *const kernels[] = {"task.family=2", "task.family=1;task.lanes=4", "task.family=1"};
@@ -204,7 +204,7 @@ static void expect_default(const stage *scene, tune_evaluation expected, const c
     expect_verdict(scene, &scene->defaults, false, expected, says);
 }
 
-/* So many elements that the host looks at some of them only, and a place that it has no reason to look at. */
+/* So many elements that the host checks a sample only, and a place that it has no reason to check. */
 enum { ROWS = 1201, COLUMNS = 1103, ASIDE = 421 * COLUMNS + 637, HOLE = 3 };
 static const tuff_shape whole = {2, {ROWS, COLUMNS}};
 
@@ -242,7 +242,7 @@ static void what_the_host_does_not_look_at_is_written(void **state)
     for_api_in_turn(0, leave_out);
 }
 
-/* w := w · x: what is left out holds what it held. */
+/* In-place update of w: omitted elements keep their old values. */
 static void leave_out_in_place(tuff_device *device)
 {
     stage on;
@@ -267,7 +267,7 @@ static void what_is_changed_in_place_is_changed(void **state)
     for_api_in_turn(1, leave_out_in_place);
 }
 
-/* One in sixteen is true: fewer than rounding may decide otherwise, where it decides. */
+/* One in sixteen is true: fewer than the elements that rounding could flip near a comparison. */
 static void store_zeros(tuff_device *device)
 {
     stage on;
@@ -288,7 +288,7 @@ static void results_that_are_all_zero_are_seen(void **state)
     for_api_in_turn(2, store_zeros);
 }
 
-/* Of random numbers the host must have all: these are too many, and it does a smaller product instead. */
+/* The host would have to compute all random numbers, which are too many; it computes a smaller product instead. */
 static void store_no_product(tuff_device *device)
 {
     enum { SIDE = 512, INNER = 16 };
@@ -312,7 +312,7 @@ static void results_that_the_host_cannot_do_are_not_all_zero(void **state)
     for_api_in_turn(3, store_no_product);
 }
 
-/* A row and a product, each with its own columns of one whole. */
+/* A row task and a product write separate columns of one concat. */
 static void write_beside(tuff_device *device)
 {
     enum { SIDE = 64, HALF = SIDE / 2 };
@@ -344,7 +344,7 @@ static void parts_of_a_whole_are_looked_at_one_by_one(void **state)
     for_api_in_turn(4, write_beside);
 }
 
-/* Softmax compares its sums with 0: rounding may decide what hangs on that, but little is left to it. */
+/* Softmax compares its sums with 0, so that rounding could decide what depends on it; the tolerance must stay small. */
 static void be_wrong_where_it_compares(tuff_device *device)
 {
     enum { SIDE = 64 };
@@ -366,7 +366,7 @@ static void comparisons_excuse_little(void **state)
     for_api_in_turn(5, be_wrong_where_it_compares);
 }
 
-/* By as little as numbers can, which is rounding where it is the same in all runs. */
+/* Differences in the last bit: accepted as rounding if they are the same in all runs. */
 static void differ(tuff_device *device)
 {
     stage on;
@@ -391,7 +391,7 @@ static void two_runs_are_compared_to_the_bit(void **state)
     for_api_in_turn(6, differ);
 }
 
-/* The default's results are what a candidate's are held against. */
+/* A candidate's results are compared with the default's. */
 static void be_wrong(tuff_device *device)
 {
     stage on;
@@ -415,7 +415,7 @@ static void candidates_are_held_against_the_default(void **state)
     for_api_in_turn(7, be_wrong);
 }
 
-/* Results smaller than the task's are those of other extents. */
+/* Results smaller than the task's come from the check at other extents. */
 static void be_wrong_elsewhere(tuff_device *device)
 {
     stage on;
@@ -469,7 +469,7 @@ static const char *reason_of_default(const tuning_task *task)
     return bad == NULL ? "" : bad->reason;
 }
 
-/* A process that is stopped for a while, as by a terminal. */
+/* A process that is suspended for a while, for instance by a terminal. */
 static void pause_within_a_run(tuff_device *device)
 {
     stage on;
@@ -494,7 +494,7 @@ static void what_ends_after_all_does_not_hang(void **state)
     for_api_in_turn(10, pause_within_a_run);
 }
 
-/* A device that is reset while the default runs, by whomever. */
+/* The device is reset while the default runs. */
 static void lose_with_the_default(tuff_device *device)
 {
     static const char *const reasons[] = {"suspected", "suspected twice", "crash"};

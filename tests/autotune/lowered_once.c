@@ -1,6 +1,6 @@
-/* A candidate is lowered once: when a search asks for it. Its compilation ahead of its turn and its run take over the
-   launches that this made. Searches of several kinds of tasks run on a device of each API, with and without threads
-   that compile ahead, through an evaluator that counts. */
+/* A candidate is lowered once, when a search requests it; compiling ahead and running reuse these launches. Searches of
+   several kinds of tasks run on a device of each API, with and without threads that compile ahead, through an evaluator
+   that counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,15 +14,15 @@
 #include "each_device.h"
 #include "small_plans.h"
 
-enum { COMPILES = 6, MAX_ASKED = 2048, EVERY = 3 }; /* EVERY: of so many tasks one is searched */
+enum { COMPILES = 6, MAX_ASKED = 2048, EVERY = 3 }; /* EVERY: one of so many tasks is searched */
 
-/* Around the evaluator of a task. */
+/* Wraps a task's evaluator. */
 typedef struct counting {
     evaluator inner;
     tuning_session *session;
-    tune_config asked[MAX_ASKED], compiled[COMPILES + 1]; /* asked: and not forgotten */
+    tune_config asked[MAX_ASKED], compiled[COMPILES + 1]; /* asked: requested and still kept */
     int asked_count, compiled_count;
-    int again, expected, most_kept; /* again: asked for once more and not lowered */
+    int again, expected, most_kept; /* again: requested once more without being lowered */
 } counting;
 
 static int find(const tune_config *all, int count, const tune_config *config)
@@ -168,7 +168,7 @@ static void a_candidate_is_lowered_once(void **state)
     for_api_in_turn(0, search_all);
 }
 
-/* Of more than may be kept the least recently used go, and are lowered again when they are asked for. */
+/* If there are more candidates than may be kept, the least recently used are dropped, and lowered again on request. */
 static void keep_few(tuff_device *device)
 {
     enum { MANY = MAX_LOWERED + 8 };
@@ -182,7 +182,8 @@ static void keep_few(tuff_device *device)
     tune_config config = {.set = {0}};
     task_estimate estimate;
     for (int i = 0; i < MANY; i++) {
-        tuff__config_set(&config, TUNABLE_COUNT - 1, i); /* the task looks at no such tunable: the kernels are equal */
+        tuff__config_set(&config, TUNABLE_COUNT - 1, i); /* the task does not read this tunable: all kernels are equal
+                                                            */
         assert_int_equal(tuff__lowered_estimate(task, &config, &estimate), TUFF_OK);
         assert_int_equal(session.lowered_count, i < MAX_LOWERED ? i + 1 : MAX_LOWERED);
     }

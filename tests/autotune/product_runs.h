@@ -10,8 +10,8 @@ typedef struct product_result {
     float y[ROWS * COLUMNS];
 } product_result;
 
-/* A matmul of ROWS × INNER and INNER × COLUMNS, or the softmax of its rows: compiled by these options and run. What its
-   tuning came to. */
+/* Compiles and runs a matmul of ROWS × INNER and INNER × COLUMNS, or the softmax of its rows. Returns the statistics of
+   its tuning. */
 tuff_tune_stats run_product(tuff_device *device, const tuff_compile_options *options, product_result *out);
 tuff_tune_stats run_softmax_of_product(tuff_device *device, const tuff_compile_options *options, product_result *out);
 bool are_close(const product_result *a, const product_result *b);

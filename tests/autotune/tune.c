@@ -1,5 +1,5 @@
-/* Tuning when a graph is compiled, on a device of each API: what is found is right and remembered, a second start
-   measures nothing, whatever is wrong with the cache a plan comes out, and a pin is obeyed. */
+/* Tuning when a graph is compiled, on a device of each API: winners are correct and are stored, a second start measures
+   nothing, a plan is compiled whatever is wrong with the cache, and a pin is used. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@
 
 enum { ROWS = 24, INNER = 40, COLUMNS = 56 };
 
-/* gelu(x · w) and its row-wise softmax: a matmul and a row. */
+/* gelu(x · w) and its row-wise softmax: a matmul task and a row task. */
 static tuff_graph *make_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -84,7 +84,7 @@ static const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = 
                                   quick = {.tuning =
                                                &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 4000}};
 
-/* Time may run out before every key was met: so a start that knows all of them may take a few. */
+/* Time may run out before all keys are measured, so that it may take a few starts until all are known. */
 static void learn_and_remember(tuff_device *device)
 {
     answers plain, tuned, again;
@@ -134,7 +134,8 @@ static bool watch(void *user, const tuff_tune_progress *now)
     return ++self->calls < self->stop_at;
 }
 
-/* Of every key the best that the callback was told of is where the next search begins, if it is no answer yet. */
+/* For each key the best candidate that the callback was told: the next search must begin there, unless the key has a
+   winner already. */
 typedef struct told_key {
     char key[TUNE_KEY_SIZE], best[512];
 } told_key;
@@ -178,7 +179,7 @@ static int count_kept(tuff_device *device)
     return kept;
 }
 
-/* At any point until there is nothing to stop. */
+/* Stops at any point until the tuning ends by itself. */
 static void stop_anywhere(tuff_device *device)
 {
     enum { MILLISECONDS = 2000 };
@@ -195,7 +196,7 @@ static void stop_anywhere(tuff_device *device)
         kept += count_kept(device);
         was_stopped = told.calls == stop_at;
         assert_true(told.calls <= stop_at);
-        /* Every key is told done, but where a busy machine leaves no time for the races of the last ones. */
+        /* Every key is reported as done, unless a busy machine left no time for the last races. */
         assert_true(was_stopped || told.most_done == stats.measured ||
                     (told.most_done < stats.measured && stats.nanoseconds >= MILLISECONDS * UINT64_C(500000)));
     }
@@ -243,7 +244,7 @@ static void tune_anyway(tuff_device *device)
     expect_close(&plain, &tuned);
 }
 
-static int warnings; /* that what is found is not kept */
+static int warnings; /* warnings that results are not kept */
 
 static void count_warnings(void *user, tuff_log_level level, const char *said)
 {
@@ -251,7 +252,7 @@ static void count_warnings(void *user, tuff_log_level level, const char *said)
     warnings += level == TUFF_LOG_WARNING && strstr(said, "results are not saved: ") != NULL;
 }
 
-/* No folder at all, and one that cannot be made: one line says so. */
+/* No folder, and one that cannot be created: one log line says so. */
 static void a_cache_is_not_needed(void **state)
 {
     (void)state;
@@ -268,8 +269,7 @@ static void a_cache_is_not_needed(void **state)
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
 }
 
-/* The store of the device, as the tuner names it. */
-/* The first record of a family's winner. */
+/* Finds the first winner of a family. */
 static bool find_win(const tune_store *store, const char *family, char *key, size_t size)
 {
     int at = 0;
@@ -341,7 +341,8 @@ static void a_pin_is_obeyed(void **state)
     for_api_in_turn(3, obey_pin);
 }
 
-/* How many keys are known after tuning with so much memory; how many candidates found none. */
+/* Returns how many keys are known after tuning with so much memory; *squeezed gets the number of candidates that had
+   too little. */
 static int learn_within(tuff_device *device, uint64_t memory, int *keys, int *squeezed)
 {
     char log[600], line[800];
@@ -365,7 +366,7 @@ static int learn_within(tuff_device *device, uint64_t memory, int *keys, int *sq
     return known(&stats);
 }
 
-/* With the least memory that lets every key be measured they take turns; what finds none is left out, no more. */
+/* With the least memory in which every key can be measured they take turns; with less, keys are only skipped. */
 static void share_memory(tuff_device *device)
 {
     int keys, squeezed;

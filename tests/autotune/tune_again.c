@@ -1,5 +1,5 @@
-/* What is remembered meets other conditions than it was found under: a driver that refuses it, a driver of another
-   version, more time to search in, processes that died of it. Nothing of that stops a plan from being made. */
+/* Stored winners under changed conditions: a driver that refuses them, another driver version, more time to search,
+   processes that died of them. None of this may prevent a plan. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static const char tiles[] = "matmul_register.rows=5;matmul_register.vectors=1;ta
 
 typedef struct outcome {
     tuff_tune_stats stats;
-    char product[200], origin[32]; /* what the product runs with, and where that is from */
+    char product[200], origin[32]; /* the product's candidate, and its origin */
     float p[ROWS * COLUMNS];
 } outcome;
 
@@ -54,7 +54,7 @@ static void ask_keys(tuff_plan *plan, outcome *out)
     }
 }
 
-/* As it ends: the run's status. */
+/* Compiles and runs a plan whose run may fail. Returns the run's status. */
 static tuff_status try(tuff_device *device, const tuff_compile_options *options, outcome *out)
 {
     *out = (outcome){.product = "", .origin = ""};
@@ -87,7 +87,7 @@ static void expect_close(const outcome *a, const outcome *b)
         assert_true(a->p[i] - b->p[i] < 1e-5f && b->p[i] - a->p[i] < 1e-5f);
 }
 
-/* The text of the plan's key of a family. */
+/* Gets the text of the plan's key of a family. */
 static void find_key(tuff_device *device, const char *family, char *out)
 {
     tuff_graph *graph = make_graph(device);
@@ -103,7 +103,7 @@ static void find_key(tuff_device *device, const char *family, char *out)
     destroy_plan(plan, graph);
 }
 
-/* A winner, with runners-up, in the store of an environment. */
+/* Stores a winner with runners-up for an environment. */
 static void remember(record_kind kind, const char *environment, const char *key, const char *const *candidates,
                      const char *end)
 {
@@ -141,7 +141,8 @@ static const char *environment_of(tuff_device *device, const char *version, char
 static __typeof__(tuff__cl.EnqueueNDRangeKernel) real_launch;
 static __typeof__(tuff__cl.CreateKernel) real_kernel;
 
-/* A device whose calls can be replaced, with the text of its environment and of the product's key; NULL: none. */
+/* Opens a device whose calls can be replaced, and gets its environment and the product's key as texts; returns NULL if
+   there is none. */
 static tuff_device *open_with_key(const char *folder, char *key, char *environment)
 {
     tuff_device *device = open_replaceable();
@@ -170,7 +171,7 @@ static void expect_none_bad(tuff_device *device, char *environment)
     tuff__store_close(store);
 }
 
-/* As a driver that has not the registers, or the patience, for a kernel. */
+/* Refuses a kernel, as a driver without enough registers or time for it would. */
 static cl_program CL_API_CALL refuse_blocks(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                             cl_int *error)
 {
@@ -202,7 +203,7 @@ static void a_refused_winner_makes_way(void **state)
     assert_string_equal(next.origin, "same");
     assert_int_equal(next.stats.limits, 1);
     assert_string_equal(again.product, tiles);
-    assert_int_equal(again.stats.limits, 0); /* it is remembered */
+    assert_int_equal(again.stats.limits, 0); /* it was remembered */
     expect_close(&plain, &whole);
     expect_close(&plain, &next);
     expect_bad(device, environment, "compile", "compile");
@@ -220,7 +221,7 @@ static void a_refused_winner_makes_way(void **state)
 
 static cl_kernel unwanted;
 static cl_int refusal = CL_OUT_OF_RESOURCES;
-static bool is_lost; /* with the refusal */
+static bool is_lost; /* the device, together with the refusal */
 
 static cl_kernel CL_API_CALL note_blocks(cl_program from, const char *name, cl_int *error)
 {
@@ -238,7 +239,7 @@ static cl_int CL_API_CALL refuse_marker(cl_command_queue queue, cl_uint count, c
     return CL_OUT_OF_RESOURCES;
 }
 
-/* As a driver that finds out late what a kernel needs. */
+/* Fails the launch, as a driver that finds out late what a kernel needs. */
 static cl_int CL_API_CALL refuse_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                                         const size_t *offset, const size_t *global, const size_t *local, cl_uint count,
                                         const cl_event *before, cl_event *event)
@@ -260,7 +261,8 @@ static void refuse_launches(bool refuse)
     tuff__cl.CreateKernel = refuse ? note_blocks : real_kernel;
 }
 
-/* The run ends with an error that says so, nothing else is blamed, and the next plan has the runner-up; a pin stays. */
+/* The run returns an error that says so, nothing else is blamed, and the next plan uses the runner-up; a pin is
+   kept. */
 static void a_winner_that_is_not_launched_makes_way(void **state)
 {
     (void)state;
@@ -281,7 +283,7 @@ static void a_winner_that_is_not_launched_makes_way(void **state)
     assert_string_equal(refused.product, blocks);
     const outcome next = compile(device, NULL);
     assert_string_equal(next.product, tiles);
-    assert_int_equal(next.stats.limits, 0); /* it was not asked for again */
+    assert_int_equal(next.stats.limits, 0); /* it was not requested again */
     expect_close(&plain, &next);
     expect_bad(device, environment, "limits", "launch");
 
@@ -304,7 +306,7 @@ static cl_int CL_API_CALL refuse_all(cl_command_queue queue, cl_kernel kernel, c
     return CL_OUT_OF_RESOURCES;
 }
 
-/* A launch that fails of full memory, or as everything does once the device is lost. */
+/* A launch that fails for lack of memory, or like every call once the device is lost. */
 static void fail_blameless(const char *folder, cl_int how, bool loses, tuff_status expected)
 {
     char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE];
@@ -314,7 +316,7 @@ static void fail_blameless(const char *folder, cl_int how, bool loses, tuff_stat
     outcome failed;
     const __typeof__(tuff__cl.EnqueueMarkerWithWaitList) real_marker = tuff__cl.EnqueueMarkerWithWaitList;
     remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
-    device->handle->is_cpu = !loses; /* which is not asked whether it is lost */
+    device->handle->is_cpu = !loses; /* the driver code does not check CPUs for being lost */
     refusal = how;
     refuse_launches(true);
     is_lost = loses;
@@ -336,7 +338,7 @@ static void a_lost_device_and_full_memory_blame_no_winner(void **state)
     fail_blameless("launch-lost", CL_OUT_OF_RESOURCES, true, TUFF_E_DEVICE_LOST);
 }
 
-/* An input that is an output is brought there by a launch that no task has. */
+/* If an input is an output, a launch that belongs to no task copies it. */
 static void a_launch_of_no_task_blames_nothing(void **state)
 {
     (void)state;
@@ -361,7 +363,7 @@ static void a_launch_of_no_task_blames_nothing(void **state)
     tuff_device_close(device);
 }
 
-/* How much of a run that failed was done nobody knows: what other plans made of its arrays no longer holds. */
+/* It is unknown how much of a failed run was done: copies that other plans made of its arrays are invalid. */
 static void a_failed_run_may_have_changed_arrays(void **state)
 {
     (void)state;
@@ -388,7 +390,7 @@ static void a_failed_run_may_have_changed_arrays(void **state)
     tuff_device_close(device);
 }
 
-/* A pin stays: the driver of tomorrow may take it. */
+/* A pin is kept: the next driver may accept it. */
 static void a_refused_pin_makes_way(void **state)
 {
     (void)state;
@@ -410,8 +412,8 @@ static void a_refused_pin_makes_way(void **state)
 
 #endif
 
-/* What the driver's last version found is run with at once, also where this one knows something already; then it is
-   raced against the default, and no more than its runners-up beside it. */
+/* The winner of the driver's last version is used at once, even if this version already has other winners; then it is
+   raced against the default, together with its runners-up only. */
 static void meet_update(tuff_device *device)
 {
     const tuff_compile_options quick = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 60000}};
@@ -452,8 +454,8 @@ static bool did_patience_end(tuff_device *device, char *environment, const char 
     return did;
 }
 
-/* A search that time ended goes on where there is much more of it, and nowhere else; what patience ended, where that is
-   greater. */
+/* A search that ran out of time continues if there is much more time, and not otherwise; one that ended by patience
+   continues if that is greater. */
 static void go_on(tuff_device *device)
 {
     char key[TUNE_KEY_SIZE], row[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], folder[64];
@@ -485,7 +487,7 @@ static void more_time_is_used(void **state)
     for_api_in_turn(1, go_on);
 }
 
-/* A process that ends while it tries the default of a key. */
+/* A process that dies while it tries the default of a key. */
 static void die_of_default(const char *environment, const char *key)
 {
     const pid_t child = fork();
@@ -503,7 +505,7 @@ static void die_of_default(const char *environment, const char *key)
     assert_int_equal(WEXITSTATUS(status), 9);
 }
 
-/* Once or twice may be anybody's fault. */
+/* Once or twice may have another cause. */
 static void strike_default(tuff_device *device)
 {
     char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], folder[64];

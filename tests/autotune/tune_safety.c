@@ -1,6 +1,6 @@
-/* What happens to tuning where a driver is not to be trusted: a default whose results are wrong makes way for kernels
-   that are right, two candidates that ended processes end tuning for a day, and a compiler that does not come back
-   costs the tuner its device, not the program. OpenCL's calls are replaced for that. */
+/* Tuning with unreliable drivers: a default with wrong results is replaced by kernels that are right, two candidates
+   that killed processes end tuning for a day, and a compiler that never returns costs the tuner its device, but not the
+   program. OpenCL's calls are replaced for that. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = 
     if (!device)                                    \
     skip()
 
-/* Products that are computed in registers are a little wrong. */
+/* Makes products that are computed in registers slightly wrong. */
 static cl_program CL_API_CALL create_wrong(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                            cl_int *error)
 {
@@ -74,7 +74,7 @@ static void a_wrong_default_makes_way(void **state)
     tuff_device_close(device);
 }
 
-/* What is looked up lies at half the index. */
+/* Halves the indices of lookups. */
 static cl_program CL_API_CALL create_lost(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                           cl_int *error)
 {
@@ -87,7 +87,7 @@ static cl_program CL_API_CALL create_lost(cl_context context, cl_uint count, con
     return real_creation(context, 3, parts, lengths, error);
 }
 
-/* In a table that the host does not go through as a whole. */
+/* Looks up rows of a table too large for the host to compute whole. */
 static tuff_tune_stats look_up_rows(tuff_device *device)
 {
     tuff_tune_stats stats;
@@ -189,7 +189,7 @@ static void a_compiler_that_hangs_is_left(void **state)
     tuff_device_close(device);
 }
 
-/* What the library warns of is part of what a failure here is about. */
+/* Shows the library's warnings, which help to understand a failure. */
 static void print_log(void *user, tuff_log_level level, const char *said)
 {
     (void)user;

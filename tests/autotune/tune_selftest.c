@@ -1,5 +1,5 @@
-/* A compiler that does not come back from the self-test of the device that candidates run on: nothing is measured, and
-   the plan is made as if nothing had been asked for. In a program of its own, because its process tunes no more.
+/* A compiler that never returns from the self-test of the device on which candidates run: nothing is measured, and the
+   plan is compiled as if no tuning had been requested. This is a separate program, because its process tunes no more.
    OpenCL's calls are replaced for that. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 
 enum { SIDE = 32 };
 
-/* The product of a matrix of ones with one whose elements are their columns' numbers. */
+/* Checks the product of a matrix of ones and one whose elements are their column numbers. */
 static void expect_product(tuff_plan *plan)
 {
     float x[SIDE * SIDE], w[SIDE * SIDE], y[SIDE * SIDE];
@@ -61,7 +61,8 @@ static void a_self_test_that_hangs_is_left(void **state)
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
-    /* What the self-test of the plan's own device found is not known here: that of the other one looks itself. */
+    /* With another cache folder the second device does not find the self-test record of the first, and runs the
+       self-test. */
     (void)snprintf(folder, sizeof folder, "%s/empty", cache_folder());
     assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
     hang_creation(1, "");

@@ -1,5 +1,5 @@
 /* A compiler that takes longer for a default than the tuner waits for any candidate: this process measures nothing
-   more, and nothing is held against the default, which the plan runs with in any case. OpenCL is replaced for that. */
+   more, but the default is not blamed, and the plan uses it in any case. OpenCL's calls are replaced for that. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 
-/* So many that the tuner knows how long compilers take here before the row's turn comes. */
+/* Enough for the tuner to learn how long compilations take here before the row's turn comes. */
 enum { PRODUCTS = 12, INNER = 16, COLUMNS = 32, LONG = 64 };
 
 static tuff_plan *compile(tuff_graph *graph, uint32_t milliseconds)
@@ -42,7 +42,7 @@ static tuff_plan *compile(tuff_graph *graph, uint32_t milliseconds)
 static void a_default_is_not_given_up_for_good(void **state)
 {
     (void)state;
-    enum { BUDGET = 20000 }; /* for all products before it, on busy machines too */
+    enum { BUDGET = 20000 }; /* enough for all products before it, on busy machines too */
     static float out[8 * LONG];
     char environment[ENVIRONMENT_SIZE];
     tuff_tune_stats stats;

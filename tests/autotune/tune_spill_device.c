@@ -1,5 +1,5 @@
-/* The tuner on a device whose driver says that every other candidate spills: what comes of that is counted, told and
-   forgotten, and the plan's results are what they are without. */
+/* The tuner on a device whose driver reports spills for every other candidate: these are counted, reported and dropped,
+   and the plan's results do not change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ enum { ROWS = 24, INNER = 40, COLUMNS = 56, SPILLED = 4096, MAX_SEARCHES = 8 };
 
 static int asked;
 
-/* The first to be asked for is the default. */
+/* The first query is for the default. */
 static tuff_status spill_every_other(driver_device *device, driver_program *made, uint64_t *out)
 {
     (void)device;
@@ -58,7 +58,8 @@ static tuff_tune_stats tune(tuff_device *device, const tuff_compile_options *opt
     return stats;
 }
 
-/* A device that cannot be opened again is its own bench, so that its driver's answers can be replaced. */
+/* A wrapped device cannot be opened again, so that candidates run on it itself, and its driver's calls can be
+   replaced. */
 static tuff_tune_stats tune_with_spills(tuff_device *device, const char *log, int inner, float *product)
 {
     const tuff_compile_options normal = {
@@ -75,7 +76,7 @@ static tuff_tune_stats tune_with_spills(tuff_device *device, const char *log, in
     assert_true(asked > 4);
     assert_int_equal(stats.wrong, 0);
     assert_int_equal(stats.races, 0);
-    assert_int_equal(stats.limits, 0); /* whether one seems to hang is a matter of what else the machine does */
+    assert_int_equal(stats.limits, 0); /* a candidate may seem to hang because of other load on the machine */
     return stats;
 }
 
@@ -91,8 +92,8 @@ static uint64_t logged_spills(const char *path)
     return count;
 }
 
-/* Spilling candidates are dropped only beside one that does not spill and was timed to the end. Where each of those is
-   cut as slow there is none, as now and then on a loaded machine: then the next shape is searched. */
+/* Candidates that spill are dropped only if another one without spills was timed to its end. On a loaded machine all of
+   these may be stopped as slow; then the next shape is searched. */
 static void check(tuff_device *device)
 {
     static float plain[ROWS * COLUMNS], tuned[ROWS * COLUMNS];

@@ -1,4 +1,4 @@
-/* Memory, arithmetic, texts, errors, the log, shapes and hashes: what everything else leans on. */
+/* Memory, arithmetic, texts, errors, the log, shapes and hashes: the basis of everything else. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static void sums_and_products_that_do_not_fit_are_refused(void **state)
     assert_int_equal(aligned, 24);
 }
 
-/* Against 128-bit arithmetic, at all pairs of values where something changes. */
+/* Compared with 128-bit arithmetic, for all pairs of boundary values. */
 static void signed_arithmetic_agrees_with_wider_arithmetic(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void arena_memory_is_zeroed_aligned_and_apart(void **state)
     assert_null(memory.blocks);
 }
 
-/* A large request leaves the rest of the current block in use. */
+/* A large request does not discard the rest of the current block. */
 static void arenas_do_not_waste_blocks(void **state)
 {
     (void)state;
@@ -253,7 +253,7 @@ static void messages_are_one_bounded_line(void **state)
     (void)FAIL(TUFF_E_FORMAT, "outer: %s", tuff_error());
     assert_string_equal(tuff_error(), "outer: inner");
     (void)FAIL(TUFF_E_NUMERIC, "%s", "");
-    assert_string_equal(tuff_error(), "numeric failure");
+    assert_string_equal(tuff_error(), "numerical error");
 }
 
 static void *fail_elsewhere(void *seen)
@@ -324,7 +324,7 @@ static void shapes_have_texts(void **state)
     assert_string_equal(SHAPE_TEXT(wrong), "[0,0,0,0,0,0,0,0]");
 }
 
-/* The values of xxHash's own test for no bytes, and the property that every byte and the seed count. */
+/* The reference values of xxHash for empty input; and every byte and the seed affect the hash. */
 static void hashes_are_those_of_xxh3(void **state)
 {
     (void)state;
@@ -354,7 +354,7 @@ static void hear(void *user, tuff_log_level level, const char *line)
     ears->count++;
     ears->level = level;
     (void)snprintf(ears->line, sizeof ears->line, "%s", line);
-    /* The callback may use the library. */
+    /* The callback may call the library. */
     if (ears->count == 1)
         tuff__log(TUFF_LOG_DEBUG, "again %d", ears->count);
 }
@@ -408,7 +408,7 @@ static void the_clock_and_locks_work(void **state)
     tuff__mutex_destroy(&lock);
 }
 
-/* Everything in base that asks for memory, in one script; false where something failed. */
+/* Uses everything in base that allocates memory; returns false on any failure. */
 static bool use_memory(void)
 {
     arena memory = {0};

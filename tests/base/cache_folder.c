@@ -1,5 +1,5 @@
-/* The cache folder is used only where nobody else can write to it; whatever is put in its place, nothing foreign is
-   read and nothing hangs. */
+/* The cache folder is used only if nobody else can write to it; whatever is put in its place, no foreign file is read,
+   and nothing hangs. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 static char chosen[1024];
 
-/* Sets the three variables; NULL removes one. */
+/* Sets the three variables; NULL unsets one. */
 static void environment(const char *own, const char *shared, const char *home)
 {
     const char *const names[] = {"TUFF_CACHE_DIR", "XDG_CACHE_HOME", "HOME"}, *const values[] = {own, shared, home};
@@ -46,7 +46,7 @@ static void assert_refused(const char *reason)
         fail_msg("\"%s\" does not say \"%s\"", tuff_error(), reason);
 }
 
-/* An absolute path below the scratch folder. */
+/* Returns an absolute path below the scratch folder. */
 static const char *absolute(const char *name)
 {
     static char paths[4][4096];
@@ -195,7 +195,7 @@ static void every_failure_of_making_it_is_reported(void **state)
         }
 }
 
-/* In a process of its own: answers what tuff__cache_folder answers after change. */
+/* Returns the result of tuff__cache_folder after change, in a child process. */
 static tuff_status choose_in_child(void (*change)(void))
 {
     pid_t child = fork();
@@ -241,7 +241,7 @@ static void other_users_have_no_part_in_it(void **state)
     environment(NULL, NULL, absolute("home"));
     assert_refused("belongs to another user");
     assert_int_equal(access(absolute("home/.cache"), F_OK), -1);
-    /* The link is ours and the folder behind it is not. */
+    /* The link is ours, but the folder that it points to is not. */
     assert_int_equal(symlink("home", scratch_path("link")), 0);
     environment(NULL, NULL, absolute("link"));
     assert_refused("belongs to another user");
@@ -300,7 +300,7 @@ static void a_huge_entry_costs_nothing(void **state)
 
 static file_operations real;
 
-/* Somebody clears the cache between the opening of the temporary file and its renaming. */
+/* Another process clears the cache between the creation of the temporary file and its renaming. */
 static int rename_too_late(const char *from, const char *to)
 {
     assert_int_equal(unlink(from), 0);
@@ -337,7 +337,7 @@ int main(void)
         SCRATCH_TEST(a_huge_entry_costs_nothing),
         SCRATCH_TEST(a_folder_that_goes_away_is_an_error),
     };
-    /* What hangs is ended. */
+    /* Ends a hang. */
     (void)alarm(120);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Reading refuses what is no plain file and reports every failure; writing leaves the old file or the whole new one,
-   whatever fails and wherever the process dies. */
+/* Reading refuses everything but regular files and reports every failure; writing leaves either the old file or the
+   complete new one, whatever fails and wherever the process dies. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -28,9 +28,9 @@
 #define OLD "the old file"
 static const file_part parts[] = {{"first ", 6}, {NULL, 0}, {"second", 6}};
 #define NEW "first second"
-/* Of a durable write that keeps the previous file: see flushes_come_in_the_right_order. */
+/* Number of operations of a durable write that keeps the previous file: see flushes_come_in_the_right_order. */
 #define WRITE_OPERATIONS 16
-/* The one that asks whether the file is still there once it is locked. */
+/* The operation that checks that the file still has its name once it is locked. */
 #define LINK_COUNT_OPERATION 4
 
 static bool holds(const char *name, const char *expected)
@@ -107,7 +107,7 @@ static void a_file_that_shrinks_while_it_is_read_is_an_error(void **state)
     assert_non_null(strstr(tuff_error(), "ended 12 bytes early"));
 }
 
-/* The operations are open, fstat, read, close, and of the last nothing depends. */
+/* The operations are open, fstat, read and close; a failing close has no effect. */
 static bool reading_must_fail(fault_kind kind, int k, bool sticky)
 {
     if (kind == FAULT_EIO)
@@ -156,7 +156,7 @@ static void writing_replaces_and_keeps_the_previous(void **state)
     assert_true(holds("x", "") && holds("x.prev", NEW));
 }
 
-/* The bytes must have reached the disk before the name does, and the name before success is reported. */
+/* The bytes must reach the disk before the name does, and the name before success is reported. */
 static void flushes_come_in_the_right_order(void **state)
 {
     (void)state;
@@ -170,7 +170,7 @@ static void flushes_come_in_the_right_order(void **state)
     faulty_files_end();
 }
 
-/* What must be true after a write in which an operation went wrong. */
+/* Checks the files after a write with a failed operation. */
 static void check_after_fault(tuff_status status, fault_kind kind, bool sticky)
 {
     const char *where = faulty_files_hit();
@@ -187,7 +187,7 @@ static void check_after_fault(tuff_status status, fault_kind kind, bool sticky)
         assert_null(strstr(scratch_list(), ".tmp-"));
 }
 
-/* Whether the write has to succeed although an operation went wrong once. */
+/* Whether the write must succeed although an operation failed once. */
 static bool is_harmless(fault_kind kind, bool sticky, int k)
 {
     const char *where = faulty_files_hit();
@@ -195,8 +195,8 @@ static bool is_harmless(fault_kind kind, bool sticky, int k)
         return true;
     if (kind == FAULT_EMPTY)
         return strcmp(where, "write") != 0 && !sticky;
-    /* Locks, which not every file system has, the name that is only perhaps still there, and descriptors of what is on
-       the disk, which are only closed. */
+    /* Locks, which not every file system supports, the removal of a name that may be gone, and the closing of files
+       that are on the disk already. */
     return (!sticky && (strcmp(where, "unlink") == 0 || strcmp(where, "flock") == 0 || k == LINK_COUNT_OPERATION)) ||
            k >= WRITE_OPERATIONS - 1;
 }
@@ -224,7 +224,7 @@ static void the_old_file_survives_every_failure_of_writing(void **state)
                 assert_int_equal(status, TUFF_OK);
             else if (kind == FAULT_EIO || kind == FAULT_ENOSPC)
                 assert_int_equal(status, TUFF_E_IO);
-            /* Leftovers of failures that also hit the cleaning up. */
+            /* Leftovers of failures that also affected the cleanup. */
             while (sticky && strstr(scratch_list(), ".tmp-")) {
                 assert_int_equal(scratch_folder_remove(NULL), 0);
                 assert_int_equal(mkdir(scratch_folder(), 0700), 0);
@@ -233,7 +233,7 @@ static void the_old_file_survives_every_failure_of_writing(void **state)
     }
 }
 
-/* Runs write_new in a process that ends before operation k. Answers whether it got that far. */
+/* Runs write_new in a process that exits before operation k. Returns whether it got that far. */
 static bool write_and_die(int k)
 {
     pid_t child = fork();
@@ -265,7 +265,7 @@ static void a_process_that_dies_leaves_the_old_or_the_new_file(void **state)
         if (!write_and_die(k))
             break;
         assert_true(holds("x", OLD) || holds("x", NEW));
-        /* The next write works, and removes what was left, though x and x.prev may be one file now. */
+        /* The next write succeeds and removes the leftovers, even if x and x.prev may be one file now. */
         most = count_temporaries() > most ? count_temporaries() : most;
         assert_int_equal(write_new(), TUFF_OK);
         assert_true(holds("x", NEW));
@@ -275,8 +275,8 @@ static void a_process_that_dies_leaves_the_old_or_the_new_file(void **state)
     assert_int_equal(most, 2);
 }
 
-/* Only what tuff__file_write named and nobody has locked: the file of a living writer, other paths' and people's own
-   stay. */
+/* Only files that tuff__file_write named and nobody has locked are removed: the file of a running writer, those of
+   other paths and users' own files stay. */
 static void only_leftovers_are_removed(void **state)
 {
     (void)state;
@@ -304,7 +304,7 @@ static void only_leftovers_are_removed(void **state)
     assert_true(holds("x", NEW) && holds("x.prev", NEW));
 }
 
-/* What nobody can lock may be somebody's. */
+/* A file that cannot be locked may belong to another process. */
 static int lock_code;
 
 static int no_lock(int fd, int operation)
@@ -363,7 +363,7 @@ static void file_systems_without_links_get_a_copy(void **state)
 static file_operations genuine;
 static int collisions;
 
-/* Passes over no existing file and no link, whatever an attacker puts there. */
+/* Whether a file is created without following or overwriting anything that an attacker may have put there. */
 static bool creates_safely(int flags, mode_t mode)
 {
     return (flags & O_EXCL) && (flags & O_NOFOLLOW) && (flags & O_CLOEXEC) && mode == 0600;
@@ -394,7 +394,7 @@ static void names_of_temporary_files_that_exist_are_passed_over(void **state)
     assert_true(holds("x", NEW));
 }
 
-/* A write that the file system quietly cut must not replace the old file. */
+/* A write that the file system truncated silently must not replace the old file. */
 static int shrunken_fstat(int fd, struct stat *out)
 {
     int result = genuine.fstat(fd, out);
@@ -427,7 +427,7 @@ static void remove_temporary(void)
     removals--;
 }
 
-/* As another writer's sweep between the creation of a file and its lock. */
+/* Simulates another writer's cleanup between the creation of a file and its lock. */
 static int flock_late(int fd, int operation)
 {
     if (removals > 0)
@@ -579,7 +579,7 @@ static void memory_may_run_out_while_reading_and_writing(void **state)
     }
 }
 
-/* In the place of libc's: from the second name on it fails. */
+/* Replaces readdir of libc: after the first two names it fails. */
 static bool folders_fail;
 static int names_read;
 

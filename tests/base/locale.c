@@ -1,5 +1,5 @@
-/* A program that has set a locale whose numbers have a comma: kernels, files and graphs as text are the same bytes as
-   without it. */
+/* A program with a locale that has a decimal comma: kernels, files and graphs as text have the same bytes as without
+   it. */
 #define _POSIX_C_SOURCE 200809L
 #include <locale.h>
 #include <math.h>
@@ -18,8 +18,8 @@
 #include "io/monitor.h"
 #include "small_plans.h"
 
-/* The file LC_NUMERIC of glibc: where its six fields lie, and these. Written by hand, because systems without packages
-   of locales have none with a comma. */
+/* glibc's file LC_NUMERIC: the offsets of its six fields, and the fields. Written by hand, because systems without
+   locale packages have no locale with a decimal comma. */
 static const unsigned char comma_locale[] = {
     0x14, 0x11, 0x03, 0x20, 6, 0, 0, 0,   32, 0, 0, 0,  34, 0, 0, 0, 35, 0, 0, 0,   36,  0,   0,   0,   40,
     0,    0,    0,    44,   0, 0, 0, ',', 0,  0, 0, 44, 0,  0, 0, 0, 0,  0, 0, 'A', 'S', 'C', 'I', 'I', 0};
@@ -70,7 +70,7 @@ static void numbers_have_a_point(void **state)
                  {"1e400", "", HUGE_VAL}};
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
         char *end;
-        assert_true(tuff__number_from(tried[i].source, &end) == tried[i].number);
+        assert_true(tuff__parse_number(tried[i].source, &end) == tried[i].number);
         assert_string_equal(end, tried[i].rest);
     }
 }
@@ -95,7 +95,7 @@ static void files_of_monitors_have_points(void **state)
     tuff__text_free(&json);
 }
 
-/* y = x / 3 + 1.5 and so on, constants that are written in either form. */
+/* y = x / 3 + 1.5, with constants that are written in either format. */
 static tuff_graph *make_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -105,7 +105,7 @@ static tuff_graph *make_graph(tuff_device *device)
     return graph;
 }
 
-/* The text of the first kernel, in out; values are checked where it runs. */
+/* Gets the text of the first kernel; checks the results on drivers. */
 static void run_graph(tuff_device *device, text *out)
 {
     float x[16], y[16];

@@ -1,6 +1,6 @@
-/* The memory budget of tuff_compile: plans keep to it and stay right, one that cannot be kept is refused with the least
-   that can, and where there is none, or enough, nothing changes. TUFF_RANDOM_GRAPHS=n and TUFF_RANDOM_SEED=s choose the
-   random graphs. */
+/* The memory budget of tuff_compile: plans keep to it with correct results; one that is too small is refused with the
+   least possible one; without a budget, or with a large enough one, nothing changes. TUFF_RANDOM_GRAPHS=n and
+   TUFF_RANDOM_SEED=s select the random graphs. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +22,8 @@
 #define ROWS 96
 #define WIDTH 16
 
-/* Residual layers whose inner values are wide: a product, dropout, activations, a product, and attention now and
-   then. */
+/* Residual layers whose inner values are wide: a product, dropout, activations, a product, and attention in some
+   layers. */
 static void deep_network(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -43,8 +43,8 @@ static void deep_network(tuff_graph *graph, const void *context)
     add_with_gradients(graph, y, (tuff_tensor *[]){x, up, down}, 3);
 }
 
-/* NULL where it does not compile. */
-/* Its programs are not compiled: what a budget changes is known before. */
+/* Returns NULL if the graph does not compile. */
+/* Compiles a plan without its programs: what a budget changes is known before they are compiled. */
 static tuff_plan *plan_of(graph_builder build, const void *context, tuff_device *device,
                           const tuff_compile_options *options, tuff_plan_info *info)
 {
@@ -55,7 +55,7 @@ static tuff_plan *plan_of(graph_builder build, const void *context, tuff_device 
     tuff_plan *plan = plan_without_programs(graph, options ? options : &fused);
     if (plan) {
         assert_int_equal(tuff_plan_describe(plan, info), TUFF_OK);
-        info->task_count = plan->executable.launches.launch_count; /* of which the commands are made */
+        info->task_count = plan->executable.launches.launch_count; /* the launches from which the commands are made */
         assert_true(info->task_count > 0 || tuff__device_is_reference(device));
     }
     tuff_graph_destroy(graph);
@@ -72,7 +72,7 @@ static tuff_plan_info info_of(tuff_device *device, const tuff_compile_options *o
     return info;
 }
 
-/* Plans are kept the while, for their programs: some drivers are slow to compile them. */
+/* Keeps the first plan alive so that its programs are reused: some drivers are slow to compile them. */
 static void keep_to(tuff_device *device, tuff_fuse_mode fuse, uint64_t percent)
 {
     differential graph;
@@ -120,7 +120,7 @@ static void so_do_plans_without_fusion(void **state)
     for_api_in_turn(1, keep_other_budgets);
 }
 
-/* The number behind a word of the error. */
+/* Returns the number after a word of the error message. */
 static uint64_t number_behind(const char *word)
 {
     const char *at = strstr(tuff_error(), word);
@@ -136,7 +136,7 @@ static void refuse(tuff_device *device)
     assert_null(plan_of(deep_network, NULL, device, &options, &info));
     assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
     assert_int_equal(number_behind("budget is "), 4096);
-    options.memory_budget = number_behind("reached is ");
+    options.memory_budget = number_behind("recomputation is ");
     assert_true(info_of(device, &options).memory_peak <= options.memory_budget);
 }
 
@@ -173,7 +173,7 @@ static void the_reference_takes_no_notice(void **state)
     tuff_device_close(device);
 }
 
-/* Answers whether less memory than without a budget could be reached. */
+/* Returns whether the graph could be compiled to use less memory than without a budget. */
 static bool try_random(tuff_device *device, uint64_t seed)
 {
     tuff_plan_info info;

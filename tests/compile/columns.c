@@ -1,6 +1,6 @@
-/* Sums of columns that a row task could add up: whether blocks of rows are cut, and of how many, is decided from the
-   tasks alone, and a block divides the axis that is cut of every sum. A training step of small GPTs whose sizes are odd
-   compiles to tasks that compute what they store. */
+/* Column sums that a row task could compute as well: the decision whether to split rows into blocks, and of what size,
+   depends on the tasks only, and a block size divides the split axis of every sum. A training step of small GPTs of odd
+   sizes compiles to tasks that compute everything that they store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void fuse_graph(tuff_graph *graph, tuff_graph **simple, struct fusion *ou
     assert_int_equal(tuff__fuse(*simple, &options, MAX_BINDINGS, NULL, out), TUFF_OK);
 }
 
-/* The innermost axis that a sum reduces. */
+/* Returns the extent of the innermost axis that a sum reduces. */
 static int64_t cut_extent(const node *sum)
 {
     const tuff_shape *shape = &sum->inputs[0]->shape;
@@ -35,7 +35,8 @@ static int64_t cut_extent(const node *sum)
     return shape->extent[axis];
 }
 
-/* Returns how many pairs of tasks fit, as they are or in blocks, which must divide what they cut. */
+/* Returns the number of pairs of tasks that can be fused, whole or in blocks. A block size must divide the axis that it
+   splits. */
 static int check_pairs(const struct fusion *fusion)
 {
     int fits = 0;
@@ -51,7 +52,8 @@ static int check_pairs(const struct fusion *fusion)
     return fits;
 }
 
-/* What the cut makes are nodes that builders could have made: what is reshaped keeps its elements. */
+/* Checks that every node that splitting created is one that a builder could have created: a reshape keeps the number of
+   elements. */
 static void check_nodes(const tuff_graph *graph)
 {
     for (int i = 0; i < graph->node_count; i++)
@@ -111,7 +113,7 @@ static void sums_of_two_shapes(tuff_device *device)
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
     find_hard_graph("columns of two shapes")(graph, NULL);
-    check_graph(graph); /* no block divides both */
+    check_graph(graph); /* no block size divides both */
     tuff_graph_destroy(graph);
 }
 

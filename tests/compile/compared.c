@@ -1,7 +1,7 @@
-/* Values that are compared for equality after two kernels computed or stored them: maxima find their elements again,
-   so that gradients arrive and indices lie inside, whatever divisions and roundings the kernels have. Checked by exact
-   relations: bounds of errors grant a comparison either result. Beside them what else keeps its bits under a precision
-   of 16 bits. */
+/* Values that are compared for equality after two kernels computed or stored them: a maximum must compare equal to an
+   element again, so that its gradient is routed and its index is in range, however the kernels divide and round. The
+   checks are exact relations, because error bounds would accept either result of a comparison. Also checks other values
+   that keep 32 bits in 16-bit plans. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,8 +37,8 @@ static tuff_plan *compile(tuff_graph *graph, tuff_precision precision, tuff_fuse
     return plan;
 }
 
-/* The gradient of the sum of (m w)^2, with m the maxima of h's rows: each row gets the same share of it, whichever of
-   its elements are the largest. */
+/* Outputs the gradient of the sum of (m w)^2, where m are the maxima of h's rows: each row gets the same share of it,
+   whichever of its elements are the largest. */
 static void output_gradient(tuff_graph *graph, tuff_tensor *h, tuff_tensor *x, bool least)
 {
     const int last = 1, first = 0;
@@ -51,7 +51,7 @@ static void output_gradient(tuff_graph *graph, tuff_tensor *h, tuff_tensor *x, b
     tuff_output(graph, "m", m);
 }
 
-/* The gradient of a row in units of its scale, which all of its elements share. */
+/* Returns the share of a row: the sum of its gradient, times the scale that all of its elements share. */
 static double share_of(const float *dx, const float *scale, int row)
 {
     double share = 0;
@@ -60,7 +60,7 @@ static double share_of(const float *dx, const float *scale, int row)
     return share;
 }
 
-/* scale: of row r what an element of h's gradient is divided by to be one of x's. */
+/* scale[r]: divisor that turns the gradient of h in row r into that of x. */
 static void expect_shares(tuff_plan *plan, const float *scale)
 {
     static float dx[ROWS * COLUMNS], m[ROWS];
@@ -101,8 +101,8 @@ static void extrema_of_quotients_have_gradients(void **state)
     for_drawn_devices(quotients_on);
 }
 
-/* The gradient of h's maxima, between which and themselves there is much else in memory; false where that is more than
-   the budget. */
+/* Computes the gradient of h's maxima; many values are live between them and their gradient. Returns false if the plan
+   does not fit the budget. */
 static bool run_within(tuff_device *device, uint64_t budget, float *dx, tuff_plan_info *info)
 {
     enum { LAYERS = 3, INNER = 128 };
@@ -137,7 +137,7 @@ static bool run_within(tuff_device *device, uint64_t budget, float *dx, tuff_pla
     return true;
 }
 
-/* With as little memory as the plan can do with, much is computed again; what is compared is not. */
+/* With the smallest possible budget many values are recomputed, but not those that are compared. */
 static void budgets_on(tuff_device *device)
 {
     static float whole[ROWS * COLUMNS], dx[ROWS * COLUMNS];
@@ -161,7 +161,7 @@ static void what_is_compared_is_not_recomputed(void **state)
     for_drawn_devices(budgets_on);
 }
 
-/* The maximum is a segment's result itself. */
+/* The maximum is itself the result of a segment. */
 static void segments_on(tuff_device *device)
 {
     fill();
@@ -212,7 +212,7 @@ static void maxima_of_narrow_values_have_gradients(void **state)
     for_drawn_devices(dropped_on);
 }
 
-/* So long a row is reduced in parts. */
+/* A row so long that it is reduced in parts. */
 static void largest_on(tuff_device *device)
 {
     enum { LARGEST = 7 };
@@ -264,7 +264,7 @@ static void indices_keep_their_bits(void **state)
     for_drawn_devices(indices_on);
 }
 
-/* e is what an f16 array loses of a product: its square has a gradient also where e is computed once more. */
+/* Rounding error of a product stored as f16: its square has the same gradient if it is recomputed. */
 static void rounding_on(tuff_device *device)
 {
     enum { COUNT = 16 };
@@ -273,7 +273,7 @@ static void rounding_on(tuff_device *device)
         const int axis = 0;
         uint16_t zeros[COUNT] = {0}, factors[COUNT];
         for (int i = 0; i < COUNT; i++)
-            factors[i] = (uint16_t)(0x3c00 + 37 * i); /* from 1 on */
+            factors[i] = (uint16_t)(0x3c00 + 37 * i); /* increasing from 1 */
         tuff_array *array = make_array(device, TUFF_F16, COUNT, zeros);
         tuff_graph *graph = tuff_graph_create(device);
         tuff_tensor *inputs[2] = {tuff_input(graph, "p", TUFF_F16, TUFF_SHAPE(COUNT)),
@@ -303,7 +303,7 @@ static void what_an_array_keeps_is_the_same_in_copies(void **state)
     for_drawn_devices(rounding_on);
 }
 
-/* As second moments of small gradients: the squares are below what f16 can say. */
+/* Like second moments of small gradients: the squares are below the range of f16. */
 static void squares_on(tuff_device *device)
 {
     const int axis = 1;

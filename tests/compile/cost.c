@@ -1,4 +1,4 @@
-/* What lowering foresees of a candidate: which of two takes longer, where every textbook says so. */
+/* The cost model of lowering: it must order pairs of candidates whose order is textbook knowledge. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,12 +12,12 @@
 #include "autotune/plan_tasks.h"
 #include "tuff.h"
 
-/* Of the product of rows x inner by inner x columns. */
+/* The product of rows x inner by inner x columns. */
 typedef struct product {
     tuff_graph *graph;
     tuff_plan *plan;
     plan_tasks *tasks;
-    int key; /* of the product: a long one of few rows and columns is split, and summed up by another task */
+    int key; /* the product task; a long product of few rows and columns is split and summed by a second task */
 } product;
 
 static product begin(tuff_device *device, int64_t rows, int64_t columns, int64_t inner)
@@ -61,7 +61,7 @@ static void tiles_in_registers(tuff_device *device)
         return;
     }
     product matmul = begin(device, 1024, 1024, 1024);
-    /* Loads for every sum; more sums than registers; twice the work is twice the cost. */
+    /* One load per multiplication; more sums than registers; twice the work at twice the cost. */
     assert_true(cost_of(&matmul, "matmul_register.rows=1;matmul_register.vectors=1") > 2 * cost_of(&matmul, good));
     assert_true(cost_of(&matmul, "matmul_register.rows=32;matmul_register.vectors=2") > 1.2 * cost_of(&matmul, good));
     product twice = begin(device, 1024, 1024, 2048);
@@ -84,7 +84,7 @@ static void blocks_in_local_memory(tuff_device *device)
     as.max_group_size = 1024;
     as.local_memory_size = 65536;
     tuff__device_override_info(device, &as);
-    /* Where there are groups enough, larger ones read less again; a few do not keep all units busy. */
+    /* With enough groups larger blocks read less; too few groups do not occupy all units. */
     product many = begin(device, 4096, 4096, 4096), few = begin(device, 256, 256, 64);
     assert_true(cost_of(&many, large) < cost_of(&many, small));
     assert_true(cost_of(&few, large) > cost_of(&few, small));
@@ -93,7 +93,7 @@ static void blocks_in_local_memory(tuff_device *device)
     end(&many);
 }
 
-/* The terms of both operands lie in many pages: their copies pay, by default too. */
+/* The terms of both operands are spread over many pages, so that copies pay and are the default. */
 static void terms_in_many_pages(tuff_device *device)
 {
     tuff_device_info as = *tuff__device_info(device);

@@ -1,5 +1,5 @@
-/* However a graph is rewritten and fused, results are right: every rewriting left out, and done wherever it is possible
-   (TUFF_PASSES), on graphs that are hard to fuse, against the float64 reference. */
+/* Results are correct however a graph is rewritten and fused: with each rewriting off, and with each applied wherever
+   it is possible (TUFF_PASSES), on graphs that are hard to fuse, against the float64 reference. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,13 +18,13 @@
 enum { MOST = 64, EVERY = 3 };
 
 typedef struct ways {
-    tune_config all[MOST]; /* that make other kernels than any before; the first is the default */
+    tune_config all[MOST]; /* the settings that lead to different kernels; the first is the default */
     uint64_t kernels[MOST];
     int count;
-    uint64_t seen[CONFIG_WORDS]; /* rewritings that any graph had a place for and that changed one */
+    uint64_t seen[CONFIG_WORDS]; /* rewritings that were applicable to a graph and changed its kernels */
 } ways;
 
-/* The hash of the kernels that a graph becomes; *found: the rewritings that it has a place for. */
+/* Returns the hash of a graph's kernels. *found gets the rewritings that are applicable to it. */
 static uint64_t kernels_of(tuff_graph *graph, const tune_config *passes, tune_config *found)
 {
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
@@ -33,7 +33,7 @@ static uint64_t kernels_of(tuff_graph *graph, const tune_config *passes, tune_co
     assert_int_equal(tuff__plan_create(graph, &options, passes, &plan), TUFF_OK);
     plan->discards_binaries = true;
     const uint64_t kernels = tuff__launch_list_hash(&plan->executable.launches, &items);
-    *found = plan->passes.found;
+    *found = plan->passes.possible;
     tuff_plan_destroy(plan);
     return kernels;
 }
@@ -50,7 +50,7 @@ static void add_way(ways *self, tuff_graph *graph, const tune_config *passes)
     self->all[self->count++] = *passes;
 }
 
-/* Every rewriting at its other values, and all of them left out. */
+/* Tries each rewriting at all its other values, and all of them off. */
 static void find_ways(tuff_graph *graph, ways *out)
 {
     const tune_config defaults = {.set = {0}};
@@ -84,7 +84,7 @@ static void set_passes(const tune_config *passes)
     tuff__text_free(&name);
 }
 
-/* What an activation and a mask make of an operand, which a product may make where it loads it. */
+/* An operand from an activation and a mask, which a product may compute where it loads it. */
 static void made_operands(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -103,7 +103,7 @@ static void long_product(tuff_graph *graph, const void *context)
     add_output(graph, tuff_matmul(x, w));
 }
 
-/* A value that is read once more when much else was done. */
+/* A value with one more reader after many other ops. */
 static void late_reader(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -121,7 +121,7 @@ static const hard_graph own_graphs[] = {{"made operands", made_operands, false},
 enum { OWN_GRAPHS = sizeof own_graphs / sizeof *own_graphs };
 
 static uint64_t seen[CONFIG_WORDS];
-static int number; /* of what takes turns over devices */
+static int number; /* counts the cases that take turns over the devices */
 
 static int64_t run_graph(tuff_device *device, const differential *comparison)
 {
@@ -136,7 +136,7 @@ static int64_t run_graph(tuff_device *device, const differential *comparison)
     for (int i = 1; i < found.count; i++) {
         const int turn = number++;
         if (!is_thorough() && drawn_turn("ways", turn, EVERY) != 0)
-            continue; /* compiling is what takes the time */
+            continue; /* compiling takes most of the time */
         if (!is_its_turn(device, turn / EVERY))
             continue;
         set_passes(&found.all[i]);
@@ -176,7 +176,7 @@ static void all_ways_are_right(void **state)
     assert_int_equal(failures, 0);
 }
 
-/* A rewriting that changes no graph here is not looked at above. */
+/* Every rewriting must change at least one of the graphs, else the test above does not cover it. */
 static void all_rewritings_are_seen(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static uint64_t plan_hash(tuff_graph *graph)
     return hash[0] ^ hash[1];
 }
 
-/* What is no rewriting changes nothing; what is one does. */
+/* Invalid settings change nothing; a valid one does. */
 static void set_in_the_environment(tuff_device *device)
 {
     static const char *const wrong[] = {"", "fusion.maps", "fusion.nothing=0", "fusion.maps=7", "task.family=1"};

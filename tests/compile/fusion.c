@@ -1,6 +1,7 @@
-/* Fusion must not change what a graph means: fused by both families of kernels, and unfused, every element of every
-   output lies within the reference's bound, for graphs made to be hard to fuse and for random ones. TUFF_RANDOM_GRAPHS
-   is how many of those, TUFF_RANDOM_SEED the seed of the first; TUFF_SUITE=thorough leaves nothing out. */
+/* Fusion must not change a graph's results: fused by both families of kernels, and unfused, every element of every
+   output is within the reference's error bound, for graphs that are hard to fuse and for random ones.
+   TUFF_RANDOM_GRAPHS is the number of the latter and TUFF_RANDOM_SEED the seed of the first; TUFF_SUITE=thorough leaves
+   nothing out. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@
 static tuff_device *devices[16];
 static int device_count;
 
-/* All drivers' devices, or the one that TUFF_DEVICE chooses, stay open for the whole program. */
+/* Opens all drivers' devices, or the one that TUFF_DEVICE selects, for the whole program. */
 static int open_devices(void **state)
 {
     (void)state;
@@ -48,8 +49,8 @@ static int close_devices(void **state)
     return 0;
 }
 
-/* Compiling kernels is what takes the time, so that without a thorough run each graph is run fused by one device
-   in turn, in one family of kernels, and half of those that are wanted unfused by any one device. */
+/* Compiling kernels takes most of the time. Unless the run is thorough, each graph therefore runs fused on one device,
+   with one family of kernels, and every second one of those to be tested unfused runs unfused on some device. */
 static int64_t run_everywhere(const differential *graph, int number, bool unfused)
 {
     static const tuff_compile_options ways[] = {{.family = TUFF_FAMILY_REGISTER},
@@ -107,7 +108,7 @@ static void random_graphs_are_right(void **state)
     assert_true(vague <= 1 + count / 20);
 }
 
-/* The checks above are worth what they would see. */
+/* Proves that the checks above detect an error. */
 static void a_planted_sign_error_is_seen(void **state)
 {
     (void)state;
@@ -178,7 +179,8 @@ static void twenty_runs_give_the_same_bits(void **state)
     }
 }
 
-/* What a compilation would dispatch, found without compiling a single program; *values: of the largest kernel. */
+/* Returns the number of dispatches of a graph without compiling a program. *values gets the number of values of the
+   largest kernel. */
 static int dispatches_of(tuff_graph *graph, tuff_device *device, tuff_fuse_mode mode, int *values)
 {
     struct fusion fusion;
@@ -224,7 +226,7 @@ static void fusion_leaves_a_third_of_the_dispatches(void **state)
     }
 }
 
-/* A function of x[8,1], padded to [8,columns]. */
+/* The same for a function of x[8,1], padded to [8,columns]. */
 static int dispatches_of_padded(tuff_device *device, int64_t columns, bool expensive)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -249,12 +251,13 @@ static void expensive_values_are_not_computed_for_padding(void **state)
     assert_int_equal(dispatches_of_padded(devices[0], 2, true), 1);
 }
 
-/* Views of views of sums are seen in more ways than there are nodes: compilers need minutes for thousands of values. */
+/* Views of views of sums can lead to more views than there are nodes, and drivers need minutes for a kernel with
+   thousands of values. */
 static void kernels_stay_small(void **state)
 {
     (void)state;
     enum { LEAST = 50, MOST = 800 };
-    static const uint64_t seed = 10504; /* of 12,000 the one with the largest kernel */
+    static const uint64_t seed = 10504; /* the one of 12,000 with the largest kernel */
     if (device_count == 0)
         skip();
     tuff_graph *graph = tuff_graph_create(devices[0]);

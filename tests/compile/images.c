@@ -1,6 +1,6 @@
-/* Convolutions and pools on every device, with their gradients, against the reference: ragged extents, strides,
-   dilation, groups, padding; that kernels for GPUs store no patches; and what the builders refuse. TUFF_DEVICE chooses
-   one device; TUFF_SUITE=thorough leaves nothing out. */
+/* Convolutions and pools with their gradients on every device, against the reference: odd extents, strides, dilation,
+   groups, padding. Kernels for GPUs must not store patches (im2col), and the builders refuse invalid arguments.
+   TUFF_DEVICE selects one device; TUFF_SUITE=thorough leaves nothing out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static tuff_shape shape_of(const int64_t *extents)
     return TUFF_SHAPE(extents[0], extents[1], extents[2], extents[3]);
 }
 
-/* An activation before, so that the image is not in memory already, and a bias and an activation behind. */
+/* An activation in front, so that the image is not in memory already, followed by a bias and an activation. */
 static void build_convolution(tuff_graph *graph, const void *context)
 {
     const convolution *of = context;
@@ -122,7 +122,7 @@ static void images_are_right_on_every_device(void **state)
     assert_int_equal(failures, 0);
 }
 
-/* The elements of the largest value that a task stores, in *what the op that makes it. */
+/* Returns the number of elements of the largest value that a task stores. *what gets the op that computes it. */
 static int64_t largest_stored(tuff_graph *graph, const tuff_compile_options *options, const char **what)
 {
     struct fusion fusion;
@@ -143,7 +143,7 @@ static int64_t largest_stored(tuff_graph *graph, const tuff_compile_options *opt
     return largest;
 }
 
-/* Large enough that patches are several times what anything else has. */
+/* Large enough that patches have several times the elements of any other value. */
 static const convolution large[] = {
     {"3x3", {4, 16, 20, 20}, {16, 16, 3, 3}, {.padding = {1, 1}}},
     {"3x3 without padding", {4, 16, 20, 20}, {16, 16, 3, 3}, {.groups = 1}},
@@ -158,8 +158,8 @@ static const convolution large[] = {
 };
 enum { LARGE = sizeof large / sizeof *large };
 
-/* Forward, and both gradients. The largest thing that they need to store is an image, or its gradient with the padding
-   around it; patches would be several of either. */
+/* The forward pass and both gradients need to store nothing larger than an image, or its padded gradient; patches would
+   be several times as large. */
 static void measure_patches(tuff_device *device, const convolution *one)
 {
     static const tuff_family families[] = {TUFF_FAMILY_LOCAL, TUFF_FAMILY_DEVICE, TUFF_FAMILY_SUBGROUP,
@@ -181,7 +181,8 @@ static void measure_patches(tuff_device *device, const convolution *one)
     tuff_graph_destroy(graph);
 }
 
-/* The kernels, too: those on matrix units, which would read patches from memory, leave such matmuls to others. */
+/* Also checks the kernels: those on matrix units, which would read patches from memory, leave such matmuls to
+   others. */
 static void compile_patches(tuff_device *device, const convolution *one)
 {
     tuff_graph *graph = tuff_graph_create(device);

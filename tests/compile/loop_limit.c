@@ -1,7 +1,7 @@
-/* Loops longer than what some drivers allow: llvmpipe ends all loops of a kernel after 65535 iterations and tells
-   nobody. Every kind of work whose loops grow with the data, against the float64 reference, on every driver; and the
-   same in small on devices that are made believe that they have a lower limit. The last element of each long axis is
-   large, so that no result can do without it. */
+/* Loops longer than some drivers allow: llvmpipe silently ends each loop of a kernel after 65535 iterations. Tests
+   every kind of work whose loops grow with the data against the float64 reference on every driver; and smaller cases on
+   devices that are made to report a lower limit. The last element of each long axis is large, so that a result that
+   misses it is wrong. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,12 +22,12 @@
 
 enum { LOW_LIMIT = 1000 };
 
-/* What a graph is built of: its extents mean what the builder says. */
+/* A graph to build. Its builder defines the meaning of the extents. */
 typedef struct work {
     const char *name;
     void (*build)(tuff_graph *graph, const int64_t *extents);
     int64_t extents[4];
-    bool may_refuse; /* where a driver has the limit: nothing may be left that respects it */
+    bool may_refuse; /* with a loop limit no kernel may be left that respects it */
 } work;
 
 static tuff_tensor *input(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape)
@@ -40,7 +40,7 @@ static tuff_tensor *input(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape)
     return tuff_input(graph, name, dtype, shape);
 }
 
-/* x [a, rows, k] · y [k, columns]; where the last extent is negative, both lie in memory the other way round. */
+/* x [a, rows, k] · y [k, columns]; both are transposed in memory if the last extent is negative. */
 static void build_matmul(tuff_graph *graph, const int64_t *extents)
 {
     const int64_t rows = extents[1], inner = extents[2], columns = extents[3] < 0 ? -extents[3] : extents[3];
@@ -103,7 +103,7 @@ static void build_columns(tuff_graph *graph, const int64_t *extents)
     tuff_output(graph, "y", tuff_sum(matrix(graph, extents), (int[]){0}, 1, false));
 }
 
-/* The gradients of weight and bias of a layer: [rows, columns] in, [rows, extents[2]] out. */
+/* The gradients of a layer's weight and bias: input [rows, columns], output [rows, extents[2]]. */
 static void build_bias_gradient(tuff_graph *graph, const int64_t *extents)
 {
     tuff_tensor *x = matrix(graph, extents), *weight = input(graph, TUFF_F32, TUFF_SHAPE(extents[1], extents[2])),
@@ -115,7 +115,7 @@ static void build_bias_gradient(tuff_graph *graph, const int64_t *extents)
     tuff_output(graph, "z", gradients[1]);
 }
 
-/* Rows of a table [keys, columns] that a list names, and the gradient that they leave there. */
+/* Rows of a table [keys, columns] that a list selects, and the gradient with respect to the table. */
 static void build_embedding(tuff_graph *graph, const int64_t *extents)
 {
     tuff_tensor *table = matrix(graph, extents), *list = input(graph, TUFF_I32, TUFF_SHAPE(extents[2]));
@@ -127,7 +127,8 @@ static void build_embedding(tuff_graph *graph, const int64_t *extents)
     tuff_output(graph, "z", found);
 }
 
-/* extents: queries, keys, width; positive: causal, negative: by the kernels of attention, whatever is quicker. */
+/* extents: queries, keys, width, and a flag: positive for causal, negative for the kernels of attention even if others
+   are faster. */
 static tuff_tensor *attend(tuff_graph *graph, const int64_t *extents, tuff_tensor **operands)
 {
     operands[0] = tuff_abs(input(graph, TUFF_F32, TUFF_SHAPE(1, extents[0], 1, extents[2])));
@@ -223,8 +224,8 @@ static bool is_last(const tuff_shape *shape, int64_t index, int64_t least)
     return false;
 }
 
-/* Between -0.5 and 0.5, and 8 where a long axis ends. Lists name the second row of a short table, and are strewn over a
-   long one, its last row included. */
+/* Fills an input with values between -0.5 and 0.5, and 8 at the end of a long axis. Index lists select the second row
+   of a short table; in a long one they are scattered, and include its last row. */
 static void fill_input(const work *tried, tuff_plan *plan, const node *at, int64_t least)
 {
     const tuff_shape shape = at->outputs[0].shape;
@@ -250,7 +251,7 @@ typedef struct results {
     int count;
 } results;
 
-static bool has_expected; /* made for the first device, so that nothing is held where all are skipped */
+static bool has_expected; /* computed for the first device, so that nothing is allocated if all are skipped */
 static results expected[MAX_WORKS];
 
 static void free_results(results *freed)
@@ -287,7 +288,7 @@ static results run_plan_of(const work *tried, tuff_graph *graph, tuff_plan *plan
     return out;
 }
 
-/* How far results are from the expected ones, as a part of the largest. */
+/* Returns the largest deviation from the expected results, relative to the largest of them. */
 static double distance(const results *got, const results *wanted)
 {
     double worst = 0;
@@ -392,7 +393,7 @@ static void respects_a_low_limit(void **state)
     forget_works(SHORT_WORKS);
 }
 
-/* A choice that names a kernel whose loops are too long is refused, though the default for it is not. */
+/* A configuration that selects a kernel with too long loops is refused, though the default for the task is not. */
 static void refuse_choice(tuff_device *device)
 {
     const work few = {"attention", build_attention, {40, 200, 8, -1}, false};
@@ -415,7 +416,7 @@ static void refuse_choice(tuff_device *device)
     tuff_graph_destroy(graph);
 }
 
-/* What no kernel can compute is an error that says of what. */
+/* If no kernel can compute a task, the error names it. */
 static void refuse_graph(tuff_device *device)
 {
     const work many = {"attention", build_attention, {4, 4000, 64, -1}, false};

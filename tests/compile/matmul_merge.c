@@ -1,6 +1,6 @@
-/* Matmuls that share an operand are one kernel where their weights are neighbours in memory, and stay apart where they
-   are not; the results are the same. All numbers are small ones that every device computes exactly, so that they are
-   compared bit for bit. Also products that are split. */
+/* Matmuls that share an operand are merged into one kernel if their weights are adjacent in memory, and stay separate
+   if not, with the same results. All numbers are small enough for exact arithmetic on every device, so that results are
+   compared bit for bit. Also tests split products. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 enum { ROWS = 4, PROJECTIONS = 3, MOST = 1024 };
 
-/* -2 to 2, without a pattern that a wrong address would keep. */
+/* Returns a number from -2 to 2, without a pattern that a wrong address would preserve. */
 static float number(int seed, int64_t i)
 {
     const uint32_t hash = ((uint32_t)i * 2654435761u + (uint32_t)seed * 40503u) >> 13;
@@ -36,7 +36,7 @@ typedef struct projections {
     const char *description;
     bool transposed, in_slab, with_bias, first_is_output;
     int64_t inner, columns[PROJECTIONS];
-    int matmuls; /* that must be left */
+    int matmuls; /* expected number after merging */
 } projections;
 
 static const projections cases[] = {
@@ -85,7 +85,7 @@ static void destroy_weights(weights *made)
         tuff_array_destroy(made->own[i]);
 }
 
-/* 2 · (x · w + column number) where there is a bias; the first as it is where it is an output. */
+/* Returns 2 · (x · w + column number) if the layer has a bias and this projection is not plain, else x · w. */
 static tuff_tensor *project(tuff_graph *graph, const projections *layer, tuff_tensor *x, tuff_array *w, bool plain)
 {
     tuff_tensor *factor = tuff_array_tensor(graph, w);
@@ -118,7 +118,7 @@ static void expect_projection(tuff_plan *plan, const projections *layer, const w
     expect_output(plan, name, expected, (size_t)(ROWS * columns) * sizeof *expected);
 }
 
-/* What is read from the products is another kernel's: the absolute value of the columns turned round, and back. */
+/* Makes another kernel read the product: reverses its rows, takes the absolute value and reverses them back. */
 static tuff_tensor *read_elsewhere(tuff_tensor *y)
 {
     const tuff_shape shape = tuff_tensor_shape(y);
@@ -165,8 +165,8 @@ static void neighbours_become_one(void **state)
     for_drawn_drivers(project_all);
 }
 
-/* Two layers, the second of three projections; answers the matmuls of a step of gradient descent, and the parameters
-   after it. */
+/* Two layers, the second of three projections. Returns the number of matmuls of a step of gradient descent, and the
+   parameters after it in `after`. */
 static int descend(tuff_device *device, bool transposed, float *after, size_t size)
 {
     static const int64_t columns[] = {8, 3, 5}, inner = 16;
@@ -214,8 +214,9 @@ static int descend(tuff_device *device, bool transposed, float *after, size_t si
     return matmuls;
 }
 
-/* Apart there would be 11: of hidden, three projections, three gradients each by hidden and by weights, and one by the
-   first weight. Where weights are not transposed the sum of the gradients by hidden has no joined factor. */
+/* Without merging there would be 11: hidden, three projections, their three gradients with respect to hidden and three
+   with respect to the weights, and one for the first weight. If the weights are not transposed, the sum of the
+   gradients with respect to hidden has no joined factor. */
 static void descend_both_ways(tuff_device *device)
 {
     float after[MOST], expected[MOST];
@@ -238,9 +239,9 @@ static void gradients_become_one(void **state)
 
 enum { LONG = 20480, FEW = 12, SOME = 24 };
 
-/* A product of one tile and many terms is a batch of shorter ones and a sum, which takes what follows into its kernel;
-   one of few terms stays whole, and so does one whose terms no number of pieces divides. Operands as they lie and
-   transposed. */
+/* A product of one tile and many terms is split into a batch of shorter products and a sum, whose kernel fuses the
+   following ops. A product with few terms stays whole, and so does one whose terms no number of parts divides. Operands
+   are tested as they are and transposed. */
 static void split_product(tuff_device *device, bool x_transposed, bool y_transposed, int inner)
 {
     static float x[FEW * LONG], y[LONG * SOME], got[FEW * SOME];
@@ -270,7 +271,7 @@ static void split_product(tuff_device *device, bool x_transposed, bool y_transpo
         assert_true(got[i] == (sum > 0 ? sum : 0));
     }
     assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
-    /* The more units a device has, the shorter the products that it cuts. */
+    /* The more units a device has, the shorter the products that it splits. */
     const bool is_cpu = tuff__device_info(device)->device_class == TUFF_DEVICE_CPU;
     if (!tuff__device_is_reference(device) && !y_transposed && (is_cpu || inner == LONG || inner == LONG - 3))
         assert_int_equal(info.dispatch_count, inner == LONG ? 2 : 1);
@@ -291,7 +292,7 @@ static void long_products_are_sums_of_pieces(void **state)
     for_drawn_devices(split_products);
 }
 
-/* The pieces of a product are partial sums: they keep 32 bits in plans of 16, where their values have none. */
+/* The parts of a split product are partial sums, which stay 32 bits in 16-bit plans, unlike the product itself. */
 static void split_narrow(tuff_device *device, tuff_precision precision)
 {
     static float x[FEW * LONG], y[LONG * SOME], got[FEW * SOME];

@@ -1,5 +1,5 @@
-/* Mixed precision as plans show it: what of a language model's training step has 16 bits in memory, on a device that
-   is described as a GPU, and what keeps 32. */
+/* Mixed precision in plans: which values of a language model's training step are stored as 16 bits, on a device
+   described as a GPU, and which stay 32 bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "gpu_description.h"
 #include "tools/model/graphs.h"
 
-/* A training step of a model, with all that it needs. */
+/* A training step of a model, with all its objects. */
 typedef struct step {
     language_model model;
     tuff_optimizer *optimizer;
@@ -45,7 +45,7 @@ static void drop_step(step *self)
     model_destroy(&self->model);
 }
 
-/* 6 layers of 384 as `tuff plan --layers 6 --width 384` has them. */
+/* 6 layers of 384, as in `tuff plan --layers 6 --width 384`. */
 static const model_config models[] = {
     {.form = MODEL_GPT, .layers = 6, .heads = 4, .width = 384, .context = 128, .vocabulary = 256},
     {.form = MODEL_LLAMA,
@@ -59,7 +59,7 @@ static const model_config models[] = {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* A launch that computes nothing: its values are loads, and casts of them. */
+/* Whether a launch computes nothing: its values are only loads and casts. */
 static bool only_moves(const launch *kernel)
 {
     const fused_chain *chain = &kernel->chain;
@@ -70,7 +70,8 @@ static bool only_moves(const launch *kernel)
     return moves;
 }
 
-/* Whether a launch stores what another one has stored, with other bits. Copies of parameters are of no other. */
+/* Whether a launch reads values that another launch stored, and stores them with another dtype. Copies of parameters do
+   not count. */
 static bool stores_other_bits(const tuff_plan *plan, const launch *kernel)
 {
     const memory_buffer *buffers = plan->executable.launches.buffers;
@@ -87,8 +88,8 @@ static bool stores_other_bits(const tuff_plan *plan, const launch *kernel)
     return false;
 }
 
-/* Kernels that do nothing but store with other bits what another kernel has stored, whether lowering adds them, which
-   makes them no task's, or a cast is a task of its own. */
+/* Counts kernels that only convert what another kernel stored to another dtype, whether lowering added them (then they
+   belong to no task) or a task consists of a cast only. */
 static int count_conversions(const tuff_plan *plan)
 {
     const launch_list *list = &plan->executable.launches;
@@ -104,8 +105,8 @@ static int count_conversions(const tuff_plan *plan)
     return count;
 }
 
-/* Operands of attention that are matrices of heads: queries, keys, values, upstream gradients. *narrow: those
-   that lie in memory with 16 bits. */
+/* Counts the operands of attention that are matrices of heads: queries, keys, values, upstream gradients. *narrow gets
+   the number of those stored as 16 bits. */
 static int count_attention_operands(const tuff_plan *plan, int *narrow)
 {
     const launch_list *list = &plan->executable.launches;
@@ -139,9 +140,9 @@ static int count_body(const tuff_plan *plan, const char *name)
     return count;
 }
 
-/* Nine of ten matmuls read both operands with 16 bits, and are on matrix units that take them unless another family is
-   asked for; so does all attention; three fifths of the memory are enough, and there are at most
-   two copies of weights for each sixth of them. */
+/* At least nine of ten matmuls read both operands as 16 bits, and run on matrix units if the device has them for that
+   dtype and no other family is requested. All operands of attention are 16 bits, no kernel only converts, and the plan
+   needs at most three fifths of the f32 memory. */
 static void check_step(tuff_device *device, const model_config *model, const tuff_plan_info *plain,
                        const tuff_compile_options *options)
 {
@@ -189,7 +190,7 @@ static void a_training_step_is_stored_with_16_bits(void **state)
     for_drawn_drivers(check_steps);
 }
 
-/* The dtype in which the first value of an op that has memory lies there. */
+/* Returns the dtype in memory of the first stored value of an op. */
 static tuff_dtype stored(const tuff_plan *plan, op_code op)
 {
     const tuff_graph *graph = plan->fusion.graph;
@@ -200,7 +201,7 @@ static tuff_dtype stored(const tuff_plan *plan, op_code op)
     return TUFF_F32;
 }
 
-/* A product that two tasks read has 16 bits; reductions, outputs and what is assigned have 32. */
+/* A product that two tasks read is stored as 16 bits; reductions, outputs and assigned values as 32. */
 static void keep_bits(tuff_device *device)
 {
     tuff_device_info as = *tuff__device_info(device);
@@ -229,7 +230,7 @@ static void keep_bits(tuff_device *device)
     tuff_array_destroy(w);
 }
 
-/* Random numbers have 32 bits where they are stored: of 16, one just below a threshold would be at it. */
+/* Random numbers are stored as 32 bits: rounded to 16, one just below a threshold would equal it. */
 static void keep_random(tuff_device *device)
 {
     tuff_device_info as = *tuff__device_info(device);
@@ -250,8 +251,8 @@ static void keep_random(tuff_device *device)
     tuff_graph_destroy(graph);
 }
 
-/* The same two matmuls of an array, in the phase of an optimizer and before: there neither gets a copy of 16 bits to
-   read, nor has the first, whose product a task reads, fewer than 32. */
+/* The same two matmuls of an array, in the optimizer phase and before. In the optimizer phase neither reads a 16-bit
+   copy, and the product that the second one reads stays 32 bits. */
 static void keep_optimizer(tuff_device *device)
 {
     describe_as_gpu(device);
@@ -289,7 +290,7 @@ static void optimizers_keep_32_bits(void **state)
     for_drawn_drivers(keep_optimizer);
 }
 
-/* What the library warns of. */
+/* The library's warnings. */
 static struct {
     int count;
     char text[300];
@@ -304,7 +305,8 @@ static void note_warning(void *user, tuff_log_level level, const char *line)
     (void)snprintf(warned.text, sizeof warned.text, "%s", line);
 }
 
-/* A product that two tasks read, of which there is memory, compiled on a device that stores 16 bits or does not. */
+/* Compiles a product that two tasks read, and that is therefore stored, for a device that can or cannot store 16
+   bits. */
 static void compile_warned(tuff_device *device, bool stores_narrow, tuff_precision precision)
 {
     tuff_device_info as = *tuff__device_info(device);
@@ -326,7 +328,7 @@ static void compile_warned(tuff_device *device, bool stores_narrow, tuff_precisi
     tuff_graph_destroy(graph);
 }
 
-/* OpenCL C stores single halves on every device. */
+/* OpenCL C can store f16 on every device. */
 static void check_warnings(tuff_device *device)
 {
     char expected[200];
@@ -334,7 +336,7 @@ static void check_warnings(tuff_device *device)
         leave_out_device("its kernels can always store 16 bits");
         return;
     }
-    (void)snprintf(expected, sizeof expected, "%s cannot store 16 bits: values are rounded",
+    (void)snprintf(expected, sizeof expected, "%s cannot store 16-bit values: they are rounded",
                    tuff__device_info(device)->selector);
     for (int precision = TUFF_PRECISION_F32; precision <= TUFF_PRECISION_BF16; precision++) {
         compile_warned(device, false, (tuff_precision)precision);

@@ -1,5 +1,5 @@
-/* Parameters that lie beside each other in their slab are concatenated without a copy, and what a run assigns to them
-   is not seen before the next one. All numbers are small ones, compared bit for bit. */
+/* Parameters that are adjacent in their slab are concatenated without a copy, and a run sees their values from before
+   its own assignments. All numbers are small and compared bit for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,12 +14,12 @@
 
 enum { ROWS = 4, COLUMNS = 8, EACH = ROWS * COLUMNS, PARTS = 3 };
 
-/* A concatenation of the rows from `first` on of each part, in that order. */
+/* A concat of the rows of each part from `first` on, in that order. */
 typedef struct stacking {
     const char *description;
     int order[PARTS];
     int first[PARTS];
-    int dispatches; /* of the plan, one for the result and one for what is assigned; 0: more may be needed */
+    int dispatches; /* of the plan: one for the result and one for the assigned value; 0: there may be more */
 } stacking;
 
 static const stacking cases[] = {

@@ -1,6 +1,7 @@
-/* Elementwise ops that only an operand of a matmul reads are computed where the matmul loads it: every kind of them, in
-   every layout and body, against the reference; that they are no tasks then, and where they stay tasks; weights that
-   are finished once for many runs. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+/* Elementwise ops that only an operand of a matmul reads are computed where the matmul loads it: all kinds of them, in
+   every layout and kernel body, against the reference; that they are no separate tasks then, and when they remain
+   tasks; weights that are precomputed once for many runs. TUFF_DEVICE selects one device; TUFF_SUITE=thorough leaves
+   nothing out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,7 +59,7 @@ static tuff_tensor *brain_halves(tuff_graph *graph, tuff_shape shape)
     return tuff_mul(tuff_cast(x, TUFF_F32), float_input(graph, shape));
 }
 
-/* Bytes with a scale for each line. */
+/* Bytes with a scale per row. */
 static tuff_tensor *quantised(tuff_graph *graph, tuff_shape shape)
 {
     tuff_tensor *x = tuff_cast(ranged_input(graph, TUFF_I8, shape, -127, 127), TUFF_F32);
@@ -150,7 +151,7 @@ enum { PRODUCERS = sizeof producers / sizeof producers[0], CHEAP = 5 };
 typedef struct product_case {
     int64_t rows, columns, inner, batches;
     bool x_turned, y_turned;
-    int first; /* producers are taken in order from here on */
+    int first; /* index of the first producer; the others follow in order */
 } product_case;
 
 static tuff_tensor *operand(tuff_graph *graph, producer make, int64_t batches, int64_t rows, int64_t columns, bool turn)
@@ -159,7 +160,7 @@ static tuff_tensor *operand(tuff_graph *graph, producer make, int64_t batches, i
     return turn ? turned(make(graph, turned_shape(shape))) : make(graph, shape);
 }
 
-/* Producers of x beside a plain y, of y beside a plain x, and of both. */
+/* Products with a producer for x and a plain y, the reverse, and producers for both. */
 static void build_products(tuff_graph *graph, const void *context)
 {
     const product_case *shapes = context;
@@ -225,7 +226,7 @@ static void every_producer_is_right(void **state)
     assert_int_equal(failures, 0);
 }
 
-/* Tasks of a graph, found without compiling a program. */
+/* Returns the number of tasks of a graph without compiling a program. */
 static int tasks_of(tuff_graph *graph, const tuff_compile_options *options)
 {
     struct fusion fusion;
@@ -238,7 +239,7 @@ static int tasks_of(tuff_graph *graph, const tuff_compile_options *options)
     return count;
 }
 
-/* Small operands: a dispatch would take longer than any of it. */
+/* Small operands: a separate dispatch would take longer than the recomputation. */
 static void count_small_products(tuff_device *device)
 {
     static const tuff_compile_options whole = {.fuse = TUFF_FUSE_ALL},
@@ -281,7 +282,7 @@ static void count_what_stays(tuff_device *device)
     tuff_output(graph, "second", tuff_matmul(float_input(graph, TUFF_SHAPE(4, 6)), x));
     assert_int_equal(tasks_of(graph, &all), 3);
     tuff_graph_destroy(graph);
-    /* Each of so many tiles would compute an activation of its own; with more columns x may be copied for them. */
+    /* Each of the many tiles would recompute the activation; with more columns, x may be copied for them. */
     graph = tuff_graph_create(device);
     x = smooth(graph, TUFF_SHAPE(512, 768));
     tuff_output(graph, "result", tuff_matmul(x, float_input(graph, TUFF_SHAPE(768, 480))));
@@ -306,7 +307,7 @@ static void expect_product(tuff_plan *plan, const float *x, const uint16_t *w, f
     assert_int_equal(tuff_plan_read(plan, "y", result, sizeof result), TUFF_OK);
     for (int i = 0; i < LINES * COLUMNS; i++) {
         double sum = 0;
-        for (int k = 0; k < TERMS; k++) /* bf16: the upper half of a float */
+        for (int k = 0; k < TERMS; k++) /* bf16 is the upper half of an f32 */
         {
             const uint32_t bits = (uint32_t)w[k * COLUMNS + i % COLUMNS] << 16;
             float weight;
@@ -317,7 +318,7 @@ static void expect_product(tuff_plan *plan, const float *x, const uint16_t *w, f
     }
 }
 
-/* Weights times a scale, both arrays: computed again when either changed. */
+/* Weights times a scale, both arrays: recomputed if either changes. */
 static void change_weights(tuff_device *device)
 {
     static float x[LINES * TERMS];
@@ -361,7 +362,7 @@ static void finished_weights_follow_their_sources(void **state)
 
 enum { MANY = 256, DEEP = 1100 };
 
-/* Rows that meet in few sets of a cache: x is copied in panels too, where nothing else keeps a driver from it. */
+/* Rows that map to few sets of a cache: x is copied to panels, too, unless the driver has another reason against it. */
 static void copy_rows(tuff_device *device)
 {
     static float x[DEEP * MANY], y[DEEP * MANY], result[MANY * MANY];
@@ -399,7 +400,7 @@ static void rows_are_finished_in_their_copies(void **state)
 
 enum { SIDE = 24 };
 
-/* Weights that the same plan halves: a product is of what they were when its run began. */
+/* Weights that the plan itself halves: the product uses their values at the start of the run. */
 static void halve_weights(tuff_device *device)
 {
     static float numbers[SIDE * SIDE], result[SIDE * SIDE];
@@ -436,7 +437,7 @@ static void weights_change_after_they_were_read(void **state)
     for_drawn_drivers(halve_weights);
 }
 
-/* A thin product by kernels for GPUs whose weights, activated and turned, are copied first or not. */
+/* A thin product by GPU kernels; its weights, after an activation and transposed, are copied first or not. */
 static void multiply_copied(tuff_device *device, int copy, float *result)
 {
     enum { THIN_ROWS = 4, THIN_TERMS = 512, THIN_COLUMNS = 256 };
@@ -479,15 +480,15 @@ static void compare_copies(tuff_device *device)
     assert_memory_equal(results[0], results[2], sizeof results[0]);
 }
 
-/* As the table of tunables says of copies. */
+/* The table of tunables says that copies do not change results. */
 static void a_copy_changes_no_bit(void **state)
 {
     (void)state;
     for_drawn_drivers(compare_copies);
 }
 
-/* Terms that are chosen element by element in a loop that is unrolled: SwiftShader searches it path by path, which took
-   it tens of minutes while each of these choices was a branch. */
+/* Terms that are selected element by element in an unrolled loop: SwiftShader analyses such a loop path by path, which
+   took it tens of minutes when each selection was a branch. */
 static void compile_halves(tuff_device *device)
 {
     const uint64_t limit = (uint64_t)60000000000;

@@ -1,5 +1,6 @@
-/* Segments of tuff_recompute: the same values and gradients as without, to the bit on the reference device and within
-   the bounds on all others; copies that the compiler keeps apart from what they copy; less memory at the peak. */
+/* Segments of tuff_recompute: values and gradients equal those without segments, bit for bit on the reference device
+   and within the bounds on all others; the compiler does not merge copies with their originals; less memory at the
+   peak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 #include "small_plans.h"
 #include "tools/model/graphs.h"
 
-/* Whether a graph's segments are marked: without, it is what the marked one is compared with. */
+/* Whether a graph's segments are marked; the unmarked graph is the expectation for the marked one. */
 typedef struct marking {
     bool marked;
 } marking;
@@ -39,8 +40,8 @@ static weights make_weights(tuff_graph *graph)
                      .down = ranged_input(graph, TUFF_F32, TUFF_SHAPE(20, WIDTH), -0.2, 0.2)};
 }
 
-/* A residual block: products, activations, dropout, two heads of attention with dropout too. No norm: bounds would grow
-   too wide. */
+/* A residual block: products, activations, dropout, two heads of attention with dropout. It has no norm, because the
+   bounds would become too wide. */
 static tuff_tensor *block(tuff_tensor *x, const weights *made)
 {
     const tuff_shape whole = tuff_tensor_shape(x), heads = TUFF_SHAPE(whole.extent[0], whole.extent[1], 2, WIDTH / 2);
@@ -75,7 +76,7 @@ static void nested_segments(tuff_graph *graph, const void *context)
     add_with_gradients(graph, y, (tuff_tensor *[]){x, made.gain, made.up, made.down}, 4);
 }
 
-/* The results and a value from inside are outputs too; the results share what comes before. */
+/* The results and an inner value are outputs, too; both segments contain the same first ops. */
 static void shared_segments(tuff_graph *graph, const void *context)
 {
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(7, WIDTH)), *z = float_input(graph, TUFF_SHAPE(7, 20));
@@ -90,7 +91,7 @@ static void shared_segments(tuff_graph *graph, const void *context)
     add_with_gradients(graph, joined, (tuff_tensor *[]){x, z, made.up, made.down}, 4);
 }
 
-/* Ops whose gradients read their own results, indices, constants, views; no inputs named at all. */
+/* Ops whose gradients read their own results, indices, constants and views; and a segment without inputs. */
 static void odd_segment(tuff_graph *graph, const void *context)
 {
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(6, 10));
@@ -138,7 +139,7 @@ static void the_reference_gives_the_same_bits(void **state)
     tuff_device_close(device);
 }
 
-/* Without fusion too, where most ops are. */
+/* Also without fusion, which leaves the most ops. */
 static void compare(tuff_device *device)
 {
     for (size_t i = 0; i < CASE_COUNT; i++) {
@@ -170,7 +171,7 @@ static int count_nodes(tuff_graph *graph, op_code op)
     return count;
 }
 
-/* Checks how often what lies in two segments, in one and in none is computed; depth: how many are marked. */
+/* Checks how often ops in two segments, in one and in none are computed. depth is the number of marked segments. */
 static void count_copies(tuff_device *device, int depth, int tangents, int exponentials, int powers)
 {
     tuff_tensor *gradient;
@@ -190,7 +191,7 @@ static void count_copies(tuff_device *device, int depth, int tangents, int expon
     tuff_graph_destroy(graph);
 }
 
-/* What a segment begins with is kept, however it was made. */
+/* The inputs of a segment are kept, however they were computed. */
 static void keep_inputs(tuff_device *device)
 {
     tuff_tensor *gradient;
@@ -212,7 +213,8 @@ static void what_segments_begin_with_is_kept(void **state)
     for_api_in_turn(1, keep_inputs);
 }
 
-/* What is computed again stays apart from what it repeats, once for each segment around it; a result is not. */
+/* Recomputed ops are not merged with the originals, one copy per enclosing segment; a segment's result is not
+   recomputed. */
 static void copies_are_kept_apart(void **state)
 {
     (void)state;
@@ -224,11 +226,11 @@ static void copies_are_kept_apart(void **state)
     tuff_device_close(device);
 }
 
-/* An assign within a segment is done once, and what lies behind it is computed again. */
+/* An assign within a segment is done once; the ops after it are recomputed. */
 static void assign_once(tuff_device *device)
 {
     const float start[] = {1, 2}, x[] = {0.5F, 2}, after[] = {1.25F, 6};
-    const float slope[] = {3, 80}; /* 4ax + 8x^3 of y = (a + x^2) · 2x^2 */
+    const float slope[] = {3, 80}; /* 4ax + 8x^3, the derivative of y = (a + x^2) · 2x^2 */
     tuff_array *array = make_array(device, TUFF_F32, 2, start);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *made, *input = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2));
@@ -252,7 +254,8 @@ static void assigns_are_done_once(void **state)
     for_drawn_devices(assign_once);
 }
 
-/* Bytes at the peak of a training step whose blocks are segments or not, found without compiling a program. */
+/* Returns the peak memory in bytes of a training step, with or without its blocks as segments, without compiling a
+   program. */
 static uint64_t peak_of_training(tuff_device *device, bool recompute)
 {
     const model_config config = {

@@ -1,5 +1,5 @@
-/* Graphs that the compiler's rewritings must leave alone, or do with care, because they look almost like those that it
-   may rewrite: each on every driver, against the float64 reference. */
+/* Graphs that the compiler's rewritings must not rewrite, or only with care, because they look almost like those that
+   may be rewritten: each on every driver, against the float64 reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static tuff_tensor *number(tuff_graph *graph, double value)
     return tuff_constant(graph, TUFF_F32, value);
 }
 
-/* Elements that are alike at first, and data that is alike but for one element. */
+/* Constants whose first elements are equal, and constants that differ in one element. */
 static void constants(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -32,7 +32,7 @@ static void constants(tuff_graph *graph, const void *context)
     add_output(graph, tuff_sub(tuff_mul(x, last), tuff_constant_data(graph, TUFF_F32, shape, other)));
 }
 
-/* x at the front and y at the end of width elements, around them `fill`. */
+/* Returns the sum of x, padded at its end with `fill`, and y, padded with 0 at its start, both to width columns. */
 static tuff_tensor *sum_of_pads(tuff_tensor *x, tuff_tensor *y, int64_t width, double fill)
 {
     const int64_t none[] = {0, 0}, of_x = tuff_tensor_shape(x).extent[1], of_y = tuff_tensor_shape(y).extent[1];
@@ -40,8 +40,8 @@ static tuff_tensor *sum_of_pads(tuff_tensor *x, tuff_tensor *y, int64_t width, d
                     tuff_pad(y, (int64_t[]){0, width - of_y}, none, 0));
 }
 
-/* Sums of padded pieces that are no concatenation: they overlap, leave a gap, do not reach the end, are filled up with
-   something else than 0, or lie along different axes. */
+/* Sums of padded pieces that are not a concat: they overlap, leave a gap, do not reach the end, are padded with
+   something other than 0, or are along different axes. */
 static void pads(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -68,8 +68,8 @@ static tuff_tensor *rows(tuff_tensor *x, int64_t from, int64_t to)
     return tuff_slice(x, (int64_t[]){from, 0}, (int64_t[]){to, tuff_tensor_shape(x).extent[1]}, NULL);
 }
 
-/* Concatenations of slices of one value: neighbours in it, through other shapes; then with a gap, twice the same, in
-   the wrong order, backwards, of columns, along another axis, and beside other parts. */
+/* Concats of slices of one value: adjacent ones, through other shapes; then with a gap, twice the same, in the wrong
+   order, reversed, of columns, along another axis, and next to other parts. */
 static void slices(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -94,7 +94,7 @@ static void slices(tuff_graph *graph, const void *context)
     add_output(graph, tuff_exp(tuff_concat(within, 2, 1)));
 }
 
-/* Divisions by 1 and of 1; products with 1; ops of one input along different axes, from different beginnings. */
+/* Divisions by 1 and of 1; ops of one input along different axes, and of slices with different starts. */
 static void almost_equal(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -109,7 +109,7 @@ static void almost_equal(tuff_graph *graph, const void *context)
     add_output(graph, tuff_sub(tuff_sub(tuff_tanh(low), tuff_mul(tuff_tanh(high), high)), tuff_tanh(spread)));
 }
 
-/* Permutations that are not their own inverse: one after another, in front of a product, and of a concat's parts. */
+/* Permutations that are not their own inverse: in sequence, before a product, and before a concat's parts. */
 static void permutations(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -127,7 +127,8 @@ static void permutations(tuff_graph *graph, const void *context)
     add_output(graph, tuff_permute(tuff_exp(y), (int[]){1, 2, 0}));
 }
 
-/* Maxima of elements that are all below 0, in pieces, and exponentials of what is less another's maximum. */
+/* Maxima of long rows of negative elements, computed in parts, and exponentials of differences with the maximum of
+   another tensor. */
 static void maxima(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -143,7 +144,7 @@ static void maxima(tuff_graph *graph, const void *context)
     add_output(graph, tuff_exp(tuff_sub(tuff_mul(x, y), tuff_reduce_max(x, (int[]){1}, 1, true))));
 }
 
-/* Rows divided by numbers of their own whose reciprocals are no floats: 2^-130, and what is near the largest. */
+/* Rows divided by divisors whose reciprocals are not representable: 2^-130, and numbers near the largest float. */
 static void divisors(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -155,7 +156,7 @@ static void divisors(tuff_graph *graph, const void *context)
     add_output(graph, tuff_div(tuff_mul(x, number(graph, 1e38)), large));
 }
 
-/* Two kinds of axes are summed away, with a kept one between, of what rows pass over. */
+/* Reductions over axes with a kept one between them, of a value that a row task computes. */
 static void axes_between(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -168,7 +169,7 @@ static void axes_between(tuff_graph *graph, const void *context)
     add_output(graph, tuff_sum(normal, (int[]){0, 1, 2}, 3, true));
 }
 
-/* Products of one x by neighbours in memory, with ops behind them that are almost the same. */
+/* Products of one x with adjacent matrices, followed by ops that are almost the same. */
 static void products(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -191,8 +192,8 @@ static void products(tuff_graph *graph, const void *context)
         add_output(graph, tuff_sum(results[i], (int[]){1}, 1, true));
 }
 
-/* Sums of products: with weights that follow each other in memory, but not at the same pitch, and with factors that are
-   parts of a concat already, along the other axis. */
+/* Sums of products: with weights that are adjacent in memory but differ in pitch, and with factors that are already
+   parts of a concat along the other axis. */
 static void row_weights(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -208,8 +209,8 @@ static void row_weights(tuff_graph *graph, const void *context)
     add_output(graph, tuff_concat(factors, 2, 0));
 }
 
-/* Gradients by weights of one shape, side by side in a slab: of layers that follow each other, and of one by a weight
-   as it lies and one turned. */
+/* Gradients with respect to weights of one shape, adjacent in a slab: of successive layers, and of one layer that uses
+   a weight directly and one transposed. */
 static void gradient_slab(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -228,7 +229,7 @@ static void gradient_slab(tuff_graph *graph, const void *context)
     add_output(graph, tuff_concat(gradients, 4, 0));
 }
 
-/* Lists of many blocks along each axis, some of their indices outside; also one index for each element. */
+/* Index lists of many blocks along each axis, some of their indices out of range; and one index per element. */
 static void scattered(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -248,7 +249,7 @@ static void scattered(tuff_graph *graph, const void *context)
     add_output(graph, tuff_scatter_add(x, ranged_input(graph, TUFF_I32, TUFF_SHAPE(3, 9, 1), -1, 5), y, 1));
 }
 
-/* A part of a concat that is read long after the whole was. */
+/* A part of a concat that is read long after the concat. */
 static void parts(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -260,7 +261,7 @@ static void parts(tuff_graph *graph, const void *context)
     add_output(graph, tuff_matmul(e, y));
 }
 
-/* Parts that occur twice in a concat, in two of them, or are views of one value. */
+/* Parts that occur twice in a concat, in two concats, or are views of one value. */
 static void shared_parts(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -276,7 +277,7 @@ static void shared_parts(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_concat(turned, 5, 1), &cube, 1);
 }
 
-/* More parts than a kernel can read: among them a source, a concat that is an output, one part twice, two views of one
+/* More parts than a kernel can read: among them an input, a concat that is an output, one part twice, two views of one
    value, and a part of another such concat. */
 static void many_parts(tuff_graph *graph, const void *context)
 {
@@ -304,7 +305,7 @@ static void many_parts(tuff_graph *graph, const void *context)
     add_output(graph, tuff_concat(parts, MANY, 0));
 }
 
-/* Parts that each need memory, more than a kernel can read, and the first of them is a part of another such concat. */
+/* More parts than a kernel can read, all in memory; another such concat shares the first of them. */
 static void many_shared_parts(tuff_graph *graph, const void *context)
 {
     enum { MANY = 40, WIDE = 6 };
@@ -319,8 +320,8 @@ static void many_shared_parts(tuff_graph *graph, const void *context)
     }
 }
 
-/* A large value that is read at once and long after, cheap enough to be computed again, from views of what it is made
-   of and of random numbers. */
+/* A large value that is read at once and much later, cheap enough to be recomputed, from views of its inputs and of
+   random numbers. */
 static void late_reader(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -336,7 +337,7 @@ static void late_reader(tuff_graph *graph, const void *context)
 static const struct {
     const char *name;
     graph_builder build;
-    bool denormals; /* for devices alone that keep them */
+    bool denormals; /* only for devices that keep denormals */
 } graphs[] = {{"constants", constants, false},
               {"pads", pads, false},
               {"slices", slices, false},
@@ -378,8 +379,8 @@ static void what_looks_alike_is_not_taken_for_the_same(void **state)
     for_each_driver(run_all);
 }
 
-/* The gradient of a bias that all batches and heads share, of so few scores that one item would add up everything: the
-   parts of it have items of their own. */
+/* The gradient of a bias that all batches and heads share, of so few scores that a single work-item would add up
+   everything: it is reduced in parts with work-items of their own. */
 static void shared_bias_on(tuff_device *device)
 {
     enum { BATCHES = 37, QUERIES = 7, KEYS = 5, HEADS = 3, WIDTH = 8 };

@@ -1,5 +1,5 @@
-/* Excerpts of tasks: what is sampled of a task has the values that the whole has there, shapes shrink together, and
-   memory that runs out leaves nothing behind. On the host alone. */
+/* Excerpts of tasks: the samples of a task have the same values as in the whole, shapes shrink consistently, and
+   running out of memory leaks nothing. Runs on the host only. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,8 @@
 
 static const tuff_compile_options default_options = {.fuse = TUFF_FUSE_ALL};
 
-/* Biases of all scores, and of each head's and query's alike; their gradients sum over what is alike. */
+/* Biases of all scores, and broadcast over batches or over heads and queries; their gradients are sums over the
+   broadcast axes. */
 static void add_biased(tuff_graph *graph, tuff_tensor *heads)
 {
     static const char *const names[][3] = {{"b0", "ab0", "db0"}, {"b1", "ab1", "db1"}, {"b2", "ab2", "db2"}};
@@ -34,7 +35,7 @@ static void add_biased(tuff_graph *graph, tuff_tensor *heads)
     }
 }
 
-/* Rows by their numbers, elements each by its own, and what adds to rows. */
+/* Rows by index, elements each by its own index, and a scatter that adds to rows. */
 static void add_lookups(tuff_graph *graph, tuff_tensor *table)
 {
     tuff_tensor *rows = tuff_input(graph, "i", TUFF_I32, TUFF_SHAPE(30)),
@@ -46,8 +47,7 @@ static void add_lookups(tuff_graph *graph, tuff_tensor *table)
     tuff_output(graph, "u", tuff_scatter_add(table, column, tuff_exp(source), 0));
 }
 
-/* A matmul behind a reshape, with an epilogue; rows; columns; attention, with a bias too; parts of values; elements by
-   indices. */
+/* A matmul after a reshape, with an epilogue; rows; columns; attention, with a bias too; slices; elements by index. */
 static tuff_graph *make_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -100,7 +100,7 @@ static void discard(compiled *one)
     tuff_device_close(one->device);
 }
 
-/* The same number for an element of a node wherever it is asked for; an index finds something. */
+/* Returns a number that depends only on the node and the element; indices are in range. */
 static double element(const node *source, int64_t at)
 {
     if (source->outputs[0].dtype == TUFF_I32)
@@ -108,7 +108,7 @@ static double element(const node *source, int64_t at)
     return (double)((uint64_t)(at * 7919 + source->id * 104729) % 17) / 8 - 1;
 }
 
-/* The place of element i of the excerpt in the node as a whole. */
+/* Returns the index in the whole node of element i of the excerpt. */
 static int64_t place_of(const subgraph *self, const node *source, int64_t i)
 {
     const tuff_shape shape = tuff__subgraph_shape(self, source), whole = source->outputs[0].shape;
@@ -121,7 +121,7 @@ static int64_t place_of(const subgraph *self, const node *source, int64_t i)
     return at;
 }
 
-/* What the host makes of an excerpt; one block for each root. */
+/* Evaluates an excerpt on the host; *out gets one block per root. */
 static tuff_status evaluate(const subgraph *self, tuff_device *device, double **out)
 {
     char name[16];
@@ -206,7 +206,7 @@ static bool has_place(const subgraph *self, const node *at, int axis, int64_t pl
     return false;
 }
 
-/* The ends of every axis and its middle, and an element that is asked for, behind reshapes too. */
+/* A sample contains the ends and the middle of each axis, and each requested element, also through reshapes. */
 static void samples_have_what_they_should(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void extents_shrink_together(void **state)
         assert_int_equal(tuff__subgraph_create(&one.fusion, task, &self), TUFF_OK);
         assert_int_equal(tuff__subgraph_shrink(self, 19, &changed), TUFF_OK);
         smaller += changed;
-        assert_int_equal(evaluate(self, one.device, out), TUFF_OK); /* builders would refuse shapes that do not fit */
+        assert_int_equal(evaluate(self, one.device, out), TUFF_OK); /* fails if the shapes do not match */
         for (int i = 0; i < tuff__subgraph_root_count(self); i++) {
             const tuff_shape shape = tuff__subgraph_shape(self, tuff__subgraph_root(self, i));
             for (int axis = 0; axis < shape.rank; axis++)
@@ -264,7 +264,8 @@ static void extents_shrink_together(void **state)
     discard(&one);
 }
 
-/* An embedding of GPT's and its gradient, and a bias of long sequences: nothing that the host could do as a whole. */
+/* An embedding of GPT's size with its gradient, and a bias of long sequences: too large for the host to evaluate
+   whole. */
 static tuff_graph *make_large(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -291,7 +292,8 @@ static void what_is_large_can_be_judged(void **state)
         subgraph *self;
         bool changed;
         assert_int_equal(tuff__subgraph_create(&one.fusion, task, &self), TUFF_OK);
-        assert_int_equal(tuff__subgraph_sample(self, 4), TUFF_OK); /* of the columns; all that adds to those */
+        assert_int_equal(tuff__subgraph_sample(self, 4), TUFF_OK); /* only the columns are sampled; all terms of a
+                                                                      column are kept */
         sampled += kind != TASK_ATTENTION && tuff__subgraph_cost(self) < 3e6;
         assert_int_equal(tuff__subgraph_shrink(self, 67, &changed), TUFF_OK);
         ragged += changed && tuff__subgraph_cost(self) < 2e7;
@@ -340,7 +342,7 @@ static void memory_may_run_out(void **state)
     discard(&one);
 }
 
-/* Reshapes of what has no elements: extents say nothing of which axes go together. */
+/* Reshapes of tensors without elements: the extents do not determine which axes correspond. */
 static tuff_graph *make_empty(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);

@@ -1,4 +1,4 @@
-/* The steps of an unrolled loop differ in numbers alone, and share their kernels: what differs is a parameter. */
+/* The steps of an unrolled loop that differ in constants only share their kernels: the constant becomes a parameter. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include "each_device.h"
 
-/* Distinct kernels of count steps of x = dropout(x · w). */
+/* Returns the number of distinct kernels in `count` steps of x = dropout(x · w). */
 static int count_programs(tuff_device *device, int count)
 {
     tuff_graph *graph = tuff_graph_create(device);

@@ -1,5 +1,5 @@
-/* The verifier of plans and of recordings: what compiles passes, and faults that are planted into a plan that passed
-   are found, each at every place where it can be. Nothing is run: the verifier alone finds them. */
+/* The verifier of plans and recordings: compiled plans pass, and faults that are planted into such a plan are found at
+   every place where they can occur. Nothing runs; only the verifier finds them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,17 +17,17 @@
 #include "tools/model/graphs.h"
 #include "base/rng.h"
 
-/* A plan, mostly of a step of training, whose launches and memory are changed and put back. */
+/* A plan, usually of a training step, whose launches and memory are changed and restored. */
 typedef struct patient {
-    language_model model; /* where there is an optimizer */
+    language_model model; /* if there is an optimizer */
     tuff_optimizer *optimizer;
     tuff_graph *graph;
     tuff_plan *plan;
-    launch_list fresh; /* of the plan's tasks: recording changes that of the plan */
+    launch_list fresh; /* lowered again from the plan's tasks, because recording changes the plan's own list */
     launch_list *made;
 } patient;
 
-/* is_recorded: with commands, for which its programs are compiled. */
+/* Compiles a training step. is_recorded: with commands, which requires compiled programs. */
 static void admit(tuff_device *device, tuff_precision precision, bool is_recorded, patient *out)
 {
     const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF},
@@ -51,7 +51,7 @@ static void admit(tuff_device *device, tuff_precision precision, bool is_recorde
 
 static void discharge(patient *in)
 {
-    assert_int_equal(tuff__verify_launches(in->made), TUFF_OK); /* everything was put back */
+    assert_int_equal(tuff__verify_launches(in->made), TUFF_OK); /* every fault was undone */
     tuff__launch_list_free(&in->fresh);
     tuff_plan_destroy(in->plan);
     tuff_graph_destroy(in->graph);
@@ -60,8 +60,8 @@ static void discharge(patient *in)
         model_destroy(&in->model);
 }
 
-/* Sums of rows that are found by an index, whose keys and items are sorted in several parts: a device that ends loops
-   early has to. Each part does its work in the memory of the one before, some of it in place. */
+/* Compiles a scatter_add whose keys and items are sorted in several parts, as a device with a loop limit requires. Each
+   part uses the memory of the one before, partly in place. */
 static void admit_parts(tuff_device *device, patient *out)
 {
     enum { LOW_LIMIT = 100, KEYS = 4000, ITEMS = 300 };
@@ -79,14 +79,15 @@ static void admit_parts(tuff_device *device, patient *out)
         fail_msg("%s", tuff_error());
     assert_int_equal(tuff__lower(device, &in.plan->fusion, &options, NULL, &in.fresh), TUFF_OK);
     device->info.loop_limit = own;
-    assert_non_null(tuff__launch_add(&in.fresh, "", WALK_MAP, -1)); /* room for one more */
+    assert_non_null(tuff__launch_add(&in.fresh, "", WALK_MAP, -1)); /* reserves room for one more launch */
     in.fresh.launch_count--;
     *out = in;
     out->made = &out->fresh;
     assert_int_equal(tuff__verify_launches(out->made), TUFF_OK);
 }
 
-/* Plants a fault at a place, by number; false where it cannot be there. What it changes is put back by the caller. */
+/* Plants a fault at the place with that number; returns false if it cannot occur there. The caller undoes the
+   change. */
 typedef bool (*planter)(patient *in, int place);
 
 static bool drop_launch(patient *in, int place)
@@ -125,7 +126,7 @@ static bool swap_launches(patient *in, int place)
     return true;
 }
 
-/* Moves a launch before one that reads what it writes anew: what is read then is not there yet, or no longer. */
+/* Moves a launch before one that reads the memory that it overwrites, so that the reader finds the wrong value. */
 static bool early_launch(patient *in, int place)
 {
     launch *kernel = in->made->launches;
@@ -140,7 +141,7 @@ static bool early_launch(patient *in, int place)
     return true;
 }
 
-/* Launches what changes a buffer in place once more. */
+/* Repeats a launch. Returns whether it changes a buffer in place, so that the repetition is a fault. */
 static bool launch_twice(patient *in, int place)
 {
     launch *kernel = in->made->launches;
@@ -163,7 +164,7 @@ static bool has_stores(const launch *kernel)
     return kernel->kind == LAUNCH_KERNEL && kernel->chain.output_count > 0;
 }
 
-/* The axis of the launch that its first store walks; -1 where it walks none. */
+/* Returns the axis of the launch along which its first store moves; -1 if there is none. */
 static int stored_axis(const launch *kernel)
 {
     for (int i = kernel->chain.rank - 1; i >= 0; i--)
@@ -172,7 +173,7 @@ static int stored_axis(const launch *kernel)
     return -1;
 }
 
-/* Scratch may have room that nobody fills. */
+/* Whether a launch stores elements of a node; scratch memory may have parts that nothing fills. */
 static bool stores_a_node(const patient *in, const launch *kernel)
 {
     return has_stores(kernel) && stored_axis(kernel) >= 0 &&
@@ -259,7 +260,8 @@ static bool few_groups(patient *in, int place)
     return strcmp(kernel->body, "map") == 0;
 }
 
-/* What is written lies where the host wrote, after all that reads it: the next run would read it again. */
+/* Moves a written buffer onto an input after the last read of that input: the next run would read the overwritten
+   data. */
 static bool lost_source(patient *in, int place)
 {
     const tuff_graph *graph = in->made->fusion->graph;
@@ -283,7 +285,7 @@ static bool lost_source(patient *in, int place)
     return false;
 }
 
-/* What a launch reads lies where it writes. */
+/* Moves the memory that a launch writes so that it overlaps what the launch reads. */
 static bool overlapping_memory(patient *in, int place)
 {
     const launch *kernel = &in->made->launches[place];
@@ -311,7 +313,7 @@ static bool memory_beyond_its_storage(patient *in, int place)
     return at->count > 0;
 }
 
-/* By number of a buffer. */
+/* place: number of a buffer. */
 static bool wrong_part(patient *in, int place)
 {
     memory_buffer *at = &in->made->buffers[place];
@@ -338,7 +340,7 @@ static bool other_part(patient *in, int place)
     return at->parent >= 0 && at->used;
 }
 
-/* Memory and kernels agree on fewer bits than the value needs: by number of a node. */
+/* Gives a node's memory and kernels fewer bits than its value needs. place: number of the node. */
 static bool lost_bits(patient *in, int place)
 {
     const tuff_graph *graph = in->made->fusion->graph;
@@ -362,7 +364,7 @@ static bool other_type(patient *in, int place)
     return true;
 }
 
-/* By number of an assigned array: its new value lies elsewhere. */
+/* Moves the new value of an assigned array elsewhere. place: number of the assign. */
 static bool lost_assign(patient *in, int place)
 {
     const tuff_graph *graph = in->made->fusion->graph;
@@ -376,7 +378,7 @@ static bool lost_assign(patient *in, int place)
     return true;
 }
 
-/* The launch that computes the last sums of a range of keys: NULL if the one at this place is another. */
+/* Returns the launch at this place if it computes the last sums of a range of keys, else NULL. */
 static launch *last_of_range(patient *in, int place)
 {
     enum { RESULT_AT = 12 };
@@ -386,12 +388,12 @@ static launch *last_of_range(patient *in, int place)
     for (int i = place + 1; i < in->made->launch_count; i++) {
         const launch *next = &in->made->launches[i];
         if (strcmp(next->body, "scatter_sum") == 0)
-            return next->fixed[RESULT_AT] == at->fixed[RESULT_AT] ? NULL : at;
+            return next->parameters[RESULT_AT] == at->parameters[RESULT_AT] ? NULL : at;
     }
     return at;
 }
 
-/* All launches for a range of keys, which sort the list for it and compute its sums. */
+/* Drops all launches for a range of keys, which sort the list for it and compute its sums. */
 static bool drop_range(patient *in, int place)
 {
     int first = place;
@@ -404,14 +406,14 @@ static bool drop_range(patient *in, int place)
     return true;
 }
 
-/* The sums of a range of keys go to the elements before or after their own. */
+/* Stores the sums of a range of keys one element before or after their own. */
 static bool move_range(patient *in, int place)
 {
     enum { COLUMNS = 1, RESULT_AT = 12 };
     launch *at = last_of_range(in, place);
     if (at == NULL)
         return false;
-    at->fixed[RESULT_AT] += at->fixed[RESULT_AT] > 0 ? -at->fixed[COLUMNS] : at->fixed[COLUMNS];
+    at->parameters[RESULT_AT] += at->parameters[RESULT_AT] > 0 ? -at->parameters[COLUMNS] : at->parameters[COLUMNS];
     return true;
 }
 
@@ -510,7 +512,7 @@ static const fault faults[] = {
     {"what runs once comes after what runs every time", late_setup},
 };
 
-/* Of launches that work in the memory of others. */
+/* Planted into launches that work in the memory of others. */
 static const fault faults_of_order[] = {
     {"a launch is dropped", drop_launch},
     {"two launches that depend on each other are swapped", swap_launches},
@@ -583,7 +585,7 @@ static void launches_in_the_memory_of_others_keep_their_order(void **state)
     for_drawn_drivers(plant_in_parts);
 }
 
-/* Every barrier of a recording is needed by something, and so is what it waits for. */
+/* Every barrier of a recording is needed, and so is everything that it waits for. */
 static void drop_barriers(tuff_device *device)
 {
     patient in;
@@ -591,7 +593,7 @@ static void drop_barriers(tuff_device *device)
     command *commands = in.plan->executable.commands;
     const int count = in.plan->executable.command_count;
     int barriers = 0;
-    tuff__hazards(commands, count, false);
+    tuff__set_barriers(commands, count, false);
     assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);
     for (int i = 0; i < count; i++) {
         if (!commands[i].barrier)
@@ -607,7 +609,7 @@ static void drop_barriers(tuff_device *device)
         commands[i].after_dispatch = after_dispatch;
     }
     assert_true(barriers > count / 4);
-    tuff__hazards(commands, count, true);
+    tuff__set_barriers(commands, count, true);
     assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);
     discharge(&in);
 }
@@ -618,7 +620,7 @@ static void missing_barriers_are_found(void **state)
     for_api_in_turn(0, drop_barriers);
 }
 
-/* Any order of dispatches, copies and fills over parts of few buffers. */
+/* Dispatches, copies and fills over parts of a few buffers, in random order. */
 static void barriers_cover_random_commands(void **state)
 {
     (void)state;
@@ -640,7 +642,7 @@ static void barriers_cover_random_commands(void **state)
                                      .size = 16 * (1 + (uint64_t)tuff__rng_below(&random, 3)),
                                      .written = made->kind == COMMAND_DISPATCH && k == 2};
         }
-        tuff__hazards(commands, COMMANDS, false);
+        tuff__set_barriers(commands, COMMANDS, false);
         if (tuff__verify_hazards(commands, COMMANDS) != TUFF_OK)
             fail_msg("round %d: %s", round, tuff_error());
         for (int i = 0; i < COMMANDS; i++)
@@ -649,7 +651,7 @@ static void barriers_cover_random_commands(void **state)
     assert_true(barriers > 0 && barriers < (COMMANDS - 1) * ROUNDS);
 }
 
-/* Nodes that do not fit their inputs, as a rewriting that divides wrongly makes them. */
+/* Nodes that do not match their inputs, as a wrong division in a rewriting would produce them. */
 static void break_nodes(tuff_device *device)
 {
     patient in;
@@ -678,7 +680,7 @@ static void faults_of_rewriting_are_found(void **state)
     for_drawn_drivers(break_nodes);
 }
 
-/* A copy of weights that is kept from run to run, where they change in a run; and a result of another type. */
+/* A copy of weights that is kept between runs though a run changes them; and a result of another type. */
 static void break_product(tuff_device *device)
 {
     enum { ROWS = 64, INNER = 48, COLUMNS = 96 };

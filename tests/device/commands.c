@@ -1,5 +1,6 @@
-/* Barriers from read and write sets, and recordings on every device that takes kernels: dispatches of more than 65,535
-   groups, forced splits, copies, fills, chains that replay, timestamps, programs that are shared or do not compile. */
+/* Barriers derived from read and write sets, and recordings on every driver: dispatches of more than 65,535 groups,
+   forced splits, copies, fills, chains that are replayed, timestamps, and programs that are shared or do not
+   compile. */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 #include "device/opencl/api.h"
 #endif
 
-/* Commands over imaginary buffers, of which hazards only compare the addresses. */
+/* Fake buffers: hazards only compare their addresses. */
 static driver_buffer *imaginary(int index)
 {
     static char places[4];
@@ -57,7 +58,7 @@ static command copy_of(buffer_binding from, buffer_binding to)
 static bool needs_barrier(command first, command second)
 {
     command commands[] = {first, second};
-    tuff__hazards(commands, 2, false);
+    tuff__set_barriers(commands, 2, false);
     assert_false(commands[0].barrier);
     return commands[1].barrier;
 }
@@ -79,7 +80,7 @@ static void barriers_stand_where_ranges_conflict(void **state)
 static void copies_write_their_last_binding(void **state)
 {
     (void)state;
-    /* The flags of a copy are not asked. */
+    /* A copy has fixed read and write sets; the flags of its bindings are ignored. */
     command copy = copy_of(reads(0, 0, 64), reads(1, 0, 64));
     command reader = dispatch_of(reads(1, 0, 64), writes(2, 0, 64));
     assert_true(needs_barrier(copy, reader));
@@ -87,30 +88,30 @@ static void copies_write_their_last_binding(void **state)
     const buffer_binding filled = reads(1, 0, 64);
     assert_true(needs_barrier(command_over(COMMAND_FILL_ZERO, 1, &filled), reader));
     command commands[] = {copy, reader};
-    tuff__hazards(commands, 2, false);
+    tuff__set_barriers(commands, 2, false);
     assert_true(commands[1].after_copy);
     assert_false(commands[1].after_dispatch);
 }
 
-/* A barrier before a copy says nothing to dispatches: what they need they must still wait for. */
+/* A barrier before a copy does not order later dispatches: these still need a barrier of their own. */
 static void what_copies_see_dispatches_do_not(void **state)
 {
     (void)state;
     command commands[] = {dispatch_of(reads(0, 0, 64), writes(1, 0, 64)), copy_of(reads(1, 0, 64), writes(2, 0, 64)),
                           dispatch_of(reads(1, 0, 64), writes(3, 0, 64)),
                           dispatch_of(reads(1, 0, 64), writes(3, 64, 64)), copy_of(reads(2, 0, 64), writes(2, 64, 64))};
-    tuff__hazards(commands, 5, false);
+    tuff__set_barriers(commands, 5, false);
     assert_true(commands[1].barrier && commands[1].after_dispatch && !commands[1].after_copy);
     assert_true(commands[2].barrier && commands[2].after_dispatch && commands[2].after_copy);
     assert_false(commands[3].barrier);
     assert_true(commands[4].barrier && commands[4].after_copy && commands[4].after_dispatch);
-    tuff__hazards(commands, 5, true);
+    tuff__set_barriers(commands, 5, true);
     assert_false(commands[0].barrier);
     for (int i = 1; i < 5; i++)
         assert_true(commands[i].barrier);
 }
 
-/* Each item adds to its own word: a group left out shows as a word too low, one run twice as a word too high. */
+/* Each work-item adds to its own word: if a group is left out, its words are too low; if it runs twice, too high. */
 static void check_groups(tuff_device *device)
 {
     const uint32_t counts[] = {1, 31, 33, 65535 * 32, 65536 * 32 + 1, 200003 * 32 + 5};
@@ -188,7 +189,7 @@ static void copies_and_fills_move_their_ranges(void **state)
     for_each_driver(check_transfers);
 }
 
-/* A long chain in which each command needs the one before, replayed, with writes and reads between the runs. */
+/* A long chain in which each command depends on the one before, replayed, with writes and reads between the runs. */
 static void check_chain(tuff_device *device, bool everywhere)
 {
     enum { COUNT = 4096, LENGTH = 40, RUNS = 3 };
@@ -220,7 +221,7 @@ static void check_chain(tuff_device *device, bool everywhere)
         expected[run] = words[run] = 1;
         write_words(device, memory, words, COUNT);
     }
-    /* Destroyed with a submission on its way. */
+    /* Destroys the recording while its submission is pending. */
     assert_int_equal(tuff__submit(device, recorded), TUFF_OK);
     tuff__recording_destroy(device, recorded);
     tuff__program_release(device, add.program);
@@ -240,7 +241,7 @@ static void a_recording_replays_in_order(void **state)
     for_each_driver(check_chains);
 }
 
-/* More submissions than any queue of events holds, without a wait. */
+/* More submissions than any queue of events holds, without a wait between them. */
 static void check_many(tuff_device *device)
 {
     enum { SUBMISSIONS = 700 };
@@ -294,11 +295,11 @@ static void check_timestamps(tuff_device *device)
     const uint64_t first = nanoseconds[0];
     assert_int_equal(tuff__start_times(device, recorded, nanoseconds), TUFF_OK);
     assert_int_equal(nanoseconds[0], 0);
-    assert_true(nanoseconds[1] + 2000 >= first); /* to the clock's resolution, behind a barrier */
+    assert_true(nanoseconds[1] + 2000 >= first); /* a barrier orders them, within the clock's resolution */
     assert_true(nanoseconds[2] >= nanoseconds[1]);
     read_words(device, memory, words, COUNT);
     assert_int_equal(words[0], 0);
-    /* Two runs of a hundred steps each for words of the first command only. */
+    /* Words that only the first command changes saw two runs of a hundred steps each. */
     uint32_t expected = 0;
     for (int k = 0; k < 200; k++)
         expected = expected * 1664525u + 1013904223u;
@@ -332,7 +333,7 @@ static void check_programs(tuff_device *device)
     make_kernel(device, &other, "shared_one", "x[i] = 2u;");
     assert_ptr_not_equal(other.program, kernel.program);
     assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
-    /* Another device of the same make may have left the second one in the cache. */
+    /* Another device of the same model may have stored the second program in the cache. */
     assert_int_equal(after.programs_compiled + after.programs_from_disk,
                      before.programs_compiled + before.programs_from_disk + 1);
     tuff__program_release(device, again);
@@ -395,7 +396,7 @@ static void check_wrong_commands(tuff_device *device)
     const buffer_binding unequal[] = {range_of(memory, 0, 8, false), range_of(memory, 8, 12, true)};
     expect_refusal(device, command_over(COMMAND_COPY, 2, unequal), TUFF_E_USAGE);
     expect_refusal(device, command_over(COMMAND_COPY, 1, unequal), TUFF_E_USAGE);
-    /* A plan may have nothing to do. */
+    /* A recording may be empty. */
     assert_int_equal(tuff__recording_create(device, NULL, 0, false, true, &empty), TUFF_OK);
     assert_int_equal(tuff__submit(device, empty), TUFF_OK);
     assert_int_equal(tuff__wait(device), TUFF_OK);

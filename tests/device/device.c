@@ -1,5 +1,5 @@
-/* Devices by name, and arrays on every device found: zeros, writes, reads, views, versions, refusals, the pool,
-   threads, and the loss of a device. */
+/* Devices by name, and arrays on every device found: initial zeros, writes, reads, views, versions, refusals, the pool,
+   threads, and a lost device. */
 #define _XOPEN_SOURCE 700
 #include <pthread.h>
 #include <setjmp.h>
@@ -87,7 +87,7 @@ static void an_unknown_device_is_refused_with_a_list(void **state)
     assert_null(tuff_device_open(longer));
 }
 
-/* Opens by a name made from a device's own: upper case, the inner part of it. */
+/* Selects by a part of the device's own name, in upper case. */
 static void a_part_of_the_name_selects(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void a_part_of_the_name_selects(void **state)
         char selector[64] = "";
         size_t api = strcspn(info.selector, ":") + 1;
         memcpy(selector, info.selector, api);
-        /* A name of digits only would be an index. */
+        /* A name of digits only would be taken for an index. */
         for (size_t k = 0; k < 20 && info.name[k + 1]; k++) {
             char c = info.name[k + 1];
             selector[api + k] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
@@ -140,7 +140,7 @@ static void check_zeros(tuff_device *device)
 {
     static unsigned char bytes[4 * 33 * 35], garbage[4 * 33 * 35];
     memset(garbage, 0xa5, sizeof garbage);
-    /* The second array gets the memory of the first, which must not show. */
+    /* The second array reuses the memory of the first, but must be zero. */
     for (int round = 0; round < 2; round++) {
         tuff_array *array = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(33, 35));
         assert_non_null(array);
@@ -186,7 +186,7 @@ static void what_is_written_is_read(void **state)
     for_each_device(check_transfers);
 }
 
-/* Many writes in a row, of which the last one counts, with sources reused in between. */
+/* Many writes in a row, of which the last one counts, with the sources reused in between. */
 static void check_write_order(tuff_device *device)
 {
     enum { COUNT = 5000 };
@@ -237,7 +237,7 @@ static void check_views(tuff_device *device)
     numbers[5] = 50;
     numbers[6] = 60;
     assert_memory_equal(read, numbers, sizeof numbers);
-    /* The storage outlives the array that made it. */
+    /* The storage outlives the array that created it. */
     tuff_array_destroy(whole);
     tuff_array_destroy(none);
     assert_int_equal(tuff_array_read(row, read, 16), TUFF_OK);
@@ -341,7 +341,7 @@ static void the_pool_reuses_what_fits(void **state)
     for_each_driver(check_pool);
 }
 
-/* The pool keeps an eighth of the memory that there is: the latest buffers within it. */
+/* The pool keeps an eighth of the device's memory: the buffers released last, as many as fit. */
 static void check_pool_limit(tuff_device *device)
 {
     storage *storages[6] = {NULL};
@@ -391,7 +391,7 @@ static void check_pressure(tuff_device *device)
     failures_left = 1;
     assert_int_equal(tuff__storage_create(device, 1 << 20, false, &wanted), TUFF_OK);
     assert_null(device->idle);
-    /* With nothing to give back there is nothing to try again for. */
+    /* If the pool is empty, the failed allocation is not retried. */
     storage *none = NULL;
     failures_left = 1;
     assert_int_equal(tuff__storage_create(device, 1 << 21, false, &none), TUFF_E_OOM_DEVICE);
@@ -432,7 +432,7 @@ static void check_loss(tuff_device *device)
     device->driver = &broken;
     assert_int_equal(tuff__submit(device, recorded), TUFF_E_DEVICE_LOST);
     device->driver = real;
-    /* Now everything says so, and why, though the driver is well again. */
+    /* From now on every call fails with the reason, even though the driver works again. */
     assert_int_equal(tuff__submit(device, recorded), TUFF_E_DEVICE_LOST);
     assert_int_equal(tuff__wait(device), TUFF_E_DEVICE_LOST);
     assert_int_equal(tuff_array_read(array, numbers, sizeof numbers), TUFF_E_DEVICE_LOST);
@@ -461,7 +461,7 @@ typedef struct worker {
     int wrong;
 } worker;
 
-/* Uses no assertions: they belong to the main thread. */
+/* Uses no assertions: cmocka supports them on the main thread only. */
 static void *work(void *argument)
 {
     worker *self = argument;

@@ -1,5 +1,6 @@
-/* Host memory that runs out: over a script of work on every device found, each allocation fails once, and then all from
-   it on. What follows is a status that fits, no block left over, and a script that runs again. */
+/* Running out of host memory: in a script of typical work on every device found, each allocation fails, alone and then
+   with all later ones. The status must be the right one, no block may leak, and the script must run again
+   afterwards. */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 #include "device/state.h"
 #include "each_device.h"
 
-/* fail_at: the number of the request that fails, from 1; 0: none. Drivers' threads never call these. */
+/* fail_at: the number of the request that fails, from 1; 0: none. Drivers' threads never call these functions. */
 static struct {
     long blocks, requests, fail_at;
     bool and_after;
@@ -119,7 +120,8 @@ static void fail_one(const char *selector, long request, bool and_after)
         fail_msg("%s, request %ld: %ld blocks left over", selector, request, host.blocks - before);
 }
 
-/* Each stride-th request fails once; each tenth of them again, and all that follow with it, where stride is not 1. */
+/* Makes every stride-th request fail once. It fails with all later ones, too, at each request if stride is 1, else at
+   the requests divisible by ten. */
 static void fail_requests(const char *selector, long stride)
 {
     assert_int_equal(run_script(selector), TUFF_OK);
@@ -156,8 +158,8 @@ static void every_request_may_fail(void **state)
     on_every_device(fail_every_request);
 }
 
-/* Without a cache the open makes its self-test, and programs come from their texts: slow, but with the same requests
-   for each probe, so that every third one meets them all. */
+/* Without a cache the open runs the self-test, and programs are compiled from source: slow, but with the same requests
+   for each probe, so that every third request covers them all. */
 static void every_request_of_a_first_open_may_fail(void **state)
 {
     (void)state;
@@ -168,7 +170,7 @@ static void every_request_of_a_first_open_may_fail(void **state)
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
 }
 
-/* A failure on "auto" is no reason to take another device. */
+/* If opening "auto" runs out of memory, no other device is tried. */
 static void memory_does_not_choose_the_device(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Handles that devices and arrays lend: commands of the application's own work on tuff's queue and memory, and plans
-   see what they wrote. Wrapped devices: opencl_wrap.c, vulkan_wrap.c. */
+/* Native handles of devices and arrays: the application's own commands run on tuff's queue and memory, and plans see
+   what they wrote. For wrapped devices see opencl_wrap.c and vulkan_wrap.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ enum { EXTENT = 64, COUNT = EXTENT * EXTENT };
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 #include "device/opencl/api.h"
 
-/* The queue is in order: no waits. */
+/* The queue is in order, so that no wait is needed. */
 static void fill_opencl(tuff_device *device, const tuff_buffer_handle *buffer)
 {
     static uint32_t ones[COUNT];
@@ -45,7 +45,7 @@ static void fill_opencl(tuff_device *device, const tuff_buffer_handle *buffer)
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
 #include "device/vulkan/api.h"
 
-/* What an application loads for itself, by what it was lent. */
+/* Functions that an application loads itself through the handles. */
 typedef struct vulkan_calls {
     PFN_vkCreateCommandPool create_pool;
     PFN_vkDestroyCommandPool destroy_pool;
@@ -112,7 +112,8 @@ static VkSemaphore create_timeline(const vulkan_calls *calls, VkDevice device)
     return semaphore;
 }
 
-/* Behind tuff's work by one value of a timeline, and before its later work by another. */
+/* Submits after tuff's work, by waiting for one value of a timeline semaphore, and before its later work, by signalling
+   another. */
 static void submit_between(tuff_device *device, const vulkan_calls *calls, const tuff_vulkan_handles *handles,
                            VkCommandBuffer commands)
 {
@@ -129,7 +130,7 @@ static void submit_between(tuff_device *device, const vulkan_calls *calls, const
     assert_int_equal(calls->submit(handles->queue, 1, &submission, VK_NULL_HANDLE), VK_SUCCESS);
     assert_int_equal(tuff_vulkan_enqueue_wait(device, number, before), TUFF_OK);
     assert_int_equal(tuff_device_wait(device), TUFF_OK);
-    assert_int_equal(calls->wait(handles->queue), VK_SUCCESS); /* a driver's thread may use it still */
+    assert_int_equal(calls->wait(handles->queue), VK_SUCCESS); /* a driver's thread may still use it */
     calls->destroy_semaphore(handles->device, timeline, NULL);
 }
 
@@ -167,7 +168,7 @@ static bool is_opencl(const tuff_device *device)
     return strncmp(tuff__device_info(device)->selector, "opencl:", 7) == 0;
 }
 
-/* The application makes all elements 1, by a command of its own. */
+/* The application sets all elements to 1 with a command of its own. */
 static void fill_with_ones(tuff_device *device, tuff_array *array)
 {
     tuff_buffer_handle buffer = {0};
@@ -197,7 +198,7 @@ static void commands_write_a_part_of_an_array(void **state)
     for_each_driver(lend_a_part);
 }
 
-/* Plans keep weights in the order that kernels want: a version that grew makes them look again. */
+/* Plans keep weights in the layout that kernels need, and convert them again when the version has increased. */
 static void change_a_weight(tuff_device *device)
 {
     static float x[COUNT], y[COUNT];
@@ -236,7 +237,7 @@ static void plans_see_what_commands_wrote(void **state)
     for_each_driver(change_a_weight);
 }
 
-/* Every device has the handles of its own API, and the reference device none; wrong use changes nothing. */
+/* Every device has the handles of its own API, and the reference device none; wrong calls change nothing. */
 static void ask_for_all(tuff_device *device)
 {
     tuff_opencl_handles opencl = {0};

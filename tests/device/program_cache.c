@@ -1,4 +1,4 @@
-/* The cache folder: entries come back whole or not at all, and no state of the folder keeps a program from working. */
+/* The cache folder: entries are read back complete or not at all, and programs work whatever the folder's state. */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void write_file(const char *path, const unsigned char *data, size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Makes the hash of a changed entry right again. */
+/* Corrects the hash of a changed entry. */
 static void rehash(bytes entry)
 {
     memset(entry.data + HASH_AT, 0, 16);
@@ -61,7 +61,7 @@ static void rehash(bytes entry)
     }
 }
 
-/* An entry of size bytes under key, alone in the folder; its path. */
+/* Stores an entry of size bytes under key, alone in the folder, and returns its path. */
 static void store_entry(size_t size, char *path, size_t path_size)
 {
     unsigned char *payload = malloc(size);
@@ -160,26 +160,26 @@ static void every_truncation_is_refused(void **state)
     tuff__cache_drop(key);
 }
 
-/* Entries that are whole and well hashed, and yet not what was asked for. */
+/* Entries that are complete with a correct hash, but not the requested one. */
 static void a_stale_entry_is_refused(void **state)
 {
     (void)state;
     char path[512];
     store_entry(200, path, sizeof path);
     bytes entry = read_file(path);
-    /* Another driver's version in the key. */
+    /* The key contains another driver version. */
     entry.data[KEY_AT + 3] ^= 1;
     rehash(entry);
     write_file(path, entry.data, entry.size);
     assert_false(loads());
     entry.data[KEY_AT + 3] ^= 1;
-    /* Another format. */
+    /* Another format version. */
     entry.data[8]++;
     rehash(entry);
     write_file(path, entry.data, entry.size);
     assert_false(loads());
     entry.data[8]--;
-    /* A key that ends earlier, the rest of it counted as payload. */
+    /* A shorter key; the rest of it counts as payload. */
     entry.data[12]--;
     entry.data[16]++;
     rehash(entry);
@@ -218,14 +218,14 @@ static void what_is_not_ours_alone_is_refused(void **state)
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(rename(other, path), 0);
     assert_true(loads());
-    /* The folder itself, open to others. */
+    /* The folder itself is accessible to others. */
     assert_int_equal(chmod(cache_folder(), 0777), 0);
     assert_false(loads());
     assert_int_equal(chmod(cache_folder(), 0700), 0);
     tuff__cache_drop(key);
 }
 
-/* A file that claims to be larger than any program is not read. */
+/* A file that is larger than any program is not read. */
 static void a_huge_entry_is_refused(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static void a_huge_entry_is_refused(void **state)
     tuff__cache_drop(key);
 }
 
-/* The kernel's result and where its program came from. */
+/* Checks the kernel's result and whether its program was compiled or came from disk. */
 static void use_program(tuff_device *device, uint64_t compiled, uint64_t from_disk)
 {
     uint32_t words[64];
@@ -306,7 +306,7 @@ static const char *other_options(driver_device *device)
     return "-cl-fast-relaxed-math";
 }
 
-/* Makes a program of a request, compiled or not, and lets it go. */
+/* Creates a program, checks whether it was compiled, and releases it. */
 static void make_once(tuff_device *device, const program_request *request, bool compiled)
 {
     tuff_device_counters before, after;
@@ -320,7 +320,8 @@ static void make_once(tuff_device *device, const program_request *request, bool 
     assert_int_equal(after.programs_from_disk - before.programs_from_disk, !compiled);
 }
 
-/* Everything that the bytes depend on makes another program, one thing after the other. */
+/* Changes everything that a program's bytes depend on, one thing after the other: each change leads to a new
+   program. */
 static void check_key(tuff_device *device)
 {
     test_kernel kernel;
@@ -348,7 +349,7 @@ static void check_key(tuff_device *device)
 
 static int created;
 
-/* Nothing is made: what its bytes are is not looked at. */
+/* Creates no program and ignores the cached bytes. */
 static tuff_status create_nothing(driver_device *device, const program_request *request, blob cached, blob *made,
                                   driver_program **out)
 {
@@ -374,7 +375,7 @@ static void get_once(tuff_device *device, const program_request *request, int ex
     assert_int_equal(created, expected);
 }
 
-/* The same of what the request says beside its text, none of which the text must say too. */
+/* The same for the fields of the request other than its text; the text need not contain them. */
 static void check_request_key(tuff_device *device)
 {
     test_kernel kernel;
@@ -401,7 +402,7 @@ static void check_request_key(tuff_device *device)
     forget_programs();
 }
 
-/* What no process can change of itself: the key says it. */
+/* Parts of the key that a test cannot change: the text of the key must contain them. */
 static void check_key_text(tuff_device *device)
 {
     char path[512], first[200], last[200];
@@ -460,7 +461,7 @@ static void check_refused_binary(tuff_device *device)
     assert_int_equal(seen, 1);
     use_program(device, 0, 1);
     assert_int_equal(seen, 2);
-    /* What is damaged never gets as far as the driver. */
+    /* A damaged entry never reaches the driver. */
     assert_int_equal(count_cache_files(".program", path, sizeof path), 1);
     change_byte(path, 3);
     use_program(device, 1, 0);
@@ -530,7 +531,7 @@ static void the_cache_may_be_off(void **state)
 {
     (void)state;
     for_each_driver(check_off);
-    /* Then the self-test runs, too. */
+    /* Without a cache the self-test runs, too. */
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     for_each_driver(check_compiles);
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
@@ -564,7 +565,8 @@ static void expect_same_proofs(tuff_device_info a, tuff_device_info b)
     assert_int_equal(a.loop_limit, b.loop_limit);
 }
 
-/* What a device proves, from the probes and from its record, from a damaged one and from one that lies. */
+/* Checks which features of a device are proved by the probes, by its record, by a damaged record, and by one that is
+   wrong. */
 static void check_record(const char *selector, const tuff_device_info *claims)
 {
     enum { RECORD_SIZE = 16 };
@@ -584,17 +586,17 @@ static void check_record(const char *selector, const tuff_device_info *claims)
     assert_int_equal(mended.size, entry.size);
     assert_memory_equal(mended.data, entry.data, entry.size);
     free(mended.data);
-    /* The record is believed: barriers that it denies are off. */
+    /* A valid record is trusted: it turns barriers off. */
     entry.data[record + 1] = 0;
     rehash(entry);
     write_file(path, entry.data, entry.size);
     assert_false(open_and_describe(selector).proved_barrier);
-    /* Values that no self-test writes are not. */
+    /* Values that no self-test writes are not trusted. */
     entry.data[record + 1] = 9;
     rehash(entry);
     write_file(path, entry.data, entry.size);
     expect_same_proofs(proved, open_and_describe(selector));
-    /* Nor does a record grant what the driver does not claim. */
+    /* A record cannot enable features that the driver does not report. */
     memset(entry.data + record, 1, RECORD_SIZE);
     rehash(entry);
     write_file(path, entry.data, entry.size);
@@ -621,7 +623,7 @@ static void what_a_device_proved_is_recorded(void **state)
     }
 }
 
-/* A program of so many bytes that was used so many days ago. */
+/* Stores a program of that size, last used so many days ago. */
 static void keep_old(const char *text, size_t size, int days)
 {
     char *data = calloc(1, size);
@@ -652,7 +654,8 @@ static int refuse_removal(const char *path)
     return -1;
 }
 
-/* Above the limit down to half of it, what was used last long ago first; nothing else of the folder goes. */
+/* Trims the cache to half of the limit if it is larger, the least recently used programs first; other files are
+   kept. */
 static void old_programs_make_way(void **state)
 {
     (void)state;
@@ -668,7 +671,7 @@ static void old_programs_make_way(void **state)
     tuff__cache_trim(300000);
     tuff__file.unlink = unlink;
     assert_true(is_kept("program", "a"));
-    keep_old("a", 100000, 40); /* it was read just now */
+    keep_old("a", 100000, 40); /* its time of last use was just updated by a read */
     tuff__cache_trim(380000);
     assert_false(is_kept("program", "a"));
     assert_true(is_kept("device", "a record"));

@@ -1,5 +1,5 @@
-/* Programs whose bytes cost a compilation of their own, as PoCL's do: they are kept when a plan was of use, so that the
-   second start of a program compiles nothing. */
+/* Programs whose binary costs a second compilation, as PoCL's do: they are stored once a plan has proved useful, so
+   that the second start of a program compiles nothing. */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static tuff_status want_none(driver_device *device, const program_request *reque
     return status;
 }
 
-/* Two programs of a plan that ends after so many nanoseconds: how many of them are kept. */
+/* Ends a plan with two programs after so many nanoseconds of use. Returns how many of the programs are stored. */
 static int keep_two(tuff_device *device, bool launched, uint64_t used)
 {
     test_kernel kernels[2];
@@ -58,7 +58,7 @@ static int keep_two(tuff_device *device, bool launched, uint64_t used)
     make_kernel(device, &kernels[1], "twos", "x[i] = 2;");
     program *programs[] = {kernels[0].program, NULL, kernels[1].program, kernels[0].program};
     asked = 0;
-    device->keeping_cost = 0;
+    device->binary_cost = 0;
     tuff__programs_store(device, programs, 4, launched, used);
     const int kept = asked;
     tuff__programs_store(device, programs, 4, launched, used / 1000);
@@ -70,7 +70,7 @@ static int keep_two(tuff_device *device, bool launched, uint64_t used)
     return kept;
 }
 
-/* Where nothing can be kept, a driver is not asked for bytes that cost it a compilation. */
+/* If nothing can be stored, the driver is not asked for binaries that cost a compilation. */
 static void check_without_a_cache(tuff_device *device)
 {
     test_kernel kernel;
@@ -87,7 +87,8 @@ static void check_without_a_cache(tuff_device *device)
     tuff__free(folder);
 }
 
-/* A tenth of a second is expected for the first; the fake driver then needs next to nothing. */
+/* The first binary is expected to take a tenth of a second; after that the fake driver's measured cost is close to
+   zero. */
 static void check_costly_bytes(tuff_device *device)
 {
     driver costly = *device->driver;
@@ -99,7 +100,7 @@ static void check_costly_bytes(tuff_device *device)
     forget();
     assert_int_equal(keep_two(device, true, 199999999), 0);
     assert_int_equal(keep_two(device, true, 99999999), 0);
-    assert_int_equal(keep_two(device, true, 100000000), 2); /* met before */
+    assert_int_equal(keep_two(device, true, 100000000), 2); /* seen in an earlier start */
     forget();
     assert_int_equal(keep_two(device, true, 200000000), 2);
     forget();
@@ -117,7 +118,7 @@ static void costly_bytes_are_kept_after_enough_use(void **state)
     for_each_driver(check_costly_bytes);
 }
 
-/* A graph's plan, used for a moment; what its start compiled and took from the disk. */
+/* Runs a graph's plan for a moment. Returns what its start compiled and loaded from disk. */
 static tuff_device_counters start_once(const char *selector)
 {
     tuff_device_counters before, after;

@@ -1,5 +1,5 @@
-/* The self-test against drivers that lie: on every device found, each falsified result or refused kernel turns off the
-   feature it speaks of, and no other. */
+/* The self-test against wrong drivers: on every device found, each falsified result or refused kernel turns off the
+   feature that it tests, and no other. */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, SHUFFLES, PROBE_COUNT } probe_kind;
 
-/* A probe is known by what its text must contain, in one language or the other. */
+/* Identifies a probe by a part of its text, in either language. */
 static probe_kind kind_of(const char *text)
 {
     static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},         {"a[62]", "a[62]"},
@@ -51,7 +51,7 @@ static void flush_denormals(uint32_t *words, size_t count)
             words[i] &= 0x80000000u;
 }
 
-/* Of numbers without signs alone, which only the second output has. */
+/* Flushes denormals only in the output without negative numbers, which is the second. */
 static void flush_magnitudes(uint32_t *words, size_t count)
 {
     for (size_t i = 0; i < 64; i++)
@@ -66,7 +66,7 @@ static void change_last_item(uint32_t *words, size_t count)
     words[63] ^= 4;
 }
 
-/* A store of a byte that takes its neighbours along. */
+/* A store of a byte overwrites its neighbours. */
 static void smear_bytes(uint32_t *words, size_t count)
 {
     (void)count;
@@ -79,7 +79,7 @@ static void lose_high_words(uint32_t *words, size_t count)
     memset(words + 64, 0, 64 * sizeof *words);
 }
 
-/* Eight lanes said to be sixteen: every second leader is missing, or there are too many. */
+/* Eight lanes reported as sixteen: every second leader is missing, or there are too many. */
 static void claim_more_lanes(uint32_t *words, size_t count)
 {
     (void)count;
@@ -91,7 +91,8 @@ typedef struct lie {
     const char *name;
     probe_kind kind;
     void (*falsify)(uint32_t *words, size_t count); /* NULL: the kernel does not compile */
-    size_t field;                                   /* of tuff_device_info: must come out false or 0 */
+    size_t field;                                   /* offset in tuff_device_info of the field that must become false or
+                                                       0 */
 } lie;
 
 #define FIELD(name) offsetof(tuff_device_info, name)
@@ -139,7 +140,7 @@ static tuff_status lying_read(driver_device *device, driver_buffer *buffer, uint
     return status;
 }
 
-/* What the device proves under a lie, from the driver's claims on. */
+/* Runs the self-test under a lie, starting from the features that the driver reports. */
 static tuff_device_info prove_again(tuff_device *device, const tuff_device_info *claims, const lie *heard)
 {
     driver liar = *device->driver;
@@ -149,7 +150,7 @@ static tuff_device_info prove_again(tuff_device *device, const tuff_device_info 
     told = heard;
     device->info = *claims;
     device->driver = &liar;
-    assert_int_equal(tuff__device_prove(device), TUFF_OK);
+    assert_int_equal(tuff__device_self_test(device), TUFF_OK);
     device->driver = real;
     assert_true(device->info.proved);
     return device->info;
@@ -162,7 +163,7 @@ static bool value_of(const tuff_device_info *info, size_t field)
     return *(const bool *)((const char *)info + field);
 }
 
-/* Fields that a lie about kind may change. */
+/* Whether a lie about this probe may change the field. */
 static bool concerns(probe_kind kind, size_t field)
 {
     switch (kind) {
@@ -212,7 +213,7 @@ static void lies_are_caught(void **state)
 {
     (void)state;
     for_each_driver(check_lies);
-    /* Wherever there is a device, barriers and narrow types cannot both be missing from what is lied about. */
+    /* On any device barriers or narrow types are supported, so that some lies must have been caught. */
     if (tuff_device_count() > 1)
         assert_true(caught > 4);
 }
@@ -226,7 +227,8 @@ static void end_loops(uint32_t *words, size_t count)
     words[1] = LOOPS_END;
 }
 
-/* A driver that ends loops early is known by it, in later runs from the record, and llvmpipe without a test. */
+/* The self-test finds the loop limit of a driver, later runs read it from the record, and llvmpipe has one without a
+   test. */
 static void check_loops(tuff_device *device)
 {
     static const lie ended = {"loops ended", BARRIER, end_loops, 0}, absent = {"no loop kernel", BARRIER, NULL, 0};
@@ -249,12 +251,13 @@ static void ended_loops_are_known(void **state)
     for_each_driver(check_loops);
 }
 
-/* What stands in for a driver with matrix units: a plain kernel that answers as they do, one that is a bit off at one
-   element, that takes turned factors for others, or lines for as long as a block, or no kernel at all. */
+/* Fake drivers with matrix units: a plain kernel that computes the right product, one with a slightly wrong element,
+   one that ignores that factors are transposed, one that ignores the pitch, or no kernel at all. */
 typedef enum units { UNITS_RIGHT, UNITS_WRONG, UNITS_NEVER_TURNED, UNITS_WITHOUT_PITCH, UNITS_ABSENT } units;
 static units stand_in;
 
-/* Factors as they lie in local memory, 8 more elements behind each line of turned ones, and as the units find them. */
+/* Places the factors in local memory, with 8 more elements after each line of transposed ones, and reads them as the
+   units would. */
 static const char product_text[] = "layout(local_size_x = 64) in;\n"
                                    "layout(std430, set = 0, binding = 0) readonly buffer A { uint a[]; };\n"
                                    "layout(std430, set = 0, binding = 1) buffer B { uint b[]; };\n"
@@ -284,12 +287,12 @@ static tuff_status create_with_units(driver_device *device, const program_reques
     if (stand_in == UNITS_ABSENT)
         return tuff__fail(TUFF_E_COMPILE, "this compiler knows no matrix units");
     snprintf(text, sizeof text, "#version 450\n#define TURNED %s\n#define LIE %d\n%s",
-             strstr(request->text, "#define MATRIX_TURNED 1") ? "true" : "false", (int)stand_in, product_text);
+             strstr(request->text, "#define MATRIX_TRANSPOSED 1") ? "true" : "false", (int)stand_in, product_text);
     changed.text = text;
     return real->program_create(device, &changed, cached, made, out);
 }
 
-/* A claim to matrix units of either form holds only where a block comes out right. */
+/* Reported matrix units of either form are accepted only if the product of a block is right. */
 static void check_units(tuff_device *device)
 {
     if (!tuff__device_takes_glsl(device)) {
@@ -307,7 +310,7 @@ static void check_units(tuff_device *device)
             stand_in = (units)which;
             device->info.cooperative_matrix = form;
             device->info.matrix_shape[0] = device->info.matrix_shape[1] = device->info.matrix_shape[2] = 16;
-            assert_int_equal(tuff__device_prove(device), TUFF_OK);
+            assert_int_equal(tuff__device_self_test(device), TUFF_OK);
             assert_int_equal(device->info.cooperative_matrix, which == UNITS_RIGHT ? form : 0);
         }
     device->driver = real;
@@ -321,7 +324,7 @@ static void matrix_units_must_multiply_right(void **state)
     for_each_driver(check_units);
 }
 
-/* A failure that is none of the features' fails the open. */
+/* An error that does not come from a feature fails the open. */
 static tuff_status failing_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
                                 uint64_t size)
 {
@@ -340,7 +343,7 @@ static void check_failure(tuff_device *device)
     silent.buffer_read = failing_read;
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     device->driver = &silent;
-    assert_int_equal(tuff__device_prove(device), TUFF_E_TIMEOUT);
+    assert_int_equal(tuff__device_self_test(device), TUFF_E_TIMEOUT);
     device->driver = real;
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
 }

@@ -1,4 +1,4 @@
-/* Staging memory on every device found: copies keep their order with kernels and with each other, and wrong ones are
+/* Staging memory on every device found: copies are ordered with kernels and with each other, and invalid ones are
    refused. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static void fill(uint32_t *words, uint32_t seed)
         words[i] = i * 2654435761u + seed;
 }
 
-/* Parts of odd sizes at odd places. */
+/* Parts of odd sizes at odd offsets. */
 static void check_bytes(tuff_device *device)
 {
     staging *memory;
@@ -39,7 +39,8 @@ static void check_bytes(tuff_device *device)
     for (int i = 0; i < SIZE; i++)
         bytes[i] = (unsigned char)(i * 7 + 1);
     const uint64_t version = tuff__storage_version(target);
-    const staging_move up[] = {{target, 3, 11, 1}, {target, 101, 64, 997}, {target, 0, 0, 0}, {target, SIZE - 5, 5, 5}};
+    const staging_transfer up[] = {
+        {target, 3, 11, 1}, {target, 101, 64, 997}, {target, 0, 0, 0}, {target, SIZE - 5, 5, 5}};
     assert_int_equal(tuff__staging_upload(memory, up, 4), TUFF_OK);
     assert_true(tuff__storage_version(target) > version);
     assert_int_equal(tuff__storage_read(device, target, 0, read, SIZE), TUFF_OK);
@@ -48,11 +49,12 @@ static void check_bytes(tuff_device *device)
         assert_int_equal(read[i], from < 0 ? 0 : bytes[from]);
     }
     wait_for(memory);
-    const staging_move down = {target, 0, SIZE, SIZE};
+    const staging_transfer down = {target, 0, SIZE, SIZE};
     assert_int_equal(tuff__staging_download(memory, &down, 1), TUFF_OK);
     wait_for(memory);
     assert_memory_equal(bytes + SIZE, read, SIZE);
-    const staging_move outside[] = {{target, SIZE + 256, 0, 1}, {target, 0, 2 * SIZE, 1}, {target, 4, 0, UINT64_MAX}};
+    const staging_transfer outside[] = {
+        {target, SIZE + 256, 0, 1}, {target, 0, 2 * SIZE, 1}, {target, 4, 0, UINT64_MAX}};
     for (int i = 0; i < 3; i++)
         assert_int_equal(tuff__staging_upload(memory, &outside[i], 1), TUFF_E_USAGE);
     assert_int_equal(tuff__staging_download(memory, up, MAX_STAGED_COPIES + 1), TUFF_E_LIMIT);
@@ -61,7 +63,7 @@ static void check_bytes(tuff_device *device)
     tuff__staging_destroy(NULL);
 }
 
-/* Copies on the device, between odd places. */
+/* Copies on the device between odd offsets. */
 static void check_copies(tuff_device *device)
 {
     tuff_array *a = tuff_array_create(device, TUFF_U8, TUFF_SHAPE(101)),
@@ -92,9 +94,9 @@ static void check_copies(tuff_device *device)
         tuff_array_destroy(all[i]);
 }
 
-/* Two stagings in turns, a kernel behind each upload, and a download behind the kernel; nobody waits in between but for
-   the staging to be free. Some uploads are sent ahead, beside the kernel before, and some of what is sent is given up
-   for other bytes. */
+/* Alternates between two stagings, with a kernel after each upload and a download after the kernel, and waits only for
+   a staging to become free. Some uploads are sent ahead, concurrently with the previous kernel, and some of these are
+   discarded for other data. */
 static void check_order(tuff_device *device)
 {
     enum { ROUNDS = 20 };
@@ -111,7 +113,7 @@ static void check_order(tuff_device *device)
         assert_int_equal(tuff__staging_create(device, SIZE, false, &down[i]), TUFF_OK);
     }
     for (uint32_t round = 0; round < ROUNDS + 2; round++) {
-        const staging_move whole = {words, 0, 0, SIZE};
+        const staging_transfer whole = {words, 0, 0, SIZE};
         wait_for(up[round % 2]);
         wait_for(down[round % 2]);
         if (round >= 2) {
@@ -134,7 +136,7 @@ static void check_order(tuff_device *device)
     }
     assert_int_equal(tuff__staging_send(down[0], SIZE), TUFF_E_USAGE);
     assert_int_equal(tuff__staging_send(up[0], SIZE + 1), TUFF_E_USAGE);
-    assert_int_equal(tuff__staging_send(up[0], SIZE), TUFF_OK); /* and never uploaded */
+    assert_int_equal(tuff__staging_send(up[0], SIZE), TUFF_OK); /* never uploaded */
     for (int i = 0; i < 2; i++) {
         tuff__staging_destroy(up[i]);
         tuff__staging_destroy(down[i]);

@@ -1,4 +1,4 @@
-/* The program of DynamicDotGAT. */
+/* The training program of DynamicDotGAT. */
 #include "example_program.h"
 
 extern const example dotgat_example;

@@ -1,4 +1,4 @@
-/* The program of the tree of blocks, and texts that it reads. */
+/* The training program of the tree of blocks, and the texts that it reads. */
 #define _XOPEN_SOURCE 700
 #include "example_program.h"
 
@@ -16,7 +16,7 @@
 
 extern const example k1_tree_example;
 
-/* A text of some different words in turn; form makes one of a letter and the blank behind it. */
+/* Writes a text that cycles through different words; form contains a letter and the white space after it. */
 static void write_text(const char *name, int words, int distinct, const char *form)
 {
     char text[8192];
@@ -34,7 +34,7 @@ static void texts_are_numbered_by_their_first(void **state)
     (void)state;
     write_text("long", 60, 3, "%c%c");
     tuff_device *device = tuff_device_open("reference");
-    /* Of a, b and c, each as frequent as the others, two are in the vocabulary. */
+    /* a, b and c are equally frequent, and two of them are in the vocabulary. */
     write_text("again", 60, 3, "%cX%c");
     (void)snprintf(paths, sizeof paths, "%s,%s", scratch_path("long"), scratch_path("again"));
     example_texts *texts = example_texts_read(device, "test", paths, 2, EXAMPLE_SPECIAL_WORDS + 2);
@@ -48,7 +48,7 @@ static void texts_are_numbered_by_their_first(void **state)
     tuff_device_close(device);
 }
 
-/* Runs the program on the texts; both streams are in printed afterwards. */
+/* Runs the program on the texts; printed gets both output streams. */
 static int run_on(const char *paths, char *printed, size_t size)
 {
     const char *const words[] = {"k1_tree", "--data", paths, "--device", "reference", "--steps", "3",      "--set",

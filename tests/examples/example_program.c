@@ -17,7 +17,7 @@
 #include "tuff/io.h"
 
 static const example_case *tested;
-static char printed[65536]; /* by the last program, on both streams */
+static char printed[65536]; /* output of the last program on both streams */
 
 static void keep_stream(int stream, int *kept, int file)
 {
@@ -86,7 +86,7 @@ static long size_of(const char *path)
     return size;
 }
 
-/* All bytes of a file; the caller frees them. */
+/* Returns all bytes of a file, which the caller frees. */
 static char *bytes_of(const char *path, long *size)
 {
     *size = size_of(path);
@@ -102,7 +102,7 @@ static char *bytes_of(const char *path, long *size)
     return bytes;
 }
 
-/* The loss of the last line of a log, whose second column it is. */
+/* Returns the loss in the last line of a log, its second column. */
 static double last_loss(const char *path)
 {
     long size = 0;
@@ -162,13 +162,13 @@ static void drivers_train(void **state)
         skip();
     if (!is_thorough() && tested->turns > 1 && drawn_turn("drivers train", 0, tested->turns) != 0)
         skip();
-    /* Means over two lines of output are compared with one over all of them otherwise. */
+    /* --log-every must match, because the means over two steps are compared. */
     expect(run("--device", "reference", "--steps", "4", "--log-every", "2", "--log", path_of("optimized.csv"), NULL), 0,
            NULL);
     for_each_driver(train_on);
 }
 
-/* With accumulation, validations and scaled losses. */
+/* With accumulation, validations and loss scaling. */
 static void resumed_run_ends_with_the_same_bits(void **state)
 {
     const char *accumulate = tested->is_never_accumulated ? "accumulate=1" : "accumulate=2";
@@ -215,7 +215,7 @@ static void report_and_graph_are_written(void **state)
     free(page);
 }
 
-/* Whether the batches of an input, [3, B, ...], are not all the same. */
+/* Whether the batches of an input, [3, B, ...], are not all equal. */
 static bool batches_differ(const tuff_file_tensor *tensor)
 {
     const size_t part = (size_t)tensor->size / 3;

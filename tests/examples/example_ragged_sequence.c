@@ -1,4 +1,4 @@
-/* The program of the transformer over ragged contexts. */
+/* The training program of the transformer over ragged contexts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,8 @@
 
 extern const example ragged_sequence_example;
 
-/* A batch whose last sample has no token, or one that is no row of the table: by the names of the inputs. */
+/* Name of an input whose last element is set to wrong_value: the last sample has no token, or one that is not in the
+   table. */
 static const char *spoiled;
 static int32_t wrong_value;
 

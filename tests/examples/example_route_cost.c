@@ -1,4 +1,4 @@
-/* The program of the vehicle-routing policy. */
+/* The training program of the vehicle-routing policy. */
 #include "example_program.h"
 
 extern const example route_cost_example;
@@ -7,7 +7,7 @@ int main(void)
 {
     static const char *const tiny[] = {"--set", "B=3",   "--set", "N=2",   "--set", "H=8", "--set",
                                        "h=2",   "--set", "L=1",   "--set", "f=1",   NULL};
-    /* Q=9: a customer whose demand is 10 cannot be served by any vehicle. */
+    /* Q=9: no vehicle can serve a customer whose demand is 10. */
     return test_example_program(&(example_case){.model = &route_cost_example,
                                                 .tiny = tiny,
                                                 .refused = "Q=9",

@@ -1,4 +1,4 @@
-/* The program of Vision-BDH, and the files of images that it reads. */
+/* The training program of Vision-BDH, and the image files that it reads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -14,7 +14,8 @@ extern const example vision_bdh_example;
 
 enum { RECORD = 3073 };
 
-/* A file of count bytes, of which every RECORD-th is a label, as all of them are but one that is too large. */
+/* Writes a file of count bytes in which every RECORD-th byte is a label; wrong_at: index of a label that is too
+   large. */
 static const char *write_images(const char *name, int count, int wrong_at)
 {
     static char path[256];

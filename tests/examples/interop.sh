@@ -1,16 +1,16 @@
 #!/bin/sh
-# The programs that share OpenCL and Vulkan objects of their own with tuff, on every driver found: right numbers, and no
-# message of the validation layer, synchronization included, where that is installed. Called: interop.sh BUILD_FOLDER
+# The programs that share their own OpenCL and Vulkan objects with tuff, on every driver found: correct results, and no
+# message from the validation layer (with synchronisation) if it is installed. Usage: interop.sh BUILD_FOLDER
 set -eu
 build=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export TUFF_CACHE_DIR="$work/cache"
-# Drivers are unloaded with the program's instance, and what they leak has no name then: vulkan_wrap looks for leaks.
+# Drivers are unloaded with the program's instance, and the symbols of their leaks are lost; vulkan_wrap checks leaks.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 ran=0
 
-# run PROGRAM NAME: the program says on which device it ran, then how far the numbers are from the host's.
+# run PROGRAM NAME: the program prints on which device it ran, then the deviation of its results from the host's.
 run() {
     "$@" >"$work/out" 2>&1 || { echo "$* failed:"; cat "$work/out"; exit 1; }
     grep -q '^8192 numbers' "$work/out" || { echo "$* said:"; cat "$work/out"; exit 1; }
@@ -18,7 +18,7 @@ run() {
     ran=$((ran + 1))
 }
 
-# The names of devices of an API, or of their drivers' platforms.
+# Prints the names of an API's devices, or of their drivers' platforms.
 names() {
     "$build/tuff" devices | awk -v api="$1" '
         $1 ~ "^" api ":[0-9]" { name = $0; sub(/^[^ ]+ +/, "", name); if (api == "vulkan") print name; next_line = 1; next }

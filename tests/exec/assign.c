@@ -1,5 +1,6 @@
-/* What assign promises, on every device: reads see the elements at the start of a run, in place or not. The numbers are
-   small ones that every device computes exactly, so that results are compared bit for bit. */
+/* The guarantees of assign on every device: reads see the elements from the start of a run, whether the assignment is
+   in place or not. All numbers are small enough for exact arithmetic on every device, so that results are compared bit
+   for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "ops/ops.h"
 #include "small_plans.h"
 
-/* Two arrays swap in one run; outputs see the elements at the start. */
+/* Two arrays are swapped in one run; outputs see the elements from its start. */
 static void swap(tuff_device *device)
 {
     const float one[] = {1, 2, 3, 4, 5}, two[] = {-1, -2, -3, -4, -5};
@@ -41,7 +42,7 @@ static void arrays_swap_in_one_run(void **state)
     for_drawn_devices(swap);
 }
 
-/* w := w - g is done in place where it can be; what else reads w sees the old elements. */
+/* w := w - g is done in place if possible; all other reads of w see the old elements. */
 static void update(tuff_device *device)
 {
     const float start[] = {8, 7, 6, 5, 4, 3}, gradient[] = {1, 1, 2, 2, 3, 3};
@@ -78,7 +79,7 @@ static void an_update_leaves_other_readers_the_old_elements(void **state)
     for_drawn_devices(update);
 }
 
-/* Values that need all old elements for each new one: nothing may be written before everything is read. */
+/* Each new element depends on all old ones: nothing may be written before everything is read. */
 static void turn(tuff_device *device)
 {
     const float start[] = {1, 2, 3, 4, 5, 6, 7}, turned[] = {7, 6, 5, 4, 3, 2, 1};
@@ -112,7 +113,7 @@ static tuff_array *count_from(tuff_device *device, int64_t first, float *values)
     return make_array(device, TUFF_F32, ELEMENTS, values);
 }
 
-/* What is stored in place is stored by the kernel that computes another result of the old elements. */
+/* The kernel that assigns in place also computes an output from the old elements. */
 static void change(tuff_device *device)
 {
     static float old[ELEMENTS], x[ELEMENTS], wanted[ELEMENTS], changed[ELEMENTS];
@@ -143,7 +144,7 @@ static void change(tuff_device *device)
     tuff_array_destroy(a);
 }
 
-/* Each becomes a sum with the other: both are read before either is written. */
+/* Each array becomes the sum of the other and x: both must be read before either is written. */
 static void cross(tuff_device *device)
 {
     static float a_values[ELEMENTS], b_values[ELEMENTS], x[ELEMENTS];
@@ -176,8 +177,8 @@ static void old_elements_are_read_before_new_ones_are_stored(void **state)
     for_drawn_devices(cross);
 }
 
-/* What kernels in local memory were lowered for, whose vectors and parts of 16 bytes lie where they do in memory of our
-   own: operands that a task made begin at a multiple of eight elements. */
+/* Checks the alignment that kernels in local memory assume if their operands lie in the plan's own memory: operands
+   that a task computes begin at a multiple of eight elements. */
 static void expect_aligned_operands(const tuff_plan *plan)
 {
     const launch_list *list = &plan->executable.launches;
@@ -195,7 +196,7 @@ static void expect_aligned_operands(const tuff_plan *plan)
     assert_true(products > 0 || list->launch_count == 0);
 }
 
-/* A factor that is assigned to an array which begins anywhere: vectors begin where the array does. */
+/* A factor that is assigned to an array at an odd offset, so that its vectors are not aligned. */
 static void multiply_by(tuff_device *device, const tuff_compile_options *options)
 {
     enum { WIDTH = 8, COUNT = WIDTH * WIDTH };
@@ -229,7 +230,7 @@ static void multiply_by(tuff_device *device, const tuff_compile_options *options
     tuff_array_destroy(slab);
 }
 
-/* By the device's own kernels; by those in local memory; and, of drivers, as a GPU gets them. */
+/* With the device's default kernels, with those in local memory and, on drivers, with those for a GPU. */
 static void multiply(tuff_device *device)
 {
     const tuff_device_info info = device->info;
@@ -275,7 +276,7 @@ static void overlapping_assigns_are_an_error(void **state)
     for_drawn_devices(refuse_overlap);
 }
 
-/* Two parts of a slab are assigned from each other, while the whole of it is read. */
+/* Two parts of a slab are assigned from each other, while the whole slab is read. */
 static void use_views(tuff_device *device)
 {
     const float start[] = {1, 2, 3, 4, 5, 6, 7}, after[] = {5, 6, 7, 4, 2, 4, 6}, twice[] = {2, 4, 6, 8, 10, 12, 14};
@@ -292,7 +293,7 @@ static void use_views(tuff_device *device)
     expect_array(low, after);
     expect_array(high, after + 4);
     destroy_plan(plan, graph);
-    tuff_array_destroy(slab); /* the views hold the storage */
+    tuff_array_destroy(slab); /* the views keep the storage alive */
     expect_array(high, after + 4);
     tuff_array_destroy(low);
     tuff_array_destroy(high);
@@ -304,7 +305,8 @@ static void views_of_one_slab_are_assigned_apart(void **state)
     for_drawn_devices(use_views);
 }
 
-/* A part of a slab becomes what lies one element before it, or behind it: many items read what others write. */
+/* A part of a slab is assigned the elements one before or one after it, so that many work-items read what others
+   write. */
 static void shift(tuff_device *device, int64_t from, int64_t to)
 {
     enum { MANY = 1500 };
@@ -340,7 +342,7 @@ static void a_part_may_become_its_neighbour(void **state)
     for_drawn_devices(shift_both_ways);
 }
 
-/* One value is an output twice, and what two arrays become. */
+/* One value is an output twice, and is assigned to two arrays. */
 static void share_value(tuff_device *device)
 {
     const float zeros[4] = {0}, x[] = {1, -2, 3, -4}, twice[] = {2, -4, 6, -8};
@@ -374,7 +376,7 @@ static void a_value_may_be_output_and_assigned(void **state)
     for_drawn_devices(share_value);
 }
 
-/* Elements from start on, in the middle of arrays of 12 narrow elements, rise by one; bools turn round. */
+/* Adds one to the elements from start on, in the middle of arrays of 12 narrow elements; inverts bools. */
 static tuff_graph *raise_narrow(tuff_device *device, tuff_array *const *arrays, tuff_array **parts, int64_t start,
                                 int64_t count)
 {
@@ -416,7 +418,7 @@ static void assign_narrow_part(tuff_device *device, int64_t start, int64_t count
     }
 }
 
-/* Parts that are whole words, that end in one, and that lie within one. */
+/* Parts that are whole words, that end within one, and that lie within one. */
 static void assign_narrow(tuff_device *device)
 {
     assign_narrow_part(device, 4, 4);
@@ -430,7 +432,7 @@ static void narrow_arrays_keep_their_neighbours(void **state)
     for_drawn_devices(assign_narrow);
 }
 
-/* What tuff_assign answers is what the array keeps. */
+/* The result of tuff_assign equals what the array stores. */
 static void assign_rounded(tuff_device *device, tuff_dtype dtype)
 {
     const float one = 1, third = 1.0f / 3, rounded = (float)tuff__round_to(dtype, (double)third);

@@ -1,5 +1,5 @@
-/* Plans of 16 bits against the float64 reference, whose bounds allow a rounding of every value: each kind of task, with
-   extents that fill no tile, on every driver. */
+/* Plans of 16-bit precision against the float64 reference, whose bounds allow for rounding every value: each kind of
+   task, with extents that no tile divides, on every driver. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "exec/plan.h"
 #include "small_plans.h"
 
-/* A map whose result two others read, and a matmul of it by f32 weights. */
+/* A map whose result two tasks read, and a matmul of it with f32 weights. */
 static void map_and_matmul(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -50,7 +50,7 @@ static void attention(tuff_graph *graph, const void *context)
     add_with_gradients(graph, y, (tuff_tensor *[]){x, w}, 2);
 }
 
-/* Rows by index and their gradient, a scan, columns, concats of parts, and a loss. */
+/* Rows by index and their gradient, a scan, column sums, concats, and a loss. */
 static void words(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -68,8 +68,8 @@ static void words(tuff_graph *graph, const void *context)
     add_output(graph, gradient);
 }
 
-/* A part of a concat that begins at an odd place, where a vector of halves is aligned as a half is and no more. All of
-   it is one value, so that no conversion stands between the vector and its store. */
+/* A part of a concat at an odd offset, where a vector of f16 is aligned to two bytes only. Its elements are all equal,
+   so that no conversion comes between the vector and its store. */
 static void odd_place(tuff_graph *graph, const void *context)
 {
     (void)context;

@@ -1,5 +1,5 @@
-/* The phase of every task: forward, backward or optimizer, whatever the compiler made of the nodes; and where a profile
-   puts each task on the device's clock. */
+/* The phase of every task: forward, backward or optimizer, however the compiler fused the nodes; and the start of each
+   task on the device's clock in a profile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static const tuff_parameter_spec specs[] = {
     {"second", {.rank = 2, .extent = {HIDDEN, CLASSES}}},
 };
 
-/* How many tasks of a kind ("": of any) each phase has. */
+/* Number of tasks of a kind ("": of any) in each phase. */
 typedef struct phase_counts {
     int of[3];
 } phase_counts;
@@ -36,7 +36,7 @@ static phase_counts count_phases(const tuff_plan *plan, const char *kind)
     return counts;
 }
 
-/* Two layers; the first one is marked for recomputation where `recompute` says so. */
+/* Two layers; the first one is a segment to recompute if `recompute` is set. */
 static tuff_tensor *build_loss(tuff_graph *graph, tuff_parameters *parameters, bool recompute)
 {
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INPUTS));
@@ -65,7 +65,7 @@ static void write_inputs(tuff_plan *plan)
     assert_int_equal(tuff_plan_write(plan, "labels", labels, sizeof labels), TUFF_OK);
 }
 
-/* By two matmuls forward and three back: the first layer's input has no gradient. */
+/* A step has two matmuls forward and three backward: the first layer's input has no gradient. */
 static void check_step(tuff_device *device, tuff_fuse_mode fuse, bool recompute)
 {
     tuff_parameters *parameters = tuff_parameters_create(device, specs, 2);
@@ -100,7 +100,8 @@ static void a_step_has_three_phases(void **state)
     for_drawn_drivers(check_phases);
 }
 
-/* An update that the program writes by itself: of the backward pass, which it reads, unless the program says more. */
+/* An update that the program writes itself belongs to the backward pass, which it reads, unless the program names
+   another phase. */
 static void check_own_update(tuff_device *device, bool named)
 {
     const float zeros[8] = {0};
@@ -156,7 +157,7 @@ static void what_has_no_gradients_is_forward(void **state)
     for_drawn_drivers(check_forward);
 }
 
-/* Tasks run one after another, with a barrier between: none begins before the one before it ended, to the clock's
+/* Tasks run one after another with barriers between them: none begins before the previous one ends, within the clock's
    resolution. */
 static void check_starts(tuff_device *device)
 {
@@ -174,7 +175,7 @@ static void check_starts(tuff_device *device)
         fail_msg("%s", tuff_error());
     assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
     while (tuff_plan_task(plan, begin, &task) == TUFF_OK && task.nanoseconds == 0)
-        begin++; /* copies that are kept between runs */
+        begin++; /* skips copies that are kept between runs */
     assert_int_equal(task.start, 0);
     for (int i = begin; i < info.task_count; i++) {
         assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
@@ -192,7 +193,7 @@ static void a_profile_tells_when_each_task_began(void **state)
     for_drawn_drivers(check_starts);
 }
 
-/* A weight of a matmul is kept as a copy in panels; a profiled run sees new values as other runs do. */
+/* A matmul's weight is kept as a copy in panels; a profiled run, too, sees new values of the weight. */
 static void check_new_weights(tuff_device *device)
 {
     enum { SIDE = 32 };

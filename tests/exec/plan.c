@@ -1,5 +1,5 @@
-/* Plans on every device: arrays that they share, random numbers, transfers and their errors, profiles, memory. The
-   numbers are small ones that every device computes exactly, so that results are compared bit for bit. */
+/* Plans on every device: shared arrays, random numbers, transfers and their errors, profiles, memory. All numbers are
+   small enough for exact arithmetic on every device, so that results are compared bit for bit. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "each_device.h"
 #include "small_plans.h"
 
-/* One plan writes what another reads; every write raises the version, nothing else does. */
+/* One plan writes what another reads; every write increments the version, and nothing else does. */
 static void share_array(tuff_device *device)
 {
     const float start[] = {1, 2, 3}, step[] = {10, 20, 30}, after[] = {21, 42, 63};
@@ -50,8 +50,8 @@ static void plans_share_arrays(void **state)
 
 #define RANDOM_COUNT 50
 
-/* The counter of the graph's own, and one that is given, draw the same numbers at the same step; the reference device,
-   which is always there, says which. */
+/* The graph's own step counter and a given one draw the same numbers at the same step. The expected numbers are those
+   of the reference device, which is always present. */
 static void read_random(tuff_device *device, tuff_array *counter, int steps, uint32_t numbers[][RANDOM_COUNT])
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -69,7 +69,7 @@ static void read_random(tuff_device *device, tuff_array *counter, int steps, uin
             assert_int_equal(tuff_array_write(counter, &i, sizeof i), TUFF_OK);
         run_plan(plan);
         if (counter)
-            run_plan(plan); /* nobody raised it: the same numbers again */
+            run_plan(plan); /* the counter is unchanged: the same numbers again */
         assert_int_equal(tuff_plan_read(plan, "numbers", numbers[i], sizeof numbers[i]), TUFF_OK);
     }
     tuff_plan_destroy(plan);
@@ -93,7 +93,7 @@ static void draw(tuff_device *device)
     tuff_device_close(reference);
 }
 
-/* Of one shape, at one step, in one kernel: two draws of a graph are still not the same. */
+/* Two draws of one graph differ even with the same shape, at the same step, in the same kernel. */
 static void subtract_draws(tuff_device *device, float *apart, size_t size)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -172,7 +172,7 @@ static void wrong_transfers_are_told(void **state)
     for_drawn_devices(transfer_wrongly);
 }
 
-/* Writes are ordered with the runs around them, though nothing waits. */
+/* Writes are ordered with the runs before and after them without any wait. */
 static void accumulate(tuff_device *device)
 {
     const float zero = 0, sum = 55;
@@ -225,7 +225,7 @@ static void profile(tuff_device *device)
         }
         assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
         assert_true(nanoseconds > 0 && nanoseconds <= info.run_nanoseconds);
-        /* The first profile of a plan that never ran is its second run. */
+        /* tuff_plan_profile first runs a plan that never ran, so that the profiled run is its second. */
         expect_array(count, &three);
         assert_int_equal(tuff_plan_profile(plan), TUFF_OK);
         expect_array(count, &four);
@@ -240,7 +240,7 @@ static void a_profile_is_a_run_with_times(void **state)
     for_drawn_devices(profile);
 }
 
-/* Five products in a row need two places in memory, not five; the plan needs its graph no more. */
+/* Five products in sequence need two buffers, not five; the plan outlives its graph. */
 static void reuse_memory(tuff_device *device)
 {
     float ones[64 * 64], got[64 * 64];
@@ -270,7 +270,7 @@ static void reuse_memory(tuff_device *device)
 #define SIDE 64
 #define LAYERS 6
 
-/* w moves the elements of a column by this. */
+/* Returns the row to which `times` multiplications with w move a row. */
 static int moved(int row, int times)
 {
     for (int i = 0; i < times; i++)
@@ -278,8 +278,8 @@ static int moved(int row, int times)
     return row;
 }
 
-/* As in training: a value a layer, kept for its gradient, which is made in the opposite order; the gradients lie in one
-   piece of memory, and meet a vector. */
+/* As in training: one value per layer is kept for its gradient, and the gradients are computed in reverse order; they
+   are adjacent in memory and are multiplied by a vector. */
 static tuff_plan *small_training(tuff_graph *graph)
 {
     tuff_tensor *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(SIDE, SIDE));
@@ -295,7 +295,7 @@ static tuff_plan *small_training(tuff_graph *graph)
     return compile_plan(graph);
 }
 
-/* Room for a gradient is needed from when it is made: values that are no longer read may have lain there. */
+/* The memory of a gradient is needed only once it is computed: it may be that of values that are no longer read. */
 static void share_room_of_gradients(tuff_device *device)
 {
     static float w[SIDE][SIDE], numbers[SIDE], got[LAYERS * SIDE];
@@ -330,7 +330,7 @@ static void memory_is_used_again(void **state)
     for_drawn_devices(reuse_memory);
 }
 
-/* A regression by gradient descent: between reads of the loss nothing is read, and it learns. */
+/* A regression by gradient descent: it converges without reads between those of the loss. */
 static void train(tuff_device *device)
 {
     const tuff_parameter_spec spec = {"w", TUFF_SHAPE(4, 1)};
@@ -371,7 +371,7 @@ static void training_reads_nothing_from_the_device(void **state)
     for_drawn_devices(train);
 }
 
-/* Positions are data: one recording serves all of them, those outside too. */
+/* Positions are data: one recording serves all of them, including those out of range. */
 static void look_up(tuff_device *device)
 {
     int32_t table[40], row[4];
@@ -402,7 +402,8 @@ static void one_recording_serves_every_position(void **state)
     for_drawn_devices(look_up);
 }
 
-/* A graph can be extended after it was compiled; the first plan stays as it was. Tensors without elements pass. */
+/* A graph can be extended after it was compiled; the first plan stays unchanged. Tensors without elements are
+   allowed. */
 static void extend(tuff_device *device)
 {
     const float x[] = {1, 2, 3}, twice[] = {2, 4, 6}, back[] = {6, 4, 2};
@@ -433,7 +434,7 @@ static void a_compiled_graph_may_be_extended(void **state)
     for_drawn_devices(extend);
 }
 
-/* The tile of a matmul's text. */
+/* Returns the rows of a tile, from the text of the matmul's kernel. */
 static int rows_of_tile(const tuff_plan *plan)
 {
     tuff_task_info task;
@@ -444,7 +445,7 @@ static int rows_of_tile(const tuff_plan *plan)
     return rows;
 }
 
-/* A CPU's device multiplies without local memory; described as a GPU it shows a GPU's kernel, and runs nothing. */
+/* A CPU device multiplies without local memory; described as a GPU, it shows the kernel for a GPU, which is not run. */
 static void override(tuff_device *device)
 {
     const float ones[64] = {0};
@@ -472,9 +473,8 @@ static void an_overridden_device_shows_anothers_kernels(void **state)
     for_drawn_drivers(override);
 }
 
-/* x · 0, 0 · x, x · (0 as a tensor) and x - x are NaN where x is NaN or infinite: no rewriting makes a 0 of them.
-   Mesa's compiler does (lavapipe 22.3 computes 0 · NaN = 0 where the 0 stands in the text), so that lavapipe is left
-   out. */
+/* x · 0, 0 · x, x · (0 as a tensor) and x - x are NaN if x is NaN or infinite: no rewriting makes them 0. Mesa's
+   compiler does (lavapipe 22.3 computes 0 · NaN = 0 for a literal 0), so that lavapipe is skipped. */
 static void keep_nan(tuff_device *device)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY, 2};
@@ -509,8 +509,7 @@ static void keep_nan(tuff_device *device)
     }
 }
 
-/* The least of whole numbers, whatever they are: -x leaves the range of i32 for one number, that of u32 for all but
-   0. */
+/* Minima of integers over the whole range: -x overflows i32 for one number, and u32 for all but 0. */
 static void find_least(tuff_device *device)
 {
     static const int32_t some[] = {5, INT32_MIN, -3, INT32_MAX, 7, 9};
@@ -550,7 +549,7 @@ static void expect_near(tuff_plan *plan, const char *name, int count, const floa
             fail_msg("%s: element %d is %.9g, not %.9g", name, i, (double)got[i], (double)expected[i]);
 }
 
-/* What is computed of constants is passed on as f32, as it is where something is known only when a plan runs. */
+/* Constant folding keeps values as f32, as a run does with values that are not constant. */
 static void pass_on_constants(tuff_device *device)
 {
     static const float x[] = {1, 0, 0}, third = 1.0f / 3, thirds[] = {1.0f / 3, 1.0f / 3, 1.0f / 3};
@@ -585,7 +584,7 @@ static void narrow_constants_round_nowhere_in_between(void **state)
     for_drawn_devices(pass_on_constants);
 }
 
-/* What has no elements may lie at the very end of its memory: a view, a parameter, a constant behind others. */
+/* Tensors without elements may lie at the very end of their memory: a view, a parameter, a constant after others. */
 static void sum_nothing(tuff_device *device)
 {
     static const float data[] = {1, 2, 3, 4}, zero = 0, twice[] = {2, 4, 6, 8};
@@ -624,7 +623,7 @@ static void nothing_may_lie_at_the_end(void **state)
     for_drawn_devices(sum_nothing);
 }
 
-/* Where there is nothing to transfer, there need be no place to transfer it from or to. */
+/* If there is nothing to transfer, the pointer may be NULL. */
 static void transfer_nothing(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);

@@ -1,4 +1,4 @@
-/* Inputs and outputs of plans by index and in part, on every device, and what a thread's last error says. */
+/* Inputs and outputs of plans by index and in part, on every device, and a thread's last error. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static void expect_described(const tuff_plan_value *value, const char *name, tuf
     assert_int_equal(value->size, size);
 }
 
-/* Two inputs that matter and between them one that does not; three outputs. */
+/* Two used inputs with an unused one between them; three outputs. */
 static void build(tuff_graph *graph)
 {
     tuff_tensor *rows = tuff_input(graph, "rows", TUFF_F32, TUFF_SHAPE(2, 3));
@@ -106,7 +106,7 @@ static void transfer_wrongly(tuff_device *device)
     MAX_REFUSED(tuff_plan_write_at(plan, 2, 0, data, 1), "not whole elements of f16");
     MAX_REFUSED(tuff_plan_write_at(plan, 0, 0, NULL, 4), "data is NULL");
     MAX_REFUSED(tuff_plan_write_at(NULL, 0, 0, data, 4), "plan is NULL");
-    /* None of these wrote anything, and nothing written is nothing. */
+    /* The refused calls wrote nothing, and writing nothing succeeds. */
     assert_int_equal(tuff_plan_write_at(plan, 2, 0, &one, sizeof one), TUFF_OK);
     assert_int_equal(tuff_plan_write_at(plan, 1, 4, data, 8), TUFF_OK);
     assert_int_equal(tuff_plan_write_at(plan, 0, 24, NULL, 0), TUFF_OK);
@@ -129,7 +129,8 @@ static void wrong_parts_are_refused(void **state)
     for_each_device(transfer_wrongly);
 }
 
-/* The first part leaves zeros around it, later ones leave what was there, and runs see what was written before them. */
+/* The first partial write leaves zeros around it, later ones keep the other elements, and a run sees what was written
+   before it. */
 static void write_parts(tuff_device *device)
 {
     const float two[] = {5, 6}, one = 9, first[] = {0, 0, 10, 12, 0, 0}, then[] = {0, 0, 10, 18, 0, 0};
@@ -149,7 +150,7 @@ static void write_parts(tuff_device *device)
     expect_output(plan, "twice", first, sizeof first);
     expect_output(plan, "wide", wide, sizeof wide);
     run_plan(plan);
-    assert_int_equal(tuff_plan_write_at(plan, 0, 12, &one, sizeof one), TUFF_OK); /* not for the run before */
+    assert_int_equal(tuff_plan_write_at(plan, 0, 12, &one, sizeof one), TUFF_OK); /* must not affect the run before */
     assert_int_equal(tuff_plan_read_at(plan, 0, 8, middle, sizeof middle), TUFF_OK);
     assert_memory_equal(middle, first + 2, sizeof middle);
     run_plan(plan);
@@ -165,7 +166,7 @@ static void parts_are_written_and_read(void **state)
     for_each_device(write_parts);
 }
 
-/* An input without elements is written by a write of nothing. */
+/* Writing zero bytes counts as writing an input without elements. */
 static void write_nothing(tuff_device *device)
 {
     const float zero = 0;
@@ -188,7 +189,7 @@ static void empty_inputs_are_written_by_nothing(void **state)
     for_each_device(write_nothing);
 }
 
-/* Returns what it was given where all was right. */
+/* Returns its argument if all is as expected. */
 static void *look_at_errors(void *given)
 {
     const bool fresh = tuff_last_status() == TUFF_OK && tuff_error()[0] == '\0';
@@ -196,7 +197,7 @@ static void *look_at_errors(void *given)
     return fresh && tuff_last_status() == TUFF_E_NO_DEVICE ? given : NULL;
 }
 
-/* What a NULL meant: one status for each cause, kept per thread until the next failure. */
+/* Functions that return NULL set one status per cause, kept per thread until the next failure. */
 static void tell_causes(tuff_device *device)
 {
     tuff_device_info info;
@@ -218,7 +219,7 @@ static void tell_causes(tuff_device *device)
     tuff_graph_destroy(graph);
     tuff_array *array = tuff_array_create(device, TUFF_F32, TUFF_SCALAR);
     assert_non_null(array);
-    assert_int_equal(tuff_last_status(), TUFF_E_SHAPE); /* success changes nothing */
+    assert_int_equal(tuff_last_status(), TUFF_E_SHAPE); /* a success does not reset it */
     tuff_array_destroy(array);
     assert_int_equal(pthread_create(&thread, NULL, look_at_errors, &info), 0);
     assert_int_equal(pthread_join(thread, &was_right), 0);

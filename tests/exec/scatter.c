@@ -1,5 +1,5 @@
-/* Sums of scatter_add by indices of every form, exactly, in lists and tables of many blocks, and of operands however
-   they lie in memory; and what the gradient of a gather along a wide axis takes of memory. */
+/* scatter_add with indices of every form: exact sums, with lists and tables of many blocks, and with operands of every
+   memory layout; and the memory that the gradient of a gather along a wide axis needs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,13 +14,13 @@
 #include "small_plans.h"
 #include "tuff.h"
 
-/* A table of `rows` times `columns`; the list is shorter or longer along the axis. */
+/* A table of `rows` times `columns`; the list has another length along the axis. */
 typedef struct table {
     int64_t rows, columns, list;
     int axis;
 } table;
 
-/* Few keys and long lists, many keys and short ones; batches with blocks of their own; runs that do not divide. */
+/* Few keys and long lists, many keys and short ones; batches with blocks of their own; runs of uneven length. */
 static const table cases[] = {{3, 50, 1400, 1}, {300, 70, 1, 1}, {1, 5003, 2000, 1}, {40, 7, 600, 0}, {1000, 3, 2, 0}};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -31,7 +31,7 @@ static int32_t *make_indices(int64_t count, int64_t extent)
     assert_non_null(out);
     for (int64_t i = 0; i < count; i++) {
         state = state * 1664525u + 1013904223u;
-        out[i] = (int32_t)(state >> 8) % (int32_t)(extent + 2) - 1; /* some are outside */
+        out[i] = (int32_t)(state >> 8) % (int32_t)(extent + 2) - 1; /* some are out of range */
     }
     return out;
 }
@@ -94,11 +94,12 @@ static void every_item_is_added_where_its_index_says(void **state)
     for_each_driver(scatter_all);
 }
 
-/* How the operands of [batches][rows][WIDTH] lie in memory. */
+/* The memory layouts of an operand of shape [batches][rows][WIDTH]. */
 typedef enum form { PLAIN, TURNED, SPACED, REVERSED, TWICE, SEAM, FORMS } form;
 enum { WIDTH = 6, LIST = 40, KEYS = 5, MOST = 3 * (LIST + 3) * 2 * WIDTH };
 
-/* An operand, and by `at` where its elements are in the input. TWICE: the list and the table are one. */
+/* Returns an operand. at[i] gets the index of its element i in the input. With TWICE the list and the table are one
+   tensor. */
 static tuff_tensor *make_operand(tuff_graph *graph, const char *name, tuff_dtype dtype, form how, int64_t batches,
                                  int64_t rows, int32_t *at)
 {
@@ -123,7 +124,7 @@ static tuff_tensor *make_operand(tuff_graph *graph, const char *name, tuff_dtype
                       (int64_t[]){1, 1, step});
 }
 
-/* Launches of maps that a scatter is begun with: one makes keys, one clears counts, and others copy operands. */
+/* Counts the map launches before a scatter: one creates keys, one clears counts, and others copy operands. */
 static int count_maps(const tuff_plan *plan)
 {
     const launch_list *list = &plan->executable.launches;
@@ -143,7 +144,7 @@ static void expect_rows(tuff_plan *plan, form how, tuff_dtype dtype, int64_t bat
         if (got[i] != wanted[i])
             fail_msg("form %d of %s: element %lld is %g, not %g", (int)how, tuff_dtype_name(dtype), (long long)i,
                      (double)got[i], (double)wanted[i]);
-    /* Where no stride leads from the last row of a batch to the next, there are copies. */
+    /* Operands are copied only if no stride leads from the last row of a batch to the next batch. */
     if (count_maps(plan) != (how == SEAM ? 4 : 2))
         fail_msg("form %d of %s: %d maps", (int)how, tuff_dtype_name(dtype), count_maps(plan));
 }
@@ -197,7 +198,7 @@ static void operands_are_read_where_they_lie(void **state)
     for_each_driver(scatter_forms);
 }
 
-/* Of the logits of targets, as losses take them: one of each row. */
+/* One of the logits of each row, as a loss selects its targets. */
 static void pick_targets(tuff_device *device)
 {
     enum { ROWS = 1024, COLUMNS = 5000 };

@@ -1,4 +1,4 @@
-/* The floating-point operations that tasks are said to have, with and without fusion. */
+/* The number of floating-point operations that tasks report, with and without fusion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static tuff_tensor *build_multiply_add(tuff_graph *graph)
     return tuff_fma(matrix(graph, "x"), matrix(graph, "y"), matrix(graph, "z"));
 }
 
-/* The exponentials are as many as a row has, however often a kernel computes them. */
+/* Counts as many exponentials as a row has elements, however often a kernel computes them. */
 static tuff_tensor *build_spread(tuff_graph *graph)
 {
     return tuff_mul(tuff_exp(tuff_input(graph, "row", TUFF_F32, TUFF_SHAPE(COLUMNS))), matrix(graph, "x"));

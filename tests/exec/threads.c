@@ -1,5 +1,5 @@
-/* Two threads, each with its own graphs and plans, share a device. What each computes is right in every round, whatever
-   the other does; under ThreadSanitizer (cmake -DTUFF_SANITIZE=thread) nothing of ours races. */
+/* Two threads, each with graphs and plans of its own, share a device. Each computes correct results in every round,
+   whatever the other does; ThreadSanitizer (cmake -DTUFF_SANITIZE=thread) finds no data race in the library. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 enum { THREADS = 2, ROUNDS = 12, RUNS = 3, LARGEST = 24 };
 
-/* What a thread works on, and the first thing that went wrong. */
+/* A thread's plans, and its first error. */
 typedef struct worker {
     tuff_device *device;
     int number;
@@ -29,8 +29,8 @@ static tuff_status note(worker *self, const char *subject)
     return TUFF_E_USAGE;
 }
 
-/* total := total + sums of rows of (x · x), exact in f32 for small whole numbers. One thread has a bias more, so that
-   some programs are shared and some are not. */
+/* total := total + row sums of x · x, exact in f32 for small integers. One thread subtracts a constant, so that some
+   programs are shared and some are not. */
 static tuff_graph *build_graph(const worker *self, int64_t rows, tuff_array *total)
 {
     tuff_graph *graph = tuff_graph_create(self->device);
@@ -43,7 +43,7 @@ static tuff_graph *build_graph(const worker *self, int64_t rows, tuff_array *tot
     return graph;
 }
 
-/* x is a diagonal of `value`: each row of its square sums to its square. */
+/* x is diagonal with elements `value`, so that each row of its square sums to value squared. */
 static tuff_status run_rounds(worker *self, tuff_plan *plan, int64_t rows, float value)
 {
     float x[LARGEST * LARGEST] = {0}, total[LARGEST];
@@ -109,8 +109,8 @@ static void two_threads_share_a_device(void **state)
     for_drawn_devices(work_together);
 }
 
-/* One thread writes and reads arrays whose elements are equal, while the other runs a plan that reads the one and adds
-   to the other: neither ever sees a part of the other's work. */
+/* One thread writes and reads arrays whose elements are all equal, while the other runs a plan that reads one and adds
+   to the other: neither ever sees a partial update. */
 enum { LENGTH = 1 << 16, SHARED_RUNS = 24 };
 static tuff_array *source, *counter;
 static tuff_plan *adder;
@@ -186,7 +186,7 @@ static void arrays_are_seen_whole(void **state)
     for_drawn_devices(share_arrays);
 }
 
-/* Each thread opens and closes devices of its own, and lists them, while the other does. */
+/* Each thread opens, closes and lists devices while the other does the same. */
 static void *open_and_close(void *context)
 {
     worker *self = context;
@@ -209,7 +209,7 @@ static void devices_open_and_close_side_by_side(void **state)
     run_threads(open_and_close, NULL);
 }
 
-/* Errors belong to the thread that made them. */
+/* Errors belong to the thread that caused them. */
 static void *fail_quietly(void *context)
 {
     worker *self = context;

@@ -1,5 +1,5 @@
 /* The largest elements of rows on every device, exactly: values bit for bit, positions in order, for rows of any length
-   with NaN, infinities and ties; and what tuff_top_k refuses. */
+   with NaN, infinities and ties; and the arguments that tuff_top_k refuses. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,11 +15,12 @@
 
 typedef struct rows {
     int64_t count, extent, k;
-    bool few_values; /* ties, NaN and infinities everywhere */
-    int64_t limit;   /* on the elements of any tensor; 0: the usual one */
+    bool few_values; /* many ties, NaN and infinities */
+    int64_t limit;   /* maximum elements of any tensor; 0: the default */
 } rows;
 
-/* The last but one is chosen from part by part, and the last is longer than the loops that some drivers allow. */
+/* The last but one case is processed in parts, and the rows of the last one are longer than the loops that some drivers
+   allow. */
 static const rows cases[] = {{3, 1, 1, true, 0},      {5, 13, 4, true, 0},       {2, 64, 64, false, 0},
                              {4, 127, 5, true, 0},    {3, 130, 1, false, 0},     {1, 1000, 30, true, 0},
                              {2, 777, 300, false, 0}, {3, 200, 30, true, 30000}, {1, 70001, 3, true, 0}};
@@ -35,7 +36,7 @@ static void fill(const rows *of, uint32_t state, float *x)
     }
 }
 
-/* Whether element i of a row comes before element j. */
+/* Whether element i of a row ranks before element j. */
 static bool comes_before(const float *row, int64_t i, int64_t j)
 {
     const bool x = isnan(row[i]), y = isnan(row[j]);
@@ -44,7 +45,7 @@ static bool comes_before(const float *row, int64_t i, int64_t j)
     return row[i] > row[j] || (row[i] == row[j] && i < j);
 }
 
-/* By one pass for each: the first of those that come after the last. */
+/* Checks one rank per pass: the first of the elements that rank after the previous one. */
 static void expect_row(const float *row, const rows *of, const float *values, const int32_t *positions)
 {
     int64_t last = -1;
@@ -175,7 +176,7 @@ static void what_cannot_be_chosen_is_refused(void **state)
     tuff_device_close(device);
 }
 
-/* Of the logits of a language model, and of rows whose blocks have too many comparisons for one tensor. */
+/* The logits of a language model, and rows whose blocks need too many comparisons for one tensor. */
 static void rows_of_ordinary_sizes_can_be_chosen_from(void **state)
 {
     (void)state;

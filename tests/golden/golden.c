@@ -1,6 +1,6 @@
-/* Recomputes what golden files hold and prints the largest deviation of each quantity beside its bar. Called: golden
-   FILE... [--device D] [--fuse off] [--turn I/N] [--allow-skips]; exits with 1 where a deviation is beyond its bar or,
-   unless that is allowed, something in a file was not computed, with 2 for wrong use. */
+/* Recomputes the results in golden files and prints the largest deviation of each quantity next to its tolerance.
+   Usage: golden FILE... [--device D] [--fuse off] [--turn I/N] [--allow-skips]. Exits with 1 if a deviation exceeds its
+   tolerance or, unless that is allowed, something in a file was not computed; with 2 on wrong usage. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ typedef struct arguments {
     bool allow_skips;
 } arguments;
 
-/* Moves the files to the front of words. */
+/* Moves the file names to the front of words. */
 static bool read_arguments(int count, char **words, arguments *out)
 {
     *out = (arguments){0};

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Holds the reference and one driver of each API against the golden files: training with fusion on the one and without it on
-# the other, or, where the second argument is ops, the cases of single ops, all on the reference, and some on the drivers:
-# what an op means depends on no device, and every_op holds all drivers against the reference. TUFF_TEST_SEED (default: the
-# time) draws the drivers and the turns, so that a few runs together have tried all; TUFF_SUITE=thorough leaves nothing out.
-# Called: golden.sh BUILD [ops]
+# Compares the reference and one driver of each API with the golden files: training, with fusion on one driver and
+# without it on the other; or, if the second argument is ops, the cases of single ops, all of them on the reference and
+# some on the drivers, since an op means the same on every device, and every_op compares all drivers with the reference.
+# TUFF_TEST_SEED (default: the time) draws the drivers and the turns, so that a few runs together try all;
+# TUFF_SUITE=thorough leaves nothing out. Usage: golden.sh BUILD [ops]
 set -u
 build=$1
 data=${TUFF_TEST_DATA:-$(dirname "$0")/../data}/golden
@@ -19,7 +19,7 @@ output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
 failed=0
-# check DEVICE FILE OPTIONS: prints the closing line and the rows that are beyond their bars or were skipped, which fails too.
+# check DEVICE FILE OPTIONS: prints the summary and the lines beyond their tolerance or skipped; a skip fails, too.
 check() {
     device=$1
     shift
@@ -40,7 +40,7 @@ if [ "${2:-}" = ops ]; then
     done
 else
     check reference "$data/gpt_tiny.safetensors"
-    # With one driver alone both are its.
+    # A single driver does both.
     for device in $(printf '%s\n' $drivers | sort); do
         turn=$((turn + 1))
         [ "${TUFF_SUITE:-}" != thorough ] && [ "$count" -gt 1 ] && [ $((turn % 2)) -eq 0 ] ||

@@ -1,4 +1,4 @@
-/* Golden ops by name: how each is written with tuff's functions. */
+/* Golden ops by name, and how to build each with tuff's functions. */
 #include "golden_builders.h"
 
 #include <math.h>
@@ -191,7 +191,7 @@ static tuff_tensor *build_matmul(const golden_case *c)
     return tuff_matmul(transposed(x, golden_flag(c, "transpose_x")), transposed(y, golden_flag(c, "transpose_y")));
 }
 
-/* [B,T,A,K] · [A,K,N]: the batch axis of y stands in the middle of x. */
+/* [B,T,A,K] · [A,K,N]: the batch axis of y is in the middle of x. */
 static tuff_tensor *build_matmul_middle_batch(const golden_case *c)
 {
     const int outwards[] = {2, 0, 1, 3}, back[] = {1, 2, 0, 3};
@@ -276,7 +276,7 @@ static tuff_tensor *build_max_pool(const golden_case *c)
     return tuff_max_pool2d(input_x(c), &options);
 }
 
-/* The result proper is the values; the indices are an output beside it. */
+/* The result is the values; the indices are a separate output. */
 static tuff_tensor *build_top_k(const golden_case *c)
 {
     tuff_tensor *indices, *values = tuff_top_k(input_x(c), golden_whole(c, "k", 0), axis_of(c), &indices);

@@ -1,4 +1,4 @@
-/* The table from the names of golden ops to tuff's functions is golden_builders.c: see golden_ops.h. */
+/* The table of builders of golden ops: see golden_ops.h. */
 #ifndef TUFF_TESTS_GOLDEN_BUILDERS_H
 #define TUFF_TESTS_GOLDEN_BUILDERS_H
 

@@ -1,3 +1,3 @@
 #!/bin/sh
-# The golden cases of single ops, a test of its own so that both run side by side. Called: golden_cases.sh BUILD
+# The golden cases of single ops, as a separate test, so that both run in parallel. Usage: golden_cases.sh BUILD
 exec sh "$(dirname "$0")/golden.sh" "$1" ops

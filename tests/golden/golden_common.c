@@ -1,4 +1,4 @@
-/* Comparing with golden files: rows of output and the elements of a file's tensors. */
+/* Comparison with golden files: lines of output, and the elements of a file's tensors. */
 #include "golden_common.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Golden cases of single ops: each is built from the file's inputs and attributes, and its result and gradients are
-   held against the file's, every element within the bars that the file gives. */
+   compared with the file's, element by element, within the file's tolerances. */
 #include "golden_ops.h"
 
 #include <math.h>
@@ -98,7 +98,7 @@ static bool add_inputs(golden_case *self)
     return true;
 }
 
-/* Adds outputs grad.NAME for every input that the file has a gradient of. */
+/* Adds an output grad.NAME for every input whose gradient the file has. */
 static void add_gradients(golden_case *self, tuff_tensor *result)
 {
     tuff_tensor *wrt[GOLDEN_INPUTS_MAX], *gradients[GOLDEN_INPUTS_MAX];
@@ -200,7 +200,7 @@ static void run_case(golden_run *run, const char *name, const json_t *attributes
     else if (build)
         run_builder(&self, build);
     else if (!golden_optimizer(&self))
-        golden_skip(run, name, op); /* which has no builder */
+        golden_skip(run, name, op); /* no builder for it */
     tuff_graph_destroy(self.graph);
 }
 

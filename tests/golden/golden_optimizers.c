@@ -1,5 +1,5 @@
-/* Golden cases of optimizers: the file's gradients reach tuff's optimizer as those of the loss sum(w · g), which is
-   what makes any gradient out of a loss. */
+/* Golden cases of optimizers: tuff's optimizer gets the file's gradients through the loss sum(w · g), whose gradient is
+   g. */
 #include "golden_optimizers.h"
 
 #include <math.h>
@@ -15,9 +15,9 @@ typedef struct optimizer_case {
     tuff_parameters *parameters;
     tuff_optimizer *optimizer;
     tuff_plan *plan;
-    int count;                       /* parameters */
-    int gradient[GOLDEN_INPUTS_MAX]; /* of each parameter: the index of the input that holds its gradients */
-    int weight[GOLDEN_INPUTS_MAX];   /* the index of the input with its first value, -1: zeros */
+    int count;                       /* number of parameters */
+    int gradient[GOLDEN_INPUTS_MAX]; /* per parameter: the index of the input that holds its gradients */
+    int weight[GOLDEN_INPUTS_MAX];   /* the index of the input with its initial value; -1: zeros */
     int steps;
 } optimizer_case;
 
@@ -31,7 +31,7 @@ static bool has_hyper(const golden_case *c, const char *name)
     return json_object_get(json_object_get(c->attributes, "hyper"), name) != NULL;
 }
 
-/* The rule, by the numbers that the case gives. */
+/* Returns the rule for the numbers that the case gives. */
 static tuff_optimizer_kind kind_of(const golden_case *c)
 {
     if (has_hyper(c, "nesterov"))
@@ -84,7 +84,7 @@ static bool make_parameters(optimizer_case *self, tuff_parameter_spec *specs)
     return self->optimizer != NULL;
 }
 
-/* The inputs of the case's graph hold all steps; this graph takes the gradients of one. */
+/* The inputs of the case's graph hold all steps; this graph takes the gradients of a single one. */
 static bool make_plan(optimizer_case *self, const tuff_parameter_spec *specs)
 {
     tuff_graph *graph = tuff_graph_create(self->golden->run->device);
@@ -118,7 +118,7 @@ static bool run_step(optimizer_case *self, const tuff_parameter_spec *specs, int
     return tuff_plan_run(self->plan) == TUFF_OK;
 }
 
-/* Compares floats, times sign, with a part of the file's tensor. */
+/* Compares floats, multiplied by sign, with a part of the file's tensor. */
 static void compare_floats(optimizer_case *self, const float *raw, int64_t count, const char *quantity, int part,
                            int parts, double sign)
 {
@@ -159,7 +159,7 @@ static void compare_weights(optimizer_case *self, const tuff_parameter_spec *spe
     }
 }
 
-/* A tensor of the optimizer's state: what follows NAME in "out.NAME.m" is what precedes it in "optimizer.m.NAME". */
+/* Compares a tensor of the optimizer's state: "out.NAME.m" in the file is "optimizer.m.NAME" in the state. */
 static void compare_state(optimizer_case *self, const char *name, const char *kind)
 {
     char quantity[80], wanted[160];
@@ -218,7 +218,7 @@ static void run_rule(optimizer_case *self)
         golden_broken(c->run, c->name);
 }
 
-/* With a rate of 1, no momentum and weights of 0, a step of SGD leaves the clipped gradients, negated. */
+/* With a rate of 1, no momentum and weights of 0, a step of SGD leaves the negated clipped gradients. */
 static void run_clipping(optimizer_case *self)
 {
     tuff_parameter_spec specs[GOLDEN_INPUTS_MAX];
@@ -247,7 +247,7 @@ static void run_clipping(optimizer_case *self)
     }
 }
 
-/* The scale, and where the file has it the count, before step `at`. */
+/* Compares the scale, and the count if the file has it, before step `at`. */
 static bool compare_scale(optimizer_case *self, int at)
 {
     tuff_file_tensor scales, counts;
@@ -264,7 +264,7 @@ static bool compare_scale(optimizer_case *self, int at)
     return true;
 }
 
-/* The flags as gradients of the only parameter: infinity where one was found. */
+/* Uses the flags as gradients of the only parameter: infinity for a flag that is set. */
 static bool run_found(optimizer_case *self, tuff_parameter_spec *spec)
 {
     tuff_file_tensor flags;
@@ -285,8 +285,8 @@ static bool run_found(optimizer_case *self, tuff_parameter_spec *spec)
     return good && compare_scale(self, self->steps);
 }
 
-/* The file's gradients are scaled already, which the loss's are not: what is divided out here comes back exactly, for
-   the scale is a power of two. */
+/* The file's gradients are scaled already, but those of the loss are not: dividing them by the scale here is exact,
+   because it is a power of two. */
 static bool run_scaled(optimizer_case *self, tuff_parameter_spec *spec)
 {
     const golden_case *c = self->golden;

@@ -1,4 +1,4 @@
-/* Golden cases of optimizers are in golden_optimizers.c: see golden_ops.h. */
+/* Golden cases of optimizers: see golden_ops.h. */
 #ifndef TUFF_TESTS_GOLDEN_OPTIMIZERS_H
 #define TUFF_TESTS_GOLDEN_OPTIMIZERS_H
 

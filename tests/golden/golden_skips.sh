@@ -1,13 +1,13 @@
 #!/bin/sh
-# A case of a golden file that is not computed is told, and fails unless skips are allowed; a case of another turn is none.
-# Called: golden_skips.sh BUILD
+# A case of a golden file that is not computed is reported, and fails unless skips are allowed; a case of another turn
+# does not count. Usage: golden_skips.sh BUILD
 set -u
 . "$(dirname "$0")/../tools/script_checks"
 enter "$1"
 golden=$1/tests/golden
 data=${TUFF_TEST_DATA:-$(dirname "$0")/../data}/golden
 
-# Two cases of the file, the second one of an op that there is not.
+# Two cases of the file, the second one with an op that does not exist.
 python3 - "$data/ops.safetensors" two.safetensors <<'END' || fail "no file of two cases"
 import json, struct, sys
 data = open(sys.argv[1], "rb").read()

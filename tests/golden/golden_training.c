@@ -1,5 +1,6 @@
-/* Golden training runs: a GPT and a Llama are built from the file's configuration, given its weights, and trained on
-   its batches; logits, gradients, losses and weights are held against the file's, with the bars of its description. */
+/* Golden training runs: a GPT and a Llama are built from the file's configuration and weights and trained on its
+   batches. Logits, gradients, losses and weights are compared with the file's, within the tolerances of its
+   description. */
 #include "golden_training.h"
 
 #include <jansson.h>
@@ -59,8 +60,8 @@ static bool read_config(trial *self)
     return self->batch > 0 && self->steps > 0 && model_check(&self->config) == TUFF_OK;
 }
 
-/* The schedule, out of the file's rates: warm-up ends with the first highest one, and the last one gives the
-   fraction that the cosine goes down to. */
+/* Derives the schedule from the file's rates: warm-up ends at the first maximum, and the last rate gives the fraction
+   to which the cosine decays. */
 static bool read_schedule(const trial *self, tuff_optimizer_options *out)
 {
     tuff_file_tensor rates;
@@ -119,7 +120,7 @@ static bool write_weights(trial *self)
     return true;
 }
 
-/* The largest |got - wanted| of elements first to last. */
+/* Returns the largest |got - wanted| of elements first to last. */
 static double distance(const float *got, const tuff_file_tensor *wanted, int64_t first, int64_t last)
 {
     double worst = 0;
@@ -158,7 +159,7 @@ static tuff_graph *forward_graph(trial *self)
     return graph;
 }
 
-/* Reads an output and answers its distance from the file's tensor; NaN where that fails. */
+/* Reads an output and returns its distance from the file's tensor; NaN on failure. */
 static double output_distance(tuff_plan *plan, const char *output, const tuff_file_tensor *wanted)
 {
     const int64_t count = golden_count(wanted);
@@ -214,8 +215,8 @@ static bool run_forward(trial *self)
     return good;
 }
 
-/* Weights after step updates, where the file has them. The key part of qkv's bias has no gradient but rounding
-   noise, which AdamW may blow up: it has a bar of its own. */
+/* Compares the weights after `step` updates, if the file has them. The key part of qkv's bias has no gradient but
+   rounding noise, which AdamW may amplify: it has a tolerance of its own. */
 static void compare_weights(trial *self, int64_t step)
 {
     char prefix[48], quantity[64];

@@ -1,5 +1,5 @@
-/* Golden training runs: see golden_common.h. The header makes this file part of other programs, no program of its
-   own. */
+/* Golden training runs: see golden_common.h. Because of this header the .c file is part of other programs instead of a
+   program of its own. */
 #ifndef TUFF_TESTS_GOLDEN_TRAINING_H
 #define TUFF_TESTS_GOLDEN_TRAINING_H
 

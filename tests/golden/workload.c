@@ -17,7 +17,7 @@ typedef struct check {
     void *config;
     example_test_step trial;
     int compared, failures;
-    double out, gradient, loss, weight; /* the largest deviations, each over its tensor's largest element */
+    double out, gradient, loss, weight; /* the largest deviations, each relative to its tensor's largest element */
 } check;
 
 static const char *variant_of(const check *self)
@@ -25,7 +25,7 @@ static const char *variant_of(const check *self)
     return self->row->variant ? self->row->variant : "";
 }
 
-/* Counts a comparison: part is the deviation as a part of what is allowed. */
+/* Counts a comparison. part: the deviation relative to the tolerance. */
 static void take(check *self, const char *name, double part)
 {
     self->compared++;
@@ -35,7 +35,7 @@ static void take(check *self, const char *name, double part)
     self->failures++;
 }
 
-/* Counts a failure that leaves nothing to compare. Returns false. */
+/* Counts a failure after which nothing can be compared. Returns false. */
 static bool broken(check *self, const char *what, const char *why)
 {
     printf("    %s: %s\n", what, why);
@@ -85,11 +85,11 @@ static bool write_parameters(check *self, tuff_parameters *parameters)
     return true;
 }
 
-/* The values of one input, from the row or the file. */
+/* Gets the values of an input, from the row or the file. */
 static bool make_input(check *self, const tuff_plan_value *value, void *made)
 {
     tuff_file_tensor tensor;
-    if (strcmp(value->name, "one") == 0) { /* of example_copy */
+    if (strcmp(value->name, "one") == 0) { /* an input of example_copy */
         if (value->size != sizeof(float))
             return broken(self, value->name, "is no single number");
         *(float *)made = 1;
@@ -124,7 +124,7 @@ static bool write_inputs(check *self)
     return written;
 }
 
-/* A tensor of the file as f32; NULL where there is none, or no memory. The caller frees it. */
+/* Returns a tensor of the file as f32, which the caller frees; NULL if it is missing, or out of memory. */
 static float *wanted_values(const check *self, const char *prefix, const char *name, int64_t *count)
 {
     tuff_file_tensor tensor;
@@ -153,8 +153,8 @@ static void compare_scalar(check *self, const char *name, int64_t step, double g
     self->loss = fmax(self->loss, fabs(got - wanted) / fabs(wanted));
 }
 
-/* The output that a tensor of the file is compared with: "out.x" for out.x, "out.greedy.x" for greedy.x where the row
-   says so; empty: none. */
+/* Finds the output to compare with a tensor of the file: "out.x" for out.x, "out.greedy.x" for greedy.x if the row says
+   so; empty if there is none. */
 static void find_output(const check *self, const char *name, char *output, size_t room)
 {
     const workload *row = self->row;
@@ -167,7 +167,7 @@ static void find_output(const check *self, const char *name, char *output, size_
         snprintf(output, room, "out.%s", name);
 }
 
-/* Every value of the forward pass that the file has must be shown by the model, and hold. */
+/* The model must output every value of the forward pass that the file has, within its tolerance. */
 static void compare_outputs(check *self)
 {
     for (int i = 0; i < tuff_file_count(self->file); i++) {
@@ -193,7 +193,7 @@ static void compare_outputs(check *self)
     }
 }
 
-/* Whether name ends like one of endings, which commas separate; NULL: none. */
+/* Whether name ends with one of the comma-separated endings; NULL: none. */
 static bool ends_with(const char *name, const char *endings)
 {
     const size_t length = strlen(name);
@@ -206,7 +206,7 @@ static bool ends_with(const char *name, const char *endings)
     return false;
 }
 
-/* The elements of a parameter, first to last, whose gradient is zero; none where first is last. */
+/* Gets the range of a parameter's elements whose gradient is zero; first equals last if there are none. */
 static void zero_range(const check *self, const char *name, int64_t count, int64_t *first, int64_t *last)
 {
     const workload *row = self->row;
@@ -241,7 +241,7 @@ static void compare_gradient(check *self, const char *name)
     free(wanted);
 }
 
-/* The largest deviation of those weights that a gradient above the threshold has moved. */
+/* Returns the largest deviation of the weights that have gradients above the threshold. */
 static double moved_distance(const check *self, const float *got, const float *wanted, const float *gradients,
                              int64_t count)
 {
@@ -252,7 +252,7 @@ static double moved_distance(const check *self, const float *got, const float *w
     return worst;
 }
 
-/* The largest deviation of weights that only decay, as a part of what is allowed: 1e-6 of the weight. */
+/* Returns the largest deviation of weights that only decay, relative to the tolerance of 1e-6 of the weight. */
 static double decayed_distance(const float *got, const float *wanted, const float *gradients, int64_t count)
 {
     double worst = 0;
@@ -315,7 +315,7 @@ static bool has_steps(const check *self, int step)
     return golden_find(self->file, prefix, name, &tensor);
 }
 
-/* As many steps as the file has losses, at least the first. */
+/* Runs as many steps as the file has losses, at least one. */
 static bool run_steps(check *self)
 {
     tuff_file_tensor losses;
@@ -347,7 +347,7 @@ static bool run_steps(check *self)
     return true;
 }
 
-/* Runs the steps on parameters that hold the file's. */
+/* Runs the steps on the file's parameters. */
 static bool check_steps(check *self, tuff_device *device, tuff_parameters *parameters, bool optimized)
 {
     const example *model = self->row->model;

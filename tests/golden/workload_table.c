@@ -1,5 +1,5 @@
-/* The golden files of the training examples, and what of each model is compared with them. A new example is a row of
-   the table, and a function if its configuration has other names than the file. */
+/* The golden files of the training examples, and the values to compare for each model. A new example needs a row of the
+   table, and a function if names in its configuration differ from the file's. */
 #include "workload_table.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static bool configure_query(const tuff_file *file, void *config)
     return example_set(&ragged_sequence_example, config, "read_query", 1);
 }
 
-/* The numbers of schedules, and the actions of the greedy rollout, which ends before all of its steps. */
+/* The numbers of schedules, and the actions of the greedy rollout, which ends early. */
 static bool bind_route_cost(const tuff_file *file, const void *config, const char *name, void *values, size_t size)
 {
     const char *metadata = tuff_file_metadata(file, name);
@@ -48,7 +48,7 @@ static bool bind_route_cost(const tuff_file *file, const void *config, const cha
     return true;
 }
 
-/* The batch in which every sample is the end of a region, so that none has an action. */
+/* A batch in which every sample is the end of a region, so that none has an action. */
 static bool bind_ends_alone(const tuff_file *file, const void *config, const char *name, void *values, size_t size)
 {
     const bool is_type = strcmp(name, "target_type") == 0;
@@ -59,8 +59,8 @@ static bool bind_ends_alone(const tuff_file *file, const void *config, const cha
     return is_type || strcmp(name, "target_action") == 0;
 }
 
-/* The nodes that a step updates are exactly those of the file. Its scores are of clipped gradients, by number; the
-   model's are of gradients as they are, in the order of the published list. */
+/* A step must update exactly the nodes that the file lists. The file's scores are of clipped gradients, ordered by
+   number; the model's are of unclipped gradients, in the order of the published list. */
 static double look_at_choice(const tuff_file *file, const void *config, const example_test_step *trial, int64_t step)
 {
     enum { NODES = 13, KEPT = 5 };
@@ -105,7 +105,7 @@ static double look_at_choice(const tuff_file *file, const void *config, const ex
         .out = 1e-5, .gradient = 1e-5, .loss = 1e-5, .norm = 1e-5, .noise = 1e-5, .threshold = 1e-4, .close1 = 0.01, \
         .far1 = 2.1, .close10 = 0.02, .far10 = 21                                                                    \
     }
-/* Softmax ignores the bias of keys, the second third. */
+/* Softmax is invariant to the bias of keys, which is the second third. */
 #define K1_TREE                                                                                               \
     .model = &k1_tree_example, .prefix = "", .zero_endings = "in_proj.bias", .zero_part = 1, .zero_parts = 3, \
     .bars = BARS_OF_MOST

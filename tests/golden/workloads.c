@@ -1,7 +1,7 @@
-/* The training examples repeat golden files made with PyTorch, in both forms. The mathematics of a form is held on the
-   reference device; of the files a run draws one of two for a driver, which it draws as well as the form, because
-   compiling takes the time; variants of a file are for the reference device. A thorough run leaves nothing out. A new
-   example is a row of workload_table.c. */
+/* The training examples reproduce golden files made with PyTorch, in both forms. The reference device checks the
+   mathematics of all forms. Because compiling takes most of the time, a run draws every second file, its driver and its
+   form; variants of a file run on the reference device only. A thorough run leaves nothing out. A new example is a row
+   in workload_table.c. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@ enum { MAX_ROWS = 32 };
 static int current;
 static const tuff_file *current_file;
 
-/* Opens a row's file in the tests' data, in the folder that TUFF_WORKLOADS names, or in shared/golden/workloads beside
-   the repository. NULL if none of them has it. */
+/* Opens a row's file in the tests' data, in the folder that TUFF_WORKLOADS names, or in shared/golden/workloads next to
+   the repository. Returns NULL if none of them has it. */
 static tuff_file *open_file(const workload *row)
 {
     const char *source = getenv("TUFF_SOURCE"), *named = getenv("TUFF_WORKLOADS"), *data = getenv("TUFF_TEST_DATA");
@@ -37,7 +37,7 @@ static tuff_file *open_file(const workload *row)
         snprintf(path, sizeof path, "%s%s/%s.safetensors", places[i].folder ? places[i].folder : "", places[i].rest,
                  row->file);
         file = places[i].folder ? tuff_file_open(path) : NULL;
-        if (!file && places[i].folder && tuff_last_status() != TUFF_E_IO) /* it is there, but damaged */
+        if (!file && places[i].folder && tuff_last_status() != TUFF_E_IO) /* it exists, but is damaged */
             fail_msg("%s: %s", path, tuff_error());
     }
     return file;

@@ -1,6 +1,6 @@
 /* Composites in narrow floats on every device found: values and gradients of one fused graph against the float64
-   reference, within the first-order bound that it carries. In f32 the golden files hold them to independent numbers;
-   what those have no case of is held to plain C here. */
+   reference, within the first-order error bound that it computes. For f32 the golden files compare them with
+   independent results; cases that these lack are compared with plain C here. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "tools/verify/suite.h"
 #include "tuff/nn.h"
 
-/* Those that models are made of. */
+/* Composites that models commonly use. */
 static const char *const wanted[] = {"gelu_tanh", "swiglu",           "softmax",          "layer_norm",   "rms_norm",
                                      "linear",    "rope_interleaved", "attention_causal", "cross_entropy"};
 
@@ -32,7 +32,7 @@ static tuff_tensor *flatten(tuff_tensor *x)
     return tuff_reshape(x, TUFF_SHAPE(-1));
 }
 
-/* The composite whose index is the parameter, and the gradients of the sum of its squares, in one row. */
+/* Builds the composite whose index is the parameter, with the gradients of the sum of its squares, in one row. */
 static tuff_tensor *build_with_gradients(const suite_case *one, tuff_graph *graph, tuff_tensor *const *x)
 {
     static const int axes[] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -53,7 +53,7 @@ static tuff_tensor *build_with_gradients(const suite_case *one, tuff_graph *grap
     return tuff_concat(parts, count + 1, 0);
 }
 
-/* On the reference all cases, on drivers each on one of every API. */
+/* Runs all cases on the reference device, and each case on one driver of every API. */
 static void run_device(tuff_device *device, const tuff_device_info *info)
 {
     static const tuff_dtype dtypes[] = {TUFF_F16, TUFF_BF16};
@@ -98,13 +98,13 @@ static void composites_in_narrow_floats_are_within_their_bounds(void **state)
 
 enum { MANY = 4000 };
 
-/* -3 to 3, 0 among them. */
+/* Returns a number from -3 to 3; some are 0. */
 static float element(int i)
 {
     return (float)(i % 601 - 300) / 100;
 }
 
-/* y of the input x, run once. */
+/* Returns a plan with the output y of the input x, which has run once. */
 static tuff_plan *run_unary(tuff_graph *graph, tuff_tensor *y)
 {
     float data[MANY];
@@ -141,7 +141,8 @@ static void activations_follow_their_definitions(void **state)
     for_drawn_devices(define_activations);
 }
 
-/* What stays is scaled, so that the mean does; nobody's share is more than 4 % off at this number of draws. */
+/* Kept elements are scaled, so that the mean stays; with this many draws the fraction dropped is within 4 % of its
+   expectation. */
 static void drop(tuff_device *device)
 {
     float got[MANY];
@@ -164,7 +165,8 @@ static void dropout_drops_its_share(void **state)
     for_drawn_devices(drop);
 }
 
-/* A position that only the device knows turns like the same one that the host knows. */
+/* rope gives the same result for a position that is known on the device only as for one known when the graph is
+   built. */
 static void turn(tuff_device *device)
 {
     static const tuff_rope_pairs pairs[] = {TUFF_ROPE_INTERLEAVED, TUFF_ROPE_HALF};
@@ -194,7 +196,8 @@ static void a_position_of_the_device_is_one_of_the_host(void **state)
     for_drawn_devices(turn);
 }
 
-/* The soft maxima promise a row of -inf only no gradient; the other row has that of plain C. */
+/* For a row of -inf the softmax family only promises not to return a gradient; the gradient of the other row equals
+   that of plain C. */
 static void derive_soft_maxima(tuff_device *device)
 {
     static const float x[2][3] = {{-INFINITY, -INFINITY, -INFINITY}, {1, 2, 3}}, w[2][3] = {{1, 2, 3}, {4, 0, -1}};
@@ -231,7 +234,7 @@ static void empty_rows_have_no_gradient(void **state)
     for_drawn_devices(derive_soft_maxima);
 }
 
-/* Neither the power nor its gradient leaves the range of f32, so nothing on the way there may. */
+/* The power and its gradient are in the range of f32, so that no intermediate result may overflow. */
 static void derive_power(tuff_device *device)
 {
     static const float x[] = {1e-5f, -2}, expected[2][2] = {{1e20f, 0.0625f}, {-4e25f, 0.125f}};

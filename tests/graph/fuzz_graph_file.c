@@ -1,6 +1,6 @@
-/* The libFuzzer target of graph files. An input is refused or read, with host memory asked for only in proportion to
-   its size. It is also read with the length and hash of its head put right, or nearly all mutations would end there.
-   What is a graph must compile or be refused by the compiler, and survive writing and reading again. */
+/* libFuzzer target for graph files. An input is refused or read, with host memory proportional to its size. It is also
+   read with the length and hash in its header corrected, because otherwise nearly all mutations would be refused there.
+   A graph that was read must compile or be refused by the compiler, and survive being written and read again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

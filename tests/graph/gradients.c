@@ -1,6 +1,5 @@
 /* Gradients against central finite differences, in double on the float64 reference: every differentiable op of ops.def
-   through the cases of the op suite, every composite, and for every op the proof that a planted sign error is
-   caught. */
+   with the cases of the op suite, and every composite. For each op a planted sign error must be detected. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +21,7 @@
 
 static tuff_device *device;
 
-/* A case, its values, and the elements of its result. */
+/* A case with its operands' values. */
 typedef struct problem {
     const suite_case *tested;
     double *values[SUITE_MAX_OPERANDS];
@@ -40,7 +39,7 @@ static bool is_varied(const problem *probe, int operand)
     return operand < probe->tested->operand_count && tuff__dtype_is_float(probe->tested->operands[operand].dtype);
 }
 
-/* The case's graph, without its view: that is the kernels' affair. */
+/* Builds the case's graph without its view, which matters to kernels only. */
 static tuff_graph *build(const suite_case *one, tuff_tensor **operands, tuff_tensor **result)
 {
     static const char *const names[SUITE_MAX_OPERANDS] = {"x", "y", "z", "w"};
@@ -61,8 +60,8 @@ static void write_values(const problem *probe, reference_plan *plan)
         assert_int_equal(tuff__reference_write_double(plan, names[i], probe->values[i]), TUFF_OK);
 }
 
-/* The weighted sum of the result as a scalar, made of ops other than the one under test: where that one's gradients are
-   negated, an even number of its nodes would hide it. */
+/* Returns the weighted sum of the result as a scalar. It avoids the tested op: with the gradients of that op negated,
+   an even number of its nodes would hide the error. */
 static tuff_tensor *weigh(const suite_case *one, tuff_tensor *result, tuff_tensor *weights)
 {
     static const int axes[TUFF_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -74,7 +73,7 @@ static tuff_tensor *weigh(const suite_case *one, tuff_tensor *result, tuff_tenso
     return tuff_reshape(tuff_matmul(row, tuff_reshape(weights, TUFF_SHAPE(count, 1))), TUFF_SCALAR);
 }
 
-/* The gradients that tuff_gradients derives, for all operands that have one. */
+/* Computes the gradients that tuff_gradients derives, for all operands that have one. */
 static void derive(const problem *probe, double *const *gradients)
 {
     static const char *const names[SUITE_MAX_OPERANDS] = {"gx", "gy", "gz", "gw"};
@@ -111,11 +110,12 @@ static void run_forward(const problem *probe, reference_plan *plan, double *resu
     assert_int_equal(tuff__reference_read_double(plan, "result", result), TUFF_OK);
 }
 
-/* The slope at one element. Differences are taken for each result before they are summed: large results would hide the
-   slopes of small ones. An index out of range gathers NaN whatever the element: no slope. */
+/* Returns the numeric slope with respect to one element. Differences are taken per result before they are summed,
+   because large results would hide the slopes of small ones. With an index out of range, gather returns NaN for any
+   element: its slope is 0. */
 static double slope(const problem *probe, reference_plan *plan, double *element, double *above, double *below)
 {
-    /* An assigned value rounds to f32; it is linear, and a large step outweighs the rounding. */
+    /* An assigned value is rounded to f32. As assign is linear, a large step is exact enough despite the rounding. */
     const double at = *element, step = probe->tested->op == OP_ASSIGN ? 0.015625 : STEP;
     double sum = 0;
     *element = at + step;
@@ -129,7 +129,8 @@ static double slope(const problem *probe, reference_plan *plan, double *element,
     return sum;
 }
 
-/* The largest difference of derived and numeric gradients over what is tolerated: at most 1 where they agree. */
+/* Returns the largest difference of derived and numeric gradients relative to the tolerance: at most 1 if they
+   agree. */
 static double disagreement(problem *probe, double *const *gradients)
 {
     tuff_tensor *operands[SUITE_MAX_OPERANDS] = {NULL}, *result;
@@ -189,7 +190,7 @@ static double check(const suite_case *from)
     return worst;
 }
 
-/* Cases whose slopes finite differences can find, and in reasonable time. */
+/* Whether finite differences can compute the slopes of a case, in reasonable time. */
 static bool is_checkable(const suite_case *one)
 {
     bool varies = false;
@@ -204,7 +205,7 @@ static bool is_checkable(const suite_case *one)
     return varies && one->view == VIEW_NONE && one->op != OP_INPUT && one->op != OP_ARRAY;
 }
 
-/* ASSIGN hands its value on: the suite's build makes no node of it, this one does. */
+/* For ASSIGN, which passes its value through, the suite's builder creates no node; this one does. */
 static tuff_array *assigned;
 
 static tuff_tensor *build_assign(const suite_case *one, tuff_graph *graph, tuff_tensor *const *operands)
@@ -213,7 +214,7 @@ static tuff_tensor *build_assign(const suite_case *one, tuff_graph *graph, tuff_
     return tuff_assign(graph, assigned, operands[0]);
 }
 
-/* Casts are slopes of 1 only towards f32, hence cases of f16. */
+/* The gradient of a cast is only tested for casts to f32, hence from f16. */
 static bool checkable_case(op_code op, int index, suite_case *one, bool *more)
 {
     *more = suite_case_at(op, op == OP_CAST ? TUFF_F16 : TUFF_F32, index, one);

@@ -1,5 +1,5 @@
-/* Graphs: the nodes that builders promise the compiler, the conventions of composites and gradients where numbers have
-   edges, the float64 executor, and memory that runs out at any moment. */
+/* Graphs: the nodes that builders guarantee to the compiler, composites and gradients at edge values, the float64
+   executor, and running out of memory at any allocation. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,11 +26,11 @@ static tuff_graph *new_graph(void)
     return graph;
 }
 
-/* A constant from f32 numbers. */
+/* Creates a constant from f32 numbers. */
 #define F32(graph, shape, ...) tuff_constant_data(graph, TUFF_F32, shape, (const float[]){__VA_ARGS__})
 #define I32(graph, shape, ...) tuff_constant_data(graph, TUFF_I32, shape, (const int32_t[]){__VA_ARGS__})
 
-/* The elements of a tensor; takes the graph and destroys it. */
+/* Computes the elements of a tensor, and destroys its graph. */
 static void evaluate(tuff_tensor *tensor, double *out)
 {
     tuff_graph *graph = tuff_tensor_graph(tensor);
@@ -58,7 +58,7 @@ static void expect(tuff_tensor *tensor, const double *wanted, int count)
 #define EXPECT(tensor, ...) \
     expect((tensor), (const double[]){__VA_ARGS__}, (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
 
-/* d sum(result) / d by. */
+/* Returns d sum(result) / d by. */
 static tuff_tensor *slope(tuff_tensor *result, tuff_tensor *by)
 {
     static const int axes[] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -229,7 +229,7 @@ static tuff_tensor *every(int64_t start, int64_t stop, int64_t step)
     return tuff_slice(F32(new_graph(), S(6), 0, 1, 2, 3, 4, 5), &start, &stop, &step);
 }
 
-/* The last element of a step that does not end where the slice does is one of it. */
+/* A slice whose extent is no multiple of the step still includes its last element. */
 static void slices_take_every_step(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void soft_maxima_survive_infinities(void **state)
     EXPECT(slope(tuff_logsumexp(x, 0, true), x), 0, 0, 0);
 }
 
-/* The root has no slope at 0: one row of equal elements must not make all gradients of a step NaN. */
+/* The square root has no slope at 0: one row of equal elements must not make all gradients of a step NaN. */
 static void deviations_of_constant_rows_have_gradients(void **state)
 {
     (void)state;
@@ -387,7 +387,7 @@ static void casts_truncate_saturate_and_round_to_even(void **state)
     EXPECT(tuff_cast(F32(new_graph(), S(3), 257, 259, 3.4e38f), TUFF_BF16), 256, 260, INFINITY);
 }
 
-/* Every pattern of f16 and bf16 goes to double and back to itself. */
+/* Every bit pattern of f16 and bf16 survives the conversion to double and back. */
 static void narrow_floats_convert_both_ways(void **state)
 {
     (void)state;
@@ -476,7 +476,7 @@ static void the_executor_refuses_wrong_use(void **state)
     tuff__reference_destroy(plan);
 }
 
-/* Every read in a run sees the elements at its start. */
+/* All reads of a run see the elements at its start. */
 static void assigns_happen_when_a_run_ends(void **state)
 {
     (void)state;
@@ -500,7 +500,7 @@ static void assigns_happen_when_a_run_ends(void **state)
     tuff_array_destroy(b);
 }
 
-/* A graph with everything in it that allocates, differentiated and run. */
+/* Builds, differentiates and runs a graph with everything that allocates memory. */
 static tuff_status whole_script(void)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -534,7 +534,7 @@ static tuff_status whole_script(void)
     return status;
 }
 
-/* Of a plan whose run failed wherever memory can be short, the next run is right. */
+/* After a run that failed at any allocation, the plan's next run is correct. */
 static void a_failed_run_leaves_nothing_behind(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* Graphs as bytes: what is read back has the tasks, kernels and keys of what was written, for every kind of op and for
-   training; and bytes that were damaged, cut or made up are an error or another sound graph, never a crash. */
+/* Graphs as bytes: a graph that is read back has the same tasks, kernels and keys as the one written, for every kind of
+   op and for training. Bytes that were damaged, truncated or invented lead to an error or to another valid graph, never
+   to a crash. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,13 +30,13 @@ static void write_graph(const tuff_graph *graph, text *out)
     assert_int_equal(tuff__graph_write(graph, out), TUFF_OK);
 }
 
-/* A plan as far as keys need it. */
+/* Creates a plan with only the parts that keys depend on. */
 static void fuse_copy(const tuff_plan *like, tuff_graph *graph, tuff_plan *out)
 {
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     *out = (tuff_plan){.device = like->device, .graph = graph, .is_tunable = true};
     assert_int_equal(tuff__fuse(graph, &options, like->fusion.buffer_limit, NULL, &out->fusion), TUFF_OK);
-    assert_int_equal(tuff__session_list(out), TUFF_OK);
+    assert_int_equal(tuff__plan_list_keys(out), TUFF_OK);
 }
 
 static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
@@ -53,7 +54,7 @@ static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
 
 static void expect_same_keys(tuff_plan *a, const tuff_plan *b)
 {
-    assert_int_equal(tuff__session_list(a), TUFF_OK);
+    assert_int_equal(tuff__plan_list_keys(a), TUFF_OK);
     assert_int_equal(a->keys.count, b->keys.count);
     for (int i = 0; i < a->keys.count; i++) {
         assert_string_equal(a->keys.items[i].text, b->keys.items[i].text);
@@ -130,7 +131,8 @@ static void try_models(tuff_device *device)
 {
     const model_config small = {.layers = 2, .heads = 2, .width = 32, .context = 16, .vocabulary = 64};
     for (int i = 0; i < 4; i++) {
-        /* All their programs are compiled: one of two with a budget and one without, on an API each. */
+        /* All their programs are compiled, which takes long: one of two models with a budget and one without, on one
+           API each. */
         if (!is_turn_of_api(device, i / 2) || (!is_thorough() && drawn_turn("model", i, 2) != 0))
             continue;
         const tuff_compile_options options = {.memory_budget = i > 1 ? 200000 : 0,
@@ -162,7 +164,7 @@ static bool is_read(tuff_device *device, const void *data, size_t size)
         const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
         tuff_plan plan = {.device = device, .graph = copy, .is_tunable = true};
         if (tuff__fuse(copy, &options, 8, NULL, &plan.fusion) == TUFF_OK)
-            (void)tuff__session_list(&plan);
+            (void)tuff__plan_list_keys(&plan);
         tuff__plan_keys_free(&plan.keys);
         tuff__fusion_free(&plan.fusion);
     } else {
@@ -181,7 +183,7 @@ static void give_sum(unsigned char *data, size_t size)
         data[8 + i] = (unsigned char)(sum >> (8 * i));
 }
 
-/* Without a right sum every damage is found; with one, what comes out must be a graph after all. */
+/* With a wrong checksum all damage is detected; with a correct one, the result must be a valid graph or an error. */
 static int damage(tuff_device *device, const text *bytes, rng *from, int times)
 {
     unsigned char *data = malloc(bytes->length);

@@ -1,5 +1,6 @@
-/* Graph files: what is loaded compiles to the same plan and gives the same bits; files that are cut, flipped, of other
-   versions or made up are errors, ask for no memory beyond their size, and leave what was there. */
+/* Graph files: a loaded graph compiles to the same plan and gives the same bits. Files that are truncated, corrupted,
+   of other versions or invented lead to errors, allocate no more than in proportion to their size, and change
+   nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +93,7 @@ static void write_weights(tuff_array *array)
     assert_int_equal(tuff_array_write(array, values, size), TUFF_OK);
 }
 
-/* The losses of three steps, and the weights behind them. */
+/* Gets the losses of three steps, and the weights after them. */
 static void train(tuff_plan *plan, tuff_array *table, tuff_array *w, float *losses, float *weights)
 {
     const int32_t tokens[] = {0, 6, 3, 3, 1};
@@ -117,7 +118,7 @@ static void expect_same_runs(model *made, tuff_graph *loaded, tuff_plan *built, 
     assert_memory_equal(weights[0], weights[1], sizeof weights[0]);
     assert_true(losses[0][0] != losses[0][2]);
     if (tuff_plan_hash(built, hashes[0]) != TUFF_OK)
-        return; /* the reference device */
+        return; /* the reference device has none */
     assert_int_equal(tuff_plan_hash(again, hashes[1]), TUFF_OK);
     assert_memory_equal(hashes[0], hashes[1], sizeof hashes[0]);
 }
@@ -218,7 +219,7 @@ static void arrays_share_what_they_shared(void **state)
     tuff_device_close(device);
 }
 
-/* Adds noise · tanh(w)² to the graph, and runs its gradient by w. */
+/* Adds noise · tanh(w)² to the graph, and runs its gradient with respect to w. */
 static void finish(tuff_graph *graph, tuff_array *weights, float *out)
 {
     tuff_tensor *w = tuff_array_tensor(graph, weights), *gradient;
@@ -240,7 +241,7 @@ static void a_loaded_graph_can_be_extended(void **state)
     tuff_device *device = reference();
     tuff_graph *graph = tuff_graph_create(device);
     tuff_array *weights = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(4));
-    tuff_tensor *noise = tuff_random(graph, TUFF_SHAPE(4)); /* the next random op is the second one */
+    tuff_tensor *noise = tuff_random(graph, TUFF_SHAPE(4)); /* so that the next random op is the second one */
     tuff_output(graph, "tanh", tuff_add(noise, tuff_tanh(tuff_array_tensor(graph, weights))));
     const tuff_graph_save_options options = {.arrays = &weights, .names = (const char *[]){"w"}, .array_count = 1};
     assert_int_equal(tuff_graph_save(graph, scratch_path("graph"), &options), TUFF_OK);
@@ -256,7 +257,7 @@ static void a_loaded_graph_can_be_extended(void **state)
     tuff_device_close(device);
 }
 
-/* A graph with most of what a file has, in few bytes. */
+/* Builds a graph with most features of a file in few bytes. */
 static tuff_graph *small_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -285,7 +286,7 @@ static bytes small_file(tuff_device *device)
     return out;
 }
 
-/* In memory that ends where the file does, so that sanitizers see what reads beyond. */
+/* Reads from memory that ends exactly with the file, so that sanitizers detect reads beyond it. */
 static tuff_status read_exactly(tuff_device *device, const void *data, size_t size, graph_memory memory)
 {
     tuff_graph *graph;
@@ -297,7 +298,7 @@ static tuff_status read_exactly(tuff_device *device, const void *data, size_t si
     const tuff_status status = tuff__graph_file_read(device, exact, size, memory, &info, &graph);
     free(exact);
     assert_true((status == TUFF_OK) == (graph != NULL));
-    if (graph) /* what is a graph must be one for the compiler */
+    if (graph) /* a graph that was read must be valid for the compiler */
         tuff_plan_destroy(tuff_compile(graph, NULL));
     tuff_graph_destroy(graph);
     return status;
@@ -311,7 +312,7 @@ static void a_part_of_a_file_is_an_error(void **state)
     for (size_t size = 0; size < file.size; size++)
         assert_int_equal(read_exactly(device, file.data, size, GRAPH_ARRAYS), TUFF_E_FORMAT);
     assert_int_equal(read_exactly(device, file.data, file.size, GRAPH_ARRAYS), TUFF_OK);
-    for (size_t size = BODY_AT; size < file.size; size++) { /* whole by its head */
+    for (size_t size = BODY_AT; size < file.size; size++) { /* truncated, with a header that matches the length */
         unsigned char *part = malloc(size);
         assert_non_null(part);
         memcpy(part, file.data, size);
@@ -341,7 +342,7 @@ static void every_flipped_bit_is_found(void **state)
     tuff_device_close(device);
 }
 
-/* With a right hash: an error, or another graph; in proportion to the file. */
+/* With a correct hash: an error, or another graph, with memory in proportion to the file's size. */
 static void what_is_made_up_is_harmless(void **state)
 {
     (void)state;
@@ -401,7 +402,7 @@ static void other_formats_say_what_they_are(void **state)
     tuff_device_close(device);
 }
 
-/* A constant, the fill of a pad and a counter. */
+/* A graph with a constant, a pad with a fill value, and a counter. */
 static tuff_graph *graph_of_values(tuff_device *device, tuff_array *counter, tuff_dtype dtype, node *nodes[2])
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -425,7 +426,7 @@ static tuff_status save_and_load_it(tuff_device *device, const tuff_graph *graph
     return status;
 }
 
-/* Kernels and their texts rely on what builders round and refuse. */
+/* Kernels and their texts rely on the rounding and the checks of builders. */
 static void values_that_no_builder_makes_are_refused(void **state)
 {
     (void)state;
@@ -460,7 +461,7 @@ static void values_that_no_builder_makes_are_refused(void **state)
     tuff_device_close(device);
 }
 
-/* The first number of the graph is that of storages, and the next is the first one's size. */
+/* The graph's first number is the count of storages, and the next is the size of the first one. */
 static void arrays_beyond_the_device_are_refused(void **state)
 {
     (void)state;
@@ -468,7 +469,7 @@ static void arrays_beyond_the_device_are_refused(void **state)
     tuff_device *device = reference();
     bytes file = small_file(device);
     unsigned char *at = file.data + BODY_AT;
-    while (memcmp(at, "\1\0\0\0\0\1\0\0\0\0\0\0\0", 13) != 0) /* one of 256 bytes */
+    while (memcmp(at, "\1\0\0\0\0\1\0\0\0\0\0\0\0", 13) != 0) /* a storage of 256 bytes */
         at++;
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 8; k++)

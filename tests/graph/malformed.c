@@ -1,5 +1,5 @@
-/* Malformed graphs: each case must end in the right status with a message that names the op and the shapes, leave the
-   graph usable for nothing but its destruction, and crash nothing. */
+/* Malformed graphs: each case must lead to the right status with a message that names the op and the shapes, leave the
+   graph good for nothing but destruction, and not crash. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "tuff.h"
 
-/* What every case can use. */
+/* The objects that all cases use. */
 typedef struct scene {
     tuff_device *device;
     tuff_graph *graph, *other_graph;
@@ -18,7 +18,7 @@ typedef struct scene {
     tuff_tensor *vector, *matrix, *wide;    /* f32 [3], [2,3], [4,5] */
     tuff_tensor *half, *index, *flag;       /* f16 [2,3], i32 [3], bool [3] */
     tuff_tensor *scalar, *empty, *byte;     /* f32 [], f32 [0,3], i8 [3] */
-    tuff_tensor *foreign;                   /* f32 [7] of the other graph */
+    tuff_tensor *foreign;                   /* f32 [7] of another graph */
 } scene;
 
 #define CASE(name, statement)         \
@@ -162,7 +162,7 @@ static const struct {
     const char *name;
     void (*run)(const scene *on);
     tuff_status status;
-    const char *parts[3]; /* what the message must hold: the op, shapes, reasons */
+    const char *parts[3]; /* parts that the message must contain: the op, shapes, reasons */
 } cases[] = {
 #define ROW(name, status, ...) {#name, name, TUFF_##status, {__VA_ARGS__}}
     ROW(add_shapes, E_SHAPE, "add", "[2,3]", "[4,5]"),
@@ -303,7 +303,7 @@ static void close_scene(scene *on)
     tuff_array_destroy(on->array);
 }
 
-/* The first error stays, whatever is built afterwards, and compiling tells it. */
+/* The first error persists, whatever is built afterwards, and compiling reports it. */
 static void check_sticky(const scene *on, tuff_status status)
 {
     char first[1024];
@@ -345,7 +345,7 @@ static void each_malformed_graph_says_what_is_wrong(void **state)
         check_case(device, i);
 }
 
-/* Without a graph there is nothing to carry the error but the thread; still nothing is NULL and nothing crashes. */
+/* Without a graph only the thread can hold the error; the result is still not NULL, and nothing crashes. */
 static void builders_without_a_graph_answer_a_failed_tensor(void **state)
 {
     (void)state;
@@ -384,7 +384,7 @@ static void builders_without_a_graph_answer_a_failed_tensor(void **state)
     assert_non_null(gradient);
 }
 
-/* A tensor that no graph made spoils the graph it is used in. */
+/* A tensor created without a graph makes the graph that uses it fail. */
 static void a_failed_tensor_fails_the_graph_that_uses_it(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* The libFuzzer target of the safetensors reader; safetensors_corpus.c replays the kept inputs through it.
-   Every input must be refused or parse, with memory asked for only in proportion to its header; what parses must
-   survive writing and reading again. Mutations keep the length before the header right, or nearly all of them would
-   end there. */
+/* libFuzzer target for the safetensors reader; safetensors_corpus.c runs the stored inputs through it. Every input must
+   be refused or parsed, with memory proportional to its header; a file that parses must survive being written and read
+   again. Mutations keep the length field of the header consistent, because otherwise nearly all of them would be
+   refused there. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void count_release(void *user, void *block)
     free(block);
 }
 
-/* One file in memory stands for the disk. */
+/* A file in memory simulates the disk. */
 static unsigned char *disk;
 static size_t disk_size;
 
@@ -136,7 +136,7 @@ static void check_tensor(const tuff_file *file, const tuff_file_tensor *tensor)
         sum = (unsigned char)(sum + ((const unsigned char *)tensor->data)[i]);
 }
 
-/* The file as the writer writes it, in disk. */
+/* Writes the file to disk with the library. */
 static void save(const tuff_file *file)
 {
     size_t count = (size_t)tuff_file_count(file), metadata_count = (size_t)tuff_file_metadata_count(file);
@@ -190,7 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* Most mutations change the header alone and then set its length; the others treat the file as bytes. */
+/* Most mutations change only the header and then set its length; the others treat the file as bytes. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
 {
     uint64_t header = header_size(data, size);

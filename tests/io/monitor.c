@@ -1,5 +1,5 @@
-/* Monitors: what the files hold, read back by a reader of its own; going on after a resumed run; disks that are full at
-   any moment. */
+/* Monitors: the content of their files, read by a separate reader; continuing after a resumed run; disks that fill up
+   at any moment. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <math.h>
@@ -81,7 +81,7 @@ static void json_lines_have_the_scalars_that_are_given(void **state)
     assert_int_equal(tuff_monitor_close(monitor), TUFF_OK);
 }
 
-/* An event as the reader of this test understands it. */
+/* An event as this test's reader decodes it. */
 typedef struct event {
     double wall_time;
     int64_t step;
@@ -92,7 +92,7 @@ typedef struct event {
     float values[3];
 } event;
 
-/* Bit by bit, from the polynomial x^32 + x^28 + x^27 + ... of RFC 3720, in reverse. */
+/* Computes the CRC bit by bit, from the polynomial x^32 + x^28 + x^27 + ... of RFC 3720, in reverse. */
 static uint32_t slow_crc32c(const unsigned char *data, size_t size)
 {
     uint32_t rest = UINT32_MAX;
@@ -193,7 +193,7 @@ static void parse_event(const unsigned char *at, const unsigned char *end, event
     assert_ptr_equal(at, end);
 }
 
-/* The events of a file, at most `most`; fails on whatever is no whole TFRecord. */
+/* Reads the events of a file, at most `most`; fails on anything that is not a complete TFRecord. */
 static int parse_file(const char *name, event *events, int most)
 {
     size_t size;
@@ -214,7 +214,7 @@ static int parse_file(const char *name, event *events, int most)
     return count;
 }
 
-/* The name of an event file in the folder, by its order there; with the folder's. */
+/* Returns the path of an event file by its position in the folder. */
 static const char *event_file(const char *folder, int index)
 {
     static char found[512];
@@ -255,7 +255,7 @@ static void an_event_file_is_made_of_tfrecords(void **state)
         assert_true(events[i].wall_time > 1.6e9 && events[i].wall_time < 1e11 && events[i].session_status == 0);
 }
 
-/* Both runs within a second: their files are two. */
+/* Both runs begin within a second, but have separate files. */
 static void a_resumed_run_makes_tensorboard_drop_later_steps(void **state)
 {
     (void)state;
@@ -272,8 +272,8 @@ static void a_resumed_run_makes_tensorboard_drop_later_steps(void **state)
     assert_int_equal(events[2].step, 3);
 }
 
-/* TensorBoard reads event files in the order of their names: one of a process with a larger number, begun in the same
-   second, or by a clock that was ahead, comes first all the same. */
+/* TensorBoard reads event files in the order of their names. A new file comes after existing ones, even those of a
+   process with a larger number in the same second, or of a clock that was ahead. */
 static void a_later_event_file_is_behind_what_a_folder_has(void **state)
 {
     (void)state;
@@ -297,7 +297,7 @@ static void a_later_event_file_is_behind_what_a_folder_has(void **state)
 static void a_resumed_run_replaces_later_lines(void **state)
 {
     (void)state;
-    tuff_monitor *monitor = open_well(TUFF_MONITOR_CSV, "log.csv", true, 0); /* none is there yet */
+    tuff_monitor *monitor = open_well(TUFF_MONITOR_CSV, "log.csv", true, 0); /* the file does not exist yet */
     write_steps(monitor, 1, 4);
     assert_int_equal(tuff_monitor_close(monitor), TUFF_OK);
     monitor = open_well(TUFF_MONITOR_CSV, "log.csv", true, 2);
@@ -307,7 +307,7 @@ static void a_resumed_run_replaces_later_lines(void **state)
     assert_int_equal(tuff_monitor_close(monitor), TUFF_OK);
     static const char other[] = "{\"step\": 1, \"x\": 1}\n{\"note\": 9}\n{\"step\": 5, \"x\": 1}\n{\"step\": 6, \"x\"";
     scratch_write("log", other, sizeof other - 1);
-    monitor = open_well(TUFF_MONITOR_JSON_LINES, "log", true, 5); /* the line that is torn goes */
+    monitor = open_well(TUFF_MONITOR_JSON_LINES, "log", true, 5); /* the torn line is removed */
     expect_file("log", "{\"step\": 1, \"x\": 1}\n{\"note\": 9}\n{\"step\": 5, \"x\": 1}\n");
     assert_int_equal(tuff_monitor_close(monitor), TUFF_OK);
     monitor = open_well(TUFF_MONITOR_JSON_LINES, "log", false, 5);
@@ -322,7 +322,7 @@ static void other_columns_are_left_alone(void **state)
     scratch_write("log.csv", other, sizeof other - 1);
     assert_null(open_at(TUFF_MONITOR_CSV, "log.csv", true, 0));
     assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);
-    assert_non_null(strstr(tuff_error(), "its columns are others"));
+    assert_non_null(strstr(tuff_error(), "its columns are different"));
     expect_file("log.csv", other);
 }
 
@@ -364,7 +364,7 @@ static void wrong_use_is_an_error(void **state)
     assert_int_equal(tuff_monitor_close(NULL), TUFF_OK);
 }
 
-/* Whatever operation fails: an error, or all that was asked for, and no torn record. */
+/* Whichever operation fails: an error, or everything was written, and no torn record. */
 static void fail_at(tuff_monitor_format format, fault_kind kind, int failing, bool *hit)
 {
     static const char *const files[] = {"log.csv", "log", "events"};
@@ -411,7 +411,7 @@ static void a_full_disk_leaves_whole_records(void **state)
         }
 }
 
-/* The next record follows the last whole one. */
+/* The next record follows the last complete one. */
 static void a_record_that_failed_leaves_nothing(void **state)
 {
     (void)state;
@@ -429,7 +429,7 @@ static void a_record_that_failed_leaves_nothing(void **state)
     assert_int_equal(tuff_monitor_close(monitor), TUFF_OK);
 }
 
-/* A disk with room for half of a record, played by a limit on the size of files. */
+/* A disk with room for half of a record, simulated by a limit on file sizes. */
 static void half_a_record_is_cut_off(void **state)
 {
     (void)state;
@@ -465,7 +465,7 @@ static int ftruncate_fails(int fd, off_t size)
 static ssize_t (*real_write)(int fd, const void *data, size_t size);
 static int writes;
 
-/* Half of it, and then nothing. */
+/* Writes half of the data, then fails. */
 static ssize_t write_half(int fd, const void *data, size_t size)
 {
     if (writes++ == 0)
@@ -474,7 +474,7 @@ static ssize_t write_half(int fd, const void *data, size_t size)
     return -1;
 }
 
-/* What could not be cut off at once goes before the next record, or nothing is written. */
+/* A torn record that could not be removed at once is removed before the next one, or nothing is written. */
 static void half_a_record_is_cut_off_later(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* safetensors files as a user sees them: read, written, read again, with every kind of mistake in their use and with
-   every failure of memory and disk. Malformed files are in safetensors_malformed.c. */
+/* safetensors files as a user sees them: read, written and read again, with every kind of wrong use and every failure
+   of memory and disk. Malformed files are in safetensors_malformed.c. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +19,8 @@
 #include "scratch_folder.h"
 #include "tuff/io.h"
 
-/* Written by the format's own library (version 0.8.0): all our dtypes, names to be escaped and sorted, an empty
-   tensor. */
+/* Written by the format's own library (version 0.8.0): all dtypes that tuff supports, names that need escaping and
+   sorting, an empty tensor. */
 #define REFERENCE TUFF_TEST_DATA "/safetensors/reference"
 
 static const float weights[] = {1.5f, -2.0f, 3.25f, 0.0f, 1e-45f, -0.0f};
@@ -87,7 +87,7 @@ static void what_is_written_is_read(void **state)
     assert_non_null(strchr(renamed, 'f'));
 }
 
-/* Saves everything in file under name. */
+/* Saves the content of file under name. */
 static void save_again(const tuff_file *file, const char *name)
 {
     tuff_file_tensor all[64];
@@ -213,7 +213,7 @@ static void questions_that_make_no_sense_are_answered_with_errors(void **state)
     assert_non_null(strstr(tuff_error(), "missing"));
 }
 
-/* What the writer refuses, because the reader would. */
+/* The writer refuses files that the reader would refuse. */
 static void files_that_could_not_be_read_are_not_written(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void files_that_could_not_be_read_are_not_written(void **state)
     assert_string_equal(scratch_list(), "");
 }
 
-/* Refused before the data, which are not there, would be looked at. */
+/* Refused before the data, which do not exist, are accessed. */
 static void data_beyond_the_format_s_limit_are_not_written(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void a_header_beyond_the_format_s_limit_is_not_written(void **state)
     assert_string_equal(scratch_list(), "");
 }
 
-/* Whether the tensors of both files are the same in all but names. */
+/* Whether the tensors of both files are equal except for their names. */
 static bool same_tensors(const tuff_file *a, const tuff_file *b, size_t *different_names)
 {
     *different_names = 0;
@@ -289,8 +289,8 @@ static bool same_tensors(const tuff_file *a, const tuff_file *b, size_t *differe
     return same;
 }
 
-/* A flipped bit in a name gives another name. Everything else must be noticed or change nothing: blanks that become
-   other blanks, for instance. */
+/* A flipped bit in a name gives another name. Any other must be detected or change nothing, like one white space that
+   becomes another. */
 static void every_flipped_bit_of_a_header_is_noticed_or_harmless(void **state)
 {
     (void)state;
@@ -344,7 +344,7 @@ static void every_truncated_and_extended_file_is_refused(void **state)
     free(data);
 }
 
-/* A large sparse file with a small header costs no memory before its header is found wrong. */
+/* A large sparse file with a small header needs no memory before its header is found to be wrong. */
 static void the_size_of_a_file_alone_asks_for_no_memory(void **state)
 {
     (void)state;
@@ -358,7 +358,7 @@ static void the_size_of_a_file_alone_asks_for_no_memory(void **state)
     assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);
 }
 
-/* Saves and reads; false where something failed. */
+/* Saves and reads; returns false on failure. */
 static bool save_and_open(void)
 {
     if (save("x") != TUFF_OK)
@@ -391,7 +391,7 @@ static bool open_file(void)
     return file != NULL;
 }
 
-/* Names and texts so long that each needs a block of memory of its own. */
+/* Names and texts so long that each needs its own block of memory. */
 static void memory_may_run_out_at_every_part_of_a_header(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Replays every file of tests/data/safetensors through the fuzz target, and every truncation and bit flip of the small
-   ones. The target ends the process where something is wrong. */
+/* Runs every file of tests/data/safetensors, and every truncation and bit flip of the small ones, through the fuzz
+   target, which aborts on an error. */
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz_safetensors.c"
 
@@ -7,7 +7,7 @@
 
 #define FLIP_LIMIT 1000
 
-/* Exactly as large as the input, so that a sanitizer sees a read behind its end. */
+/* Exactly as large as the input, so that a sanitizer detects reads beyond it. */
 static void replay(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);
@@ -59,7 +59,7 @@ int main(void)
     return 0;
 }
 
-/* libFuzzer brings its own; here nothing mutates. */
+/* libFuzzer has its own; nothing is mutated here. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t limit)
 {
     (void)data, (void)limit;

@@ -1,6 +1,6 @@
-/* Attention with all its gradients in one graph, as models have it: by both families of kernels on every device found,
-   against the float64 reference, and there against attention composed of other ops. Memory grows with the length, not
-   with its square. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+/* Attention with all its gradients in one graph, as in models: with both families of kernels on every device found,
+   against the float64 reference, and that against attention composed of other ops. Memory grows linearly with the
+   length, not with its square. TUFF_DEVICE selects one device; TUFF_SUITE=thorough leaves nothing out. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -17,8 +17,8 @@
 #include "graph/builder.h"
 #include "exec/reference.h"
 
-/* One attention; packed: queries, keys and values are parts of one tensor, as a merged projection writes them. turned:
-   heads are the innermost axis in memory, so that the elements of a row lie apart. bias: its extents, none where the
+/* An attention. packed: queries, keys and values are parts of one tensor, as a merged projection writes them. turned:
+   heads are the innermost axis in memory, so that the elements of a row are strided. bias: its extents; none if the
    first is 0. */
 typedef struct shape {
     const char *name;
@@ -27,7 +27,7 @@ typedef struct shape {
     int64_t window;
     double scale;
     int64_t bias[4];
-    bool hides; /* the bias of some scores is -inf, and all of every third row's */
+    bool hides; /* the bias is -inf for some scores, and for all scores of every third row */
     bool no_softmax;
     double dropout;
 } shape;
@@ -69,7 +69,7 @@ enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
 typedef tuff_tensor *(*attention_builder)(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                           const tuff_attention_options *options);
 
-/* Part number index of a [B,T,3·H·D] as [B,T,H,D]. */
+/* Returns part number index of a [B,T,3·H·D] tensor as [B,T,H,D]. */
 static tuff_tensor *part_of(const shape *sizes, tuff_tensor *whole, int index)
 {
     const int64_t width = sizes->heads * sizes->key_width;
@@ -78,7 +78,7 @@ static tuff_tensor *part_of(const shape *sizes, tuff_tensor *whole, int index)
     return tuff_reshape(part, TUFF_SHAPE(sizes->batch, sizes->queries, sizes->heads, sizes->key_width));
 }
 
-/* The bias, made of the input *given; NULL where there is none. */
+/* Returns the bias and in *given the input that it is made of; NULL if there is none. */
 static tuff_tensor *make_bias(tuff_graph *graph, const shape *sizes, tuff_tensor **given)
 {
     const int64_t *extent = sizes->bias;
@@ -95,7 +95,7 @@ static tuff_tensor *make_bias(tuff_graph *graph, const shape *sizes, tuff_tensor
     return tuff_where(seen, *given, tuff_constant(graph, TUFF_F32, -INFINITY));
 }
 
-/* An input [B,T,heads,width], seen through a permute where elements lie apart. */
+/* Returns an input [B,T,heads,width], seen through a permute if elements are strided. */
 static tuff_tensor *operand(tuff_graph *graph, const shape *sizes, int64_t rows, int64_t heads, int64_t width)
 {
     if (!sizes->turned)
@@ -157,7 +157,7 @@ static void the_primitive_is_chosen(void **state)
     tuff_device_close(device);
 }
 
-/* In double both give the same but for the scale, which is a constant of f32 when composed. */
+/* In double both are equal except for the scale, which is an f32 constant in the composite. */
 static void the_reference_agrees_with_the_composite(void **state)
 {
     (void)state;
@@ -176,7 +176,7 @@ static void the_reference_agrees_with_the_composite(void **state)
     }
 }
 
-/* Calls visit for the drivers' devices; how many there were. */
+/* Calls visit for each driver's device. Returns their number. */
 static int each_driver(void (*visit)(tuff_device *device))
 {
     const char *chosen = getenv("TUFF_DEVICE");
@@ -197,16 +197,16 @@ static int each_driver(void (*visit)(tuff_device *device))
     return count;
 }
 
-/* Kernels with barriers take CPU drivers long to compile, OpenCL's most, and Vulkan's any of these: few shapes, drawn
-   anew in each run, stand for all but in a thorough run. */
+/* CPU drivers take long to compile kernels with barriers, especially OpenCL drivers, and Vulkan drivers take long for
+   all of these. Unless the run is thorough, each run draws a few shapes. */
 static bool is_drawn(const tuff_device *device, int index, int family)
 {
     static const struct {
         const char *question;
-        int share[2]; /* of OpenCL and of Vulkan: one shape of so many */
+        int share[2]; /* on OpenCL and Vulkan: one of so many shapes */
     } draws[] = {{"register kernels of a shape", {4, 4}}, {"local kernels of a shape", {12, 8}}};
     const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;
-    /* Sums over the queries end behind a barrier in what was a branch, which PoCL compiled wrongly. */
+    /* PoCL miscompiled the barrier in these sums over queries when it was in a branch. */
     const bool sums_bias = family == 1 && !is_glsl && strcmp(shapes[index].name, "a bias of keys") == 0;
     if (is_thorough() || sums_bias)
         return true;
@@ -222,7 +222,7 @@ static void run_shapes(tuff_device *device)
         differential_create(&comparison, shapes[i].name, build_attention, &shapes[i], 7);
         for (int family = 0; family < 2; family++)
             if (is_drawn(device, i, family)) {
-                /* With few units a group has several blocks of keys. */
+                /* With few compute units a group processes several blocks of keys. */
                 const uint32_t units = device->info.compute_units;
                 device->info.compute_units = drawn_turn("units", i, 2) == 0 ? 1 : units;
                 failures += differential_run(&comparison, device, &families[family]);
@@ -255,7 +255,7 @@ static void gradients_of_the_bias_are_the_same_in_each_run(tuff_device *device)
     }
 }
 
-/* In each run another mask: one value whose weights are all equal tells how many were kept. */
+/* Each run has another mask: as all weights of the one value are equal, the result shows how many were kept. */
 static void dropout_is_fresh_in_each_run(tuff_device *device)
 {
     enum { QUERIES = 40, KEYS = 200 };
@@ -284,7 +284,7 @@ static void dropout_is_fresh_in_each_run(tuff_device *device)
         sum += results[0][i];
         different += results[0][i] != results[1][i];
     }
-    /* 8000 draws: 0.04 are six standard deviations of the mean. */
+    /* 8000 draws: 0.04 is six standard deviations of the mean. */
     assert_true(fabs(sum / QUERIES - 1) < 0.04);
     assert_true(different > QUERIES / 2);
     tuff_plan_destroy(plan);
@@ -306,7 +306,7 @@ static void runs_differ_in_their_dropout_only(void **state)
         skip();
 }
 
-/* Bytes that a plan of this length keeps between its inputs and outputs. */
+/* Returns the bytes that a plan of this length needs apart from inputs and outputs. */
 static uint64_t scratch_of(tuff_device *device, int64_t length, bool everything)
 {
     tuff_plan_info info;
@@ -332,12 +332,13 @@ static uint64_t scratch_of(tuff_device *device, int64_t length, bool everything)
     return info.memory_peak;
 }
 
-/* All of it, packed keys and copies of gradients included, against inputs, result and log-sum-exp. */
+/* All memory, including packed keys and copies of gradients, is compared with that of inputs, result and
+   log-sum-exp. */
 static void check_memory(tuff_device *device)
 {
     if (!is_its_turn(device, 0))
         return;
-    /* Drivers that end loops early have no kernels for more. */
+    /* Drivers with a loop limit have no kernels for greater lengths. */
     const int64_t length = tuff__device_info(device)->loop_limit > 0 ? 2048 : 8192;
     const uint64_t tensors = 4 * (uint64_t)length * 64 * 4, lse = (uint64_t)length * 4;
     const uint64_t scratch = scratch_of(device, length, false);
@@ -369,7 +370,8 @@ static void second_derivatives_are_refused(void **state)
     tuff_device_close(device);
 }
 
-/* Masks of the least finite number: where they hide all keys, all are seen alike, and -inf hides more than they do. */
+/* Masks with the lowest finite number: if they hide all keys of a row, all keys count equally; -inf takes precedence
+   over them. */
 static void mask_by_least_numbers(tuff_device *device, const tuff_compile_options *options)
 {
     enum { KEYS = 5, WIDTH = 8, HIDDEN = 0, OPEN = 1, ONE = 2, QUERIES = 3 };
@@ -406,7 +408,7 @@ static void mask_by_least_numbers(tuff_device *device, const tuff_compile_option
     tuff_graph_destroy(graph);
 }
 
-/* By the device's own kernels, and by those of GPUs. */
+/* With the device's default kernels, and with those for GPUs. */
 static void check_masks(tuff_device *device)
 {
     const tuff_device_info info = device->info;
@@ -426,13 +428,14 @@ static void least_numbers_mask_all_keys_alike(void **state)
         skip();
 }
 
-/* What graph files may say, and no builder does: distances that 32 bits do not hold, or hold just so. */
+/* Band limits that graph files may contain although no builder creates them: distances beyond 32 bits, or just
+   within. */
 static void see_within_band(tuff_device *device)
 {
     enum { LENGTH = 5 };
     static const struct {
         int64_t first, last;
-        float seen[LENGTH]; /* sums of the keys' values, which are 1, 10, 100 ... */
+        float seen[LENGTH]; /* sums of the visible keys' values, which are 1, 10, 100 ... */
     } bands[] = {{-1, INT32_MAX, {11111, 11111, 11110, 11100, 11000}},
                  {INT64_C(-4) * INT32_MAX, 0, {1, 11, 111, 1111, 11111}},
                  {INT32_MIN, INT64_C(1) << 32, {11111, 11111, 11111, 11111, 11111}},
@@ -471,7 +474,8 @@ static void bands_end_where_the_keys_do(void **state)
         skip();
 }
 
-/* Builders make no attention without keys, but what is lowered may come from elsewhere: an error, by either family. */
+/* Builders refuse attention without keys, but lowered graphs may come from elsewhere: either family returns an
+   error. */
 static void refuse_empty(tuff_device *device)
 {
     static const tuff_family families[] = {TUFF_FAMILY_REGISTER, TUFF_FAMILY_LOCAL};

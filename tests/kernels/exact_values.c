@@ -1,5 +1,5 @@
-/* Values that kernels must give bit for bit, in vectors and in what is left of a row beside them: quotients that
-   something jumps behind, and integers as bf16. */
+/* Values that kernels must compute exactly, both in vectors and in the remainder of a row: quotients before a
+   discontinuous op, and integers as bf16. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,8 +51,8 @@ static void the_largest_by_itself_is_one(void **state)
     for_each_device(divide_rows);
 }
 
-/* One rounding: 2^24 + 2^16 + 1 lies above the middle of two numbers of bf16, its f32 upon it. The last element has no
-   vector. */
+/* Only one rounding is allowed: 2^24 + 2^16 + 1 is above the midpoint of two bf16 numbers, but its f32 is exactly the
+   midpoint. The last element is outside of any vector. */
 static const int32_t integers[COLUMNS] = {16842753,      -16842753, 16842752,   -16842752,  16777217,  -16777217,
                                           33685505,      -33685507, 2139095041, 2139095040, INT32_MAX, INT32_MIN,
                                           INT32_MIN + 1, 255,       -257,       0,          16842753};

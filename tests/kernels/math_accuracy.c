@@ -1,6 +1,6 @@
 /* Every function of kernels/bodies/math.k on every device found, through the public interface: a graph of one op, over
-   all exponents, edge values and a dense range, each element against C's double. The bars are those of RELIABILITY.md
-   in units of the last place, or tighter where the functions do better on purpose. */
+   all exponents, edge values and a dense range, each element against C's double. The tolerances are those of
+   RELIABILITY.md in units of the last place, or tighter for functions that are more accurate on purpose. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -15,14 +15,14 @@
 #include "each_device.h"
 #include "tuff.h"
 
-/* Odd, so that kernels of vectors have a tail. */
+/* Odd, so that vector kernels have a remainder. */
 #define SAMPLE_COUNT ((1 << 18) + 5)
 
 typedef struct function {
     const char *name;
     tuff_tensor *(*build)(tuff_tensor *x);
     double (*value)(double x);
-    double ulps, absolute; /* either bar may be met */
+    double ulps, absolute; /* either tolerance may be met */
     double low, high;      /* the range of the dense samples */
 } function;
 
@@ -80,7 +80,8 @@ static float from_bits(uint32_t bits)
     return x;
 }
 
-/* Edges, then by turns: bit patterns spread over all there are, the dense range, and the range's ends scaled down. */
+/* Returns edge values first, then alternates between bit patterns spread over all of them, the dense range, and
+   scaled-down ends of that range. */
 static float sample(int i, double low, double high)
 {
     if (i < COUNT_OF(edges))
@@ -111,7 +112,7 @@ static bool is_within(float got, double value, double ulps, double absolute)
         return isnan(got);
     if (value == 0)
         return got == 0 && !signbit(got) == !signbit(value);
-    if (isinf(got)) /* close to the largest number, rounding may go either way */
+    if (isinf(got)) /* rounding near the largest number may give either */
         return !signbit(got) == !signbit(value) && fabs(value) > FLT_MAX * (1 - ulps * FLT_EPSILON);
     if (fabs(value) > FLT_MAX)
         return fabs(value) < FLT_MAX * (1 + ulps * FLT_EPSILON) && error <= ulps * ulp_of(FLT_MAX);
@@ -123,7 +124,7 @@ static bool is_denormal(double x)
     return x != 0 && fabs(x) < FLT_MIN;
 }
 
-/* Where a device takes denormals for zero, it may do so in arguments and results, but in nothing else. */
+/* If a device flushes denormals, it may do so for arguments and results only. */
 static bool may_flush(float got, double value)
 {
     return is_denormal(value) && fabsf(got) <= FLT_MIN;
@@ -160,7 +161,7 @@ static float *make_floats(void)
     return floats;
 }
 
-/* Runs the graph, whose inputs are x and, unless NULL, y, and whose output is named z. */
+/* Runs the graph, whose inputs are x and, unless NULL, y, and whose output is z. */
 static void run_graph(tuff_graph *graph, const char *name, const float *x, const float *y, float *z)
 {
     size_t size = SAMPLE_COUNT * sizeof *x;
@@ -189,7 +190,7 @@ static void check_function(tuff_device *device, const function *tested, bool has
     free(z);
 }
 
-/* Edges with each other, bit patterns with each other, ordinary numbers, and powers of numbers close to 1. */
+/* Pairs of edge values, pairs of bit patterns, ordinary numbers, and powers of numbers close to 1. */
 static void sample_of_two(int i, float *x, float *y)
 {
     int edge_count = COUNT_OF(edges);
@@ -260,7 +261,7 @@ static void functions_of_two_are_within_their_bars(void **state)
     for_each_device(check_functions_of_two);
 }
 
-/* The result of each function, rounded as well as can be, passes; moved beyond the bar it does not. */
+/* For each function the correctly rounded result passes, and one just beyond the tolerance fails. */
 static void a_planted_error_is_caught_for_each_function(void **state)
 {
     (void)state;

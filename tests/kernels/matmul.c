@@ -1,6 +1,6 @@
-/* Matmuls of every shape class that has a kernel or a tile of its own, in every layout that autodiff makes: against
-   sums in double, element by element. Each is run alone and with an epilogue; an operand is an input, or an array whose
-   elements change between runs. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+/* Matmuls of every shape class with a kernel or a tile of its own, in every layout that autodiff produces, against sums
+   in double, element by element. Each runs alone and with an epilogue; an operand is an input, or an array whose
+   elements change between runs. TUFF_DEVICE selects one device; TUFF_SUITE=thorough leaves nothing out. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include "small_plans.h"
 #include "tuff.h"
 
-/* How operands lie in memory. MIDDLE: the batch between rows and terms, as agents or heads do. */
+/* The memory layouts of operands. MIDDLE: the batch is between rows and terms, like agents or heads. */
 typedef enum form { PLAIN, X_TRANSPOSED, Y_TRANSPOSED, BOTH_TRANSPOSED, BATCHED, MIDDLE } form;
 
 typedef struct shape_case {
@@ -45,11 +45,11 @@ static const shape_case cases[] = {
     EACH_FORM(70, 3, 50),
     EACH_FORM(70, 1, 50),
     EACH_FORM(24, 40, 2100),
-    /* One tile, and more terms than one unit should add alone. */
+    /* One tile, and more terms than a single work-item should add. */
     EACH_FORM(12, 24, 8200),
-    /* Operands whose lines meet in few sets of a cache, or fill all of it: copies in panels. */
+    /* Operands whose rows map to few sets of a cache, or fill it: they are copied to panels. */
     EACH_FORM(256, 256, 1100),
-    /* Operands that lie in many pages, with part of a panel at their end. */
+    /* Operands spread over many pages, with a partial panel at the end. */
     EACH_FORM(203, 213, 1100),
     {197, 204, 700, 2, BATCHED, TUFF_F32},
     {200, 198, 1024, 1, PLAIN, TUFF_F16},
@@ -73,7 +73,7 @@ static const shape_case cases[] = {
 
 typedef struct layout {
     tuff_shape shape;   /* of the tensor in memory */
-    int64_t strides[3]; /* of batch, row and column of the matrix it stands for */
+    int64_t strides[3]; /* of batch, row and column of the matrix that the tensor represents */
 } layout;
 
 static layout layout_of(const shape_case *one, bool y)
@@ -89,7 +89,7 @@ static layout layout_of(const shape_case *one, bool y)
     return (layout){TUFF_SHAPE(rows, columns), {0, columns, 1}};
 }
 
-/* The matrix, or batch of them, that the tensor in memory stands for. */
+/* Returns the matrix, or batch of matrices, that the tensor in memory represents. */
 static tuff_tensor *as_matrix(const shape_case *one, bool y, tuff_tensor *at)
 {
     at = tuff_tensor_dtype(at) == TUFF_F32 ? at : tuff_cast(at, TUFF_F32);
@@ -102,8 +102,9 @@ static tuff_tensor *as_matrix(const shape_case *one, bool y, tuff_tensor *at)
 
 static uint32_t state = 1;
 
-/* Numbers between -3 and 3, which every storage type holds exactly; sums of products still round. exact: eighths
-   between -1 and 1, whose sums of products do not, so that no term can be lost behind a bound. */
+/* Returns numbers between -3 and 3 that every storage type holds exactly, but whose sums of products are rounded.
+   exact: eighths between -1 and 1, whose sums of products are exact, so that no missing term can hide within a
+   tolerance. */
 static double *random_numbers(int64_t count, bool exact)
 {
     double *numbers = malloc((size_t)count * sizeof *numbers);
@@ -133,7 +134,7 @@ typedef struct trial {
     int64_t x_count, y_count, result_count;
     bool is_exact;
     tuff_dtype x_dtype;
-    tuff_array *array; /* y where it is one */
+    tuff_array *array; /* y if it is an array */
     tuff_plan *plan;
 } trial;
 
@@ -175,7 +176,7 @@ static void fill_y(trial *problem)
     free(bytes);
 }
 
-/* Runs and compares the elements of what build makes: all, or of large sums every so many. */
+/* Runs a plan and compares its elements: all of them, or a regular sample if the sums are large. */
 static void check(const trial *problem, bool epilogue, const char *device, const char *when)
 {
     const shape_case *one = problem->one;
@@ -203,7 +204,7 @@ static void check(const trial *problem, bool epilogue, const char *device, const
     free(plain);
 }
 
-/* half of relu(x y) + the column's number, beside x y itself. */
+/* half of relu(x y) plus the column's number, and x y itself as a second output. */
 static void build(trial *problem, tuff_graph *graph, bool epilogue)
 {
     const shape_case *one = problem->one;
@@ -230,9 +231,9 @@ static bool has_kernel(const tuff_plan *plan, const char *body)
     return found;
 }
 
-/* What a plan is expected to be of; NULL: nothing is. */
+/* The kernels that a plan is expected to contain; NULL: any. */
 typedef struct kernel_choice {
-    const char *body, *sums; /* NULL: whatever; the kernel that adds parts of the terms */
+    const char *body, *sums; /* NULL: any; the kernel that adds partial sums */
     bool for_gpus;
 } kernel_choice;
 
@@ -297,13 +298,13 @@ static void check_device(tuff_device *device)
     }
 }
 
-/* What GPUs get: large blocks where one unit has them all to itself, small ones where many share them. */
+/* The kernels for GPUs: large blocks if each compute unit has few of them, small ones if many groups share a unit. */
 static void check_gpu_kernels(tuff_device *device)
 {
     static const kernel_choice any = {.for_gpus = true}, blocks = {.body = "matmul_local", .for_gpus = true},
                                parts = {"matmul_gemv_local", "column_local", true},
                                block_parts = {"matmul_local", "column_local", true};
-    /* The latter ones are enough to read, or to add, that their terms are parted among groups. */
+    /* The latter cases read or add enough that their terms are split among groups. */
     static const struct {
         shape_case shape;
         const kernel_choice *choice;
@@ -338,7 +339,7 @@ static void kernels_of_gpus_are_right(void **unused)
     for_each_driver(check_gpu_kernels);
 }
 
-/* A weight for all of a batch, two products of one operand with itself, and what follows in kernels of their own. */
+/* One weight for a whole batch, a product of an operand with itself, and following ops in kernels of their own. */
 static void check_chain(tuff_graph *graph, tuff_plan **plan)
 {
     static float numbers[3 * 20 * 24];
@@ -367,7 +368,7 @@ static void check_chain(tuff_graph *graph, tuff_plan **plan)
     tuff_plan_destroy(own);
 }
 
-/* Times are there, and a run of the plan afterwards answers what it did before. */
+/* A profile has times, and the plan's next run gives the same results. */
 static void check_profile(tuff_plan *plan)
 {
     tuff_plan_info info;
@@ -386,7 +387,7 @@ static void check_profile(tuff_plan *plan)
     assert_memory_equal(&before, &after, sizeof before);
 }
 
-/* Devices without it say so; nothing else is compiled in its place. */
+/* Devices without the library report an error; nothing is compiled instead. */
 static void refuse_library(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -406,11 +407,11 @@ static void check_library(tuff_device *device)
     static const tuff_compile_options library = {.matmul_library = TUFF_MATMUL_CLBLAST};
     tuff_device_info info;
     tuff_plan *plan = NULL;
-    if (tuff__device_library_absence(device)) {
+    if (tuff__device_library_unavailable_reason(device)) {
         refuse_library(device);
         return;
     }
-    /* Its kernels are many, and compile long. */
+    /* The library has many kernels, which take long to compile. */
     if (!is_its_turn_of_api(device, 0) || (!is_thorough() && drawn_turn("library at all", 0, 3) != 0)) {
         leave_out_device("not drawn");
         return;
@@ -434,7 +435,7 @@ static void a_library_is_right_too(void **unused)
     for_each_device(check_library);
 }
 
-/* Lanes that share registers, where the self-test proved it; elsewhere nothing is compiled in their place. */
+/* Subgroup kernels, if the self-test proved shuffles; otherwise nothing is compiled instead. */
 static void check_subgroups(tuff_device *device)
 {
     static const tuff_compile_options subgroups = {.family = TUFF_FAMILY_SUBGROUP};
@@ -449,7 +450,7 @@ static void check_subgroups(tuff_device *device)
         tuff_output(graph, "y", tuff_matmul(x, x));
         assert_null(tuff_compile(graph, &subgroups));
         assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
-        assert_non_null(strstr(tuff_error(), "subgroups"));
+        assert_non_null(strstr(tuff_error(), "subgroup shuffles"));
         tuff_graph_destroy(graph);
         return;
     }
@@ -467,8 +468,8 @@ static void subgroups_are_right_too(void **unused)
     for_each_driver(check_subgroups);
 }
 
-/* Every second row of x and the last column of y are infinite: what tiles load beyond an edge is another row's, and no
-   infinity may meet a zero there. */
+/* Every second row of x and the last column of y are infinite: elements that tiles load beyond an edge belong to
+   another row, and no infinity may be multiplied by a zero there. */
 static void check_infinities(tuff_device *device, tuff_family family)
 {
     enum { ROWS = 37, COLUMNS = 53, INNER = 29 };

@@ -1,7 +1,7 @@
-/* Matmuls on matrix units, which no driver of a processor has: refused where they are not proved, and tried everywhere
-   with the instructions replaced by plain code of the same meaning, lane by lane as the vendors document them, so that
-   tiles, tails, layouts and epilogues are those of the GPUs. Results are compared with sums in double. TUFF_DEVICE
-   chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+/* Matmuls on matrix units, which no CPU driver has. They are refused if the self-test has not proved them, and tested
+   everywhere with the matrix instructions replaced by plain code of the same meaning, lane by lane as the vendors
+   document them, so that tiles, tails, layouts and epilogues are those of the GPUs. Results are compared with sums in
+   double. TUFF_DEVICE selects one device; TUFF_SUITE=thorough leaves nothing out. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <setjmp.h>
@@ -25,18 +25,18 @@
 #include "ops/ops.h"
 #include "tuff.h"
 
-/* x of rows by inner, y of inner by columns, either one turned in memory. */
+/* x of rows by inner, y of inner by columns; either may be transposed in memory. */
 typedef struct product_case {
     int64_t rows, columns, inner, batches;
     bool x_turned, y_turned, epilogue;
     tuff_dtype x_dtype, y_dtype;
-    tuff_precision precision, factors; /* of the plan, and that f32 factors of its matmuls may be rounded to */
-    bool backwards;                    /* the terms of y, in memory */
+    tuff_precision precision, factors; /* of the plan; to which f32 factors of matmuls may be rounded */
+    bool backwards;                    /* the terms of y are reversed in memory */
 } product_case;
 
 static uint32_t state = 1;
 
-/* Multiples of 1/8 up to 2, which every dtype holds exactly. */
+/* Returns multiples of 1/8 up to 2, which every dtype holds exactly. */
 static double *random_numbers(int64_t count)
 {
     double *numbers = malloc((size_t)count * sizeof *numbers);
@@ -67,7 +67,7 @@ static tuff_tensor *operand(tuff_graph *graph, const char *name, tuff_dtype dtyp
     return turned ? tuff_permute(at, (int[]){0, 2, 1}) : at;
 }
 
-/* Whether the plan has a kernel of this body, with this among its definitions. */
+/* Whether the plan has a kernel of this body whose definitions contain `defined`. */
 static bool uses_kernel(const tuff_plan *plan, const char *body, const char *defined)
 {
     const launch_list *list = &plan->executable.launches;
@@ -92,7 +92,7 @@ static bool uses_warpgroups(const tuff_plan *plan)
     return uses_kernel(plan, "matmul_cooperative", "#define MATRIX_WARPGROUP 1");
 }
 
-/* Operands that are loaded in parts begin with one. */
+/* Operands that are loaded in parts of 16 bytes must begin at a multiple of 16. */
 static void expect_whole_parts(const tuff_plan *plan)
 {
     const launch_list *list = &plan->executable.launches;
@@ -127,7 +127,7 @@ static void check_elements(const product_case *one, const double *x, const doubl
     }
 }
 
-/* A plan whose tasks of one kind have a configuration. */
+/* Compiles a plan with a configuration for its tasks of one kind. */
 static tuff_plan *compile_with(tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
                                const tune_config *config)
 {
@@ -145,12 +145,12 @@ static tuff_plan *compile_with(tuff_graph *graph, const tuff_compile_options *op
     return plan;
 }
 
-/* A plan that keeps so many tiles of a step. */
+/* Compiles a plan that buffers so many tiles of a step. */
 static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_options *options, int buffers)
 {
     tune_config config = {.set = {0}};
     tuff__config_set(&config, TUNABLE_matmul_cooperative_buffers, buffers);
-    if (emulated_units->of_warpgroups) { /* blocks of either width, one and two subgroups beside and below each other */
+    if (emulated_units->of_warpgroups) { /* blocks of each width, with one or two subgroups per row and column */
         tuff__config_set(&config, TUNABLE_matmul_cooperative_warpgroups, 1);
         tuff__config_set(&config, TUNABLE_matmul_cooperative_block_rows, buffers == 3 ? 128 : 64);
         tuff__config_set(&config, TUNABLE_matmul_cooperative_block_columns, 64 << buffers % 3);
@@ -196,7 +196,8 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
 }
 
 #define F16 TUFF_F16, TUFF_F16, .precision = TUFF_PRECISION_F32
-/* Extents of 1, primes, and around a tile of 64 by 64 by 32; parts of 16 bytes and single elements in either layout. */
+/* Extents of 1, primes, and around a tile of 64 by 64 by 32; loads of 16 bytes and of single elements in either
+   layout. */
 static const product_case cases[] = {
     {64, 64, 64, 1, false, false, false, F16},
     {72, 136, 96, 1, false, false, true, F16},
@@ -226,7 +227,7 @@ static const product_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* A factor of 16 bits that is assigned to an array which begins in the middle of a part of 16 bytes. */
+/* A 16-bit factor that is assigned to an array which does not begin at a multiple of 16 bytes. */
 static void try_assigned(tuff_device *device)
 {
     enum { SIDE = 16, COUNT = SIDE * SIDE, START = 4 };
@@ -246,7 +247,7 @@ static void try_assigned(tuff_device *device)
         fail_msg("%s: %s", emulated_units->name, tuff_error());
     assert_true(uses_units(plan));
     expect_whole_parts(plan);
-    for (int i = 0; i < COUNT; i++) /* one term a column: f16 holds the results */
+    for (int i = 0; i < COUNT; i++) /* one term per column: f16 holds the results */
         y_numbers[i] *= i / SIDE == (i % SIDE * 5 + 3) % SIDE;
     write_numbers(plan, "x", TUFF_F16, x_numbers, COUNT);
     write_numbers(plan, "y", TUFF_F32, y_numbers, COUNT);
@@ -263,7 +264,7 @@ static void try_assigned(tuff_device *device)
     tuff_array_destroy(slab);
 }
 
-/* f32 factors are rounded only where the program allows it, and then they are: 1 + 2^-12 becomes 1, which f16 has. */
+/* f32 factors are rounded only if the program allows it, and then they must be: 1 + 2^-12 becomes 1 in f16. */
 static void try_allowed(tuff_device *device)
 {
     enum { SIDE = 32, COUNT = SIDE * SIDE };
@@ -295,34 +296,34 @@ static void try_allowed(tuff_device *device)
     }
 }
 
-/* One attention; its gradients are computed from the log-sum-exp of the forward pass. */
+/* An attention; its gradients are computed from the log-sum-exp of the forward pass. */
 typedef struct attention_case {
     const char *name;
     int64_t batch, queries, keys, heads, groups, key_width, value_width;
     bool causal;
-    int64_t window, bias; /* rows of the bias, 1 or the queries; 0: none */
+    int64_t window, bias; /* rows of the bias: 1 or the number of queries; 0: no bias */
     double dropout, scale;
-    tuff_precision precision, factors; /* of the plan; of f32 operands that may be rounded */
+    tuff_precision precision, factors; /* of the plan; to which f32 operands may be rounded */
     int gradients;                     /* bits: of queries, keys, values; 0: all */
-    bool narrow;                       /* operands have 16 bits in memory, as results of maps have in such plans */
+    bool narrow;                       /* operands are stored as 16 bits, as results of maps in such plans */
 } attention_case;
 
 enum { RESULTS = 4 };
 static const char *const attention_results[RESULTS] = {"out", "dq", "dk", "dv"};
 
-/* Units whose lanes know which sums they have. */
+/* Whether kernels know which sums each lane of the units holds. */
 static bool knows_sums(void)
 {
     return emulated_units->form == TUFF_MATRIX_NVIDIA;
 }
 
-/* On such units, where widths fit. */
+/* Whether gradients run on the units: these need that, and widths that fit. */
 static bool has_gradients_on_units(const attention_case *one)
 {
     return knows_sums() && one->key_width <= 128 && one->value_width <= 128;
 }
 
-/* Extents of 1, primes, and around blocks and panels; parts of 16 bytes and single elements; scores that grow from
+/* Extents of 1, primes, and around blocks and panels; loads of 16 bytes and of single elements; scores that grow from
    panel to panel, so that results are rescaled. */
 static const attention_case attentions[] = {
     {"causal, 70, heads of 16", 2, 70, 70, 2, 2, 16, 16, .causal = true, .precision = TUFF_PRECISION_F16},
@@ -383,7 +384,7 @@ static tuff_graph *build_attention(tuff_device *device, const attention_case *on
     return graph;
 }
 
-/* Elements of the result and of each gradient. */
+/* Gets the number of elements of the result and of each gradient. */
 static void count_results(const attention_case *one, int64_t counts[RESULTS])
 {
     const int64_t queries = one->batch * one->queries * one->heads, keys = one->batch * one->keys * one->groups;
@@ -403,7 +404,7 @@ static void read_results(tuff_plan *plan, const int64_t counts[RESULTS], float *
             assert_int_equal(tuff_plan_read(plan, attention_results[i], got, (size_t)counts[i] * sizeof *got), TUFF_OK);
 }
 
-/* With scores in registers or in local memory, where there is a choice. */
+/* Keeps scores in registers or in local memory, if there is a choice. */
 static tuff_plan *compile_attention(tuff_graph *graph, const attention_case *one, tuff_family family, bool in_registers)
 {
     tune_config config = {.set = {0}};
@@ -424,8 +425,8 @@ static tuff_plan *compile_attention(tuff_graph *graph, const attention_case *one
     return plan;
 }
 
-/* The result and the gradients behind it: of kernels for CPUs, which round no weights, or on the units. The caller
-   frees. */
+/* Returns the result followed by the gradients: of kernels for CPUs, which do not round weights, or of matrix units.
+   The caller frees it. */
 static float *run_attention(tuff_device *device, const attention_case *one, tuff_family family, bool in_registers,
                             const int64_t results[RESULTS])
 {
@@ -451,9 +452,9 @@ static float *run_attention(tuff_device *device, const attention_case *one, tuff
     return got;
 }
 
-/* Values are at most 2: a result whose weights were rounded is within a rounding's share of that. Kernels without units
-   compute the gradient of the values from exact weights, by the log-sum-exp that the forward pass leaves. Elsewhere
-   weights or slopes are rounded, or what belongs to a query is the sum over rounded results: gradients are within some
+/* Values are at most 2, so that the error of a result from rounded weights is a few roundings of that. Kernels without
+   units compute the gradient of the values from exact weights, with the log-sum-exp of the forward pass. Everywhere
+   else weights or slopes are rounded, or a query's sum is over rounded results: the error of gradients is a few
    roundings of the largest. */
 static double attention_bound(const attention_case *one, int result, double wanted, double largest)
 {
@@ -486,7 +487,7 @@ static void try_attention(tuff_device *device, const attention_case *one, bool i
     free(got);
 }
 
-/* One case, or all of them (-1), where there is a choice with scores in registers and in local memory. */
+/* Tries one case, or all of them (-1), with scores in registers or in local memory if there is a choice. */
 static void try_attentions(tuff_device *device, int only)
 {
     for (int i = 0; i < ATTENTIONS; i++) {
@@ -500,7 +501,7 @@ static void try_attentions(tuff_device *device, int only)
     }
 }
 
-/* A device that is like itself but for its matrix units; one case, or all in a thorough run. */
+/* Presents the device with these matrix units; tries one case, or all in a thorough run. */
 static void try_units(tuff_device *device, const units *one, int only)
 {
     const tuff_device_info info = device->info;
@@ -519,7 +520,7 @@ static void try_units(tuff_device *device, const units *one, int only)
     for (int i = 0; i < CASES; i++) {
         if ((cases[i].x_dtype == TUFF_BF16 && !device->info.matrix_bf16) || (!is_thorough() && i != only))
             continue;
-        /* A device of GLSL may have none, where words are taken apart. */
+        /* A device that takes GLSL may lack 16-bit storage; it then splits words. */
         device->info.proved_narrow_storage = info.proved_narrow_storage && (one->instructions != NULL || i % 2 == 0);
         try_product(device, &cases[i], 1 + i % 3);
         device->info.proved_narrow_storage = info.proved_narrow_storage;
@@ -546,7 +547,7 @@ static void check_emulated(tuff_device *device)
             try_units(device, &all_units[i], drawn_turn("case", i, CASES));
 }
 
-/* The device's own units, where it has some. */
+/* Tests the device's own units, if it has any. */
 static void check_own(tuff_device *device)
 {
     const bool of_warpgroups = device->info.matrix_warpgroup != 0;
@@ -554,7 +555,7 @@ static void check_own(tuff_device *device)
     emulated_units = NULL;
     for (int i = 0; i < UNITS; i++)
         if (all_units[i].form == form && all_units[i].of_warpgroups == of_warpgroups)
-            emulated_units = &all_units[i]; /* names the units, whose sizes are the device's */
+            emulated_units = &all_units[i]; /* names the units; the sizes are the device's */
     if (!emulated_units)
         return;
     for (int i = 0; i < CASES; i++)
@@ -584,7 +585,7 @@ static tuff_status create_nothing(driver_device *device, const program_request *
     return tuff__fail(TUFF_E_COMPILE, "this compiler knows no such instructions");
 }
 
-/* What the self-test finds out of a driver whose emulation is right, lies, or whose compiler refuses the kernels. */
+/* The self-test's findings for a driver whose emulation is right or wrong, or whose compiler refuses the kernels. */
 typedef enum answer { RIGHT, LIES, REFUSES, ANSWERS } answer;
 
 static void try_proof(tuff_device *device, driver *liar, const units *one, answer given)
@@ -599,9 +600,9 @@ static void try_proof(tuff_device *device, driver *liar, const units *one, answe
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
     device->info.matrix_warpgroup = one->of_warpgroups;
-    assert_int_equal(tuff__device_prove(device), TUFF_OK);
+    assert_int_equal(tuff__device_self_test(device), TUFF_OK);
     units_lie = false;
-    /* A lie about warpgroups leaves the other units of the device. */
+    /* Wrong results of warpgroups do not disable the device's other units. */
     const bool warpgroups = one->of_warpgroups && given == RIGHT;
     if (one->of_warpgroups && given == LIES)
         given = RIGHT;
@@ -613,13 +614,13 @@ static void try_proof(tuff_device *device, driver *liar, const units *one, answe
                  device->info.matrix_warpgroup);
 }
 
-/* The self-test's own kernels multiply with the same instructions. */
+/* The self-test's own kernels use the same instructions. */
 static void check_proof(tuff_device *device)
 {
     const tuff_device_info info = device->info;
     const driver *before = device->driver;
     driver liar = *before;
-    if (tuff__device_takes_glsl(device)) /* whose self-test tests/device/selftest has */
+    if (tuff__device_takes_glsl(device)) /* tests/device/selftest.c covers GLSL */
         return;
     real_driver = before;
     device->driver = &liar;

@@ -1,5 +1,5 @@
-/* Row kernels that do more than rows: columns added up on the way, rows asked for ahead, results that pass the caches
-   by. */
+/* Row kernels with additional work: columns summed along the way, prefetched rows, and results that bypass the
+   caches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ typedef struct row_graph {
     const char *name;
     tuff_tensor *(*build)(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias);
     tuff_shape shape;
-    bool joins; /* all columns find a row task on every CPU */
+    bool joins; /* all column sums join a row task on every CPU */
 } row_graph;
 
 static tuff_tensor *layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
@@ -36,7 +36,7 @@ static tuff_tensor *biased_softmax(tuff_tensor *x, tuff_tensor *gain, tuff_tenso
     return tuff_softmax(tuff_add(tuff_mul(x, gain), bias), -1);
 }
 
-/* Exponentials down to the least that drivers keep, which may take what is denormal for 0. */
+/* Exponentials down to the smallest that drivers keep, which may flush denormals. */
 static tuff_tensor *steep_softmax(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
 {
     tuff_tensor *steep = tuff_mul(x, tuff_constant(tuff_tensor_graph(x), TUFF_F32, 36));
@@ -52,7 +52,8 @@ static void build_rows(tuff_graph *graph, const void *context)
     add_with_gradients(graph, made->build(x, gain, bias), (tuff_tensor *[]){x, gain, bias}, 3);
 }
 
-/* Small ones are one item's work; of 360 rows a divisor makes blocks; 509 is prime: they stay apart. */
+/* Small ones are a single work-item's work; 360 rows are split into blocks by a divisor; 509 is prime, so that rows and
+   columns stay separate. */
 static const row_graph graphs[] = {{"layer norm", layer_norm, {.rank = 2, .extent = {512, 24}}, true},
                                    {"layer norm, axes", layer_norm, {.rank = 3, .extent = {3, 160, 21}}, true},
                                    {"layer norm, long", layer_norm, {.rank = 2, .extent = {8192, 20}}, false},
@@ -62,9 +63,9 @@ static const row_graph graphs[] = {{"layer norm", layer_norm, {.rank = 2, .exten
                                    {"softmax, steep", steep_softmax, {.rank = 2, .extent = {256, 48}}, false}};
 enum { GRAPHS = sizeof graphs / sizeof *graphs };
 
-/* Rows that the lanes of a group share: several rows at a time, the last group with fewer, of two vectors a lane and
-   less; a row that is shorter than the group, of one and of several vectors a lane with and without a rest, and too
-   long for registers, whatever the width of vectors. */
+/* Rows that the lanes of a group share: several rows at a time, fewer in the last group, up to two vectors per lane; a
+   row that is shorter than the group; rows of one and of several vectors per lane, with and without a remainder; and
+   rows too long for registers, for any vector width. */
 static const row_graph shared_graphs[] = {
     {"softmax, rows of a group", biased_softmax, {.rank = 2, .extent = {83, 30}}, false},
     {"rms norm, rows of a group", rms_norm, {.rank = 2, .extent = {49, 1}}, false},
@@ -101,7 +102,7 @@ static void shared_rows_are_right(tuff_device *device)
     }
 }
 
-/* What is left to column tasks is the sums of blocks. */
+/* Only the sums of blocks remain for column tasks. */
 static void columns_join_rows(tuff_device *device)
 {
     const tuff_device_info *info = tuff__device_info(device);
@@ -125,8 +126,8 @@ static void columns_join_rows(tuff_device *device)
     }
 }
 
-/* Rows whose beginnings are at every multiple of 16 bytes, results of more than 32 MiB: x minus its row's greatest
-   element, and 2x + 1. Whole numbers, so that there is no rounding. */
+/* Rows that begin at every multiple of 16 bytes, with results of more than 32 MiB: x minus its row's maximum, and 2x +
+   1. All are integers, so that nothing is rounded. */
 enum { LARGE_ROWS = 2932, LARGE_COLUMNS = 2868 };
 
 static float large_element(size_t i)

@@ -6,15 +6,15 @@
 #include "measure/candidate_run.h"
 #include "tunedb/key.h"
 
-/* A task of a fused graph; key is the text of its key, state the caller's. */
+/* Called for a task of a fused graph. key is the text of its key; state is the caller's. */
 typedef void (*key_visitor)(const struct fusion *fusion, int task, const char *key, void *state);
 
-/* Simplifies and fuses a graph, which it destroys, by those options, and visits one task of every number, which is made
+/* Simplifies and fuses a graph, which it destroys, and visits one task for each different value of `number`, a function
    of its key. */
 void for_each_task(tuff_graph *graph, const tuff_compile_options *options, uint64_t (*number)(const tune_key *key),
                    key_visitor visit, void *state);
 
-/* Lowers a task by a configuration, all ops fused, and makes its run on those buffers, with warm weights. */
+/* Lowers a task with a configuration, all ops fused, and creates its run on the buffers, with warm weights. */
 tuff_status lower_and_create(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,
                              test_buffers *buffers, candidate_run **out);
 

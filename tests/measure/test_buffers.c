@@ -1,5 +1,5 @@
-/* What candidates are rejected for, on a device of each API: their kernels are played by the test, which leaves results
-   out, writes beyond the buffer, differs from run to run, or rounds a little otherwise. */
+/* The reasons to reject candidates, on a device of each API. The test simulates kernels that omit results, write beyond
+   the buffer, differ from run to run, or round slightly differently. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,11 +17,11 @@
 #include "measure/candidate_run.h"
 #include "tuff/nn.h"
 
-/* No multiple of the guards' size. */
+/* Not a multiple of the guards' size. */
 enum { COUNT = 999, BEYOND = 256 };
 static const tuff_compile_options default_options = {.fuse = TUFF_FUSE_ALL};
 
-/* The results of a task of one output, where its kernels would write them. */
+/* The results of a task with one output, where its kernels would write them. */
 typedef struct place {
     tuff_device *device;
     test_buffers *on;
@@ -36,7 +36,7 @@ static void write_at(const place *at, int64_t offset, const void *data, size_t s
     assert_int_equal(tuff__storage_write(at->device, at->results->storage, start, data, size), TUFF_OK);
 }
 
-/* A run that does its work as it should; the caller changes something behind it. */
+/* Simulates a correct run; the caller then changes something. */
 static void play(const place *at)
 {
     assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK);
@@ -64,7 +64,7 @@ static void each_left_out_element_is_seen(const place *at)
     expect(at, false, "element 0 is not written");
 }
 
-/* One word, anywhere before or behind. */
+/* Any single word before or after the results. */
 static void each_word_beyond_is_seen(const place *at)
 {
     static const int64_t places[] = {
@@ -90,7 +90,7 @@ static void runs_that_differ_are_seen(const place *at)
     expect(at, false, NULL);
     play(at);
     expect(at, true, NULL);
-    float other; /* as near to it as numbers are */
+    float other; /* the nearest other float */
     uint32_t bits;
     memcpy(&bits, &at->right[COUNT - 1], sizeof bits);
     bits ^= 1;
@@ -100,7 +100,7 @@ static void runs_that_differ_are_seen(const place *at)
     expect(at, true, "two runs differ");
     play(at);
     write_at(at, 4 * (int64_t)(COUNT - 1), &other, sizeof other);
-    expect(at, false, NULL); /* it is rounding, though */
+    expect(at, false, NULL); /* but this counts as rounding */
 }
 
 static void wrong_numbers_are_seen(const place *at)
@@ -168,7 +168,7 @@ static void what_is_wrong_with_a_run_is_seen(void **state)
     for_api_in_turn(0, play_kernels);
 }
 
-/* What the made-up data of a graph's one task has: numbers below zero, where nothing speaks against it. */
+/* The random data for a graph's one task include negative numbers unless an op forbids them. */
 typedef struct data_seen {
     tuff_device *device;
     bool has_negative, has_positive;
@@ -219,7 +219,7 @@ static void kernels_meet_both_signs(void **state)
     for_api_in_turn(1, look_at_signs);
 }
 
-/* A oracle whose host memory runs out says so, and nothing of the kernel: n-th request, for all n. */
+/* An oracle that runs out of host memory reports that, and says nothing about the kernel: for every allocation. */
 typedef tuff_status (*oracle_call)(const place *at, const struct fusion *fusion, int task, char *wrong, size_t size);
 
 static tuff_status judge_as_it_is(const place *at, const struct fusion *fusion, int task, char *wrong, size_t size)
@@ -234,7 +234,7 @@ static tuff_status judge_at_odd_extents(const place *at, const struct fusion *fu
     return tuff__oracle_ragged(at->device, fusion, &default_options, task, &none, at->on, wrong, size);
 }
 
-/* A driver whose every result is wrong: whoever says that all is well has not looked. */
+/* A driver whose results are all wrong: an oracle that finds no error did not check. */
 static driver lying;
 
 static tuff_status read_nonsense(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
@@ -245,7 +245,7 @@ static tuff_status read_nonsense(driver_device *device, driver_buffer *buffer, u
     return TUFF_OK;
 }
 
-/* Every request fails once. Of some nobody needs an answer: then the oracle has looked all the same. */
+/* Each allocation fails once. If its failure has no effect, the oracle must have checked the results. */
 static void run_out(const place *at, const struct fusion *fusion, int task, oracle_call call, bool is_wrong)
 {
     int failures = 0;
@@ -257,7 +257,7 @@ static void run_out(const place *at, const struct fusion *fusion, int task, orac
         const bool hit = failing_memory_end(), has_looked = status == TUFF_OK && is_wrong == (wrong[0] != '\0');
         if (!has_looked && !(hit && status == TUFF_E_OOM_HOST && wrong[0] == '\0'))
             fail_msg("request %lld: %s, \"%s\"", (long long)failing, tuff_status_name(status), wrong);
-        assert_true(left == 0 || is_wrong); /* buffers of the device come and go */
+        assert_true(left == 0 || is_wrong); /* buffers of the device are created and destroyed */
         failures += status != TUFF_OK;
         if (!hit)
             break;

@@ -1,6 +1,6 @@
 /* The numeric class of tunables: for every task of training steps, changing a tunable that kernels.def lists as
-   keeping bits leaves the results of the default, and of each family of kernels, as they are to the last bit, on data
-   whose sums depend on their order. Called with -v, more values are tried, and all are listed. */
+   preserving bits does not change the results of the default, and of each family of kernels, by a single bit, on data
+   whose sums depend on the order. With -v more values are tried, and all are listed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,12 +20,12 @@
 enum { MAX_BYTES = 64 << 20, FAMILIES = 4 };
 
 static bool verbose;
-static int most_tries = 2; /* of a tunable: compiling takes its time */
+static int most_tries = 2; /* per tunable: compiling takes long */
 static const tuff_compile_options default_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
     int visited, bases, same, changed; /* changed: by a tunable that is not listed */
-    bool is_second;                    /* of two passes over the tasks */
+    bool is_second;                    /* the second of two passes over the tasks */
     int tried[TUNABLE_COUNT], differing[TUNABLE_COUNT], looked[TUNABLE_COUNT];
 } tally;
 
@@ -45,7 +45,7 @@ static bool foresee(const place *at, const tune_config *config, task_estimate *o
     return status == TUFF_OK;
 }
 
-/* False where no kernel can be made of it. */
+/* Returns false if there is no kernel for it. */
 static bool run(const place *at, const tune_config *config)
 {
     candidate_run *one = NULL;
@@ -56,7 +56,7 @@ static bool run(const place *at, const tune_config *config)
         assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK);
         ran = tuff__candidate_run_run(one);
     }
-    /* lavapipe compiles in the first run, and takes its time for the largest tiles */
+    /* lavapipe compiles in the first run, which takes long for the largest tiles. */
     for (int i = 0; i < 6 && ran == TUFF_E_TIMEOUT; i++)
         ran = tuff__wait(at->device);
     assert_true(ran == status);
@@ -92,7 +92,7 @@ static void try_value(const place *at, const tune_config *base, tunable paramete
     }
 }
 
-/* The values next to the default one, and another each time. */
+/* Tries the values next to the default one, and a different one each time. */
 static void try_axis(const place *at, const tune_config *base, const space_axis *axis, uint64_t kernels)
 {
     int defaults = 0;
@@ -163,7 +163,7 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
     try_task(&(place){.device = by->device, .fusion = fusion, .task = task, .key = key, .counts = counts});
 }
 
-/* One task of every structure. */
+/* Tries one task of every structure. */
 static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 {
     for_each_task(graph, &default_options, structure_of, visit_task, &(visit){device, counts});
@@ -195,7 +195,7 @@ static void try_models(tuff_device *device)
     assert_int_equal(model_create(device, &config, &model), TUFF_OK);
     tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
     assert_non_null(optimizer);
-    /* Tasks that were not drawn follow where those that were do not say enough. */
+    /* Tasks that were not drawn follow if the drawn ones do not cover enough. */
     for (int pass = 0; pass < 2 && (pass == 0 || (!verbose && !says_enough(&counts))); pass++) {
         counts.is_second = pass == 1;
         counts.visited = 0;

@@ -1,7 +1,8 @@
-/* Every variant of a kernel that the tuner may choose is right: random choices for the tasks of training steps, run on
-   memory of their own and compared with the default's results. None of them may be rejected. Called with a number, that
-   many choices a task are tried, with a second one they begin at that seed; called with the text of a choice, that
-   one is, for every task. The default's results, and those of a choice at other extents, are what the host says. */
+/* Every variant of a kernel that the tuner may choose is correct: random configurations for the tasks of training steps
+   run in memory of their own and are compared with the default's results. None may be rejected. With a number as
+   argument that many configurations per task are tried, with a second one from that seed on; with the text of a
+   configuration only that one, for every task. The host checks the default's results, and those of a configuration at
+   other extents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,9 +31,10 @@ static tuff_compile_options default_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
     int visited, tasks, lowered, tried, impossible, wrong, cut;
-    int large;                          /* choices whose arrays fill a thread's stack as far as lowering lets them */
-    int exact, checked, caught, ragged; /* tasks: of exact sums; whose default the host judged, and whose poisoned
-                                            results it did not take; at other extents too */
+    int large;                          /* configurations whose arrays use as much of a thread's stack as lowering
+                                           allows */
+    int exact, checked, caught, ragged; /* tasks: with exact sums; whose default the host checked; whose poisoned
+                                           results it rejected; also checked at other extents */
 } tally;
 
 static bool run_and_compare(candidate_run *one, test_buffers *on, bool is_default, char *wrong, size_t size)
@@ -53,7 +55,7 @@ static bool run_and_compare(candidate_run *one, test_buffers *on, bool is_defaul
     return wrong[0] == '\0';
 }
 
-/* Points of the space that grows while they are looked at: some tunables are asked for by some choices only. */
+/* Picks a point of the space, which grows meanwhile because some tunables are read by some configurations only. */
 static bool pick(tuff_device *device, const struct fusion *fusion, int task, tune_space *space, rng *from,
                  tune_config *out)
 {
@@ -71,7 +73,7 @@ static bool pick(tuff_device *device, const struct fusion *fusion, int task, tun
     return false;
 }
 
-/* What the host says of a choice at other extents: true where it has nothing to say. */
+/* Whether the host accepts a configuration at other extents, or cannot check it. */
 static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,
                             const char *key, tally *counts)
 {
@@ -86,7 +88,7 @@ static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, in
     return wrong[0] == '\0';
 }
 
-/* The default, whose results are kept; then results that nobody computed. */
+/* Checks the default, whose results are kept; then results that no kernel computed. */
 static void ask_host(tuff_device *device, const struct fusion *fusion, int task, test_buffers *on, const char *key,
                      tally *counts)
 {
@@ -155,7 +157,7 @@ static int count_launches(tuff_device *device, const struct fusion *fusion, int 
     return count;
 }
 
-/* What is stored beside a product can be left to a pass of its own. */
+/* The epilogue of a product can run as a separate pass. */
 static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int task, tally *counts)
 {
     tune_config apart = {.set = {0}};
@@ -165,7 +167,7 @@ static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int t
     counts->cut++;
 }
 
-/* Of the arrays of a group's items. */
+/* Returns the bytes of the arrays of a group's work-items. */
 static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config)
 {
     launch_list launches;
@@ -179,8 +181,8 @@ static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int
     return most;
 }
 
-/* Whatever is chosen, lowering makes a kernel or says that there is none. largest: which of them takes most of a
-   thread's stack; returns how much. */
+/* Whatever the configuration, lowering makes a kernel or reports that there is none. *largest gets the one that needs
+   most of a thread's stack; returns how much. */
 static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int task, tune_space space, tally *counts,
                           tune_config *largest)
 {
@@ -254,13 +256,13 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
         try_task(by->device, fusion, task, key, by->counts);
 }
 
-/* One task of every key. */
+/* Tries one task of every key. */
 static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 {
     for_each_task(graph, &default_options, hash_of, visit_task, &(visit){device, counts});
 }
 
-/* Shapes of their own: few rows, and columns that are wide. */
+/* Shapes that training steps lack: few rows, and wide columns. */
 static tuff_graph *narrow_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -273,7 +275,7 @@ static tuff_graph *narrow_graph(tuff_device *device)
     return graph;
 }
 
-/* Matmuls whose operands are made where they are loaded, with nothing and with something behind them. */
+/* Matmuls whose operands are computed where they are loaded, with and without an epilogue. */
 static tuff_graph *produced_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -291,8 +293,8 @@ static tuff_graph *produced_graph(tuff_device *device)
     return graph;
 }
 
-/* What addresses elements by data, of tables that the host does not go through as a whole, and attention with biases:
-   of all scores, and of every batch's and query's alike. */
+/* Ops that address elements by data, in tables too large for the host to compute whole, and attention with biases: of
+   all scores, and broadcast over batches and queries. */
 static tuff_graph *lookup_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -315,7 +317,7 @@ static tuff_graph *lookup_graph(tuff_device *device)
     return graph;
 }
 
-/* None of these is left to belief. */
+/* The host must check all of these. */
 static void try_lookups(tuff_device *device)
 {
     tally counts = {0};
@@ -370,7 +372,7 @@ static void try_models(tuff_device *device)
     assert_int_equal(counts.wrong, 0);
 }
 
-/* Kinds of tasks with operands and results of 16 bits: a product with an epilogue, attention, rows. */
+/* Kinds of tasks with 16-bit operands and results: a product with an epilogue, attention, rows. */
 static tuff_graph *mixed_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -386,7 +388,7 @@ static tuff_graph *mixed_graph(tuff_device *device)
     return graph;
 }
 
-/* What is stored with 16 bits is judged by what 16 bits hold, and read with 16 bits at other extents as well. */
+/* Values stored as 16 bits are checked to the precision of 16 bits, and read as 16 bits at other extents, too. */
 static void try_mixed(tuff_device *device)
 {
     tally counts = {0};
@@ -402,7 +404,7 @@ static void try_mixed(tuff_device *device)
     assert_int_equal(counts.wrong, 0);
 }
 
-/* A state that is updated where it lies, and one that is read across. */
+/* A state that is updated in place, and one that is read transposed. */
 static tuff_graph *updating_graph(tuff_device *device, tuff_array *in_place, tuff_array *across)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -415,7 +417,7 @@ static tuff_graph *updating_graph(tuff_device *device, tuff_array *in_place, tuf
     return graph;
 }
 
-/* As in the plan: a second run goes on from what the first one left where that is in place, and nowhere else. */
+/* As in a plan, a second run continues from the results of the first one if the update is in place, and only then. */
 static void visit_update(const struct fusion *fusion, int task, const char *key, void *state)
 {
     const visit *by = state;

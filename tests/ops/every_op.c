@@ -1,6 +1,6 @@
 /* Every primitive op on every device found, in every dtype it takes, element by element against the float64 reference.
-   What is tried and how it is judged is in tools/verify/suite.c; here is the demand that nothing fails, and the proof
-   that the suite would see it. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+   tools/verify/suite.c defines the cases and the tolerances; this test requires that nothing fails, and that the suite
+   would detect failures. TUFF_DEVICE selects one device; TUFF_SUITE=thorough leaves nothing out. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,15 +14,15 @@
 #include "each_device.h"
 #include "tools/verify/suite.h"
 
-/* TUFF_DEVICE, where it is set, chooses one device. */
+/* Whether TUFF_DEVICE, if it is set, selects the device. */
 static bool is_wanted(const tuff_device_info *info)
 {
     const char *chosen = getenv("TUFF_DEVICE");
     return !chosen || !chosen[0] || strcmp(chosen, info->selector) == 0;
 }
 
-/* Gradients of attention are what drivers compile longest, and tests/kernels/attention.c has them in more shapes than
-   are here: in a short run one key, windows, views, biases and all variants at once are enough. */
+/* Gradients of attention take drivers longest to compile, and tests/kernels/attention.c tests more shapes: in a short
+   run a single key, windows, views, biases and all variants at once are enough. */
 static bool is_shape_elsewhere(op_code op, int index)
 {
     static const int own[] = {4, 5, 6, 8, 11, 14, 18};
@@ -34,17 +34,17 @@ static bool is_shape_elsewhere(op_code op, int index)
     return true;
 }
 
-/* Unfused, the kernels of a case are those that it has fused, but for views and for what is done in steps, whose maps
-   are kernels of their own: their dtype makes a difference for sums alone. */
+/* Unfused, a case has the same kernels as fused, except for views and for ops of several steps, whose maps become
+   separate kernels: there the dtype only matters for sums. */
 static bool is_other_unfused(const suite_case *one, int index)
 {
-    if (one->op == OP_SUM || one->op == OP_CUMSUM || one->op == OP_IOTA) /* which has no f32 */
+    if (one->op == OP_SUM || one->op == OP_CUMSUM || one->op == OP_IOTA) /* iota has no f32 */
         return true;
     return one->dtype == TUFF_F32 && (!tuff__op_is_attention(one->op) || index == 1 || one->view != VIEW_NONE);
 }
 
-/* Whether a case is one of a short run's, which takes them in turns: each op's first and a third of the others, each on
-   one driver. The reference device compiles no programs and leaves nothing out. */
+/* Whether a short run includes a case: each op's first case and a third of the others, each on one driver. The
+   reference device compiles no programs and leaves nothing out. */
 static bool is_wanted_case(const tuff_device *device, const suite_case *one, int index, bool is_first)
 {
     if (is_thorough() || tuff__device_is_reference(device))
@@ -57,7 +57,7 @@ static bool is_wanted_case(const tuff_device *device, const suite_case *one, int
     return drawn_turn("cases", number, 3) == 0 && is_its_turn(device, number);
 }
 
-/* Runs one op in all dtypes; the number of failed elements, each first one told. */
+/* Runs one op in all dtypes and prints the first failure of each. Returns the number of failed elements. */
 static int64_t run_op(tuff_device *device, op_code op, const suite_options *options, int *cases)
 {
     const bool leaves_out = !is_thorough() && !tuff__device_is_reference(device);
@@ -91,7 +91,7 @@ static void run_device(const tuff_device_info *info, const suite_options *option
         fail_msg("%s: %s", info->selector, tuff_error());
     int64_t failures = 0;
     for (op_code op = 0; op < OP_COUNT; op++) {
-        /* Alone in its graph an elementwise op is the same kernel, fused or not. */
+        /* An elementwise op alone in its graph has the same kernel, fused or not. */
         if (options->compile.fuse == TUFF_FUSE_NONE && tuff__op_is_elementwise(op))
             cases[op]++;
         else
@@ -102,7 +102,7 @@ static void run_device(const tuff_device_info *info, const suite_options *option
         fail_msg("%s, %s: %lld elements are beyond their bars", info->selector, info->name, (long long)failures);
 }
 
-/* Each op has a case on the reference, and one on the drivers, where there are some. */
+/* Each op must have a case on the reference, and one on a driver if there is one. */
 static void each_device(const suite_options *options)
 {
     int cases[2][OP_COUNT] = {{0}}, tried[2] = {0};
@@ -131,7 +131,7 @@ static void every_op_is_within_its_bars(void **state)
     each_device(&(suite_options){.seed = 1});
 }
 
-/* Without fusion views become tasks of their own: other kernels. */
+/* Without fusion views become separate tasks with other kernels. */
 static void every_op_is_within_its_bars_unfused(void **state)
 {
     (void)state;

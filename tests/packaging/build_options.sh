@@ -1,7 +1,7 @@
 #!/bin/sh
-# The builds with something left out, or shared, compile without warnings and compute: without Vulkan, without OpenCL, or as
-# a shared library, with and without the module that compiles GLSL, in turn; in a thorough run all of these, without either,
-# and without shaderc.
+# Builds with parts left out, or shared, compile without warnings and work: in turn without Vulkan, without OpenCL, or
+# as a shared library, with and without the module that compiles GLSL; in a thorough run all of these, without both
+# APIs, and without shaderc.
 set -eu
 source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 [ -z "${TUFF_TEST_SANITIZE:-}" ] || exit 77
@@ -39,7 +39,7 @@ if [ "${TUFF_SUITE:-}" = thorough ]; then
     "$work/neither/examples/gelu_c" reference
     rm -rf "$work/neither"
 
-    # Programs from the cache do not need the compiler, so the cache is an empty one here.
+    # Cached programs do not need the compiler, so that this needs an empty cache.
     build no_shaderc -DTUFF_SHADERC=OFF
     "$work/no_shaderc/examples/gelu_c" opencl
     ! XDG_CACHE_HOME="$work/empty" TUFF_CACHE_DIR="$work/empty" "$work/no_shaderc/examples/gelu_c" vulkan || exit 1
@@ -48,20 +48,20 @@ fi
 
 [ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 3)) -eq 2 ] || exit 0
 
-# The shared library leaves shaderc to a module. Where that is missing, or is something else, a device that must compile
-# says so; the cache is empty, so that it must.
+# The shared library has shaderc in a separate module. If that is missing or invalid, a device that must compile reports
+# it; an empty cache makes it compile.
 build shared -DBUILD_SHARED_LIBS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
 gelu=$work/shared/examples/gelu_c
 "$gelu" auto
 sh "$(dirname "$0")/symbols.sh" "$work/shared"
 readelf -d "$work/shared/libtuff.so" | grep -q 'SONAME.*\[libtuff\.so\.[0-9]*\.[0-9]*\]' ||
-    { echo "the SONAME does not name the minor version"; exit 1; }
+    { echo "the SONAME does not include the minor version"; exit 1; }
 
 export TUFF_CACHE_DIR="$work/empty" XDG_CACHE_HOME="$work/empty"
 unset TUFF_SHADERC_MODULE || :
 refuse_module() {
-    ! "$gelu" vulkan >"$work/log" 2>&1 || { echo "compiled without a GLSL compiler module"; exit 1; }
-    grep -q "$1" "$work/log" || { cat "$work/log"; echo "does not say \"$1\""; exit 1; }
+    ! "$gelu" vulkan >"$work/log" 2>&1 || { echo "compiling succeeded without a GLSL compiler module"; exit 1; }
+    grep -q "$1" "$work/log" || { cat "$work/log"; echo "the output does not contain \"$1\""; exit 1; }
 }
 "$gelu" vulkan
 rm -rf "$work/empty"

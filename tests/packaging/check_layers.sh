@@ -1,6 +1,6 @@
 #!/bin/sh
-# tools/check-layers notices what it is there for: planted in a copy of the sources, an include and a call that go upward, a
-# circle of four files, a folder without a row and one with too many files, each fails and is named.
+# tools/check-layers detects what it should: an include and a call to a higher layer, a cycle of four files, a folder
+# without a row and one with too many files, planted in a copy of the sources, each fail and are named.
 set -eu
 source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 work=$(mktemp -d)
@@ -9,20 +9,20 @@ mkdir "$work/tools"
 cp "$source_folder/tools/check-layers" "$work/tools"
 objects=$work/objects/tuff_objects.dir/src
 
-# fresh: the sources as they are, and no objects.
+# fresh: restores the sources, and removes all objects.
 fresh() {
     rm -rf "$work/src" "$work/objects"
     cp -R "$source_folder/src" "$work/src"
 }
 
-# compile FILE TEXT: the object of src/FILE, made of TEXT.
+# compile FILE TEXT: compiles TEXT to the object of src/FILE.
 compile() {
     mkdir -p "$(dirname "$objects/$1")"
     : >>"$work/src/$1"
     echo "$2" | ${CC:-cc} -x c -c -o "$objects/$1.o" -
 }
 
-# expect CODE TEXT: the checker exits with CODE, and its output holds TEXT.
+# expect CODE TEXT: the checker exits with CODE, and its output contains TEXT.
 expect() {
     options=
     [ ! -d "$work/objects" ] || options="--objects $work/objects"
@@ -30,7 +30,7 @@ expect() {
     "$work/tools/check-layers" $options >"$work/out" || code=$?
     if [ "$code" != "$1" ] || ! grep -qF -e "$2" "$work/out"; then
         cat "$work/out"
-        echo "check-layers exits with $code; $1 and \"$2\" were expected"
+        echo "check-layers exited with $code; expected $1 and \"$2\""
         exit 1
     fi
 }
@@ -48,7 +48,7 @@ expect 1 '"device/vulkan/state.h": this folder may use only base, base/file, dev
 fresh
 compile base/hash.c 'void tuff__above(void); void tuff__below(void) { tuff__above(); }'
 compile graph/graph.c 'void tuff__below(void); void tuff__above(void) { tuff__below(); }'
-expect 1 'src/base/hash.c calls tuff__above of src/graph/graph.c, which is not below it'
+expect 1 'src/base/hash.c calls tuff__above of src/graph/graph.c, which is not in a lower layer'
 expect 1 '1 failures'
 
 fresh
@@ -59,15 +59,15 @@ expect 0 '0 failures'
 compile graph/3.c 'void tuff__4(void); void tuff__3(void) { tuff__4(); }'
 compile graph/4.c 'void tuff__1(void); void tuff__4(void) { tuff__1(); }'
 expect 1 'src/graph/4.c -> graph/1.c: tuff__1'
-expect 1 'src/graph/1.c and 3 other files call each other in circles: 3 files at most are allowed'
+expect 1 'src/graph/1.c and 3 other files call each other in a cycle: the limit is 3 files'
 
 fresh
 mkdir "$work/src/misc"
 echo 'int tuff__misc;' >"$work/src/misc/misc.c"
-expect 1 'src/misc: the folder has no row'
+expect 1 'src/misc: no row'
 
 fresh
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
     : >"$work/src/ops/many_$i.c"
 done
-expect 1 'files on one level, 25 are allowed'
+expect 1 'files, the limit is 25'

@@ -2,15 +2,15 @@
 """Checks the documents: README.md, docs/*.md and the README.md files of the folders.
 
 - A block marked ```c is a program, a list of declarations and functions, or the body of a function whose parameters
-  are the objects that the documents talk about (PARAMETERS). It must compile as C11 without warnings, ```c cxx as
-  C++17 too; ```c internal sees the headers of src/. ```cpp is C++17. A program is linked with the library of the build
-  and run on the reference device.
-- Lines of a ```sh block that begin with build/tuff are run, on a model that is as small as can be (cheaper); all
-  options must be the verb's own. Of other lines the program must exist, where it is one of this repository's.
-- Relative links lead to files and headings. Paths in backticks exist; functions and environment variables in backticks
-  occur in the sources.
+  are the objects that the documents discuss (PARAMETERS). It must compile as C11 without warnings, and ```c cxx as
+  C++17, too; ```c internal may include the headers of src/. ```cpp is C++17. A program is linked with the library of
+  the build and run on the reference device.
+- Lines of a ```sh block that begin with build/tuff are run, on a model that is as small as possible (cheaper); all
+  options must be the verb's own. The programs of other lines must exist if they are in this repository.
+- Relative links lead to existing files and headings. Paths in backticks exist; functions and environment variables in
+  backticks occur in the sources.
 
-Called: documents.py SOURCE BUILD; exits 1 where there are faults, each on a line of its own."""
+Usage: documents.py SOURCE BUILD. Prints each fault on a line of its own; exits with 1 if there are any."""
 import os
 import pathlib
 import re
@@ -29,14 +29,14 @@ TINY_MODEL = "--layers 1 --heads 1 --width 16 --context 16 --batch 1"
 
 
 class Block:
-    """A fenced block: the words after the fence, its text, and where it begins."""
+    """A fenced block: the words after the fence, its text, and its first line."""
 
     def __init__(self, words, text, line):
         self.words, self.text, self.line = words, text, line
 
 
 def split(text):
-    """The fenced blocks of a document, and its prose with them blanked out, so that lines keep their numbers."""
+    """Returns the fenced blocks of a document, and its prose with them blanked out, so that line numbers stay."""
     blocks, prose, fence = [], [], None
     for number, line in enumerate(text.split("\n"), 1):
         is_fence = line.lstrip().startswith("```")
@@ -57,7 +57,7 @@ def split(text):
 
 
 def anchor(heading):
-    """The anchor that is made of a heading."""
+    """Returns the anchor of a heading."""
     kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
     return kept.replace(" ", "-")
 
@@ -94,12 +94,12 @@ class Checker:
         self.counts["snippets"] += 1
         done = subprocess.run([*command, "-fsyntax-only", str(name)], capture_output=True, text=True)
         if done.returncode != 0:
-            self.fault(place, f"does not compile as {'C++' if plus_plus else 'C'}:\n{done.stderr.strip()[:1500]}")
+            self.fault(place, f"cannot be compiled as {'C++' if plus_plus else 'C'}:\n{done.stderr.strip()[:1500]}")
         elif "int main(" in code and not plus_plus:
             self.run_program(place, command, name)
 
     def run_program(self, place, command, name):
-        """Where the library was built."""
+        """Links and runs a program, if the library was built."""
         libraries = [self.build / file for file in ("libtuff.a", "libtuff_internal.a")]
         library = next((str(one) for one in libraries if one.exists()), None)
         if library is None or not (self.build / "tuff.pc").exists():
@@ -109,17 +109,17 @@ class Checker:
         made = subprocess.run([*command, str(name), library, *linked, "-o", str(self.work / "program")],
                               capture_output=True, text=True)
         if made.returncode != 0:
-            self.fault(place, f"does not link:\n{made.stderr.strip()[:1500]}")
+            self.fault(place, f"cannot be linked:\n{made.stderr.strip()[:1500]}")
             return
         done = subprocess.run([str(self.work / "program")], capture_output=True, text=True, cwd=self.work,
                               env=dict(os.environ, TUFF_DEVICE="reference"))
         if done.returncode != 0:
-            self.fault(place, f"ends with {done.returncode}: {done.stdout}{done.stderr}")
+            self.fault(place, f"exited with {done.returncode}: {done.stdout}{done.stderr}")
 
     # Commands
 
     def prepare(self):
-        """A folder with what commands read, a device for them, and a key of a cache made from shipped records."""
+        """Prepares a folder with the files that commands read, a device, and a key of a cache of shipped records."""
         share = sorted((self.source / "share/tuff/tune").glob("*.jsonl"), key=lambda file: file.stat().st_size)
         self.environment = dict(os.environ, TUFF_CACHE_DIR=str(self.work / "cache"), TUFF_SHARE_DIR=str(self.work))
         for name in ("TUFF_TUNE", "TUFF_DEVICE"):
@@ -129,7 +129,8 @@ class Checker:
         self.has_tuner = re.search(r"^  tune ", self.tool_output("--help"), re.M) is not None
         listed = self.tool_output("devices", "--json")
         found = re.findall(r'"selector": "([^"]*)".*"class": "([^"]*)"', listed)
-        # Of drivers for CPUs Vulkan's, which come last, compile a training step several times as fast as OpenCL's.
+        # Of CPU drivers those for Vulkan, listed last, compile a training step several times as fast as those for
+        # OpenCL.
         gpus = [one for one, kind in found if kind not in ("cpu", "reference")]
         last = [one for one, kind in found if kind == "cpu"][-1:]
         self.device = (gpus + last + ["reference"])[0]
@@ -147,11 +148,11 @@ class Checker:
         done = subprocess.run([str(self.tool), *arguments], capture_output=True, text=True, cwd=self.work,
                               env=self.environment)
         if done.returncode not in (0, 1):
-            self.fault("documents.py", f"tuff {' '.join(arguments)} ends with {done.returncode}: {done.stderr}")
+            self.fault("documents.py", f"tuff {' '.join(arguments)} exited with {done.returncode}: {done.stderr}")
         return done.stdout
 
     def cheaper(self, words):
-        """The command with what makes it short; None where nothing can be run here. The last of an option counts."""
+        """Returns the command with options that make it short, the last of which count; None if it cannot run here."""
         verb = words[0]
         device = ["--device", self.device]
         is_file = any(word.endswith(".graph") and before != "--save-graph" for before, word in zip(words, words[1:]))
@@ -191,10 +192,10 @@ class Checker:
         for word in words:
             option = word.split("=")[0]
             if option.startswith("--") and f"  {option} " not in text and option != "--help":
-                self.fault(place, f"tuff {' '.join(verb)} has no option {option}")
+                self.fault(place, f"unknown option of tuff {' '.join(verb)}: {option}")
 
     def run_command(self, place, words):
-        # A tool built without the tuner (TUFF_AUTOTUNE=OFF) has neither its verb nor its options.
+        # A tool built without the tuner (TUFF_AUTOTUNE=OFF) lacks its verb and its options.
         if not self.has_tuner and (words[0] == "tune" or {"--tune", "--lock-manifest"} & set(words)):
             return
         self.options_are_known(place, words)
@@ -202,13 +203,13 @@ class Checker:
         if short is None:
             return
         self.counts["commands"] += 1
-        # What a model of bytes writes need not be text.
+        # The output of a byte-level model need not be valid text.
         done = subprocess.run([str(self.tool), *short], capture_output=True, text=True, errors="replace", cwd=self.work,
                               env=self.environment, timeout=600)
         allowed = (0, 1) if short[0] == "cache" else (0,)
         if done.returncode not in allowed:
             text = (done.stderr or done.stdout)[:600]
-            self.fault(place, f"tuff {' '.join(short)} ends with {done.returncode}: {text}")
+            self.fault(place, f"tuff {' '.join(short)} exited with {done.returncode}: {text}")
 
     def check_shell(self, place, block):
         text = block.text.replace("\\\n", " ")
@@ -220,12 +221,12 @@ class Checker:
             if words[:1] == ["build/tuff"] and len(words) > 1:
                 self.run_command(place, words[1:])
             elif words and words[0].split("/")[0] in TOP_FOLDERS and not (self.source / words[0]).exists():
-                self.fault(place, f"there is no program {words[0]}")
+                self.fault(place, f"no such program: {words[0]}")
 
     # Names and links
 
     def sources(self):
-        """All text in which a name counts as known."""
+        """Returns all text in which a name counts as known."""
         if not hasattr(self, "known"):
             text = []
             for folder in ("include", "src", "tools", "cmake", "tests", "bench"):
@@ -239,20 +240,20 @@ class Checker:
     def check_name(self, place, name):
         self.counts["names"] += 1
         if name.startswith(("tuff_", "tuff__", "TUFF_")) and name not in self.sources():
-            self.fault(place, f"nothing is called {name}")
+            self.fault(place, f"unknown name: {name}")
 
     @staticmethod
     def pattern(path):
-        """NAME stands for any name."""
+        """Returns a glob pattern for a path, in which NAME stands for any name."""
         return re.sub(r"(?<![A-Z])NAME(?![A-Z])", "*", path).rstrip("/")
 
     def check_path(self, place, path):
-        """A file or folder; a test is named without the ending of its source."""
+        """Reports a file or folder that does not exist; a test is named without the suffix of its source."""
         self.counts["names"] += 1
         pattern = self.pattern(path)
         is_test = pattern.startswith("tests/") and any(self.source.glob(f"tests/**/{pathlib.Path(pattern).name}.*"))
         if not any(self.source.glob(pattern)) and not is_test:
-            self.fault(place, f"there is no {path}")
+            self.fault(place, f"no such file or folder: {path}")
 
     def check_code(self, place, code):
         if code.split("/")[0] in TOP_FOLDERS and re.fullmatch(r"[\w./*-]+", code) and "/" in code:
@@ -261,7 +262,7 @@ class Checker:
             self.counts["names"] += 1
             pattern = self.pattern(code)
             if not any(next(self.source.glob(f"{folder}/**/{pattern}"), None) for folder in TOP_FOLDERS):
-                self.fault(place, f"there is no file {code}")
+                self.fault(place, f"no such file: {code}")
         for name in re.findall(r"\b(?:tuff__?|TUFF_)\w+\b", code):
             self.check_name(place, name)
 
@@ -272,14 +273,14 @@ class Checker:
         path, _, heading = target.partition("#")
         file = (document.parent / path).resolve() if path else document
         if not file.exists():
-            self.fault(place, f"a link leads to {target}, which is not there")
+            self.fault(place, f"broken link: {target}")
         elif heading:
             _, prose = split(file.read_text())
             if heading not in [anchor(one) for one in re.findall(r"^#+ (.*)$", prose, re.M)]:
                 self.fault(place, f"{path or document.name} has no heading {heading}")
 
     def check_prose(self, document, name, prose):
-        """Words may go on in the next line."""
+        """Code in backticks may continue in the next line."""
         def visit(pattern, use):
             for match in re.finditer(pattern, prose):
                 use(f"{name}:{prose.count(chr(10), 0, match.start()) + 1}", " ".join(match.group(1).split()))
@@ -330,8 +331,8 @@ build/tuff verify --no-such-option
 build/tuff generate --checkpoint nothing.safetensors
 ```
 """
-# Two links, two files, two functions, a variable, two snippets and a program that ends with 1; of the commands a program,
-# an option that is neither listed nor taken, and a file that is not there.
+# Two links, two files, two functions, a variable, two snippets and a program that exits with 1; of the commands a
+# program, an option that is neither listed nor accepted, and a file that does not exist.
 FAULTS = {"with the tool": 14, "without": 10}
 
 
@@ -350,7 +351,7 @@ def main():
         checker.check(faulty, "faulty.md")
         expected = FAULTS["with the tool" if checker.tool.exists() else "without"] - (not has_library(checker))
         if len(checker.faults) != expected:
-            print(f"of {expected} faults of a made-up document {len(checker.faults)} are found:")
+            print(f"self-test: found {len(checker.faults)} of {expected} faults in a made-up document:")
             print(*checker.faults, sep="\n")
             return 1
         checker.faults, checker.counts = [], dict.fromkeys(checker.counts, 0)

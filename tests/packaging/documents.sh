@@ -1,6 +1,6 @@
 #!/bin/sh
-# The documents say what is so: their C and C++ compiles, their commands run, what they name exists. Before that the
-# checker has to find every fault of a made-up document. Called: documents.sh BUILD_FOLDER
+# The documents are correct: their C and C++ compiles, their commands run, everything that they name exists. First the
+# checker has to find every fault of a made-up document. Usage: documents.sh BUILD_FOLDER
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)

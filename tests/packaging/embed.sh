@@ -1,11 +1,11 @@
 #!/bin/sh
 # A user's program builds against an installed tuff by find_package and by pkg-config, and against its sources by
-# add_subdirectory, which builds all of them again and is left to one run of three and to thorough ones, and gets right
-# results: on the reference device and on the best one. Called: embed.sh BUILD_FOLDER
+# add_subdirectory (which builds all of them again, so that only one run of three and thorough runs do it), and gets
+# correct results on the reference device and on the best one. Usage: embed.sh BUILD_FOLDER
 set -eu
 build=$1
 source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
-# An installed library with a sanitizer in it is nobody's case.
+# Nobody installs a library with a sanitizer.
 [ -z "${TUFF_TEST_SANITIZE:-}" ] || exit 77
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -22,9 +22,9 @@ echo "find_package:"
 run "$work/package/gelu_c"
 run "$work/package/gelu_cpp"
 
-# The installed files alone must do: no path of the source or build folder may be left in them.
+# The installed files alone must suffice: they must not contain a path of the source or build folder.
 if grep -rlF -e "$source_folder" -e "$build" "$work/prefix/lib"*/pkgconfig "$work/prefix/lib"*/cmake; then
-    echo "the files above name the folder tuff was built from"
+    echo "the files above contain the path of tuff's source folder"
     exit 1
 fi
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name tuff.pc)")

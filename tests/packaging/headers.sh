@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every header compiles alone: the public ones as C11 and as C++17 without warnings, the internal ones as C11.
+# Every header compiles on its own: the public ones as C11 and as C++17 without warnings, the internal ones as C11.
 set -eu
 cd "${TUFF_SOURCE:-$(dirname "$0")/../..}"
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
@@ -18,5 +18,5 @@ for compilers in "${CC:-cc} ${CXX:-c++}" "clang clang++"; do
         count=$((count + 1))
     done
 done
-echo "$count headers compile alone"
+echo "$count headers compile on their own"
 [ "$count" -gt 10 ]

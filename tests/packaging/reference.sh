@@ -1,6 +1,6 @@
 #!/bin/sh
-# Doxygen makes the reference of the public headers without a warning: every declaration has a comment.
-# Called: reference.sh BUILD_FOLDER
+# Doxygen builds the reference of the public headers without warnings: every declaration has a comment. Usage:
+# reference.sh BUILD_FOLDER
 set -eu
 build=$1
 source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 } >"$work/Doxyfile"
 doxygen "$work/Doxyfile"
 
-# A declaration without a comment fails it.
+# Proves that a declaration without a comment fails.
 mkdir "$work/bad"
 printf '/* A header. */\n\nint tuff_nameless(int x);\n' >"$work/bad/bad.h"
 {
@@ -24,7 +24,7 @@ printf '/* A header. */\n\nint tuff_nameless(int x);\n' >"$work/bad/bad.h"
 } >"$work/Doxyfile.bad"
 if doxygen "$work/Doxyfile.bad" >"$work/log" 2>&1 || ! grep -q tuff_nameless "$work/log"; then
     cat "$work/log"
-    echo "a function without a comment is no error"
+    echo "a function without a comment did not cause an error"
     exit 1
 fi
 echo "the reference has $(ls "$work/html" | grep -c '\.html$') pages"

@@ -1,17 +1,17 @@
 #!/bin/sh
-# The library never aborts, exits, prints or installs a handler, keeps its names to itself, and asks for memory and files
-# only in src/base: told from the symbols of its objects and, where it is a shared library, from what that imports and
-# exports. Called: symbols.sh BUILD_FOLDER
+# The library never aborts, exits, prints or installs a handler, exports no private names, and allocates memory and
+# opens files only in src/base. This is checked by the symbols of its objects and, for a shared library, by its imports
+# and exports. Usage: symbols.sh BUILD_FOLDER
 set -eu
 build=$1
 source_folder=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt")
 objects=$(find "$build/CMakeFiles/tuff_objects.dir" -name '*.o')
-[ -n "$objects" ] || { echo "no objects in $build"; exit 1; }
+[ -n "$objects" ] || { echo "no object files in $build"; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# refuse RULE REGEX OBJECTS... : no object may refer to such a symbol.
+# refuse RULE REGEX OBJECTS...: no object may refer to such a symbol.
 refuse() {
     what=$1
     regex=$2
@@ -23,15 +23,15 @@ refuse() {
 }
 
 prints='printf|vprintf|fprintf|vfprintf|puts|putchar|fputs|fputc|putc|fwrite|perror|stdout|stderr|__[v]*f*printf_chk'
-refuse "the library never prints" "$prints" $objects
-refuse "the library never ends the process" 'abort|exit|_exit|quick_exit|raise|__stack_chk_fail_local' $objects
-refuse "nor any other but its worker" 'kill' $(echo "$objects" | grep -v '/src/worker/worker_process\.c')
-refuse "the library installs no handler" 'signal|sigaction|at_quick_exit|__cxa_atexit|on_exit' $objects
-refuse "but for one where a thread must have left its driver before the process ends" 'atexit' \
+refuse "the library must not print" "$prints" $objects
+refuse "the library must not end the process" 'abort|exit|_exit|quick_exit|raise|__stack_chk_fail_local' $objects
+refuse "only the worker's code may end a process" 'kill' $(echo "$objects" | grep -v '/src/worker/worker_process\.c')
+refuse "the library must not install handlers" 'signal|sigaction|at_quick_exit|__cxa_atexit|on_exit' $objects
+refuse "only background.c may install an exit handler" 'atexit' \
     $(echo "$objects" | grep -v '/src/worker/background\.c')
 refuse "the library changes no state of the process" 'setlocale|chdir|fesetround|fesetenv|setenv|putenv|umask' $objects
 if ! grep -qx 'CMAKE_BUILD_TYPE:STRING=Debug' "$build/CMakeCache.txt"; then
-    refuse "asserts are for debug builds" '__assert_fail' $objects
+    refuse "asserts are only for debug builds" '__assert_fail' $objects
 fi
 
 others=$(echo "$objects" | grep -v '/src/base/')
@@ -43,30 +43,30 @@ nm -A --defined-only -g $objects | awk '$NF !~ /^tuff_/ && $(NF-1) ~ /[A-Z]/' | 
     grep -v -e '__asan' -e '__odr_asan' -e '__ubsan' -e '__tsan' -e '__sancov' >"$work/strangers" || :
 if [ -s "$work/strangers" ]; then
     sed "s|^$build/||" "$work/strangers"
-    echo "symbols that cross files start with tuff__"
+    echo "external symbols must start with tuff__"
     failed=1
 fi
 
-# A shared library imports the same as its objects and nothing of shaderc or the C++ runtime, which are in a module of their
-# own, and exports what include/ declares; the module exports its one table.
+# A shared library imports the same as its objects, and nothing of shaderc or the C++ runtime, which are in a separate
+# module; it exports what include/ declares. The module exports its single table.
 if [ -f "$build/libtuff.so" ]; then
     nm -D --undefined-only "$build/libtuff.so" | awk '{ sub(/@.*/, "", $NF); print $NF }' >"$work/imported"
     stranger='_Z.*|__gxx_.*|_Unwind_.*|__cxa_(throw|rethrow|begin_catch|end_catch|guard_.*|pure_virtual)'
     # Debug builds keep their asserts.
     grep -qx 'CMAKE_BUILD_TYPE:STRING=Debug' "$build/CMakeCache.txt" || stranger="$stranger|__assert_fail"
     if grep -xE "$prints|abort|exit|_exit|quick_exit|raise|signal|sigaction|shaderc_.*|$stranger" "$work/imported"; then
-        echo "libtuff.so imports the symbols above"
+        echo "libtuff.so must not import the symbols above"
         failed=1
     fi
     if readelf -d "$build/libtuff.so" | grep NEEDED |
         grep -vE '\[(libjansson|libm|libc|libdl|libpthread|ld-linux.*|libasan|libubsan|libtsan)\.so'; then
-        echo "libtuff.so needs the libraries above"
+        echo "libtuff.so must not need the libraries above"
         failed=1
     fi
     nm -D --defined-only "$build/libtuff.so" | awk '{ print $3 }' | grep -v '^$' | sort >"$work/exported"
     grep -rhoE '\btuff_[a-z0-9_]+\(' "$source_folder/include" | tr -d '(' | sort -u >"$work/declared"
     if grep -vxFf "$work/declared" "$work/exported"; then
-        echo "the symbols above are exported, but include/ does not declare them"
+        echo "the symbols above are exported but not declared in include/"
         failed=1
     fi
     echo "libtuff.so imports $(wc -l <"$work/imported") symbols and exports $(wc -l <"$work/exported")"
@@ -74,7 +74,7 @@ fi
 if [ -f "$build/libtuff_shaderc.so" ]; then
     exported=$(nm -D --defined-only "$build/libtuff_shaderc.so" | awk '{ print $3 }')
     if [ "$exported" != tuff__glsl_compiler ]; then
-        echo "the GLSL compiler module exports more or less than tuff__glsl_compiler: $exported"
+        echo "the GLSL compiler module must export only tuff__glsl_compiler, but exports: $exported"
         failed=1
     fi
 fi

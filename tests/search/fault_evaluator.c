@@ -1,5 +1,5 @@
-/* A made-up device. Its programs have five tunables; which combinations are no kernel, and which have a fault, is a
-   matter of hashes. */
+/* A simulated device. Its programs have five tunables; hashes decide which combinations are no kernel, and which have a
+   fault. */
 #include "fault_evaluator.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ enum { N = FAULT_MATRIX, CANARY = 0x5ca1ab1e, POISON = 0x7fc0dead };
 static const struct {
     tunable parameter;
     int default_value;
-    double best; /* logarithm of base 2 */
+    double best; /* base-2 logarithm */
 } axes[] = {{TUNABLE_matmul_register_local_size, 64, 5},
             {TUNABLE_matmul_register_tile_rows, 4, 3},
             {TUNABLE_matmul_register_tile_columns, 1, 1.6},
@@ -41,7 +41,7 @@ fault fault_of(const fault_device *self, const tune_config *config)
     if (is_default(config))
         return self->default_fault;
     rng from = {hash_of(self, config) + 1};
-    double at = tuff__rng_share(&from);
+    double at = tuff__rng_uniform(&from);
     for (int i = 0; i < FAULT_COUNT; i++) {
         if (i != SOUND && at < self->share[i])
             return (fault)i;
@@ -50,7 +50,7 @@ fault fault_of(const fault_device *self, const tune_config *config)
     return SOUND;
 }
 
-/* No single or double move leads from the default across the wall. */
+/* Returns a factor such that no single or double move from the default crosses the wall. */
 static double wall(const tune_config *config)
 {
     const int group = tuff__config_value(config, axes[0].parameter, axes[0].default_value);
@@ -64,7 +64,7 @@ uint64_t fault_time(const fault_device *self, const tune_config *config)
     for (int i = 0; i < AXES; i++)
         sum += fabs(log2(tuff__config_value(config, axes[i].parameter, axes[i].default_value)) - axes[i].best);
     rng from = {hash_of(self, config)};
-    const double rough = 0.1 * tuff__rng_share(&from);
+    const double rough = 0.1 * tuff__rng_uniform(&from);
     const double faulty = fault_of(self, config) != SOUND && self->faulty_speed > 0 ? self->faulty_speed : 1;
     const double others = is_default(config) || self->others <= 0 ? 1 : self->others;
     const double walled = self->walled ? wall(config) : 1;
@@ -115,7 +115,7 @@ static void expect(void *state, const search_candidate *candidate)
     self->expected_most = self->expected > self->expected_most ? self->expected : self->expected_most;
 }
 
-/* Of what was expected in a slot, or could have been. */
+/* Whether a candidate was expected in its slot, or could have been. */
 static bool is_its_turn(fault_device *self, const search_candidate *candidate)
 {
     if (candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || self->is_live[candidate->slot] || self->is_down)
@@ -159,7 +159,8 @@ static bool is_right_slot(const fault_device *self, const search_candidate *cand
            tuff__config_equal(&self->live[candidate->slot], &candidate->config);
 }
 
-/* What ends a run instead of its results. A hang is waited for until the deadline, or the end of the budget. */
+/* Returns how a launch ends if it gives no results. A hang is waited for until the deadline, or the end of the
+   budget. */
 static tune_evaluation launch(fault_device *self, fault has)
 {
     if (has == FAULT_HANGS) {
@@ -184,7 +185,7 @@ static double bell(rng *from)
 {
     double sum = 0;
     for (int i = 0; i < 12; i++)
-        sum += tuff__rng_share(from);
+        sum += tuff__rng_uniform(from);
     return sum - 6;
 }
 
@@ -194,7 +195,7 @@ static double time_now(fault_device *self, const tune_config *config)
     const double slower =
         (1 + self->drift * (double)taken) * (self->step_at && taken >= self->step_at ? self->step_factor : 1);
     const double busy = self->burst > 0 && taken / 23 % 2 == 1 ? self->burst : 1;
-    const double shared = self->second > 0 && tuff__rng_share(&self->random) < 0.5 ? self->second : 1;
+    const double shared = self->second > 0 && tuff__rng_uniform(&self->random) < 0.5 ? self->second : 1;
     return (double)fault_time(self, config) * slower * busy * shared * (1 + self->scatter * bell(&self->random));
 }
 
@@ -216,7 +217,8 @@ static tune_evaluation sample(void *state, const search_candidate *candidate, in
     return found;
 }
 
-/* A product of small whole numbers: exact in any order. The fault is in the program, not in what looks at it. */
+/* Computes a product of small integers, exact in any order. The fault is in the results, so that the check has to find
+   it. */
 static void run(fault_device *self, fault has, int depth)
 {
     int32_t *out = self->memory + N;

@@ -1,6 +1,6 @@
-/* A made-up device with made-up faults, for searches: times follow a formula over the choice, a clock of its own tells
-   what everything costs, and programs compute a small product on the host, into poisoned memory between canaries, so
-   that what is wrong with them is found by looking, not by being told. */
+/* A simulated device with planted faults, for searches. Times follow a formula over the configuration, and a simulated
+   clock shows what everything costs. Programs compute a small product on the host, into poisoned memory between
+   canaries, so that the search has to detect faults from the results. */
 #ifndef TESTS_FAULT_EVALUATOR_H
 #define TESTS_FAULT_EVALUATOR_H
 
@@ -8,17 +8,17 @@
 
 typedef enum fault {
     SOUND,
-    FAULT_WRONG,   /* one element */
-    FAULT_RACES,   /* every other run has one wrong */
-    FAULT_PARTIAL, /* leaves out the last row */
+    FAULT_WRONG,   /* one wrong element */
+    FAULT_RACES,   /* every other run has a wrong element */
+    FAULT_PARTIAL, /* does not write the last row */
     FAULT_OUTSIDE, /* writes one element too many */
     FAULT_RAGGED,  /* wrong for other shapes only */
     FAULT_HANGS,
     FAULT_CRASHES,
-    FAULT_LOSES, /* the device */
+    FAULT_LOSES, /* the device is lost */
     FAULT_LIMITS,
     FAULT_COMPILE,
-    FAULT_ZERO, /* its timer says 0 */
+    FAULT_ZERO, /* its timer returns 0 */
     FAULT_COUNT
 } fault;
 
@@ -27,35 +27,37 @@ enum { FAULT_MATRIX = 8 };
 typedef struct fault_device fault_device;
 
 struct fault_device {
-    /* To be set before the search: zero is a device without faults, noise or costs. */
-    double share[FAULT_COUNT]; /* of the programs that have each fault; the default is sound but for default_fault */
+    /* Settings to make before the search; all zero: a device without faults, noise or costs. */
+    double share[FAULT_COUNT]; /* fraction of the programs that have each fault; the default has only default_fault */
     fault default_fault;
-    double faulty_speed; /* such a program takes so much of the time; 0: all of it */
-    double others;       /* all but the default take so much of their time; 0: all of it */
-    double scatter;      /* of times, one standard deviation */
-    double flatness;     /* 0: times vary as the formula has it, 1: all take the same */
-    bool walled; /* small groups of tall tiles take less than half, but the groups between do three times as long */
-    /* Bytes that a program spills; NULL: the evaluator cannot tell. */
+    double faulty_speed; /* relative time of such programs; 0: unchanged */
+    double others;       /* relative time of all programs but the default; 0: unchanged */
+    double scatter;      /* relative standard deviation of times */
+    double flatness;     /* 0: times vary by the formula, 1: all are equal */
+    bool walled; /* small groups of tall tiles take less than half the time, but groups in between three times as long
+                    */
+    /* Returns the bytes that a program spills; NULL: unknown to the evaluator. */
     uint64_t (*spills)(const fault_device *self, const tune_config *what);
-    double foresight; /* lowering foresees times, 1: rightly, -1: the slower, the sooner; 0: not */
+    double foresight; /* predicted times, 1: right, -1: reversed, 0: none */
     double second;    /* every other sample, at random, takes so many times as long; 0: none */
-    double drift;     /* by which the clock slows down with each sample */
+    double drift;     /* relative slowdown of the clock with each sample */
     int64_t step_at;  /* samples after which everything takes step_factor times as long; 0: never */
     double step_factor;
-    double burst; /* every other 23 samples somebody else is at work: all take so many times as long; 0: nobody is */
+    double burst; /* every other block of 23 samples takes so many times as long, as if the device was shared; 0: none
+                     */
     uint64_t compile_cost, deadline; /* nanoseconds */
-    uint64_t budget;                 /* of the device's clock; 0: no end */
-    bool no_hang_recovery;           /* after a hang or crash it is over */
+    uint64_t budget;                 /* on the device's clock; 0: unlimited */
+    bool no_hang_recovery;           /* a hang or crash loses the device */
     uint64_t seed;
-    /* What happened. */
+    /* Results. */
     uint64_t clock;
     int64_t samples_taken, verified_sound, verified_faulty, passed_faulty, refused_sound;
-    uint64_t compiled_log; /* a hash of all that was compiled, in order */
+    uint64_t compiled_log; /* hash of all that was compiled, in order */
     int compiled, hangs, broken;
     bool is_down;
     tune_config live[SEARCH_SLOTS];
     bool is_live[SEARCH_SLOTS], is_expected[SEARCH_SLOTS];
-    int expected, expected_most; /* and not compiled yet */
+    int expected, expected_most; /* expected, and not compiled yet */
     int live_count, live_most;
     int runs;
     rng random;
@@ -64,7 +66,7 @@ struct fault_device {
 
 evaluator fault_begin(fault_device *self);
 fault fault_of(const fault_device *self, const tune_config *config);
-/* Its time without noise or drift. */
+/* Returns a configuration's time without noise or drift. */
 uint64_t fault_time(const fault_device *self, const tune_config *config);
 
 #endif

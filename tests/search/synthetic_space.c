@@ -1,6 +1,6 @@
-/* Made-up recordings. Logarithms of time are added up: a valley along each axis, a ridge for each pair of axes, cliffs
-   where a resource runs out, and roughness of pairs and of single points. Each part comes from a hash of the family, of
-   which a device has some of its own. */
+/* Synthetic recordings. The logarithm of a time is a sum: a valley along each axis, a ridge for each pair of axes,
+   cliffs where a resource is exhausted, and roughness of pairs and of single points. Each term comes from a hash of the
+   family, partly combined with the device. */
 #include "synthetic_space.h"
 
 #include <math.h>
@@ -19,11 +19,11 @@ enum { MAX_AXES = 8, SAMPLES = 16 };
 typedef struct family {
     const char *name;
     tunable axes[MAX_AXES];
-    int defaults[MAX_AXES]; /* not the table's, which may change */
+    int defaults[MAX_AXES]; /* own defaults, because those of the table may change */
     int count;
     double valley, ridge, pair_roughness, roughness; /* weights */
     double cliff;                                    /* of registers; 0: none */
-    double valid;                                    /* the share of local memory that there is */
+    double valid;                                    /* the fraction of local memory that is available */
     double nanoseconds;
 } family;
 
@@ -68,20 +68,20 @@ static const family families[SYNTHETIC_FAMILIES] = {
      .nanoseconds = 2e5},
 };
 
-/* A number in [0, 1) that depends on all of these. */
+/* Returns a number in [0, 1) that depends on all arguments. */
 static double hashed(int a, int b, int c, int d, int e)
 {
     const int all[] = {a, b, c, d, e};
     rng from = {tuff__hash64(all, sizeof all, 3)};
-    return tuff__rng_share(&from);
+    return tuff__rng_uniform(&from);
 }
 
-/* Near enough to a normal one: variance 1. */
+/* Approximates a normal distribution with variance 1. */
 static double bell(rng *from)
 {
     double sum = 0;
     for (int i = 0; i < 12; i++)
-        sum += tuff__rng_share(from);
+        sum += tuff__rng_uniform(from);
     return sum - 6;
 }
 
@@ -95,11 +95,12 @@ static double hashed_bell(int a, int b, int c, int d, int e)
 typedef struct place {
     int family, device;
     const struct family *rules;
-    int index[MAX_AXES];                       /* of values */
-    double part[MAX_AXES], defaults[MAX_AXES]; /* of the way along each axis; and that of the default */
+    int index[MAX_AXES];                       /* indices into the axes' values */
+    double part[MAX_AXES], defaults[MAX_AXES]; /* relative position along each axis, and that of the default */
 } place;
 
-/* Where an axis is best: not far from the default, and a step or so from other devices of the family. */
+/* Returns the optimum of an axis: not far from the default, and about a step from that of other devices of the
+   family. */
 static double optimum(const place *at, int axis)
 {
     const double shared = 0.5 * at->defaults[axis] + 0.1 + 0.4 * hashed(1, at->family, axis, 0, 0);
@@ -133,7 +134,7 @@ static double pairs(const place *at)
     return at->rules->ridge * ridges + at->rules->pair_roughness * rough;
 }
 
-/* How much of a resource is used, 0 to 1. */
+/* Returns the use of a resource, 0 to 1. */
 static double use_of(const place *at, int resource)
 {
     double sum = 0, most = 0;
@@ -145,7 +146,7 @@ static double use_of(const place *at, int resource)
     return sum / most;
 }
 
-/* Beyond some use of registers they spill, each device at another. */
+/* Beyond some use of registers they spill; the limit differs by device. */
 static double cliffs(const place *at)
 {
     const double limit = 0.5 + 0.2 * hashed(8, at->family, at->device, 0, 0), use = use_of(at, 0);
@@ -157,16 +158,16 @@ static double roughness(const place *at, uint64_t number)
     return at->rules->roughness * hashed_bell(9, at->family, at->device, (int)number, 0);
 }
 
-/* 1 % of scatter, now and then a disturbance; the first sample is anything from 0.8 to 4 times the others. */
+/* Times scatter by 1 %, with occasional disturbances; the first sample is 0.8 to 4 times the others. */
 static void make_times(double nanoseconds, rng *from, uint64_t *times)
 {
     for (int i = 0; i < SAMPLES; i++) {
         double factor = 1 + 0.01 * bell(from);
-        if (tuff__rng_share(from) < 0.04)
-            factor += 0.5 * tuff__rng_share(from);
+        if (tuff__rng_uniform(from) < 0.04)
+            factor += 0.5 * tuff__rng_uniform(from);
         if (i == 0)
-            factor *=
-                tuff__rng_share(from) < 0.85 ? 0.9 + 0.4 * tuff__rng_share(from) : 0.76 + 3.24 * tuff__rng_share(from);
+            factor *= tuff__rng_uniform(from) < 0.85 ? 0.9 + 0.4 * tuff__rng_uniform(from)
+                                                     : 0.76 + 3.24 * tuff__rng_uniform(from);
         times[i] = (uint64_t)(nanoseconds * factor);
     }
 }
@@ -199,7 +200,7 @@ static void add_point(const tune_space *space, uint64_t number, int family_index
     tuff__space_at(space, number, &point.config);
     find_place(space, &point.config, &at);
     const bool is_default = tuff__config_count(&point.config) == 0;
-    /* What does not divide, of any three two; and what needs more local memory than there is. */
+    /* Points that do not divide, two of three, and points that need more local memory than available are no kernels. */
     if (!is_default && (hashed(10, family_index, (int)number, 0, 0) < 0.6 || use_of(&at, 1) > at.rules->valid))
         return;
     uint64_t times[SAMPLES];
@@ -227,14 +228,14 @@ void synthetic_space(int family_index, int device, recording *out)
         add_point(&space, number, family_index, device, out);
 }
 
-/* The part of the best speed that a choice reaches; 0 where there is no kernel of it. */
+/* Returns the fraction of the best speed that a configuration reaches; 0 if there is no kernel for it. */
 static double score(const recording *recorded, uint64_t best, const tune_config *config)
 {
     const recorded_point *found = recording_find(recorded, config);
     return found ? (double)best / (double)found->median : 0;
 }
 
-/* The fastest of a recording that are slower than `after`. */
+/* Returns the fastest point of a recording that is slower than `after`. */
 static const recorded_point *next_fastest(const recording *recorded, uint64_t after)
 {
     const recorded_point *best = NULL;
@@ -248,7 +249,7 @@ static const recorded_point *next_fastest(const recording *recorded, uint64_t af
 
 enum { BEST_OF_EACH = 12, POOL = BEST_OF_EACH * SYNTHETIC_DEVICES };
 
-/* The best of all recordings but one, and what each reaches on each of them. */
+/* Collects the best points of all recordings but one, and the score of each of them on every recording. */
 static int make_pool(const recording *recorded, int count, int but, tune_config *pool,
                      double (*scores)[SYNTHETIC_DEVICES])
 {

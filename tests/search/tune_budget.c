@@ -1,5 +1,4 @@
-/* The shares of keys in a graph's tuning time, by themselves and with searches of made-up devices whose clock they
-   share. */
+/* How a graph's tuning time is shared among keys, alone and with searches of simulated devices that share a clock. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,18 +33,18 @@ static void the_heaviest_goes_first(void **state)
     assert_true(tuff__budget_is_minor(self, 3));
     assert_false(tuff__budget_is_minor(self, 0));
     assert_int_equal(tuff__budget_next(self), 1);
-    /* Four candidates later its hope is a fifth of that. */
+    /* Four candidates later its expected gain is a fifth of that. */
     tuff__budget_spend(self, 1, SECOND, 5, 1000000, false);
     assert_int_equal(tuff__budget_next(self), 2);
     tuff__budget_spend(self, 2, 2 * SECOND, 5, 2000000, false);
     assert_int_equal(tuff__budget_next(self), 0);
     tuff__budget_spend(self, 0, 3 * SECOND, 5, 1000000, false);
     assert_int_equal(tuff__budget_next(self), 1);
-    /* What gained lately is worth more: 2 x (0.2 x 0.2 + 0.8 x 0.6 / 7) against 3 x 0.8 / 25 and 0.8 / 5. */
+    /* Recent gains count more: 2 x (0.2 x 0.2 + 0.8 x 0.6 / 7) against 3 x 0.8 / 25 and 0.8 / 5. */
     tuff__budget_spend(self, 1, 4 * SECOND, 25, 1000000, false);
     tuff__budget_spend(self, 2, 5 * SECOND, 7, 1200000, false);
     assert_int_equal(tuff__budget_next(self), 2);
-    /* And no more once the gains end: 2 x 0.8 x 0.6 / 9. */
+    /* That ends with the gains: 2 x 0.8 x 0.6 / 9. */
     tuff__budget_spend(self, 2, 6 * SECOND, 9, 1200000, false);
     assert_int_equal(tuff__budget_next(self), 0);
     tuff__budget_spend(self, 0, 7 * SECOND, 6, 900000, true);
@@ -56,7 +55,7 @@ static void the_heaviest_goes_first(void **state)
     tuff__budget_destroy(self);
 }
 
-/* Before they are timed keys count for what is expected of them, by what the timed ones took. */
+/* Until they are timed, keys are weighted by their predicted time, scaled by that of the timed ones. */
 static void what_is_expected_to_be_heavy_is_timed_first(void **state)
 {
     (void)state;
@@ -73,10 +72,10 @@ static void what_is_expected_to_be_heavy_is_timed_first(void **state)
     assert_int_equal(tuff__budget_next(self), 1);
     tuff__budget_spend(self, 1, 2 * SECOND, 5, 8000000, false);
     assert_int_equal(tuff__budget_next(self), 4);
-    /* What cannot run gets no more, and counts for nothing. */
+    /* A key that cannot run gets no more time, and is ignored. */
     tuff__budget_spend(self, 4, 3 * SECOND, 0, 0, true);
     assert_int_equal(tuff__budget_next(self), 2);
-    /* A fourth of what was expected: 0.8 x 1 against 0.8 x 8 / 5, and then 0.8 x 1 / 5 against 9 / 12 x 0.8 x 2. */
+    /* A quarter of the prediction: 0.8 x 1 against 0.8 x 8 / 5, and then 0.8 x 1 / 5 against 9 / 12 x 0.8 x 2. */
     tuff__budget_weigh(self, 2, 1, 1000000);
     tuff__budget_spend(self, 2, 4 * SECOND, 1, 1000000, false);
     assert_int_equal(tuff__budget_next(self), 1);
@@ -85,7 +84,7 @@ static void what_is_expected_to_be_heavy_is_timed_first(void **state)
     tuff__budget_weigh(self, 0, 1, 1500000);
     tuff__budget_spend(self, 0, 6 * SECOND, 1, 1500000, true);
     tuff__budget_spend(self, 2, 7 * SECOND, 5, 1000000, true);
-    /* The light one's default comes last, and no climb behind it. */
+    /* The light key's default comes last, and is not followed by a climb. */
     assert_int_equal(tuff__budget_next(self), 3);
     tuff__budget_weigh(self, 3, 1, 10000);
     tuff__budget_spend(self, 3, 8 * SECOND, 1, 10000, false);
@@ -108,7 +107,7 @@ static void time_is_kept_for_the_races(void **state)
     tuff__budget_spend(self, 0, tuff__budget_search_end(self), 10, 1000000, false);
     assert_int_equal(tuff__budget_next(self), -1);
     assert_int_equal(tuff__budget_next_race(self), 0);
-    /* Races take three times as long as was believed: what is left of the time is for the other one. */
+    /* Races take three times as long as predicted: the remaining time is for the other key. */
     const uint64_t believed = 10 * SECOND - one;
     tuff__budget_raced(self, 0, 9 * SECOND, 3 * believed);
     assert_in_range(10 * SECOND - tuff__budget_search_end(self), 3 * believed - 9, 3 * believed + 9);
@@ -116,7 +115,7 @@ static void time_is_kept_for_the_races(void **state)
     tuff__budget_raced(self, 1, 9 * SECOND, 1);
     assert_int_equal(tuff__budget_next_race(self), -1);
     tuff__budget_destroy(self);
-    /* Long kernels in a short time: half of it is for trying. */
+    /* Long kernels in a short time: half of it is for the search. */
     self = make(2 * SECOND, 1);
     tuff__budget_weigh(self, 0, 1, SECOND);
     assert_true(tuff__budget_search_end(self) == SECOND);
@@ -147,13 +146,13 @@ typedef struct graph {
     int slices[KEYS];
 } graph;
 
-/* Each device has its own clock: what passes there passes for all. */
+/* Each device has its own clock: time that passes on one passes for all. */
 static void pass(graph *self, int key, uint64_t before)
 {
     self->clock += self->devices[key].clock - before;
 }
 
-/* How much the device may still spend. */
+/* Limits the device's budget. Returns its clock. */
 static uint64_t lend(graph *self, int key, uint64_t until)
 {
     fault_device *device = &self->devices[key];
@@ -202,14 +201,14 @@ static void finish(graph *self, tune_budget *on, int key)
     assert_int_equal(self->devices[key].broken, 0);
 }
 
-/* Those of keys that no race was for. */
+/* Ends the searches of keys that were not raced. */
 static void end_searches(graph *self)
 {
     for (int i = 0; i < KEYS; i++)
         tuff__search_end(self->searches[i]);
 }
 
-/* The graph's time with the winners, over that with the defaults. */
+/* Returns the graph's time with the winners relative to that with the defaults. */
 static double time_of(const graph *self)
 {
     static const tune_config nothing_set;
@@ -242,7 +241,7 @@ static double tune_shared(graph *self, uint64_t whole, uint64_t seed)
     return time_of(self);
 }
 
-/* Keys are met when their turn comes, by expectations that are off by a factor of two and more. */
+/* Tunes keys as their turn comes, with predictions that are off by a factor of two or more. */
 static double tune_expected(graph *self, uint64_t whole, uint64_t seed)
 {
     static const tune_config defaults;
@@ -263,7 +262,7 @@ static double tune_expected(graph *self, uint64_t whole, uint64_t seed)
     return time_of(self);
 }
 
-/* The same for all, whatever they weigh. */
+/* Gives all keys the same time, whatever their weight. */
 static double tune_evenly(graph *self, uint64_t whole, uint64_t seed)
 {
     begin_graph(self, whole, seed);
@@ -298,13 +297,13 @@ static void shares_beat_even_ones_and_keep_to_the_time(void **state)
             "%2d s: %.3f of the defaults' time, %.3f with even shares; %.1f %% of keys were raced to the end\n",
             (int)seconds, sum_shared, sum_even, 100.0 * final / (40 * KEYS));
         assert_true(sum_shared < sum_even);
-        /* There are fewer heavy ones; with time enough their searches end, and the others' turn comes. */
+        /* There are fewer heavy keys; with enough time their searches end, and the others get their turn. */
         assert_true(heavy > (seconds == 10 ? 10 : 2) * light);
         assert_true(final > 0.9 * 40 * KEYS);
     }
 }
 
-/* What the graph takes, with its keys met by expectation, and with all defaults timed first. */
+/* Compares the graph's time with keys ordered by prediction, and with all defaults timed first. */
 static void heavy_keys_have_a_short_time(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Candidates, their texts, and the spaces they are points of. */
+/* Candidates, their texts, and the search spaces that contain them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "failing_memory.h"
 #include "search/space.h"
 
-/* The text of a choice, in one of two buffers that take turns. */
+/* Returns the text of a configuration in one of two alternating buffers. */
 static const char *text_of(const tune_config *config)
 {
     static char buffers[2][4096];
@@ -52,7 +52,7 @@ static void texts_are_sorted_and_read_back(void **state)
     assert_int_equal(tuff__config_count(&again), 0);
 }
 
-/* A choice of everything, with random values, lives through its text. */
+/* A configuration of all tunables, with random values, survives the conversion to text and back. */
 static void every_tunable_has_a_text(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void every_tunable_has_a_text(void **state)
     }
 }
 
-/* Names of an earlier version are read, and written as they are called today. */
+/* Names of an earlier version can be read, and are written as today's names. */
 static void former_names_are_read(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void other_texts_are_refused(void **state)
     }
 }
 
-/* Every prefix and every changed byte is read or refused, and what is read has a text that reads the same. */
+/* Every prefix and every changed byte is either read or refused; if it is read, its text reads back the same. */
 static void damaged_texts_do_no_harm(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void axes_have_the_values_worth_trying(void **state)
     assert_int_equal(bytes->values[17], 49152);
     assert_int_equal(bytes->values[18], 65536);
     assert_true(tuff__space_count(&space) == 11 * 6 * 9 * 19);
-    /* Known ones stay, new ones come. */
+    /* Known axes are kept, new ones are added. */
     tune_config more = {0};
     tuff__config_set(&more, TUNABLE_matmul_register_tile_rows, 6);
     tuff__config_set(&more, TUNABLE_map_local_size, 64);
@@ -231,7 +231,7 @@ static void axes_have_the_values_worth_trying(void **state)
     assert_int_equal(axis_of(&space, TUNABLE_matmul_register_tile_rows)->default_value, 5);
 }
 
-/* Every tunable of the table makes an axis with its defaults on it, rising, within the range. */
+/* Every tunable of the table makes an axis that contains its defaults, increasing, within the range. */
 static void every_tunable_makes_an_axis(void **state)
 {
     (void)state;
@@ -303,7 +303,7 @@ static void moves_go_to_the_next_value(void **state)
     tune_config config = {0};
     assert_true(tuff__space_move(&space, 2 * axis, &config));
     assert_string_equal(text_of(&config), "matmul_register.tile_rows=6");
-    /* Back at the default value nothing is set. */
+    /* A move back to the default value leaves nothing set. */
     assert_true(tuff__space_move(&space, 2 * axis + 1, &config));
     assert_string_equal(text_of(&config), "");
     tuff__config_set(&config, TUNABLE_matmul_register_tile_rows, 20);

@@ -1,5 +1,5 @@
-/* Searches on a device whose programs are wrong, racy, incomplete, out of bounds, hanging, crashing, and all the faster
-   for it; whose clocks drift and whose timers lie; that is lost, or out of time, at any moment. */
+/* Searches on a device whose programs are wrong, racy, incomplete, out of bounds, hanging or crashing, and faster for
+   it; whose clocks drift and whose timers are wrong; and that is lost, or runs out of time, at any moment. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static search_result run(fault_device *device, const search_settings *settings)
     tuff__search_end(self);
     assert_int_equal(device->broken, 0);
     assert_int_equal(device->live_count + device->expected, 0);
-    /* The best so far is one that would do for this shape; the winner for all. */
+    /* The best so far may be wrong for other shapes only; the winner must be right for all. */
     const fault has = fault_of(device, &best);
     assert_true(has == SOUND || has == FAULT_RAGGED || tuff__config_equal(&best, &defaults));
     return out;
@@ -121,7 +121,7 @@ static void all_faults_at_once_leave_an_answer(void **state)
     }
 }
 
-/* A device that does not come back: whatever was found until then is the answer. */
+/* If the device does not recover, the result is the best found so far. */
 static void a_lost_device_leaves_an_answer(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void a_lost_device_leaves_an_answer(void **state)
     }
 }
 
-/* Nothing can be compared with a default that is no good: it is the answer, and not to be remembered. */
+/* If the default is faulty, nothing can be compared with it: it is the result, and must not be remembered. */
 static void a_bad_default_ends_it(void **state)
 {
     (void)state;
@@ -180,7 +180,8 @@ static void hangs_do_not_overrun_the_budget(void **state)
     assert_true(hangs > 300);
 }
 
-/* Clocks that slow down by a third at any moment: the race is run again, and nothing slower than the default wins. */
+/* The clock slows down by a third, or speeds up, at any moment: the race is repeated, and nothing slower than the
+   default wins. */
 static void a_step_of_the_clock_is_noticed(void **state)
 {
     (void)state;
@@ -195,7 +196,7 @@ static void a_step_of_the_clock_is_noticed(void **state)
     assert_in_range(discarded, 1, 250);
 }
 
-/* Everything takes longer from the first candidate on: it is seen, and candidates are not taken for slow ones. */
+/* Everything takes longer from the first candidate on: this is detected, so that candidates are not taken for slow. */
 static void a_slower_clock_hides_no_gain(void **state)
 {
     (void)state;
@@ -216,7 +217,7 @@ static void what_drifts_all_the_time_is_not_remembered(void **state)
         assert_usable(&device, &found);
         assert_false(found.is_final);
         assert_int_equal(found.counts.discarded, 2);
-        /* By a hundredth of that: nothing is amiss. */
+        /* A drift of a hundredth of that is not an error. */
         device = (fault_device){.seed = seed, .scatter = 0.005, .drift = 0.0002};
         found = run(&device, &(search_settings){.seed = seed, .max_compiles = 30});
         assert_usable(&device, &found);
@@ -224,13 +225,13 @@ static void what_drifts_all_the_time_is_not_remembered(void **state)
     }
 }
 
-/* A candidate faster than the device can be is a lie of the timer. */
+/* If a candidate seems faster than the device can be, its time is wrong. */
 static void times_beyond_the_roof_are_not_believed(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         fault_device device = {.seed = seed, .faulty_speed = 0.1};
-        device.share[FAULT_RAGGED] = 0.3; /* sound for this shape, and ten times as fast */
+        device.share[FAULT_RAGGED] = 0.3; /* right for this shape, and ten times as fast */
         const search_result found = run(&device, &(search_settings){.roofline = 900000, .max_compiles = 40});
         assert_true(found.counts.rejected[EVALUATION_TIMER] > 0);
         assert_true(found.nanoseconds[1] >= 450000);
@@ -238,7 +239,7 @@ static void times_beyond_the_roof_are_not_believed(void **state)
     }
 }
 
-/* Interrupted after any number of calls: a usable answer, nothing left behind. */
+/* Interrupted after any number of calls: the result is usable, and nothing leaks. */
 static void it_can_be_interrupted_anywhere(void **state)
 {
     (void)state;
@@ -268,7 +269,7 @@ static void it_can_be_interrupted_anywhere(void **state)
     recording_free(&recorded);
 }
 
-/* Time is up for trying, but some was kept for the race. */
+/* The search's time is up, but some is reserved for the race. */
 static void a_stopped_search_is_raced_in_the_time_that_is_left(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Portfolios: how they are made from recordings, and that the one that is compiled in is what the recordings say. */
+/* Portfolios: how they are made from recordings, and that the one compiled in matches the recordings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static int free_spaces(void **state)
     return 0;
 }
 
-/* Each candidate adds to what those before it reach; on a device that had no part in it, too, it is worth having. */
+/* Each candidate improves on those before it; a portfolio also helps on a device that it was not made from. */
 static tuff_status look_at_family(const char *family, void *state)
 {
     int *families = state;
@@ -51,7 +51,7 @@ static tuff_status look_at_family(const char *family, void *state)
         assert_true(now > before);
         before = now;
     }
-    /* Few devices are served to the full. */
+    /* With few devices each gets its best. */
     assert_true(before > 0.999);
     double defaults = 0, left_out = 0;
     int devices = 0;
@@ -83,7 +83,7 @@ static void candidates_cover_what_was_recorded(void **state)
     assert_true(portfolio_score(&made_up, "nothing", NULL, NULL, 0) < 0);
 }
 
-/* Two devices, each best with something that the other is slow with, and a third point that is good on both. */
+/* Two devices, each of whose best point is slow on the other, and a third point that is good on both. */
 static void the_first_serves_all(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void memory_may_run_out_anywhere(void **state)
     assert_true(failing > 4);
 }
 
-/* What is compiled in can be read; a family whose default is the best everywhere has nothing. */
+/* The portfolio compiled in must be readable; a family whose default is the best everywhere has none. */
 static int look_at_class(kernel_device class, const char *family)
 {
     const char *const *all;
@@ -177,7 +177,7 @@ static void what_is_compiled_in_is_what_was_recorded(void **state)
 
 enum { MAX_ROWS = 64 };
 
-/* The rows for GPUs that some task was lowered by. */
+/* The rows for GPUs, and whether some task could be lowered with each. */
 typedef struct lowered_rows {
     const char *rows[MAX_ROWS];
     bool done[MAX_ROWS];
@@ -205,7 +205,8 @@ static void lower_rows(plan_tasks *tasks, lowered_rows *seen)
     }
 }
 
-/* Matrix units and libraries are not what a device described as a GPU has; all other rows are for some task. */
+/* Every row must fit some task, except those for matrix units and libraries, which a device described as a GPU does not
+   have. */
 static void describe_as_gpu(tuff_device *device)
 {
     lowered_rows seen = {.count = 0};

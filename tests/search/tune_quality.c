@@ -1,4 +1,4 @@
-/* How good the answers of a search are: on made-up spaces that are as hard as recorded ones (synthetic_space.h), with a
+/* The quality of a search's results, on synthetic spaces that are as hard as recorded ones (synthetic_space.h), with a
    portfolio from the other devices of the family. TUFF_TUNE_SEEDS=n runs each search n times. */
 #include <math.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 enum { SPACES = SYNTHETIC_FAMILIES * SYNTHETIC_DEVICES };
 
 static struct {
-    recording all[SPACES]; /* family by family */
+    recording all[SPACES]; /* ordered by family */
     uint64_t best[SPACES];
     tune_config portfolio[SPACES][SYNTHETIC_PORTFOLIO];
     int seeds;
@@ -59,7 +59,7 @@ static int compare_times(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* What the spaces claim to be: few good points, a middle far off, and devices that differ. */
+/* The spaces are as synthetic_space.h describes them: few good points, a slow median, and devices that differ. */
 static void the_spaces_are_hard(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ typedef struct answer {
     search_result result;
 } answer;
 
-/* The best median of the points that a search compiled; the evaluator below notes them. */
+/* The best median of the points that a search compiled, which the evaluator below records. */
 static evaluator inner;
 static uint64_t best_tried;
 
@@ -137,10 +137,10 @@ static answer search_with(int index, const search_settings *settings, uint64_t s
     return out;
 }
 
-/* How many candidates searches expect. */
+/* How many candidates searches compile ahead. */
 static int prefetch;
 
-/* With the portfolio of the other devices. */
+/* Searches with the portfolio of the other devices. */
 static answer search_space(int index, int compiles, int patience, uint64_t seed)
 {
     const search_settings settings = {.portfolio = spaces.portfolio[index],
@@ -152,7 +152,7 @@ static answer search_space(int index, int compiles, int patience, uint64_t seed)
     return search_with(index, &settings, seed);
 }
 
-/* Shares of the best of the space, not of what was found: a search that ends early is not excused. */
+/* Shares are relative to the best of the whole space, so that a search that ends early gets no credit for it. */
 static void check_compiles(int compiles, double least_mean, double least_worst)
 {
     double mean = 0, worst = 1;
@@ -186,7 +186,7 @@ static void thirty_two_compiles_find_95_percent(void **state)
     check_compiles(32, 0.95, 0);
 }
 
-/* Picks that do not know yet what the latest ones are worth are hardly worse. */
+/* Candidates chosen before the latest results are known are hardly worse. */
 static void candidates_compiled_ahead_cost_little(void **state)
 {
     (void)state;
@@ -209,7 +209,7 @@ static int compare_doubles(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* The patience of every day: what is left to noise when a search picks among what it timed. */
+/* With the default patience: the effect of noise when a search chooses among the points that it timed. */
 static void noise_costs_little(void **state)
 {
     (void)state;
@@ -234,7 +234,7 @@ static void noise_costs_little(void **state)
     assert_true(late <= 0.04);
 }
 
-/* The three best of a recording. */
+/* Gets the three best points of a recording. */
 static void find_leaders(const recording *recorded, tune_config leaders[3])
 {
     uint64_t after = 0;
@@ -248,8 +248,8 @@ static void find_leaders(const recording *recorded, tune_config leaders[3])
     }
 }
 
-/* Another driver, played by another device: its winner and two runners-up against the default are four compiles, and
-   whatever they are worth here, nothing is worse than the default. Then as seeds of a search of 16. */
+/* Another driver, simulated by another device: racing its winner and two runners-up against the default takes four
+   compilations, and nothing slower than the default may win. Then they are seeds of a search of 16 compilations. */
 static void winners_from_elsewhere_are_raced_again(void **state)
 {
     (void)state;
@@ -305,7 +305,7 @@ static void recordings_live_through_files(void **state)
     recording_print_point(&(recorded_point){.program = 9, .found = EVALUATION_LIMITS}, &lines);
     assert_int_equal(tuff__text_status(&lines), TUFF_OK);
     recording again;
-    /* The last line has the default once more. */
+    /* The last line repeats the default. */
     assert_int_equal(recording_parse("made", lines.data, lines.length, &again), TUFF_E_USAGE);
     assert_non_null(strstr(tuff_error(), "is there again"));
     while (lines.data[lines.length - 2] != '\n')

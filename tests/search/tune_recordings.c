@@ -1,6 +1,6 @@
-/* How well recorded spaces are searched: those of real kernels, tests/data/recordings/NAME.jsonl or all of the folder
-   TUFF_TUNE_RECORDINGS (bench/recorder/recording.h has their form), and some that are made up and written first. How a
-   search is run on one: bench/recorder/replay_search.h. */
+/* How well recorded spaces are searched: those of real kernels in tests/data/recordings/NAME.jsonl, or all in the
+   folder TUFF_TUNE_RECORDINGS (format: bench/recorder/recording.h), and synthetic ones that are written first. How a
+   search runs on a recording: bench/recorder/replay_search.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,11 +19,11 @@
 enum { STEPS = 4 };
 
 static const int compiles[STEPS] = {8, 32, 128, 256};
-/* What is asked of a search. */
+/* Required shares of the best speed. */
 static const double asked_means[STEPS] = {0.92, 0.95, 0.97, 0.97}, asked_worst = 0.80;
-/* Of a tune for one driver on another, after 16 compiles: a little less than is reached. */
+/* Required of another driver's winner and runners-up, after 16 compilations: a little less than is reached. */
 static const double reached_by_seeds = 0.945;
-/* Of pairs: 0.5 is luck. */
+/* Required share of correctly ordered pairs: 0.5 is chance. */
 static const double told_apart = 0.85;
 
 static double search_one(const recording *space, const replay_start *start, int most, replay_counts *counts)
@@ -35,7 +35,7 @@ static double search_one(const recording *space, const replay_start *start, int 
     return share;
 }
 
-/* Means over the recordings, of which there is at least one; and the worst of the last step. */
+/* Computes the means over the recordings, of which there must be one; returns the worst result of the last step. */
 static double search_all(const recordings *all, double means[STEPS])
 {
     double worst = 1, random = 0;
@@ -115,7 +115,8 @@ static void recordings_of_kernels_are_searched(void **state)
     recordings_free(&all);
 }
 
-/* Pairs of drawn points that differ by a quarter or more, and how many of them the lesser cost names the faster. */
+/* Counts pairs of sampled points that differ by a quarter or more, and those of them that the predicted cost orders
+   correctly. */
 static void count_pairs(const recording *recorded, int64_t *pairs, int64_t *right)
 {
     for (int i = 0; i < recorded->count; i++)
@@ -128,7 +129,7 @@ static void count_pairs(const recording *recorded, int64_t *pairs, int64_t *righ
         }
 }
 
-/* What lowering foresaw of each recorded point is no noise. */
+/* The predicted costs of recorded points correlate with their times. */
 static void costs_tell_fast_from_slow(void **state)
 {
     (void)state;
@@ -148,7 +149,7 @@ static void costs_tell_fast_from_slow(void **state)
     recordings_free(&all);
 }
 
-/* What a record of one driver has, its winner and three runners-up, and nothing else, on each other driver. */
+/* Tries only what a record of one driver contains, its winner and three runners-up, on each other driver. */
 static void a_tune_for_one_driver_serves_another(void **state)
 {
     (void)state;

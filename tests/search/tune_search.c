@@ -1,5 +1,5 @@
-/* What a search does, step by step: what it tries in which order, when it stops, what it prefers, and what is left
-   after every failure. */
+/* A search step by step: which candidates it tries in which order, when it stops, what it prefers, and its state after
+   every failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static void statistics_are_those_of_the_book(void **state)
     assert_true(tuff__times_spread((uint64_t[]){100, 110, 120}, 4) == 1.57 * 20 / 2);
 }
 
-/* The list comes first, in its order, each once. */
+/* Candidates of the lists come first, in order, each once. */
 static struct {
     char compiled[4096];
     search_stage stages[64];
@@ -102,7 +102,7 @@ static void the_list_is_tried_in_order(void **state)
     evaluator by = inner;
     by.compile = note_compile;
     memset(&seen, 0, sizeof seen);
-    /* One that lowering does not ask for, one that is the default in other words, one that is there twice. */
+    /* One that lowering does not read, one that equals the default, one that occurs twice. */
     const tune_config cached = parse("map.local_size=8;matmul_gemv.step_k=4");
     const tune_config portfolio[] = {parse("matmul_register.local_size=64"), parse("matmul_register.tile_rows=8"),
                                      parse("matmul_gemv.step_k=4"),
@@ -133,8 +133,8 @@ static void the_list_is_tried_in_order(void **state)
     assert_int_equal(device.live_count, 0);
 }
 
-/* Every point of a small space that makes a kernel is compiled once, and the best of them wins; whatever is foreseen,
-   which is not always right. */
+/* Every point of a small space that makes a kernel is compiled once, and the best of them wins, whether predictions are
+   right or not. */
 static void a_small_space_is_searched_whole(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void a_small_space_is_searched_whole(void **state)
         }
         assert_int_equal(found.counts.rejected[EVALUATION_INVALID] + valid, tuff__space_count(&space));
         assert_int_equal(found.counts.compiled, valid);
-        /* What was not the cheapest is lowered again when it comes again. */
+        /* A candidate that was not the cheapest is lowered again when it is drawn again. */
         if (device.foresight == 0)
             assert_int_equal(found.counts.lowered, tuff__space_count(&space));
         assert_true((double)fault_time(&device, &found.winner) <= 1.01 * (double)best);
@@ -166,7 +166,7 @@ static void a_small_space_is_searched_whole(void **state)
     }
 }
 
-/* What is foreseen rightly is found sooner; and later, but found, where all is foreseen upside down. */
+/* Right predictions find good candidates sooner; reversed ones later, but they are still found. */
 static void what_is_foreseen_goes_first(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void searches_stop_when_it_is_time(void **state)
 {
     (void)state;
     fault_device device = {.seed = 2, .flatness = 1};
-    /* All take the same: the default stays, and is not raced. */
+    /* All take the same time: the default stays, without a race. */
     search_result found = run(&device, &(search_settings){0});
     assert_int_equal(found.end, SEARCH_PATIENCE);
     assert_int_equal(found.counts.compiled, 17);
@@ -201,7 +201,7 @@ static void searches_stop_when_it_is_time(void **state)
     found = run(&device, &(search_settings){.max_compiles = 23, .patience = -1});
     assert_int_equal(found.end, SEARCH_COMPILES);
     assert_int_equal(found.counts.compiled, 23);
-    /* The best there is takes about 1 ms. */
+    /* The best candidate takes about 1 ms. */
     device = (fault_device){.seed = 2};
     found = run(&device, &(search_settings){.roofline = 1200000, .patience = -1});
     assert_int_equal(found.end, SEARCH_ROOFLINE);
@@ -220,8 +220,8 @@ static bool can_be_lowered(fault_device *device, const tune_config *config)
     return by.lower(device, config, &made) == EVALUATION_GOOD;
 }
 
-/* Everything else is a little slower than the default, by less than the noise: it stays, whatever was remembered. The
-   last device shares its cores with others. */
+/* Everything else is slower than the default, by less than the noise: the default stays, whatever the records say. The
+   last device shares its cores with other work. */
 static void noise_does_not_replace_the_default(void **state)
 {
     (void)state;
@@ -247,7 +247,7 @@ static void noise_does_not_replace_the_default(void **state)
     }
 }
 
-/* All are twice as fast as the default: what was remembered goes first, then the order of the portfolio, then the
+/* All are twice as fast as the default: the remembered one is preferred, then the order of the portfolio, then the
    smallest group. */
 static void equals_are_decided_by_where_they_come_from(void **state)
 {
@@ -279,8 +279,8 @@ static void equals_are_decided_by_where_they_come_from(void **state)
     assert_true(cases[0] > 30 && cases[1] > 30 && cases[2] > 30);
 }
 
-/* Twice as fast as the default, which is left behind after three rounds: 8 samples each before the race, one each to
-   wake up, 3 and 10 rounds, 9 to confirm. */
+/* Twice as fast as the default, which drops out after three rounds: 8 samples each before the race, one warm-up each, 3
+   and 10 rounds, 9 to confirm. */
 static void a_clear_race_is_short(void **state)
 {
     (void)state;
@@ -296,7 +296,7 @@ static void a_clear_race_is_short(void **state)
     assert_int_equal(found.counts.verified, 3);
 }
 
-/* What a search believes of its best is not far below the truth, however often somebody else was at work meanwhile. */
+/* The time that a search reports for its best is not far below the true one, however often other work disturbed it. */
 static bool is_believable(void *user, const search_progress *now)
 {
     const fault_device *device = user;
@@ -317,7 +317,7 @@ static void bursts_are_no_excuse(void **state)
     }
 }
 
-/* A valley that no neighbour of the default leads to is found by the random points. */
+/* A valley that cannot be reached from the default by moves is found by random points. */
 static void random_points_cross_walls(void **state)
 {
     (void)state;
@@ -330,7 +330,7 @@ static void random_points_cross_walls(void **state)
     assert_true(crossed >= 38);
 }
 
-/* Runners-up follow the winner, by time; neither it nor the default is among them. */
+/* Runners-up follow the winner, ordered by time; neither it nor the default is among them. */
 static void runners_up_are_the_next(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void runners_up_are_the_next(void **state)
     }
 }
 
-/* In slices of one candidate or in one go: without noise the same candidates come, and the same one wins. */
+/* In steps of one candidate or all at once: without noise the candidates and the winner are the same. */
 static void a_search_can_be_resumed(void **state)
 {
     (void)state;
@@ -377,7 +377,7 @@ static void a_search_can_be_resumed(void **state)
     }
 }
 
-/* Candidates are announced before they are compiled, as many as was asked for; each is compiled, or let go. */
+/* As many candidates as requested are announced before they are compiled; each is then compiled or released. */
 static void candidates_can_be_expected(void **state)
 {
     (void)state;
@@ -405,14 +405,14 @@ static void candidates_can_be_expected(void **state)
             assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
             assert_true(found.is_final);
             tuff__search_end(self);
-            /* The next to try is among them until it is compiled. */
+            /* The next candidate is among them until it is compiled. */
             const int most = ahead < SEARCH_PREFETCH ? ahead : SEARCH_PREFETCH;
             assert_int_equal(device.expected_most, most ? most + 1 : 0);
             assert_int_equal(device.broken + device.live_count + device.expected, 0);
         }
 }
 
-/* A race in between does not end a search, and a later race is of all that was found until then. */
+/* A race in between does not end a search, and a later race includes all candidates found until then. */
 static void a_search_goes_on_behind_a_race(void **state)
 {
     (void)state;
@@ -434,7 +434,7 @@ static void a_search_goes_on_behind_a_race(void **state)
     assert_int_equal(device.live_count, 0);
 }
 
-/* Stopped by the callback after any number of candidates: no candidate more, and an answer that may be used. */
+/* Stopped by the callback after any number of candidates: no further candidate, and a usable result. */
 static void a_callback_can_stop_it(void **state)
 {
     (void)state;
@@ -457,7 +457,7 @@ static void a_callback_can_stop_it(void **state)
     }
 }
 
-/* Stopped by the callback after any round of its race: no round more, and what leads is known. */
+/* Stopped by the callback after any round of its race: no further round, and the leader is known. */
 static void a_race_can_be_stopped(void **state)
 {
     (void)state;
@@ -487,7 +487,7 @@ static void a_race_can_be_stopped(void **state)
     assert_true(was_final);
 }
 
-/* Whatever request for memory fails: a status, an answer that may be used, nothing lost. */
+/* Whichever allocation fails: an error status, a usable result, no leak. */
 static void without_memory_there_is_still_an_answer(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What a search does with candidates that spill: those run last that spill more than the best, those not at all that
-   spill far more than all others; and nothing is lost where all of them do. */
+/* Candidates that spill registers: those that spill more than the best run last, and those that spill far more than all
+   others do not run; if all spill, nothing is lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static int rows_of(const tune_config *config)
     return tuff__config_value(config, TUNABLE_matmul_register_tile_rows, 4);
 }
 
-/* By the height of the tile; what a test fills in. */
+/* Bytes spilled for each tile height, set by a test. */
 static uint64_t spilled_by_rows[64];
 
 static uint64_t by_rows(const fault_device *self, const tune_config *config)
@@ -36,10 +36,10 @@ static uint64_t by_rows(const fault_device *self, const tune_config *config)
 static uint64_t hash_of(const tune_config *config)
 {
     rng from = {tuff__config_hash(config)};
-    return (uint64_t)(1000 * tuff__rng_share(&from));
+    return (uint64_t)(1000 * tuff__rng_uniform(&from));
 }
 
-/* What ran, in order, by the height of its tile, with what became of it. */
+/* The tile heights that ran, in order, and their evaluations. */
 static struct {
     int rows[64];
     tune_evaluation found[64];
@@ -88,7 +88,7 @@ static search_result run(fault_device *device, search_settings settings)
     return out;
 }
 
-/* A device without noise that makes a program of each of the choices; all take the same. */
+/* Returns a device without noise on which each of the configurations has a program; all take the same time. */
 static fault_device flat_device(const tune_config *const *choices, int count)
 {
     fault_device device = {.flatness = 1, .spills = by_rows};
@@ -107,7 +107,7 @@ static fault_device flat_device(const tune_config *const *choices, int count)
 
 enum { LISTED = 3 };
 
-/* A search of tiles of 8, 6 and 12 rows, in this order, beside the default's 4; spilling so much. */
+/* Searches tiles of 8, 6 and 12 rows, in this order, after the default's 4, with these numbers of spilled bytes. */
 static search_result run_listed(uint64_t eight, uint64_t six, uint64_t twelve)
 {
     const tune_config portfolio[LISTED] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6"),
@@ -138,14 +138,14 @@ static void what_spills_is_tried_last_and_the_least_first(void **state)
     assert_int_equal(found.counts.compiled, 6);
     assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 0);
     assert_int_equal(found.timed, 4);
-    /* As much as the best is no more. */
+    /* As much as the best is not more. */
     spilled_by_rows[4] = 64;
     found = run_listed(128, 64, 0);
     expect_order((const int[]){4, 6, 12, 8}, 4);
     assert_int_equal(found.counts.demoted, 1);
 }
 
-/* The one that spills nothing has shown that others need none. */
+/* The candidate without spills shows that spilling is not necessary. */
 static void far_more_than_others_is_never_run(void **state)
 {
     (void)state;
@@ -162,8 +162,8 @@ static void far_more_than_others_is_never_run(void **state)
     assert_int_equal(seen.rejected, 0); /* another search may try it */
 }
 
-/* Before any but the default has a time nothing is known of others: they all wait, and each may be followed by one that
-   spills twice as much. */
+/* Before any candidate but the default is timed there is nothing to compare with: all of them wait, and each may be
+   followed by one that spills at most twice as much. */
 static void others_say_how_much_is_too_much(void **state)
 {
     (void)state;
@@ -176,7 +176,7 @@ static void others_say_how_much_is_too_much(void **state)
     found = run_listed(1200, 600, 300);
     assert_int_equal(seen.found[3], EVALUATION_GOOD);
     assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 0);
-    /* The default is one of the others. */
+    /* The default counts as one of the others. */
     spilled_by_rows[4] = 200;
     found = run_listed(0, 400, 401);
     expect_order((const int[]){4, 8, 12, 6}, 4);
@@ -184,7 +184,8 @@ static void others_say_how_much_is_too_much(void **state)
     assert_int_equal(seen.found[3], EVALUATION_GOOD);
 }
 
-/* Neither waits, however much it spills: all others are compared with the one, and the other won before. */
+/* These two never wait, however much they spill: all others are compared with the default, and the remembered winner
+   has won before. */
 static void the_default_and_what_was_remembered_are_run(void **state)
 {
     (void)state;
@@ -214,7 +215,7 @@ static uint64_t all_alike(const fault_device *self, const tune_config *config)
     return 5000;
 }
 
-/* Who knows nothing of spills, or finds none, or the same everywhere, searches as ever. */
+/* If spills are unknown, zero or equal everywhere, the search is the same. */
 static void without_spills_nothing_changes(void **state)
 {
     (void)state;
@@ -263,7 +264,7 @@ static uint64_t best_time(const fault_device *device)
     return best;
 }
 
-/* Whole spaces where every candidate spills, or every one but the default. */
+/* Whole spaces in which every candidate spills, or every one but the default. */
 static void where_all_spill_the_best_is_found(void **state)
 {
     (void)state;
@@ -278,7 +279,7 @@ static void where_all_spill_the_best_is_found(void **state)
     }
 }
 
-/* The same where patience ends the climb: what was put aside has its turn then, and if it gains the climb goes on. */
+/* The same if patience ends the climb: postponed candidates run then, and if one of them gains, the climb continues. */
 static void patience_waits_for_what_was_put_aside(void **state)
 {
     (void)state;
@@ -289,8 +290,8 @@ static void patience_waits_for_what_was_put_aside(void **state)
         assert_int_equal(found.end, SEARCH_PATIENCE);
         better += 10 * fault_time(&device, &found.winner) < 8 * fault_time(&device, &defaults);
     }
-    assert_true(better >= 30); /* the landscapes depend on how many tunables there are */
-    /* All take the same: nothing gains, and eight have a turn. */
+    assert_true(better >= 30); /* the landscapes depend on the number of tunables */
+    /* All take the same time, so that nothing gains: eight postponed candidates run. */
     for (uint64_t seed = 1; seed <= 10; seed++) {
         fault_device device = {.seed = seed, .flatness = 1, .spills = all_but_the_default};
         const search_result found = run(&device, (search_settings){.seed = seed});
@@ -308,7 +309,7 @@ static uint64_t at_random(const fault_device *self, const tune_config *config)
     return hash < 200 ? 0 : hash;
 }
 
-/* With faults, candidates compiled ahead, a limit on compiles; in one go or candidate by candidate. */
+/* With faults, candidates compiled ahead, and a limit on compilations; at once or candidate by candidate. */
 static void limits_hold_for_what_was_put_aside(void **state)
 {
     (void)state;

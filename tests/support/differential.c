@@ -1,5 +1,5 @@
-/* Differential tests of graphs: see the header. The reference walks the graph as built, so that nothing of the compiler
-   has a part in it. */
+/* Differential tests of graphs: see the header. The reference runs the graph as built, so that no part of the compiler
+   is involved. */
 #include <inttypes.h>
 #include "differential.h"
 
@@ -22,7 +22,7 @@
 tuff_tensor *ranged_input(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double low, double high)
 {
     char name[64];
-    int before = 0; /* inputs: how many nodes there are depends on the device */
+    int before = 0; /* inputs: the number of nodes depends on the device */
     for (int i = 0; i < graph->node_count; i++)
         before += graph->nodes[i]->op == OP_INPUT;
     snprintf(name, sizeof name, "%d:%.17g:%.17g", before, low, high);
@@ -56,7 +56,7 @@ void add_with_gradients(tuff_graph *graph, tuff_tensor *value, tuff_tensor *cons
         add_output(graph, gradients[i]);
 }
 
-/* The elements of an input, drawn from the range in its name. */
+/* Fills an input with random elements from the range that its name contains. */
 static void draw_input(differential *self, const tuff_tensor *input, const char *name, uint64_t seed)
 {
     const int index = self->input_count++;
@@ -108,7 +108,8 @@ static void read_expected(differential *self, const reference_plan *plan, const 
                      TUFF_OK);
 }
 
-/* A bound that is no small part of the tensor's largest element would let nearly anything pass. */
+/* Whether the bounds are narrow compared to the tensor's largest element; within wide bounds nearly anything would
+   pass. */
 static bool has_narrow_bounds(const differential *self)
 {
     int64_t wide = 0, all = 0;
@@ -233,8 +234,8 @@ static int64_t compare(const differential *self, int index, const unsigned char 
     return failures;
 }
 
-/* Bounds of 16 bits are wide, for errors seldom add up as they may: their root mean square must be small as well, held
-   against that of the values. */
+/* Bounds of 16-bit plans are wide because rounding errors seldom add up as they may. Checks that the root mean square
+   of the errors is small, too, relative to that of the values. */
 static bool is_close_on_average(const differential *self, int index, const unsigned char *bytes, tuff_device *device,
                                 const tuff_compile_options *options)
 {

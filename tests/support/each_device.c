@@ -1,5 +1,5 @@
-/* What tests of devices share: see the header. */
-#define _GNU_SOURCE 1 /* the name of the program */
+/* Shared fixtures of tests that need devices: see the header. */
+#define _GNU_SOURCE 1 /* program_invocation_short_name */
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -47,13 +47,13 @@ static void copy_record(const char *from, const char *name)
     file = size > 0 && size < sizeof bytes ? fopen(path, "wb") : NULL;
     if (!file)
         return;
-    (void)fwrite(bytes, 1, size, file); /* half a record is made again */
+    (void)fwrite(bytes, 1, size, file); /* a truncated record is just made again */
     (void)fclose(file);
 }
 
 int use_fresh_cache(void **state)
 {
-    static char shared[512]; /* the folder before the first fresh one */
+    static char shared[512]; /* the cache folder that was set before the first fresh one */
     static bool is_known;
     const char *before = getenv("TUFF_CACHE_DIR");
     if (!is_known && before && strlen(before) < sizeof shared)
@@ -125,7 +125,7 @@ static size_t api_length(const char *selector)
     return strcspn(selector, ":");
 }
 
-/* How many of the devices that have the API of a selector there are, and how many of these come before it. */
+/* Counts the devices of a selector's API, and how many of them come before the selector's. */
 static int count_of_api(const char *selector, int *before)
 {
     int count = 0;
@@ -186,7 +186,7 @@ static bool is_device_chosen(void)
     return chosen && chosen[0];
 }
 
-/* Whether the turn at number is that of a selector's device, among those of its API. */
+/* Whether a number draws the device of a selector among those of its API. */
 static bool is_drawn_of_api(const char *selector, int number)
 {
     char api[16];
@@ -196,7 +196,7 @@ static bool is_drawn_of_api(const char *selector, int number)
     return count == 0 || drawn_turn(api, number, count) == before;
 }
 
-/* The same among all drivers. */
+/* Whether a number draws the device of a selector among all drivers. */
 static bool is_drawn(const char *selector, int number)
 {
     int count = 0, before = 0;
@@ -240,7 +240,8 @@ void leave_out_device(const char *reason)
     is_left_out = true;
 }
 
-/* Programs that one test has compiled serve the next: all of a program's tests run on the same driver of an API. */
+/* Whether a device belongs to a set. All tests of a program draw the same driver of an API, so that each test reuses
+   the kernels that earlier ones compiled. */
 static bool is_among(device_set which, const tuff_device_info *info)
 {
     if (info->device_class == TUFF_DEVICE_REFERENCE)
@@ -250,7 +251,7 @@ static bool is_among(device_set which, const tuff_device_info *info)
     return which != LAST_DRIVERS || is_last_of_api(info->selector);
 }
 
-/* turn: of APIs; -1: all have it. */
+/* Runs test on each device of a set; if turn is not negative, only on the API that it draws. */
 static void for_each(void (*test)(tuff_device *device), device_set which, int turn)
 {
     int ran = 0;

@@ -1,63 +1,63 @@
-/* What tests of devices share: a loop over every device found, a cache folder of their own, and small kernels in both
-   languages. */
+/* Shared fixtures of tests that need devices: loops over the devices found, a cache folder of their own, and small
+   kernels in both languages. */
 #ifndef TUFF_TESTS_EACH_DEVICE_H
 #define TUFF_TESTS_EACH_DEVICE_H
 
 #include "device/device.h"
 
-/* Makes a folder and sets TUFF_CACHE_DIR to it; removed by drop_cache. Groups of tests use them as set-up and
-   tear-down. Into a fresh cache go the records of the self-tests from the folder that was named before: without them
-   each device begins with a dozen programs, which no test but those of the self-test is about. An empty one has
-   nothing. */
+/* Set-up and tear-down of test groups: creates a cache folder and sets TUFF_CACHE_DIR to it; drop_cache removes it.
+   use_fresh_cache copies the self-test records from the previous cache folder, because without them each device first
+   compiles a dozen programs that only the tests of the self-test need. use_empty_cache copies nothing. */
 int use_fresh_cache(void **state);
 int use_empty_cache(void **state);
 int drop_cache(void **state);
 const char *cache_folder(void);
-/* TUFF_CACHE_DIR is a folder of that name in it from here on. */
+/* Sets TUFF_CACHE_DIR to the subfolder of that name from here on. */
 void use_folder(const char *name);
-/* Files of the cache folder whose names end with suffix; path of the last one found. */
+/* Counts the files of the cache folder whose names end with suffix; path gets the last one found. */
 int count_cache_files(const char *suffix, char *path, size_t size);
 void forget_cache_files(const char *suffix);
 
-/* Opens every device that tuff_device_count finds, one after the other, and fails where one does not open. */
+/* Opens every device that tuff_device_count reports, one after the other, and runs test on it. Fails if one does not
+   open. */
 void for_each_device(void (*test)(tuff_device *device));
-/* The same without the reference device: those that take kernels. Skips the test where there is none, so that nothing
-   may be held that the caller would release afterwards. */
+/* The same for drivers only, that is, without the reference device. Skips the test if there is none, which jumps out of
+   the caller: it must hold nothing that it would release afterwards. */
 void for_each_driver(void (*test)(tuff_device *device));
-/* Called in place of a check that a device lacks something for, before the function that the loops above and below call
-   returns. Where that was so for all devices, the loop skips the test. */
+/* Called instead of a check for which a device lacks something; the function that a for_each loop called then returns.
+   If this happens on all devices, the loop skips the test. */
 void leave_out_device(const char *reason);
 
-/* Compiling programs is what takes the time, and all drivers of an API are given the same texts, so that a run draws
-   what it tries on which device, and a few runs together try everything on each. TUFF_TEST_SEED repeats the draws of
-   a run, which prints it; where it is not set, the seed is the time. TUFF_SUITE=thorough leaves nothing out. */
+/* Compiling kernels takes most of the time, and all drivers of an API get the same source texts. Each run therefore
+   draws which cases it tries on which device, and a few runs together try everything on each. TUFF_TEST_SEED repeats
+   the draws of a run, which prints its seed; the default seed is the time. TUFF_SUITE=thorough leaves nothing out. */
 bool is_thorough(void);
 uint64_t test_seed(void);
-/* An environment variable as a number. */
+/* Returns an environment variable as a number, or otherwise if it is not set. */
 uint64_t number_from(const char *variable, uint64_t otherwise);
-/* One of the numbers below count, drawn for a number by the seed. Of count successive numbers, beginning with a
-   multiple of count, each is given another one. Draws for different questions do not depend on each other, nor do those
-   of two programs: a run has no slow driver in all of them. */
+/* Draws a number below count for `number` from the seed. Of count successive numbers, beginning with a multiple of
+   count, each gets a different one. Draws for different questions are independent, and so are those of two programs, so
+   that a slow driver is not drawn by all programs of a run. */
 int drawn_turn(const char *question, int number, int count);
-/* Whether an item is run on a device: each is drawn for one driver; all are where TUFF_DEVICE chooses a device. */
+/* Whether an item runs on a device: each item is drawn for one driver; all run if TUFF_DEVICE selects a device. */
 bool is_its_turn(const tuff_device *device, int number);
-/* The same with one driver of every API: for what only one language has. */
+/* The same, but each item is drawn for one driver of every API: for features that only one language has. */
 bool is_its_turn_of_api(const tuff_device *device, int number);
-/* Whether an item that is run on one driver only, of either API, is drawn for the device's API. */
+/* Whether an item that runs on a single driver of any API is drawn for the device's API. */
 bool is_turn_of_api(const tuff_device *device, int number);
-/* What depends on devices little: one driver of each API, drawn for the program; all in a thorough run. Skips as
-   for_each_driver does. for_drawn_devices: the reference as well. */
+/* For tests that hardly depend on the device: run on one driver of each API, drawn per program, or on all in a thorough
+   run. Skip as for_each_driver does. for_drawn_devices adds the reference. */
 void for_drawn_drivers(void (*test)(tuff_device *device));
 void for_drawn_devices(void (*test)(tuff_device *device));
-/* The same with the last driver of each API, always: for tests of tuning, which must be done in time, and what drivers
-   need long to compile. */
+/* The same, but always on the last driver of each API: for tests of tuning, which must finish in time, and for kernels
+   that drivers take long to compile. */
 void for_each_api(void (*test)(tuff_device *device));
-/* What depends on APIs little, too: the last driver of the API that is drawn for the number, of both in a thorough
-   run. */
+/* For tests that hardly depend on the API either: runs on the last driver of the API that is drawn for the number, or
+   on all drivers in a thorough run. */
 void for_api_in_turn(int number, void (*test)(tuff_device *device));
 
-/* A kernel over one buffer of 32-bit words, 32 items a group: for each i < count, statement on x[i], in the common
-   subset of both languages. OpenCL C: words are uint; so they are in GLSL. */
+/* A kernel over one buffer of 32-bit unsigned words, 32 work-items per group: runs statement on x[i] for each i <
+   count. The statement is in the common subset of OpenCL C and GLSL. */
 typedef struct test_kernel {
     program *program;
     char text[2048];
@@ -66,11 +66,11 @@ enum { TEST_GROUP = 32 };
 program_request test_request(tuff_device *device, test_kernel *kernel, const char *name, const char *statement);
 void make_kernel(tuff_device *device, test_kernel *kernel, const char *name, const char *statement);
 
-/* A dispatch of kernel over the first count words of memory from byte offset on. */
+/* Returns a dispatch of kernel over the first count words of memory. */
 command dispatch_over(tuff_device *device, const test_kernel *kernel, storage *memory, uint32_t count);
 buffer_binding range_of(storage *memory, uint64_t offset, uint64_t size, bool written);
 
-/* Records, submits times over, waits, destroys. */
+/* Records the commands, submits them `times` times, waits, and destroys the recording. */
 void run_commands(command *commands, int count, tuff_device *device, int times);
 
 storage *make_words(tuff_device *device, uint32_t count);

@@ -1,4 +1,4 @@
-/* Matrix units on processors: see emulated_units.h. */
+/* Emulation of matrix units on CPUs: see the header. */
 #define _POSIX_C_SOURCE 200809L
 #include "emulated_units.h"
 
@@ -16,7 +16,7 @@
 #include "device/opencl/api.h"
 #endif
 
-/* What a lane hands to others goes through `exchange`, two barriers around it; half(word, k) is half k of words. */
+/* Lanes exchange data through `exchange`, with a barrier before and after; half(word, k) is half k of the words. */
 static const char opencl_common[] =
     "#define EXCHANGED __local uint exchange[LOCAL_SIZE * 16] __attribute__((aligned(64)));\n"
     "#define HALF_OF(words, k) (MATRIX_BF16 ? as_float((uint)((__local const ushort *)(words))[k] << 16)               "
@@ -99,8 +99,9 @@ static const char opencl_nvidia[] = "#define WORD_AT(place) (*(__local uint *)((
                                     "                             \\\n"
                                     "}\n";
 
-/* wgmma.mma_async and its descriptors: what is 64 lines apart, eight lines of terms or eight terms of lines, and within
-   how many bytes parts are exchanged by the address. Each lane reads the factors of its sums. */
+/* wgmma.mma_async and its descriptors: the distance between blocks of 64 lines, of eight lines of terms or of eight
+   terms of lines, and the span of bytes within which the address swizzles parts. Each lane reads the factors of its own
+   sums. */
 static const char opencl_wgmma[] =
     "#define SHARED_ADDRESS(place) ((uint)(place))\n#define E_FIELD(factor, at) ((uint)((factor) >> (at)&0x3fffu) * "
     "16u)\n"
@@ -130,7 +131,7 @@ static const char opencl_wgmma[] =
     "    }\n"
     "#define BEGIN_PRODUCTS()\n#define COMMIT_PRODUCTS()\n#define FINISH_PRODUCTS()\n#define SHOW_TILES()\n";
 
-/* v_perm_b32, v_mfma_f32_32x32x8 of AMD's CDNA ISA, v_wmma_f32_16x16x16 (wave32) of RDNA 3's. */
+/* v_perm_b32 and v_mfma_f32_32x32x8 of AMD's CDNA ISA, and v_wmma_f32_16x16x16 (wave32) of the RDNA 3 ISA. */
 #define OPENCL_PERM                                                                                                  \
     "uint e_byte(uint high, uint low, uint n) { return (n < 4u ? low >> 8u * n : high >> 8u * (n - 4u)) & 255u; }\n" \
     "#define __builtin_amdgcn_perm(a, b, s) (e_byte(a, b, (s) & 7u) | e_byte(a, b, (s) >> 8u & 7u) << 8u | \\\n"     \
@@ -181,7 +182,7 @@ static const char opencl_amd[] =
                 "                          \\\n"
                 "}\n";
 
-/* v_wmma_f32_16x16x16 (wave32) of RDNA 4's: half of the terms to a lane, eight rows of sums below each other. */
+/* v_wmma_f32_16x16x16 (wave32) of the RDNA 4 ISA: each lane has half of the terms and eight successive rows of sums. */
 #define OPENCL_GFX12                                                                                             \
     "#define __GFX12__ 1\n"                                                                                      \
     "#define WMMA(sum, a, b) {                                                                             \\\n" \
@@ -229,7 +230,7 @@ static const char opencl_intel[] =
     "\\\n"
     "}\n";
 
-/* In GLSL a factor is its place in local memory, and each lane keeps some of a block's sums. */
+/* In GLSL a factor is represented by its offset in local memory, and each lane keeps some of a block's sums. */
 static const char glsl[] =
     "#undef LEFT_BLOCK\n#undef RIGHT_BLOCK\n#undef SUM_BLOCK\n#undef LOAD_BLOCK\n#undef STORE_BLOCK\n"
     "#undef MULTIPLY_ADD\n#undef CLEAR_BLOCK\n#define E_SUMS (MATRIX_M * MATRIX_N)\n"
@@ -280,7 +281,7 @@ const units *emulated_units;
 int emulated;
 bool units_lie;
 
-/* A text whose parts are replaced; the caller frees. */
+/* Replaces the first occurrence of a part. Frees source if it was replaced; the caller frees the result. */
 static char *replaced(char *source, const char *what, const char *with)
 {
     const char *found = strstr(source, what);
@@ -311,7 +312,7 @@ static char *emulation_of(const char *source)
         free(main_function);
         return replaced(changed, "#define UNROLL [[unroll]]", "#define UNROLL");
     }
-    /* Warpgroups come beside the same device's other units. */
+    /* A device with warpgroups also has NVIDIA's other units. */
     const char *others = emulated_units->of_warpgroups ? opencl_nvidia : "";
     const size_t size =
         strlen(others) + strlen(emulated_units->instructions) + sizeof opencl_common + strlen(changed) + 1;
@@ -322,14 +323,14 @@ static char *emulation_of(const char *source)
     changed = replaced(whole, "    __local PART tiles", "    EXCHANGED\n    __local PART tiles");
     changed = replaced(changed, "    __local uint4 tiles", "    EXCHANGED\n    __local uint4 tiles");
     changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(MATRIX_N)))", "");
-    /* Barriers in loops that are unrolled take long to compile. */
+    /* Unrolled loops with barriers take long to compile. */
     changed = replaced(changed, "#define UNROLL _Pragma(\"unroll\")", "#define UNROLL");
     changed = replaced(changed, "__attribute__((intel_reqd_sub_group_size(SUBGROUP_WIDTH)))", "");
     return replaced(changed, "((int)get_sub_group_id())", "(lane / MATRIX_LANES)");
 }
 
-/* PoCL 3.1 computes emulated gradients of attention wrongly where it optimises them, in one thread too; without, and
-   on Intel's runtime with, they are right. */
+/* PoCL 3.1 miscompiles emulated gradients of attention with optimisation, even on one thread; they are correct without
+   it, and on Intel's runtime with it. */
 static tuff_status create_program(driver_device *device, const program_request *request, blob *made,
                                   driver_program **out)
 {

@@ -1,4 +1,4 @@
-/* A driver whose kernels have the instructions of matrix units replaced by plain code of the same meaning. */
+/* A driver that replaces the matrix instructions in kernels with plain code that computes the same. */
 #ifndef TUFF_TESTS_EMULATED_UNITS_H
 #define TUFF_TESTS_EMULATED_UNITS_H
 
@@ -6,22 +6,24 @@
 #include "tuff.h"
 
 typedef struct units {
-    const char *name, *instructions; /* in OpenCL C; NULL: GLSL */
+    const char *name, *instructions; /* in OpenCL C; NULL for GLSL */
     uint32_t form, shape[3], lanes;
     bool of_warpgroups;
-    const char *lie[2]; /* of its instructions, what a lie about turned factors has in place of what; NULL: none */
+    const char *lie[2]; /* a wrong emulation of transposed factors: the part of the instructions to replace, and its
+                           replacement; NULL if none */
 } units;
 
 enum { UNITS = 11 };
 extern const units all_units[UNITS];
 
-/* What create_emulated calls, whose units it emulates, how many kernels it was given with them, and whether to lie. */
+/* The driver that create_emulated calls, the units it emulates, the number of kernels with matrix instructions that it
+   got so far, and whether to plant the error. */
 extern const driver *real_driver;
 extern const units *emulated_units;
 extern int emulated;
 extern bool units_lie;
 
-/* The function of a driver's table. */
+/* The program_create function for a driver's table. */
 tuff_status create_emulated(driver_device *device, const program_request *request, blob cached, blob *made,
                             driver_program **out);
 

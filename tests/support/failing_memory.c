@@ -1,5 +1,5 @@
-/* The counters are atomic, for some tests have threads that free and ask for memory. Which request fails is certain
-   only where one thread at a time asks. */
+/* The counters are atomic because threads of some tests allocate and free memory. Which request fails is deterministic
+   only if one thread at a time allocates. */
 #include "failing_memory.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Every operation passes through step(), which counts it and decides its fate. */
+/* Every operation passes through step(), which counts it and decides whether it fails. */
 #define _POSIX_C_SOURCE 200809L
 #include "faulty_files.h"
 
@@ -15,7 +15,7 @@ static int chosen, count, open_count;
 static char letters[4096];
 static const char *hit_name = "";
 
-/* Whether this operation goes wrong. */
+/* Counts an operation. Returns whether it is to fail. */
 static bool step(const char *name, char letter)
 {
     if (count < (int)sizeof letters - 1) {
@@ -32,7 +32,7 @@ static bool step(const char *name, char letter)
     return now;
 }
 
-/* The failure of an operation that cannot be short: it then works, which the answer says. */
+/* Whether an operation that cannot be short fails, with errno set; under FAULT_SHORT and FAULT_EMPTY it works. */
 static bool fails(const char *name, char letter)
 {
     if (!step(name, letter) || fault == FAULT_SHORT || fault == FAULT_EMPTY)
@@ -50,7 +50,7 @@ static int faulty_open(const char *path, int flags, mode_t mode)
     return fd;
 }
 
-/* The size that a read or a write may move; -1 where it fails. */
+/* Returns the number of bytes that a read or a write may transfer; -1 if it fails. */
 static ssize_t moved(const char *name, char letter, size_t size)
 {
     if (!step(name, letter))

@@ -1,4 +1,5 @@
-/* Devices that are described as a GPU with matrix units: what is compiled for them can be looked at and is not run. */
+/* Makes devices look like a GPU with matrix units, so that tests can inspect what is compiled for one without running
+   it. */
 #ifndef TUFF_TESTS_GPU_DESCRIPTION_H
 #define TUFF_TESTS_GPU_DESCRIPTION_H
 

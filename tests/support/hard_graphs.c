@@ -1,5 +1,5 @@
-/* Graphs that are hard to fuse rightly: shared subexpressions, reductions of reductions, views that strides cannot say,
-   and sums long enough to be split. */
+/* Graphs that are hard to fuse correctly: shared subexpressions, reductions of reductions, views that strides cannot
+   express, and sums long enough to be split. */
 #include "hard_graphs.h"
 
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void attention_block(tuff_graph *graph, const void *context)
     add_with_gradients(graph, y, (tuff_tensor *[]){x, w}, 2);
 }
 
-/* Slopes by distances as the bias of shared heads, with dropout: its gradient is summed to that of the slopes. */
+/* A bias of slopes times distances, shared by heads, with dropout: its gradient is reduced to that of the slopes. */
 static void biased_attention(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -54,7 +54,7 @@ static void biased_attention(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_add(x, y), wrt, 4);
 }
 
-/* More parts than one kernel would compute, some of them equal, sources, or views. */
+/* A concat of more parts than one kernel would compute; some of them are equal, inputs, or views. */
 static void many_parts(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -100,7 +100,7 @@ static void long_columns(tuff_graph *graph, const void *context)
     add_output(graph, tuff_sum(tuff_mul(x, x), (int[]){0, 1}, 2, false));
 }
 
-/* One subexpression in reductions over different axes, and a result of its own. */
+/* One subexpression that is read by reductions over different axes and is an output as well. */
 static void shared_subexpression(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -124,7 +124,7 @@ static void broadcast_transcendental(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_mul(y, tuff_erf(tuff_add(row, column))), (tuff_tensor *[]){row, column}, 2);
 }
 
-/* Storage types at every edge; inside, values stay f32 until a cast. */
+/* Inputs and outputs of narrow storage types; values in between stay f32 until a cast. */
 static void narrow_types(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -166,7 +166,7 @@ static void running_sums(tuff_graph *graph, const void *context)
     add_output(graph, tuff_sub(tuff_cumsum(y, 1), tuff_mean(y, (int[]){1}, 1, true)));
 }
 
-/* Views of views until no stride can say them, into a product and out of it. */
+/* Views of views that no strides can express, as operand and result of a product. */
 static void moved_around(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -181,7 +181,7 @@ static void moved_around(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_mul(product, product), (tuff_tensor *[]){x, y}, 2);
 }
 
-/* Parts and margins whose bounds lie between vectors of any width, so that a whole vector shares them. */
+/* Concats and pads whose boundaries fall between vectors of any width, so that no vector straddles one. */
 static void whole_vectors(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -197,7 +197,7 @@ static void whole_vectors(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_mul(joined, tuff_sum(joined, (int[]){0}, 1, true)), (tuff_tensor *[]){x, y, z}, 3);
 }
 
-/* Columns of many vectors and a rest, over more rows than are added at once; some factors vary along rows alone. */
+/* Columns of many vectors and a remainder, over more rows than are added at once; some factors vary along rows only. */
 static void wide_columns(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -212,8 +212,8 @@ static void wide_columns(tuff_graph *graph, const void *context)
     add_output(graph, tuff_slice(shares, (int64_t[]){0, 3}, (int64_t[]){149, 1219}, (int64_t[]){37, 32}));
 }
 
-/* Columns computed apart and read as one matrix: written in place through permutes, beside parts that are outputs too,
-   that two concats want, or that come last first. */
+/* Columns that are computed separately and read as one matrix: written in place through permutes, next to parts that
+   are outputs as well, that two concats read, or that are concatenated in reverse order. */
 static void side_by_side(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -237,7 +237,7 @@ static void side_by_side(tuff_graph *graph, const void *context)
     add_output(graph, tuff_matmul(tuff_slice(again, (int64_t[]){0, 0, 2}, (int64_t[]){2, 5, 14}, NULL), w));
 }
 
-/* Rows of many vectors, with and without a rest: what one pass computes is kept for the next. */
+/* Rows of many vectors, with and without a remainder: values that one pass computes are kept for the next. */
 static void wide_rows(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -249,14 +249,14 @@ static void wide_rows(tuff_graph *graph, const void *context)
     }
 }
 
-/* rows x columns elements of a slab, from start on. */
+/* Returns rows x columns elements of a slab from start on. */
 static tuff_tensor *in_slab(tuff_tensor *slab, int64_t start, int64_t rows, int64_t columns)
 {
     return tuff_reshape(tuff_slice(slab, &start, (int64_t[]){start + rows * columns}, NULL), TUFF_SHAPE(rows, columns));
 }
 
-/* Products of one x with matrices of one shape, one after another in a slab: with the same ops behind each, with other
-   ones, and with a gap between the matrices; and some that are outputs as soon as they are negated. */
+/* Products of one x with matrices of one shape that follow each other in a slab: followed by equal ops, by different
+   ops, and with a gap between the matrices; some are outputs once negated. */
 static void stacked_siblings(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -282,8 +282,8 @@ static void stacked_siblings(tuff_graph *graph, const void *context)
     add_with_gradients(graph, mixed, wrt, 3);
 }
 
-/* Products of one x with rows of one matrix, of different lengths, transposed; the gradient by x is a sum that has
-   another term. One of the products is an output as it is, and one matrix is used twice. */
+/* Products of one x with transposed row blocks of one matrix, of different lengths; the gradient with respect to x is a
+   sum with another term. One of the products is an output unchanged, and one matrix is used twice. */
 static void transposed_siblings(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -304,8 +304,8 @@ static void transposed_siblings(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_add(tuff_mul(x, sums), x), wrt, 2);
 }
 
-/* Queries, keys and values by columns of one matrix taken apart, the last with a pad of columns that nothing reads, and
-   a gated pair beside them in f16. */
+/* Queries, keys and values from column blocks of one matrix, after which columns follow that nothing reads; and a gated
+   pair from two matrices in f16. */
 static void sliced_siblings(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -328,7 +328,7 @@ static void sliced_siblings(tuff_graph *graph, const void *context)
     add_with_gradients(graph, y, wrt, 2);
 }
 
-/* Values used twice at every one of many levels, alike and transposed: there are 2^30 ways down. */
+/* Values used twice at each of 30 levels, directly and transposed: there are 2^30 paths through the graph. */
 static void many_ways(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -343,7 +343,7 @@ static void many_ways(tuff_graph *graph, const void *context)
     add_output(graph, turned);
 }
 
-/* The products' gradients lead back into sums that other products end in. */
+/* The gradients of the products are terms of sums that end in other products. */
 static void products_in_turns(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -363,8 +363,8 @@ static void many_axes(tuff_graph *graph, const void *context)
     add_output(graph, tuff_variance(x, (int[]){1, 3, 6}, 3, false, 1));
 }
 
-/* A norm passes over the rows; the columns that are summed beside it are of the same elements in two shapes, of which
-   different blocks of rows could be cut. */
+/* A norm runs over the rows; the column sums next to it read the same elements in two shapes, which would split the
+   rows into different blocks. */
 static void columns_of_two_shapes(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -377,7 +377,8 @@ static void columns_of_two_shapes(tuff_graph *graph, const void *context)
     add_output(graph, tuff_sum(tuff_mul(tuff_reshape(norm, other), z), (int[]){0, 1}, 2, false));
 }
 
-/* Joined terms whose left operand is one tensor: [t t] · [w0; w1] would have one memory for two places. */
+/* Sums of products that share the left operand: joined as [t t] · [w0; w1], one tensor would need two places in
+   memory. */
 static void one_factor_twice(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -391,7 +392,7 @@ static void one_factor_twice(tuff_graph *graph, const void *context)
                                tuff_matmul(y, tuff_slice(rows, (int64_t[]){6, 0}, (int64_t[]){12, 7}, NULL))));
 }
 
-/* Two parts of a concat that lead back to one value, one of them an output too. */
+/* Two parts of a concat that are views of one value; one of them is an output, too. */
 static void one_value_in_two_parts(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -404,7 +405,7 @@ static void one_value_in_two_parts(tuff_graph *graph, const void *context)
     add_output(graph, tuff_concat((tuff_tensor *[]){v, v, v, v, v, v}, 6, 1));
 }
 
-/* What a scatter and attention read lies in steps, because it is part of a concat as well. */
+/* The values that a scatter and attention read are strided, because they are parts of a concat as well. */
 static void parts_read_elsewhere(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -425,7 +426,8 @@ static void stacked_queries(tuff_graph *graph, const void *context)
     add_output(graph, tuff_concat((tuff_tensor *[]){tuff_reshape(q, column), tuff_reshape(k, column)}, 2, 4));
 }
 
-/* Factors that overlap, and so are no neighbours; and a vector that is made of the product beside which it is added. */
+/* Overlapping factors, which must not be joined as neighbours; in the next graph, a vector that depends on the product
+   next to which it is added. */
 static void false_neighbours(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -451,7 +453,7 @@ static void a_vector_of_its_neighbour(tuff_graph *graph, const void *context)
     add_output(graph, tuff_sum(tuff_add(right, tuff_sum(u, &rows, 1, false)), &columns, 1, false));
 }
 
-/* Products that read more and fewer matrices of one packed operand, in both orders. */
+/* Products that read more or fewer matrices of one packed operand, in both orders. */
 static void packed_for_two(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -468,7 +470,7 @@ static void packed_for_two(tuff_graph *graph, const void *context)
     }
 }
 
-/* More parts within parts than one kernel can bind. */
+/* Nested concats with more parts than one kernel can bind. */
 static void appended_rows(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -481,7 +483,7 @@ static void appended_rows(tuff_graph *graph, const void *context)
     add_output(graph, tuff_mean(all, &axis, 1, false));
 }
 
-/* Each part leads to two others below it. */
+/* Both parts of each concat depend on the concat of the level below. */
 static void turned_round(tuff_graph *graph, const void *context)
 {
     (void)context;

@@ -1,4 +1,4 @@
-/* See the header. */
+/* Replacing the creation of OpenCL programs: see the header. */
 #include "opencl_replaced.h"
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
@@ -14,7 +14,7 @@ static atomic_int creations;
 static atomic_bool is_let_go;
 static int hanging_creation;
 static const char *hanging_part;
-static pthread_t hanging_for; /* the test: nobody would be left to let go */
+static pthread_t hanging_for; /* the test's thread, which must not hang: no other thread would release it */
 
 tuff_device *open_replaceable(void)
 {

@@ -1,5 +1,5 @@
-/* Programs of OpenCL that become something else than their text says, or take as long as a test likes: the call that
-   creates them is replaced. */
+/* Replaces the call that creates OpenCL programs, so that a program differs from its text, or takes as long as a test
+   likes. */
 #ifndef TESTS_OPENCL_REPLACED_H
 #define TESTS_OPENCL_REPLACED_H
 
@@ -10,19 +10,19 @@
 
 typedef cl_program(CL_API_CALL create_call)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
 
-/* NULL where there is no device that kernels of OpenCL can be replaced on. */
+/* Opens a device on which OpenCL programs can be replaced; NULL if there is none. */
 tuff_device *open_replaceable(void);
-/* What is replaced, and by what, until restore_creation. */
+/* The original function. replace_creation calls `by` instead of it until restore_creation. */
 extern create_call *real_creation;
 void replace_creation(create_call *by);
 void restore_creation(void);
 
-/* Replaces it: the nth creation (from 1) of a program whose text has that part comes back only once it is let go,
-   unless the thread that calls this asks for it. */
+/* Makes the nth creation (from 1) of a program whose text contains part wait for let_creation_go, unless it is called
+   by the current thread. */
 void hang_creation(int nth, const char *part);
-/* Of such programs, begun since then. */
+/* Returns the number of such creations begun since then. */
 int count_creations(void);
-/* Waits for it to come back, and restores. */
+/* Releases the waiting creation, gives it time to finish, and restores the original function. */
 void let_creation_go(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Random graphs: see the header. A pool of tensors grows op by op; each knows how large its elements may be. */
+/* Random graphs: see the header. A pool of tensors grows op by op; each entry keeps a bound on its elements. */
 #include "random_graph.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ typedef struct generator {
     tuff_graph *graph;
     uint64_t key, drawn;
     tuff_tensor *pool[POOL], *inputs[POOL];
-    double size[POOL]; /* a bound on the elements' absolute values */
+    double size[POOL]; /* bound on the elements' absolute values */
     bool read[POOL];
     int count, input_count;
     bool smooth; /* gradients will be taken: no kinks */
@@ -45,7 +45,7 @@ static tuff_tensor *add_to_pool(generator *random, tuff_tensor *made, double siz
     return made;
 }
 
-/* Extents that kernels trip over: ones, primes, one past a vector. */
+/* Returns an extent that is hard for kernels: one, a prime, or one more than a vector. */
 static int64_t some_extent(generator *random)
 {
     static const int64_t extents[] = {1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 33};
@@ -72,7 +72,7 @@ static tuff_tensor *new_input(generator *random, tuff_shape shape)
     return made;
 }
 
-/* Later tensors are more likely, so that chains grow long. */
+/* Prefers later tensors, so that chains grow long. */
 static int some_index(generator *random)
 {
     const int64_t a = pick(random, random->count), b = pick(random, random->count);
@@ -109,7 +109,7 @@ static void add_unary(generator *random)
     }
 }
 
-/* A partner of x's shape, of a shape that broadcasts to it, or of a shape that x broadcasts to. */
+/* Returns a partner of x's shape, of a shape that broadcasts to it, or of a shape that x broadcasts to. */
 static tuff_tensor *some_partner(generator *random, tuff_tensor *x, double *size)
 {
     tuff_shape shape = tuff_tensor_shape(x);
@@ -256,7 +256,7 @@ static tuff_tensor *permuted(generator *random, tuff_tensor *x)
     return tuff_permute(x, order);
 }
 
-/* Joins an axis with the next, splits one, or flattens all. */
+/* Merges an axis with the next, splits one, or flattens all. */
 static tuff_tensor *reshaped(generator *random, tuff_tensor *x)
 {
     const tuff_shape from = tuff_tensor_shape(x);
@@ -314,7 +314,7 @@ static void add_concat(generator *random)
     add_to_pool(random, tuff_concat(parts, part_count, (int)pick(random, shape.rank)), size);
 }
 
-/* What a product may compute where it loads the tensor. */
+/* Applies an op that a product may fuse into the load of its operand. */
 static tuff_tensor *prepared(generator *random, tuff_tensor *x)
 {
     const tuff_shape shape = tuff_tensor_shape(x);
@@ -369,8 +369,8 @@ static void add_lookup(generator *random)
                     random->size[at] + (double)count);
 }
 
-/* Products of one value with slices of one matrix, neighbours or overlapping: apart, with a vector each, or added up.
-   The slices are columns, or rows of it transposed. */
+/* Adds products of one value with slices of one matrix, adjacent or overlapping: separate, with a vector each, or added
+   up. The slices are columns, or transposed rows. */
 static void add_siblings(generator *random)
 {
     const int at = some_index(random), count = 2 + (int)pick(random, 2);
@@ -400,7 +400,7 @@ static void add_siblings(generator *random)
         add_to_pool(random, sum, count * (size + 1));
 }
 
-/* Along a new axis, the last or the first: of values as they are, or turned around. */
+/* Adds a concat along a new last or first axis, of values unchanged or reversed. */
 static void add_stack(generator *random)
 {
     const int at = some_index(random), count = 2 + (int)pick(random, 2);
@@ -445,7 +445,7 @@ static void add_attention(generator *random)
     add_to_pool(random, tuff_attention(q, k, v, &(tuff_attention_options){.causal = chance(random, 50)}), 2);
 }
 
-/* As images, whatever the axes mean: what is behind the third is columns. */
+/* Reshapes a value into images, whatever its axes mean: all axes after the third become columns. */
 static tuff_tensor *as_images(generator *random, int *at)
 {
     *at = some_index(random);
@@ -494,7 +494,7 @@ static void add_pool(generator *random)
     add_to_pool(random, average ? tuff_avg_pool2d(x, &options) : tuff_max_pool2d(x, &options), random->size[at]);
 }
 
-/* The kinds that are for images come last. */
+/* Adds an op of a random kind; the kinds for images come last. */
 static void add_op(generator *random)
 {
     enum { IMAGE_KINDS = 2 };
@@ -506,8 +506,8 @@ static void add_op(generator *random)
     kinds[pick(random, random->has_images ? count : count - IMAGE_KINDS)](random);
 }
 
-/* What no op reads would be dead: all of it is output, and the last value in any case, joined to one target where
-   gradients are wanted. */
+/* Makes every value that no op reads an output, since it would be dead otherwise, and the last value in any case. If
+   gradients are wanted, all are added up to one target. */
 static void add_outputs(generator *random)
 {
     tuff_tensor *target = tuff_constant(random->graph, TUFF_F32, 0);
@@ -532,7 +532,7 @@ void random_graph(tuff_graph *graph, const void *seed)
 {
     generator rng_state = {.graph = graph, .key = random_key_number(*(const uint64_t *)seed, 1)};
     rng_state.smooth = chance(&rng_state, 50);
-    rng_state.has_images = *(const uint64_t *)seed % 4 == 3; /* the graphs of other seeds stay as they are known */
+    rng_state.has_images = *(const uint64_t *)seed % 4 == 3; /* keeps the graphs of all other seeds as they were */
     for (int i = 0; i < 2; i++)
         add_to_pool(&rng_state, new_input(&rng_state, some_shape(&rng_state, 1 + (int)pick(&rng_state, 4))), 1);
     const int64_t steps = 3 + pick(&rng_state, 8);

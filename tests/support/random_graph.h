@@ -1,6 +1,6 @@
 /* Random graphs for differential tests: every kind of primitive and many composites, over shapes that seldom divide by
-   anything, with gradients. Values keep to a moderate size, and nothing that jumps is applied to a rounded value: there
-   no error bound could be carried. */
+   anything, with gradients. Values stay of moderate size, and no discontinuous op is applied to a rounded value,
+   because no error bound would hold there. */
 #ifndef TESTS_RANDOM_GRAPH_H
 #define TESTS_RANDOM_GRAPH_H
 

@@ -1,4 +1,4 @@
-/* Uses the C library directly: the library's own file operations are what is tested. */
+/* Calls the C library directly, because the tests are about the library's own file operations. */
 #define _GNU_SOURCE
 #include "scratch_folder.h"
 
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 static char folder[512];
-static pid_t owner; /* children of a test leave the folder alone */
+static pid_t owner; /* so that child processes of a test leave the folder alone */
 
-/* A test that is stopped from outside, or by its alarm, takes its folder along. Only calls safe in a handler. */
+/* Removes the folder of a test that a signal or its alarm ends. Calls only async-signal-safe functions. */
 static void remove_and_die(int number)
 {
     if (getpid() == owner) {

@@ -1,21 +1,21 @@
-/* A folder of its own for each test that touches files, in the working folder or TMPDIR; removed with all that is in
-   it, also where a signal that can be caught ends the test. */
+/* A scratch folder for each test that uses files, in the working folder or TMPDIR. It is removed with its content, even
+   if a signal that can be caught ends the test. */
 #ifndef TESTS_SCRATCH_FOLDER_H
 #define TESTS_SCRATCH_FOLDER_H
 
 #include <stddef.h>
 
-/* Set-up and tear-down of cmocka. */
+/* cmocka set-up and tear-down. */
 int scratch_folder_make(void **state);
 int scratch_folder_remove(void **state);
 
 const char *scratch_folder(void);
-/* scratch_folder()/name, in one of eight buffers that take turns. */
+/* Returns scratch_folder()/name in one of eight rotating buffers. */
 const char *scratch_path(const char *name);
-/* Names in the folder, sorted, one blank behind each; "" when empty. */
+/* Returns the sorted names in the folder, each followed by a space; "" if it is empty. */
 const char *scratch_list(void);
 void scratch_write(const char *name, const void *data, size_t size);
-/* The bytes of a file, freed by the caller; NULL where there is none. */
+/* Returns the bytes of a file, which the caller frees; NULL if there is none. */
 char *scratch_read(const char *name, size_t *size);
 
 #endif

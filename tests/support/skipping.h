@@ -1,5 +1,5 @@
-/* A program of tests none of which could run is a skipped test, not a passed one: the linker puts these functions in
-   the place of cmocka's (cmake/Tests.cmake), so that nothing in the programs has to know of them. */
+/* Reports a test program that skipped all its tests as skipped, not as passed. The linker puts these functions in place
+   of cmocka's (cmake/Tests.cmake), so that the programs need no change. */
 #ifndef TESTS_SKIPPING_H
 #define TESTS_SKIPPING_H
 
@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-/* What skip() calls. */
+/* Called by skip(). */
 void __wrap__skip(const char *file, int line);
-/* What cmocka_run_group_tests calls: the number of failed tests, or 77, which ctest takes for "skipped", where every
-   test was skipped. */
+/* Called by cmocka_run_group_tests. Returns the number of failed tests, or 77, which ctest reports as "skipped", if
+   every test was skipped. */
 int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *tests, size_t count,
                                    CMFixtureFunction set_up, CMFixtureFunction tear_down);
 

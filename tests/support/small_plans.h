@@ -1,28 +1,27 @@
-/* Small plans and arrays for tests. Each of these fails the test where the library answers an error. */
+/* Small plans and arrays for tests. Each of these functions fails the test if the library returns an error. */
 #ifndef TESTS_SMALL_PLANS_H
 #define TESTS_SMALL_PLANS_H
 
 #include "tuff.h"
 
 tuff_plan *compile_plan(tuff_graph *graph);
-/* As tuff_compile makes it, but without commands and programs: for a plan that nobody runs. NULL where tuff_compile
-   answers it. */
+/* Compiles a plan without commands and programs, for tests that do not run it. Returns NULL if tuff_compile does. */
 tuff_plan *plan_without_programs(tuff_graph *graph, const tuff_compile_options *options);
 void run_plan(tuff_plan *plan);
-/* Writes an f32 input, at most 4096 elements: (i % period - period / 2) / divisor. */
+/* Fills an f32 input of at most 4096 elements with (i % period - period / 2) / divisor. */
 void write_steps(tuff_plan *plan, const char *name, int count, int period, float divisor);
 void destroy_plan(tuff_plan *plan, tuff_graph *graph);
 
-/* An array of rank 1 that holds data. */
+/* Creates an array of rank 1 that holds data. */
 tuff_array *make_array(tuff_device *device, tuff_dtype dtype, int64_t count, const void *data);
-/* At most 256 bytes, bit for bit. */
+/* Checks that an array of at most 256 bytes equals expected bit by bit. */
 void expect_array(tuff_array *array, const void *expected);
 void expect_output(tuff_plan *plan, const char *name, const void *expected, size_t size);
 
-/* How many tasks of a kind a plan has; of those whose program has the name, where one is given. */
+/* Counts the tasks of a kind in a plan; if name is not NULL, only those whose program has that name. */
 int count_tasks(const tuff_plan *plan, const char *kind, const char *name);
 
-/* The elements of a tensor of rank 1 in reverse. */
+/* Returns the elements of a tensor of rank 1 in reverse order. */
 tuff_tensor *reversed(tuff_tensor *x);
 
 #endif

@@ -1,4 +1,4 @@
-/* A key and an environment that no device here has, and the store of one that is here. */
+/* A tuning key and an environment that match no real device, and the store of a real one. */
 #ifndef TESTS_TUNE_FIXTURE_H
 #define TESTS_TUNE_FIXTURE_H
 
@@ -8,12 +8,13 @@
 #include "tunedb/store.h"
 
 extern const tune_key fixture_product;
-extern const tune_environment fixture_board; /* a GPU behind OpenCL, with a driver 24.3 */
+extern const tune_environment fixture_board; /* a GPU on OpenCL with driver 24.3 */
 
-/* The device's store, and its environment's text in ENVIRONMENT_SIZE bytes; fails the test where it does not open. */
+/* Opens the device's store and writes its environment's text to ENVIRONMENT_SIZE bytes. Fails the test if it does not
+   open. */
 tune_store *open_device_store(tuff_device *device, char *environment);
 
-/* The first record of a kind whose reason is that one, or any where it is NULL; NULL where there is none. */
+/* Returns the first record of a kind with that reason, or with any if reason is NULL; NULL if there is none. */
 const tune_record *find_store_record(const tune_store *store, record_kind kind, const char *reason);
 
 #endif

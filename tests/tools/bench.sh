@@ -1,7 +1,7 @@
 #!/bin/sh
-# tuff bench: suites run in their quick form, JSON and Markdown hold together, a peer takes part, and wrong use is told. How
-# fast anything is, is no affair of a test. Runs on the reference, and on the first device found that has kernels with some
-# suites that are drawn, with all in a thorough run. Called: bench.sh BUILD
+# tuff bench: suites run in their quick form, JSON and Markdown are consistent, a peer takes part, and wrong usage is
+# reported. Speed is not tested. Runs on the reference, and on the first device with kernels with a few drawn suites, or
+# with all in a thorough run. Usage: bench.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 enter "$1"
@@ -16,7 +16,7 @@ expect 1 "quantum" "$tuff" bench --device quantum:7
 expect 1 "the program exited" "$tuff" bench matmul --quick --device reference --peer true
 expect 1 "it is tired" "$tuff" bench matmul --quick --device reference --peer "echo error: it is tired; cat >/dev/null"
 
-# Times must be positive and in order, ratios those of the samples, the first contestant the measure of the others.
+# Times must be positive and in order, and ratios those of the samples relative to the first contestant.
 cat >check.py <<'END'
 import json, statistics, sys
 result = json.load(open(sys.argv[1]))
@@ -38,7 +38,7 @@ for work in result["works"]:
     assert set(peer) <= {one["name"] for one in work["implementations"]}
 END
 
-# A peer that knows two ways to do everything.
+# A peer that has two implementations of everything.
 cat >peer.sh <<'END'
 while read -r word rest; do
     case $word in
@@ -50,7 +50,7 @@ while read -r word rest; do
 done
 END
 
-# go_through DEVICE SUITES: text, JSON and Markdown of all suites in one.
+# go_through DEVICE SUITES: text, JSON and Markdown of all suites together.
 go_through() {
     device=$1 suites=$2
     "$tuff" bench $suites --quick --rounds 3 --device "$device" --json --markdown table.md >json 2>error ||
@@ -68,7 +68,8 @@ go_through() {
     python3 check.py json 2 matmul slow slower || fail "$device: the peer's figures are not in the JSON"
 }
 
-# What CLBlast's tuners would leave: of two files about a kernel the faster one counts, and its parameters are named.
+# Files as CLBlast's tuners leave them: of two files about a kernel the faster one counts, and its parameters are
+# printed.
 tuned() {
     device=$1
     mkdir -p tuned empty

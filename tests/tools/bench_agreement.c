@@ -1,4 +1,4 @@
-/* What tuff bench takes for the same result: numbers that are near, and none that are not finite. */
+/* The results that tuff bench accepts as equal: close numbers, and none that are not finite. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
-/* Adds one record to a store as a program would, and prints the store's file and the key's digits: what cache_cli.sh
-   makes its stores of. Called:
+/* Adds one record to a store as a program would, and prints the store's file and the key's digits; cache_cli.sh creates
+   its stores with it. Usage:
 
-     cache_cli KIND DEVICE DRIVER ROWS CANDIDATE [MICROSECONDS SAMPLES DAYS GENERATOR]
+   cache_cli KIND DEVICE DRIVER ROWS CANDIDATE [MICROSECONDS SAMPLES DAYS GENERATOR]
 
-     cache_cli op ENVIRONMENT KEY CANDIDATE
+   cache_cli op ENVIRONMENT KEY CANDIDATE
 
    KIND is win, seed, bad or pin; the key is a matmul of ROWS rows; DAYS is the record's age, GENERATOR "today" or
    another text. */
@@ -53,7 +53,7 @@ static int add(const char *environment, const tune_record *record)
     return 0;
 }
 
-/* A winner of any key, as if it had been measured here and now. */
+/* Adds a winner of any key, as if it had been measured here and now. */
 static int add_op(char **arguments)
 {
     char today[GENERATOR_SIZE];

@@ -1,13 +1,13 @@
 #!/bin/sh
-# tuff cache: every verb on stores of devices that are not here, in JSON too, and on bad input: damaged, foreign, read-only,
-# full, no file at all. Nothing needs a device, and nothing that was known is lost. Called: cache_cli.sh BUILD
+# tuff cache: every verb on stores of devices that are not present, with --json too, and on bad input: damaged, foreign,
+# read-only, full, invalid files. Needs no device, and no stored record may be lost. Usage: cache_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 shipped=$(cd "$(dirname "$0")/../../share/tuff/tune" && pwd)
 begin "$1"
 rows=matmul_register.tile_rows
 
-# holds TEXT...: the last output holds these as well.
+# holds TEXT...: the last output also contains these.
 holds() {
     for text in "$@"; do
         grep -qF -e "$text" out || { fail "the output lacks \"$text\":"; cat out >&2; }
@@ -31,7 +31,7 @@ fresh() {
     old_file=$(cut -d ' ' -f 1 made)
 }
 
-# Wrong use.
+# Wrong usage.
 expect 2 "usage: tuff cache VERB" "$tuff" cache
 expect 0 "usage: tuff cache VERB" "$tuff" cache --help
 expect 2 "unknown verb \"lsit\"" "$tuff" cache lsit
@@ -41,8 +41,8 @@ for verb in list show verify export import merge diff prune pin unpin retune exp
 done
 expect 0 "no stores" "$tuff" cache list
 expect 0 "no stores" "$tuff" cache verify
-# What comes with tuff is whole, of today's kernel texts (tools/ship-records sees to that), and named as a first
-# start looks for it: as the store of its environment.
+# The records shipped with tuff are complete, of today's kernel texts (tools/ship-records ensures that), and named as a
+# first start looks for them: as the store of their environment.
 for file in "$shipped"/*.jsonl; do
     expect 0 "damaged 0" "$tuff" cache verify "$file"
     expect 0 "rejected 0" "$tuff" cache import "$file"
@@ -62,10 +62,10 @@ expect 2 "--older takes an age" "$tuff" cache prune --older soon
 expect 2 "--driver takes old" "$tuff" cache prune --driver new
 expect 2 "expected a KEY and a CANDIDATE" "$tuff" cache pin 12
 expect 2 "--manifest and --anon cannot be combined" "$tuff" cache export --manifest --anon f
-expect 2 "there is no device opencl:999" "$tuff" cache list --device opencl:999
+expect 2 "unknown device opencl:999" "$tuff" cache list --device opencl:999
 expect 2 "not a valid op key" "$tuff" cache explain "matmul | nothing"
 
-# Looking.
+# Listing.
 fresh
 expect 0 "drv AMD-APP 24.3  2 win  1 bad  0 pin  shards 0" "$tuff" cache list
 holds "drv AMD-APP 23.1  1 win" "matmul                   2 keys  3.33x" "dev opencl-gfx1100-"
@@ -85,7 +85,7 @@ expect 1 "no key's text matches" "$tuff" cache show --op attention
 json 'len(x) == 1 and x[0]["stores"][0]["tier"] == "same" and len(x[0]["stores"][0]["records"]) == 2' \
     "$tuff" cache show "$key" --json
 
-# Every tier, for devices that are not here.
+# Every tier, for devices that are not present.
 expect 0 "T1 same         HIT  measured here" "$tuff" cache explain "$key" --device 24.3
 expect 0 "T2 other driver HIT  measured under another driver" "$tuff" cache explain "$key" --device 23.1
 holds "T0 override     miss no pin" "T1 same         miss no winner for this key" "runs with $rows=8"
@@ -116,7 +116,7 @@ expect 0 "T1 same         HIT" "$tuff" cache explain "$key" --device 24.3
 json 'x == {"pinned": 1}' "$tuff" cache pin "$key" "$rows=4" --json
 json 'x == {"unpinned": 1}' "$tuff" cache unpin "$key" --json
 
-# Measuring again: ours are dropped, a shipped one is hidden.
+# Measuring again: local winners are dropped, a shipped one is hidden.
 fresh
 expect 0 "dropped 1" "$tuff" cache retune "$key"
 expect 0 "bad  $rows=9" "$tuff" cache show "$key"
@@ -133,7 +133,7 @@ expect 0 "T1 same         miss the winner is only a seed" "$tuff" cache explain 
 expect 0 "$rows=4" "$tuff" cache pin "$near" "$rows=4"
 expect 0 "pinned by user" "$tuff" cache explain "$near" --device 24.3
 
-# A manifest has what keys run with: the next best of a winner that was rejected, nothing of other kernels.
+# A manifest has the candidates that keys run with: the runner-up of a rejected winner, and nothing of other kernels.
 fresh
 add bad gfx1100 24.3 1024 "$rows=8" >/dev/null
 add win gfx1100 24.3 2048 "$rows=2" 90 20 0 othertexts >/dev/null
@@ -144,7 +144,7 @@ for one in 3 5 6; do
 done
 json 'x["pin"] == 3 and x["left_out"] == 1' "$tuff" cache export --manifest lock --json
 
-# Out and in again.
+# Export and import.
 fresh
 expect 0 "exported 3 win, 1 bad, 0 pin of 2 environments to all" "$tuff" cache export all
 expect 0 "skipped 4 (local newer)" "$tuff" cache import all
@@ -187,7 +187,7 @@ for strange in fifo folder; do
     expect 2 "not a regular file" "$tuff" cache diff all $strange
 done
 
-# Two files beside each other: a later measurement, more samples, a key of one alone.
+# Two files compared: a later measurement, more samples, a key in one of them only.
 fresh
 "$tuff" cache export a --device 24.3 >out
 add win gfx1100 24.3 512 "$rows=7" 140 >/dev/null
@@ -231,7 +231,7 @@ expect 0 "dropped 0 of 3 records" "$tuff" cache prune --max 16M
 [ "$(cat cache/tune/v1/*.jsonl | wc -c)" -le 1200 ] || fail "prune --max 1200 leaves $(cat cache/tune/v1/*.jsonl | wc -c)"
 [ "$("$tuff" cache list --json | grep -c '"win": 0')" -lt 2 ] || fail "prune --max 1200 drops the newest too"
 
-# Damage: each is told, costs its line alone, and goes with the next prune.
+# Damage: each damaged line is reported, loses only itself, and is removed by the next prune.
 fresh
 cp "$file" whole
 python3 -c "
@@ -264,7 +264,7 @@ expect 0 "a runner-up, because the winner cannot be used: crash in first-run" "$
 expect 1 "may be tried again: 1" "$tuff" cache verify --retry
 expect 0 "T1 same         HIT  measured here" "$tuff" cache explain "$key" --device 24.3
 
-# Every eleventh byte flipped, and the file cut there: each an answer, never a crash.
+# Every so many bytes one is flipped, and the file is truncated there: the result is a status, never a crash.
 fresh
 cp "$file" whole
 size=$(wc -c <whole)
@@ -284,7 +284,7 @@ open('flipped', 'wb').write(data)"
     at=$((at + 211))
 done
 
-# Files and folders that cannot be used: a line each, and nothing changed.
+# Files and folders that cannot be used: one line each, and nothing is changed.
 fresh
 mv "$file" aside
 ln -s "$work/aside" "$file"
@@ -313,13 +313,13 @@ cmp -s aside "$file" || fail "a store without its lock was changed"
 rmdir "$file.lock"
 expect 0 "2 win" "$tuff" cache list
 chmod 777 cache/tune/v1
-expect 2 "others than its owner could write to" "$tuff" cache list
+expect 2 "users other than its owner could write to" "$tuff" cache list
 chmod 700 cache/tune/v1
 mv cache/tune/v1 cache/tune/real && ln -s real cache/tune/v1
 expect 2 "is not a folder" "$tuff" cache list
 rm cache/tune/v1 && mv cache/tune/real cache/tune/v1
 chmod 777 cache
-expect 2 "others than its owner could write to" "$tuff" cache list
+expect 2 "users other than its owner could write to" "$tuff" cache list
 chmod 700 cache
 expect 2 "HOME is not an absolute path; set TUFF_CACHE_DIR" env -u TUFF_CACHE_DIR -u XDG_CACHE_HOME -u HOME "$tuff" cache list
 expect 2 "TUFF_CACHE_DIR is empty" env TUFF_CACHE_DIR= "$tuff" cache list
@@ -336,7 +336,7 @@ else
     chmod 700 cache/tune/v1
 fi
 
-# Eight at once into an empty cache: all is there, and no line is hurt.
+# Eight at once into an empty cache: everything is stored, and no line is damaged.
 for i in 1 2 3 4 5 6 7 8; do
     rm -rf cache
     add win gfx1100 24.3 ${i}00 "$rows=$i" >/dev/null
@@ -351,7 +351,7 @@ expect 0 "8 win" "$tuff" cache list
 expect 0 "damaged 0" "$tuff" cache verify
 fresh
 
-# A disk that is full, played by a limit on the size of files: what was there stays.
+# A full disk, simulated by a limit on file sizes: the old content stays.
 for verb in "pin $key $rows=4" "retune $near" "prune --older 90d" "export full"; do
     cp "$file" before
     (

@@ -1,4 +1,4 @@
-/* tuff doctor on a driver that hands back other numbers than kernels computed: it says so and fails. */
+/* tuff doctor on a driver that returns other numbers than kernels computed: it reports that and fails. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>

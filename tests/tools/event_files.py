@@ -1,4 +1,4 @@
-"""What the tests know of TensorBoard's event files: TFRecords with masked CRC32C, of the few messages that are used."""
+"""A reader of TensorBoard's event files for tests: TFRecords with masked CRC32C, and the few messages in use."""
 import os, struct
 
 def crc32c(data):
@@ -46,7 +46,7 @@ def fields(data):
         yield tag >> 3, value
 
 def events(path, key=None):
-    """Steps with their scalars, of files in order, by name where no key is given; a restart drops what it makes anew."""
+    """Returns the steps of files, by name unless key is given, and their scalars; a restart drops later steps."""
     steps = {}
     for file in sorted(os.listdir(path), key=key):
         for number, record in enumerate(records(open(os.path.join(path, file), "rb").read())):

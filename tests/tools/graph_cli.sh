@@ -1,14 +1,14 @@
 #!/bin/sh
-# Graph files with the tool: tuff train and tuff plan write the graph of a step, and every verb that takes a file does with it
-# what it does with the model: the same plan, keys and kernels. On a device that is drawn for the run, and on the reference.
-# Called: graph_cli.sh BUILD
+# Graph files with the tool: tuff train and tuff plan write the graph of a step, and every verb that takes a file gives
+# the same plan, keys and kernels for it as for the model. On a drawn device, and on the reference. Usage: graph_cli.sh
+# BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"
 shape="--layers 1 --heads 1 --width 8 --context 8 --batch 2"
 yes "The licensed work is that which the licensee may copy." | head -n 20 >text
 
-# Wrong use, and files that are none.
+# Wrong usage, and invalid files.
 expect 0 "usage: tuff plan [FILE] [OPTIONS]" "$tuff" plan --help
 expect 0 "FILE is a graph that" "$tuff" profile --help
 echo "no graph" >none.graph
@@ -26,7 +26,7 @@ expect 2 "the suite graph needs a graph file" "$tuff" bench graph
 expect 2 "--save-graph saves the graph of a model" "$tuff" plan none.graph --save-graph other.graph
 expect 1 "nowhere/step.graph" "$tuff" plan $shape --device reference --summary --save-graph nowhere/step.graph
 
-# Without a device with kernels: a file is written and read all the same, and a damaged one is found.
+# Without a device with kernels files are written and read all the same, and a damaged one is detected.
 expect 0 "train: " "$tuff" plan $shape --device reference --summary --save-graph reference.graph
 expect 0 "train: " "$tuff" plan reference.graph --device reference --summary
 head -c 2000 reference.graph >part.graph
@@ -36,7 +36,7 @@ expect 0 "stopped after step 1" "$tuff" train --data text $shape --accumulate 2 
 expect 0 "train: " "$tuff" plan half.graph --device reference --summary
 expect 0 "update: " "$tuff" plan half.graph.update --device reference --summary
 
-# The last device of an API that is drawn: the seed is the time where none is given.
+# Draws an API and takes its last device; the default seed is the time.
 seed=${TUFF_TEST_SEED:-$(date +%s)}
 device=$("$tuff" devices --json | python3 -c '
 import json, sys
@@ -46,7 +46,7 @@ print(found[int(sys.argv[1]) % len(found)] if found else "")' "$seed")
 [ -n "$device" ] || { echo "no device here has kernels"; [ $failures -eq 0 ]; exit; }
 echo "TUFF_TEST_SEED=$seed draws $device"
 
-# The schedule of both, which is in the graph.
+# Both must use the same schedule, because it is in the graph.
 expect 0 "stopped after step 1" "$tuff" train --data text $shape --steps 1000 --learning-rate 1e-3 --stop-after 1 --sample 0 \
     --device "$device" --save-graph step.graph
 "$tuff" plan $shape --device "$device" --json --save-graph built.graph >built || fail "no plan of the model"
@@ -69,7 +69,7 @@ json 'x["works"][0]["suite"] == "graph" and x["works"][0]["work"] == "step.graph
 expect 0 "a matmul task of: " "$tuff" kernel step.graph matmul --device "$device"
 expect 1 'no kernel "nonsense"' "$tuff" kernel step.graph nonsense --device "$device"
 
-# Options go with the graph, and those of the command line before them.
+# A graph contains its options; those of the command line take precedence.
 "$tuff" plan $shape --fuse off --device "$device" --summary --save-graph single.graph >/dev/null || fail "no plan without fusion"
 json 'x["train"]["dispatches"] == x["train"]["dispatches_unfused"]' "$tuff" plan single.graph --device "$device" --json
 if [ "${TUFF_SUITE:-}" = thorough ]; then

@@ -1,5 +1,4 @@
-/* Random values for graphs from files: they are valid for what the graph does with them, seen by what it computes of
-   them. */
+/* Random values for graphs from files must be valid for what the graph does with them, which the results show. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +45,7 @@ static void read_i32(const loaded *self, const char *name, int32_t *values)
         fail_msg("%s", tuff_error());
 }
 
-/* All of them within, and both ends met. */
+/* Checks that all values are in the range, and that both ends occur. */
 static void expect_range(const loaded *self, const char *name, int32_t low, int32_t high)
 {
     int32_t values[COUNT], least = INT32_MAX, most = INT32_MIN;
@@ -69,7 +68,7 @@ static tuff_tensor *integers(tuff_graph *graph, const char *name, tuff_dtype dty
     return tuff_input(graph, name, dtype, TUFF_SHAPE(COUNT));
 }
 
-/* The sum of a row that was looked up: 0 or more, and NaN where the index is none. */
+/* Outputs an element of each row that was looked up: 0 or more, and NaN for an invalid index. */
 static void look_up(tuff_graph *graph, const char *output, tuff_tensor *indices, int64_t rows)
 {
     tuff_tensor *found = tuff_embedding(table_of(graph, rows), indices);
@@ -84,7 +83,7 @@ static void indices_lie_within_extents(void **state)
     tuff_tensor *windows = tuff_input(graph, "windows", TUFF_I32, TUFF_SHAPE(2, COUNT));
     tuff_tensor *slice = tuff_slice(windows, (int64_t[]){1, 0}, (int64_t[]){2, COUNT}, NULL);
     look_up(graph, "sliced", tuff_reshape(slice, TUFF_SHAPE(COUNT)), 9);
-    tuff_tensor *both = integers(graph, "both", TUFF_I32); /* the smaller extent counts */
+    tuff_tensor *both = integers(graph, "both", TUFF_I32); /* the smaller extent is the limit */
     look_up(graph, "nine", both, 9);
     look_up(graph, "five", both, 5);
     tuff_tensor *labels = integers(graph, "labels", TUFF_I32);
@@ -133,7 +132,7 @@ static void other_integers_are_what_their_dtype_holds(void **state)
     destroy(&self);
 }
 
-/* Of RMSprop: a moment whose root divides; weights of either sign. */
+/* As in RMSprop: a moment of which the root is taken as a divisor, and weights of either sign. */
 static void roots_are_taken_of_what_has_one(void **state)
 {
     (void)state;

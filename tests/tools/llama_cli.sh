@@ -1,6 +1,6 @@
 #!/bin/sh
-# tuff train --form llama: half a run and the rest give the bits of a whole one, a checkpoint is continued by tuff generate, and
-# the model cannot change on the way. On a device that has kernels, else on the reference. Called: llama_cli.sh BUILD
+# tuff train --form llama: a resumed run ends with the bits of an uninterrupted one, tuff generate accepts a checkpoint,
+# and the model cannot change on resumption. On a device with kernels, else on the reference. Usage: llama_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"
@@ -37,7 +37,7 @@ expect 0 "The" "$tuff" generate --checkpoint whole.safetensors --device "$device
 cp out once
 expect 0 "The" "$tuff" generate --checkpoint rest.safetensors --device "$device" --prompt The --tokens 20
 cmp -s once out || fail "equal checkpoints generate other texts"
-# What a Llama has beside a GPT has defaults; a GPT has none of it.
+# Settings that only a Llama has get defaults; a GPT has none of them.
 expect 0 "done after step 1" train --form llama --layers 1 --heads 2 --width 16 --context 8 --batch 1 --steps 1 --save small.safetensors
 head -c 4000 small.safetensors | grep -q 'key_value_heads.*2.*hidden.*64' || fail "the checkpoint does not say what the model is"
 expect 0 "GPT of 1 layers" train --layers 1 --heads 2 --width 16 --context 8 --batch 1 --steps 1 --save gpt.safetensors

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What follows a training: its CSV, JSON Lines and event file tell the same numbers, as readers of their own find them; the page
-# needs nothing else; the drawing of the loss; full disks; and none of it changes a bit of the weights. On a device
-# that has kernels, else on the reference. Called: monitor_cli.sh BUILD
+# Monitoring a training: its CSV, JSON Lines and event files contain the same numbers, as separate readers show; the
+# page is self-contained; the plot of the loss; full disks. None of this changes a bit of the weights. On a device with
+# kernels, else on the reference. Usage: monitor_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 tools=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +18,7 @@ train() {
     "$tuff" train --data "$name" --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 "$@"
 }
 
-# Wrong paths are told before the training.
+# Wrong paths are reported before the training.
 mkdir folder
 expect 1 "--csv: cannot write the file" train --csv folder
 expect 1 "--tensorboard: cannot write the file" train --tensorboard "$name/inside"
@@ -34,7 +34,7 @@ watched() {
         --log-norms on "$@"
 }
 LC_ALL=C.UTF-8 expect 0 "done after step 12" watched --steps 12 --save watched.safetensors
-# The hash in a checkpoint is of all tensors; that norms are logged is among its settings.
+# The hash in a checkpoint covers all tensors; other metadata differ, because --log-norms is a setting.
 tensors_of() {
     LC_ALL=C grep -ao '"tuff.hash": *"[0-9a-f]*"' "$1"
 }
@@ -51,7 +51,7 @@ LC_ALL=C expect 0 "done after step 12" watched --steps 12
 ! LC_ALL=C grep -q "$(printf '\342\240')" out || fail "without UTF-8 the drawing is in braille: $(cat out)"
 grep -q '|.*\*' out || fail "without UTF-8 there is no drawing: $(cat out)"
 
-# Half a run and the rest: every step once.
+# A resumed run: every step occurs once.
 rm -rf log log.csv runs
 expect 0 "stopped after step 8" watched --steps 12 --stop-after 8 --save half.safetensors --save-every 4
 expect 0 "done after step 12" "$tuff" train --data "$name" --device "$device" --resume half.safetensors.prev --sample 0 \
@@ -79,8 +79,7 @@ assert not any(row["loss_scale"] for row in rows), rows
 EOF
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$tools" python3 readers.py "$device" || fail "the files do not agree: $(cat log log.csv)"
 
-# A step of several batches, with a scale and a validation: as many runs of the one plan as there are batches, to one of the
-# other.
+# A step of several batches, with a loss scale and a validation: the batches run one plan, and the update another.
 long() {
     train --steps 6 --accumulate 3 --loss-scale auto --validate 0.2 --validate-every 3 --patience 9 --optimizer sgd \
         --momentum 0.5 --schedule linear --clip-value 0.25 --group 'wte,wpe:rate=0.5' --ema 0.99 --save-every 100 "$@"
@@ -98,7 +97,7 @@ if [ "$device" != reference ]; then
     grep -q "in kernels, median of 5: forward .* backward .* optimizer " out || fail "no phases of accumulated steps: $(cat out)"
     python3 - <<'EOF' || fail "the times of accumulated steps: $(cat long.csv)"
 import csv, re
-# A save of the best weights has a line of its own, for a step that nobody knew to need one.
+# Saving the best weights writes a line of its own, for a step that could not be known to need one.
 rows = [row for row in csv.DictReader(open("long.csv")) if row["loss"] and row["step"] != "3"]
 assert [int(row["step"]) for row in rows] == [2, 4, 6]
 assert all(float(row[phase + "_seconds"]) > 0 for row in rows for phase in ("forward", "backward", "optimizer"))
@@ -112,7 +111,7 @@ assert any(number % 3 != 0 for number in calls["optimizer"]), calls
 EOF
 fi
 
-# A run of one step is timed behind its end: its weights and its sample are those of the step.
+# A run of a single step is profiled after its end: its weights and its sample are those of the step.
 train --steps 1 --save plain-one.safetensors --sample 8 >plain-one.out 2>out || fail "one step: $(cat out)"
 train --steps 1 --save one.safetensors --sample 8 --profile --report one.html >one.out 2>out || fail "one step: $(cat out)"
 cmp -s plain-one.safetensors one.safetensors || fail "the profile of one step changes its weights"
@@ -154,7 +153,7 @@ EOF
     --report page.html >/dev/null 2>&1 || fail "no page on the reference device"
 grep -q "Not measured" page.html || fail "the reference device has times of kernels"
 
-# Where the loss is scaled, all three files and the page have the scale and the skipped steps.
+# With loss scaling all three files and the page contain the scale and the skipped steps.
 expect 0 "done after step 4" train --steps 4 --loss-scale 1024 --log-every 4 --log scaled --csv scaled.csv \
     --tensorboard runs/scaled --report scaled.html --save scaled.safetensors
 sed -e '/^rows =/,$d' readers.py >scaled.py
@@ -171,8 +170,8 @@ grep -qF "Loss scale" scaled.html || fail "the page lacks the loss scale"
 expect 0 "the checkpoint's loss scale and its count of skipped steps are dropped" "$tuff" train --data "$name" \
     --device "$device" --resume scaled.safetensors --steps 6 --sample 0 --loss-scale off --csv scaled.csv
 
-# A file that takes no more after a while, played by a pipe whose reader leaves: said once, the training goes on, and its exit
-# code tells. (That a full disk tears no record is tested beside the monitors.)
+# A file that stops accepting data, simulated by a pipe whose reader exits: this is reported once, the training
+# continues, and the exit code shows it. (The monitors' own tests check that a full disk tears no record.)
 mkfifo pipe
 head -n 4 pipe >lines &
 trap '' PIPE
@@ -183,7 +182,7 @@ grep -q "done after step 40.*saved to" full.out || fail "a full file ended the t
 [ "$(grep -c 'cannot log step [0-9]*, training continues' full.out)" -eq 1 ] || fail "a full file is said: $(cat full.out)"
 [ -f kept.safetensors ] || fail "a full file costs the checkpoint"
 
-# On a terminal the drawing is drawn over.
+# On a terminal the plot is redrawn in place.
 python3 - "$tuff" train --data "$name" --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 \
     --steps 12 --log-every 4 --plot >terminal.out <<'EOF' || fail "the training fails on a terminal: $(cat terminal.out)"
 import os, pty, sys

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tool starts where there is no driver and where there is no loader, says what to install, and computes on the reference
-# device. Called: no_drivers.sh BUILD_FOLDER
+# The tool starts without a driver and without a loader, says what to install, and computes on the reference device.
+# Usage: no_drivers.sh BUILD_FOLDER
 set -eu
 tuff=$1/tuff
 work=$(mktemp -d)
@@ -36,7 +36,7 @@ mkdir "$work/none"
     export OCL_ICD_VENDORS="$work/none" VK_ICD_FILENAMES="$work/none/none.json"
     check "no driver"
 )
-# A file that is no library hides the real loader of that name.
+# A file that is not a library hides the real loader of that name.
 (
     for name in libOpenCL.so.1 libOpenCL.so libvulkan.so.1 libvulkan.so; do
         echo "not a library" >"$work/none/$name"

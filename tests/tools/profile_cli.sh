@@ -1,7 +1,7 @@
 #!/bin/sh
-# tuff profile: kernels sorted by time whose times add up to those of the phases, as a table and as JSON, and a trace that is
-# a trace, of a GPT and, as its numbers, a Llama on a device that has kernels; with one optimizer and one precision
-# that are drawn, in a thorough run with all. Called: profile_cli.sh BUILD
+# tuff profile: kernels sorted by time, whose times add up to those of the phases, as a table and as JSON, and a valid
+# trace; of a GPT and, only as numbers, a Llama, on a device with kernels; with a drawn optimizer and precision, or with
+# all in a thorough run. Usage: profile_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"
@@ -57,7 +57,7 @@ for plan in json.load(open("out"))["plans"]:
 EOF
 done
 
-# Mixed precision moves fewer bytes; what updates the weights is the optimizer that was asked for.
+# Mixed precision moves fewer bytes; the weights are updated by the requested optimizer.
 profile --plan train --json >f32 2>err || fail "$(cat err)"
 draw_of sgd muon
 for optimizer in $chosen; do

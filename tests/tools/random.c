@@ -1,4 +1,4 @@
-/* The random numbers of weights and batches, and the loop over threads that makes the weights. */
+/* The random numbers of weights and batches, and the loop over threads that generates the weights. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

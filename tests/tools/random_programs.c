@@ -1,7 +1,7 @@
-/* Whole programs at random, on every driver, against the reference: tools/verify/program.h says what they are, and what
-   is compared. Every run takes other seeds, for TUFF_RANDOM_SECONDS on all drivers together, or TUFF_RANDOM_PROGRAMS
-   programs on each; TUFF_RANDOM_SEED is the first seed, which is printed. More of them, and random graphs,
-   TUFF_RANDOM_PLANS, are only planned and verified. A failure is printed as a line for `tuff verify --program`. */
+/* Random whole programs on every driver against the reference; tools/verify/program.h describes them, and what is
+   compared. Every run uses other seeds, for TUFF_RANDOM_SECONDS on all drivers together, or TUFF_RANDOM_PROGRAMS
+   programs on each; TUFF_RANDOM_SEED is the first seed, which is printed. TUFF_RANDOM_PLANS more of them, and of random
+   graphs, are only compiled to plans and verified. A failure is printed as a line for `tuff verify --program`. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 
 enum { LINE_SIZE = 640, SECONDS = 32 };
 
-/* Other programs in every run: a fault that one run in a hundred meets is met in the end. */
+/* Other programs in every run, so that a rare error is found eventually. */
 static uint64_t first_seed(void)
 {
     static uint64_t seed;
@@ -71,7 +71,7 @@ static void check_programs(tuff_device *device)
     totals.failed += own.failed;
 }
 
-/* What says little for rounding may be a few tensors, never most. */
+/* Rounding may make a few tensors' bounds too wide to say anything, but never most. */
 static void training_steps_are_right(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void training_steps_are_right(void **state)
     assert_true(totals.elements > 0 && totals.wide < totals.elements / 3);
 }
 
-/* Relations and slopes on the reference alone, which takes a moment: what they say of autodiff. */
+/* Checks relations and slopes, which test autodiff, on the reference only, which is fast. */
 static void relations_hold_on_the_reference(void **state)
 {
     (void)state;
@@ -114,8 +114,8 @@ static void relations_hold_on_the_reference(void **state)
     assert_true(all.elements > 0);
 }
 
-/* How many of some programs fail where they have a fault; *tried: of how many. The reference runs them, exactly: what
-   is found is found within what roundings to 16 bits are allowed. */
+/* Returns how many of some programs fail with a planted fault; *tried gets how many were tried. The reference runs them
+   exactly, so that faults must be larger than the tolerance for roundings to 16 bits. */
 static int count_found(program_context *context, program_fault fault, int precision, int *tried)
 {
     enum { COUNT = 16 };
@@ -147,7 +147,7 @@ static int count_found(program_context *context, program_fault fault, int precis
 static void faults_are_found(void **state)
 {
     (void)state;
-    static const int percent[] = {80, 75, 60}; /* f32, f16, bf16; some samples have the targets of others */
+    static const int percent[] = {80, 75, 60}; /* f32, f16, bf16; some samples have the same targets as others */
     reference = tuff_device_open("reference");
     assert_non_null(reference);
     program_context context = {.device = reference, .reference = reference};
@@ -167,7 +167,7 @@ static void faults_are_found(void **state)
     tuff_device_close(reference);
 }
 
-/* On forty grids the one element of this moment moves by 3e-7 in the mean, on four by less than 6e-8. */
+/* On forty grids the single element of this moment moves by 3e-7 on average, on four by less than 6e-8. */
 static void tensors_of_one_element_are_not_taken_for_exact(void **state)
 {
     program_recipe recipe;
@@ -191,7 +191,7 @@ static void tensors_of_one_element_are_not_taken_for_exact(void **state)
     tuff_device_close(host);
 }
 
-/* Every recipe is read back from its line. */
+/* Every recipe can be read back from its line. */
 static void lines_say_all(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void lines_say_all(void **state)
     assert_int_equal(program_parse("seed=", &none), TUFF_E_USAGE);
 }
 
-/* Fails where a sequence is long and there is a bias, whatever else. */
+/* Fails if a sequence is long and there is a bias, whatever the other fields are. */
 static bool is_long_with_bias(void *state, const program_recipe *recipe)
 {
     ++*(int *)state;
@@ -235,7 +235,7 @@ static void failures_shrink_to_what_matters(void **state)
     }
 }
 
-/* Fuses and lowers a graph, which verifies it, and compiles no kernel; it is destroyed. */
+/* Fuses and lowers a graph, which verifies it, without compiling a kernel, and destroys it. */
 static void plan_graph(tuff_graph *graph, const tuff_compile_options *options, const char *subject)
 {
     tuff_plan *plan;
@@ -258,7 +258,7 @@ static void plan_program(tuff_device *device, uint64_t seed, const tuff_compile_
     program_state_free(&state);
 }
 
-/* Programs and random graphs by turns, every fourth unfused. */
+/* Alternates between programs and random graphs; every fourth is unfused. */
 static void plan_all(tuff_device *device)
 {
     const uint64_t count = number_from("TUFF_RANDOM_PLANS", 60), first = first_seed();
@@ -284,7 +284,7 @@ static void the_verifier_finds_nothing(void **state)
     for_drawn_drivers(plan_all);
 }
 
-/* No kernel is met again. */
+/* Kernels do not repeat, so that a cache is useless. */
 static int use_no_cache(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tuff-recorder record on every device that has kernels: files that hold what was asked for, are added to, and are of one
-# device. Called: record_cli.sh BUILD
+# tuff-recorder record on every device with kernels: files contain what was requested, can be extended, and belong to
+# one device. Usage: record_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tuff tune report: a page that needs nothing else, of stores of devices that are not here and of a model on the first device
-# that has kernels; its texts are escaped, and --json gives the same data. Called: report_cli.sh BUILD
+# tuff tune report: a self-contained page about stores of devices that are not present and a model on the first device
+# with kernels; its texts are escaped, and --json gives the same data. Usage: report_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"
@@ -27,7 +27,7 @@ expect 2 "not a multiple of 3 heads" "$tuff" tune report --width 32 --heads 3
 "$tuff" tune report --out page.html || fail "no page"
 holds page.html '<!DOCTYPE html>' 'prefers-color-scheme:dark' 'width=device-width' '<svg' '4.00×' 'crash in first-run' \
     'Radeon &lt;b&gt;RX&lt;/b&gt; &quot;7&quot; &amp; co' '&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;' 'pinned to' \
-    'with other kernel texts' '12 candidates, median 300'
+    'with outdated kernel texts' '12 candidates, median 300'
 for strange in '<script' '<b>RX' 'http' 'src=' '@import' 'url('; do
     ! grep -qiF "$strange" page.html || fail "the page holds $strange"
 done

@@ -1,6 +1,7 @@
 #!/bin/sh
-# tuff cache verify --rerun and retune --now on the first device that has kernels: winners that are as they were found, one
-# that is slower than the default, one that can no longer be made; and winners that are shipped. Called: rerun_cli.sh BUILD
+# tuff cache verify --rerun and retune --now on the first device with kernels: winners that are still as fast as
+# recorded, one that is slower than the default, one that can no longer be compiled; and shipped winners. Usage:
+# rerun_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"
@@ -20,7 +21,7 @@ if [ -n "$first" ]; then
     expect 0 "ok 0  slower>5% 0  wrong 0  gone 0" "$tuff" cache verify --rerun 9 $small --device "$first"
     "$tuff" tune report --device "$first" $small --json >keys || fail "no keys"
     environment=$(python3 -c 'import json; print(json.load(open("keys"))["environments"][0]["environment"])')
-    # op FAMILY NUMBER: the text of a key.
+    # op FAMILY NUMBER: prints the text of a key.
     op() {
         python3 -c 'import json, sys
 keys = [k["op"] for k in json.load(open("keys"))["environments"][0]["keys"] if k["family"] == sys.argv[1]]
@@ -46,7 +47,7 @@ assert x["ok"] == 2 and x["gone"] == 1 and x["slower"] == 1 and len(x["winners"]
     grep -q "measured" out || fail "nothing is measured: $(cat out)"
     [ "$(grep -c dropped out)" -eq 1 ] || fail "the process that measures drops them again: $(cat out)"
     expect 0 "gone 0" "$tuff" cache verify --rerun 2 $small --device "$first"
-    # Shipped, the same is known at somebody else's first start.
+    # The same with shipped records, as at another user's first start.
     mkdir -p "$TUFF_SHARE_DIR/tune"
     expect 0 "" "$tuff" cache export --anon "$TUFF_SHARE_DIR/tune/shipped.jsonl"
     mv "$TUFF_CACHE_DIR" aside

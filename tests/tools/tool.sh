@@ -1,18 +1,18 @@
 #!/bin/sh
-# The command line: verbs, exit codes, messages, bad input, interruption, resumption. Training runs on a device that has
-# kernels, and on the reference. Called: tool.sh BUILD
+# The command line: verbs, exit codes, messages, bad input, interruption, resumption. Training runs on a device with
+# kernels, and on the reference. Usage: tool.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 enter "$1"
 
-# The text to learn: a sentence many times over.
+# The text to learn: a sentence repeated many times.
 i=0
 while [ $i -lt 60 ]; do
     echo "The licensed work is that which the licensee may copy, $i times."
     i=$((i + 1))
 done >text
 
-# Every verb explains itself; wrong use is 2.
+# Every verb has a help text; wrong usage exits with 2.
 for verb in devices doctor verify train generate plan kernel bench cache; do
     expect 0 "usage: tuff $verb" "$tuff" $verb --help
     expect 2 "unknown option --nonsense" "$tuff" $verb --nonsense 1
@@ -78,7 +78,7 @@ expect 1 "missing" "$tuff" generate --checkpoint missing
 expect 1 "cannot" "$tuff" generate --checkpoint text
 expect 1 "cannot write the log" "$tuff" train --data text --device reference --log folder --width 8 --context 8 --layers 1
 
-# train_on DEVICE OPTIONS...: a small model.
+# train_on DEVICE OPTIONS...: trains a small model.
 train_on() {
     device=$1
     shift
@@ -89,15 +89,15 @@ losses() {
     sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1"
 }
 
-# same_curve NAME NAME: the losses of two runs are equal to rounding, and go down.
+# same_curve NAME NAME: the losses of two runs are equal up to rounding, and decrease.
 same_curve() {
     paste "$1" "$2" | awk '
         { apart = $1 - $2; if (apart < 0) apart = -apart; if (apart > 1e-4 * $1) far++; if (NR == 1) first = $1; last = $1 }
         END { exit far > 0 || NR < 3 || last >= first }' || fail "the losses of $1 and $2 differ: $(paste "$1" "$2")"
 }
 
-# sample_by_manifest DEVICE: by a manifest of what it ran with a text is that of seed 1, first; a manifest of nothing is
-# refused, and one that cannot be written is told.
+# sample_by_manifest DEVICE: with a manifest of its own choices, generate gives the same text as with seed 1 before; an
+# empty manifest is refused, and one that cannot be written is reported.
 sample_by_manifest() {
     device=$1
     sample() {
@@ -127,7 +127,7 @@ go_through() {
 
     losses log >"curve-$device"
 
-    # Half way and on gives the same bits, though the log and the saves in between differ.
+    # A run stopped half way and resumed gives the same bits, although its logs and saves differ.
     expect 0 "stopped after step 5" train_on "$device" --steps 12 --stop-after 5 --save half.safetensors --save-every 2
     [ -f half.safetensors.prev ] || fail "$device: --save-every keeps no previous checkpoint"
     expect 0 "resuming after step 5" "$tuff" train --data text --device "$device" --resume half.safetensors \
@@ -149,13 +149,13 @@ go_through() {
     [ "$device" = reference ] || sample_by_manifest "$device"
     rm -f first
 
-    # Checkpoints that do not fit.
+    # Checkpoints that do not match.
     expect 1 "the checkpoint's model has" train_on "$device" --resume whole.safetensors --width 32
     head -c 5000 whole.safetensors >cut.safetensors
     expect 1 "cut.safetensors" train_on "$device" --resume cut.safetensors
     expect 1 "cut.safetensors" "$tuff" generate --checkpoint cut.safetensors --device "$device"
 
-    # Tuning beside the work, of which the reference device has none.
+    # Tuning in the background, which the reference device lacks.
     said="tuned in the background"
     [ "$device" != reference ] || said="done after step 12"
     expect 0 "$said" train_on "$device" --steps 12 --tune-background
@@ -163,7 +163,7 @@ go_through() {
     expect 1 "in the background needs the mode" train_on "$device" --steps 12 --tune off --tune-background
     expect 1 "in the background needs the mode" train_on "$device" --steps 12 --deterministic --tune-background
 
-    # A disk that is full, played by a limit on the size of files: the old checkpoint stays.
+    # A full disk, simulated by a limit on file sizes: the old checkpoint stays.
     cp half.safetensors full.safetensors
     (
         trap '' XFSZ
@@ -176,8 +176,9 @@ go_through() {
     [ -z "$(ls | grep tmp)" ] || fail "$device: a full disk left $(ls)"
 }
 
-# load_and_validate DEVICE: the number of threads changes no bit; the device can draw the windows; held-out text, its best
-# weights, early ends, and checkpoints that are kept. All of it resumes to the same bits.
+# load_and_validate DEVICE: the number of threads changes no bit; the device can draw the windows; validation on
+# held-out text with its best weights, early stopping, and checkpoints that are kept. All of it resumes to the same
+# bits.
 load_and_validate() {
     device=$1
     rm -f ./*.safetensors* log*
@@ -208,7 +209,7 @@ load_and_validate() {
     expect 0 "done after step 12" "$tuff" train --data text --device "$device" --resume half.safetensors --sample 0 \
         --save half.safetensors
 
-    # What is learned makes this one worse.
+    # Learning increases the loss of this text.
     printf '~^~^|~^~^|' >strange
     early="--steps 60 --learning-rate 0.1 --validate strange --validate-every 3 --patience 2 --save early.safetensors"
     expect 0 "no improvement in 2 validations: stopping early" train_on "$device" $early
@@ -220,7 +221,7 @@ load_and_validate() {
     expect 0 "early.safetensors.best does not contain the best weights" "$tuff" train --data text --device "$device" --resume early.safetensors --sample 0
 }
 
-# interrupt DEVICE: Ctrl-C in the middle saves the last whole step, and the rest gives the same bits.
+# interrupt DEVICE: Ctrl-C saves the last complete step, and resuming gives the same bits.
 interrupt() {
     device=$1
     rm -f log ./*.safetensors*
@@ -259,12 +260,12 @@ if [ "$first" != reference ]; then
     same_curve curve-unfused curve-reference
 fi
 
-# What plans and kernels are made of, where there are kernels.
+# The content of plans and kernels, if there is a device with kernels.
 if [ "$first" != reference ]; then
     small="--layers 1 --heads 2 --width 16 --context 16 --batch 2"
     expect 0 "dispatches" "$tuff" plan --device "$first" $small
-    # What one run of the tuner finds, the next one knows, though its budget ends before every key was met; in a thorough run
-    # the next ones do not measure it again until there is nothing to measure.
+    # Winners that one run of the tuner finds are known to the next, even if its budget ends before all keys are
+    # measured; in a thorough run the next ones continue until nothing is left to measure.
     enough='[1-9][0-9]* known, ' budget=2s
     [ "${TUFF_SUITE:-}" != thorough ] || enough='[1-9][0-9]* known, 0 measured, ' budget=8s
     tiny="--layers 1 --heads 1 --width 16 --context 8 --batch 1"
@@ -275,7 +276,7 @@ if [ "$first" != reference ]; then
     done
     grep -q "^train: [1-9][0-9]* keys, $enough" out || fail "the cache is not used: $(cat out)"
     expect 0 "win" env TUFF_CACHE_DIR="$work/tuned" "$tuff" cache list
-    # What would run is listed, and nothing is measured for that.
+    # Lists what would run, without measuring.
     expect 0 "train " env TUFF_CACHE_DIR="$work/tuned" "$tuff" tune warm --device "$first" $tiny --list
     grep -q '^train  *[1-9][0-9]*x  same  *[a-z]* .* | .*: ' out || fail "no key of a training step is listed: $(cat out)"
     env TUFF_CACHE_DIR="$work/tuned" "$tuff" tune warm --device "$first" $tiny --list --json >out ||
@@ -290,7 +291,7 @@ assert any(key["origin"] == "same" for key in listed["train"]), listed' || fail 
     expect 0 "default" env TUFF_CACHE_DIR="$work/none" "$tuff" tune warm --device "$first" $tiny --list --precision f16
     grep "^train" out | cmp -s - keys-f32 && fail "--precision f16 lists the keys of f32: $(cat out)"
     [ -z "$(find "$work/none" -name '*.jsonl')" ] || fail "listing writes: $(find "$work/none")"
-    # A manifest is what a plan runs with; another model's is none.
+    # A plan runs with the candidates of a manifest; another model's manifest is refused.
     expect 0 "plan hash" "$tuff" plan --device "$first" $small --summary --save-manifest manifest
     grep '^plan hash' out >hashes
     expect 0 "plan hash" env TUFF_CACHE_DIR="$work/tuned" "$tuff" plan --device "$first" $small --summary --lock-manifest manifest

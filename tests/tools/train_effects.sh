@@ -1,10 +1,11 @@
 #!/bin/sh
-# What the options of tuff train about the optimizer do to weights, moments and rates, computed again from the files that a
-# run leaves. On the reference device. Called: train_effects.sh BUILD
+# The effect of tuff train's options about the optimizer on weights, moments and rates, recomputed from the files of a
+# run. On the reference device. Usage: train_effects.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 enter "$1"
-# train OPTIONS...: a small model, with a line for each step. plain OPTIONS...: by gradients alone, at one rate.
+# train OPTIONS...: trains a small model, with a line for each step. plain OPTIONS...: with gradients only, at a
+# constant rate.
 train() {
     "$tuff" train --data text --device reference --layers 1 --heads 1 --width 8 --context 8 --batch 2 --sample 0 \
         --log-every 1 "$@"
@@ -19,7 +20,8 @@ while [ $i -lt 40 ]; do
     i=$((i + 1))
 done >text
 
-# check PROGRAM FILES...: the lines of Python hold, with x the files: checkpoints as {name: numbers}, logs as lists of lines.
+# check PROGRAM FILES...: the Python lines succeed, with x the files: checkpoints as {name: numbers}, logs as lists of
+# lines.
 cat >reader.py <<'END'
 import array, json, math, struct, sys
 
@@ -100,7 +102,7 @@ for given in "adafactor --epsilon 1e-3" "muon --beta1 0.5" "muon --epsilon 1e-2"
     check 'assert weights(x[0]) != weights(x[1])' default other
 done
 
-# In epochs of 3 steps rates are those of a run of as many steps as there are epochs, with every schedule.
+# With epochs of 3 steps the rates are those of a run with as many steps as there are epochs, for every schedule.
 for schedule in cosine constant linear one_cycle; do
     expect 0 "done after step 4" train --steps 4 --schedule $schedule --warmup 2 --log steps.log
     expect 0 "done after step 11" train --steps 11 --schedule $schedule --warmup 2 --epoch-steps 3 --log epochs.log
@@ -117,7 +119,7 @@ rates = [line["learning_rate"] for line in x[0]]
 assert rates[0] == rates[1] > rates[2] == rates[3] and close([0.003, 0.0003 + 0.0027 / 2], [rates[0], rates[2]]), rates
 ' few.log
 
-# Rates from a file, one a step, of which the last one stays; rates of one value are a constant schedule.
+# Rates from a file, one per step, the last of which stays; equal rates are a constant schedule.
 printf '0.5\n0.25\n 1e-2 \n0.125' >rates
 expect 0 "done after step 6" train --steps 6 --rates rates --log file.log
 check 'assert close([line["learning_rate"] for line in x[0]], [0.5, 0.25, 1e-2, 0.125, 0.125, 0.125])' file.log
@@ -141,7 +143,8 @@ expect 0 "--rates differs from the checkpoint" "$tuff" train --data text --devic
     --steps 4 --rates rates --log came.log --log-every 1
 check 'assert close([line["learning_rate"] for line in x[0]], [0.125])' came.log
 
-# Only the parameters with the largest gradients move, as far as without --update-top, and no others have momentum.
+# Only the parameters with the largest gradients are updated, as much as without --update-top, and only these have
+# momentum.
 for top in 1 3; do
     expect 0 "done after step 1" plain --optimizer sgd --steps 1 --update-top $top --save top
     check '
@@ -165,7 +168,7 @@ expect 0 "done after step 2" plain --optimizer sgd --steps 2 --update-top "$para
 expect 0 "done after step 2" plain --optimizer sgd --steps 2 --save none
 check 'assert all(close(x[0][name], x[1][name]) for name in weights(x[0]))' none all
 
-# Norms in the log are those of the gradients, of each parameter or each group, and change no bit.
+# Norms in the log are those of the gradients, per parameter or group, and change no bit.
 expect 0 "done after step 1" plain --optimizer sgd --steps 1 --log-norms on --log norms.log --save logged
 check '
 g, line = state(x[0], "m"), x[1][0]
@@ -188,7 +191,7 @@ expect 0 "resuming after step 2" "$tuff" train --data text --device reference --
     --log more.log --log-every 1
 check 'assert x[0][0]["gradient_norm/wte"] > 0' more.log
 
-# f16 scales the loss unless it is told not to; scale and skipped steps are in the log. A scale that overflows skips.
+# f16 scales the loss by default; scale and skipped steps are in the log. A scale that overflows skips the step.
 expect 0 "0 steps skipped, the loss scale is 65536" train --steps 2 --precision f16 --log scaled.log --save scaled
 check 'assert [(line["loss_scale"], line["skipped_steps"]) for line in x[0]] == [(65536, 0)] * 2' scaled.log
 expect 0 "done after step 2" train --steps 2 --precision f16 --loss-scale off --log off.log
@@ -207,7 +210,8 @@ expect 1 "--loss-scale auto: the checkpoint has no loss scale" "$tuff" train --d
 expect 0 "small gradients become 0 with --precision f16" "$tuff" train --data text --device reference --sample 0 \
     --resume constant --steps 4 --precision f16
 
-# Validations are of the averages: of almost the first weights where these hardly move, of the weights where they follow.
+# Validations use the averages: nearly the initial weights if these hardly change, and the current weights if they
+# follow.
 for decay in 0 1e-9 0.999999; do
     expect 0 "best validation loss" train --steps 6 --validate 0.2 --validate-every 1 --ema $decay --log $decay.log --save ema-$decay
 done
@@ -218,7 +222,7 @@ assert close(losses[0], losses[1]) and close(losses[2], [losses[2][0]] * 6, 1e-4
 assert weights(x[3]) == weights(x[4]) == weights(x[5])
 ' 0.log 1e-9.log 0.999999.log ema-0 ema-1e-9 ema-0.999999
 
-# So are the best weights, through a checkpoint too, and the sample. The rates ruin the weights after step 4.
+# So do the best weights, through a checkpoint too, and the sample. The rates ruin the weights after step 4.
 printf '0.01\n0.01\n0.01\n0.01\n20\n' >ruin
 averaged() {
     train --steps 8 --rates ruin --ema 0.5 --validate 0.2 --validate-every 2 --sample 40 "$@"

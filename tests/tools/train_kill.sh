@@ -1,8 +1,9 @@
 #!/bin/sh
-# A training that is killed at any moment goes on to the same bits: plain, and with everything on (16 bits and loss scaling,
-# parts of steps, averages, groups, clipping, a schedule), each with checkpoints after every second step, three of them kept,
-# validations, threads that prepare batches, and the files that follow a training. No name ever holds a torn file, and the
-# files tell every step once. TUFF_TRAIN_KILLS says how often a run with everything on is killed. Called: train_kill.sh BUILD
+# A training that is killed at any moment resumes to the same bits: plain, and with everything on (16 bits and loss
+# scaling, accumulation, averages, groups, clipping, a schedule), each with checkpoints after every second step, three
+# of them kept, validations, threads that prepare batches, and monitor files. No name ever refers to a torn file, and
+# the files contain every step once. TUFF_TRAIN_KILLS is the number of kills of a run with everything on. Usage:
+# train_kill.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$(cd "$(dirname "$0")" && pwd)"
@@ -14,7 +15,8 @@ draw_optimizer
 rule=$optimizer
 
 device=${TUFF_DEVICE:-$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)}
-# train KIND OPTIONS...: to be called in a subshell, which becomes the tool: killing it kills that.
+# train KIND OPTIONS...: must be called in a subshell, which becomes the tool, so that killing the subshell kills the
+# tool.
 train() {
     kind=$1
     shift
@@ -27,7 +29,7 @@ train() {
     fi
 }
 
-# train_cut KIND OPTIONS...: a run that may be killed, from the last checkpoint on where there is one.
+# train_cut KIND OPTIONS...: a run that may be killed, resumed from the last checkpoint if there is one.
 train_cut() {
     kind=$1
     shift
@@ -35,7 +37,7 @@ train_cut() {
     train "$kind" --save cut --save-every 2 --keep 3 --log-every 3 --log cut.log --csv cut.csv --tensorboard cut.runs "$@"
 }
 
-# Whatever has a name is whole: the hash over all tensors is checked when it is loaded.
+# Every named file is complete: loading checks the hash over all tensors.
 check_files() {
     for file in cut cut.prev cut.best cut.step-*; do
         [ -f "$file" ] || continue
@@ -45,8 +47,8 @@ check_files() {
     done
 }
 
-# What does not depend on time is the same in both logs, and in all of the cut run's files; event files in the order in which
-# they were made.
+# Everything that does not depend on time is the same in both logs, and in all files of the interrupted run; event files
+# are read in order of creation.
 cat >logs.py <<'END'
 import csv, json, math
 from event_files import events
@@ -85,7 +87,8 @@ milliseconds() {
     echo $(($(date +%s%N) / 1000000))
 }
 
-# kill_often KIND KILLS: each checkpoint that is saved has a line in the log. Kills lie anywhere in a run, or in what is left of it; its kernels are compiled before.
+# kill_often KIND KILLS: each checkpoint that is saved has a line in the log. Kills occur anywhere in the remaining run;
+# its kernels are compiled before.
 kill_often() {
     rm -rf cut* whole*
     (train "$1" --stop-after 7) >out 2>&1 || fail "$1: the first steps: $(cat out)"
@@ -102,7 +105,7 @@ kill_often() {
             killed=$((killed + 1))
             wait $process 2>/dev/null
         elif wait $process; then
-            # It came to its end: from the beginning again.
+            # The run was completed: starts from the beginning.
             check_end "$1"
             ended=$((ended + 1))
             rm -rf cut*

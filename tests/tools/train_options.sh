@@ -1,7 +1,7 @@
 #!/bin/sh
-# The options of tuff train about the optimizer, with precision and validation: each trains, a resumed run has them all from
-# the checkpoint and ends with the same bits, and what means nothing is refused before any work. On the reference device
-# and on one driver. Called: train_options.sh BUILD
+# The options of tuff train about the optimizer, with precision and validation: each trains, a resumed run takes all of
+# them from the checkpoint and ends with the same bits, and meaningless ones are refused before any work. On the
+# reference device and on one driver. Usage: train_options.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 enter "$1"
@@ -37,7 +37,7 @@ expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup
 expect 0 "done after step 4" train reference --steps 4 --schedule constant --warmup 5
 expect 1 "are 2147483648 batches, at most 2147483647" train reference --steps 16777216 --accumulate 128
 
-# Decay is of matrices: a group that has none takes no decay but 0.
+# Only matrices decay: a group without any accepts no decay but 0.
 expect 2 "invalid value" train reference --steps 2 --group ""
 expect 2 "--group *.bias,*.gain: decay=0.5 has no effect" train reference --steps 2 --group '*.bias,*.gain:decay=0.5'
 expect 2 "--group wte,*.bias: decay=0.5 has no effect" train reference --steps 2 --group 'w*:rate=0.5' \
@@ -45,7 +45,7 @@ expect 2 "--group wte,*.bias: decay=0.5 has no effect" train reference --steps 2
 expect 0 "done after step 2" train reference --steps 2 --group '*.bias:decay=0' --group 'wte,*.gain:decay=0.5'
 expect 0 "decay=R (of matrices)" "$tuff" train --help
 
-# What would be ignored is refused.
+# Options that would have no effect are refused.
 for optimizer in adamw adam lion adafactor; do
     expect 2 "--momentum requires --optimizer sgd or muon" train reference --steps 2 --optimizer $optimizer --momentum 0.9
 done
@@ -115,7 +115,7 @@ expect 0 "done after step 2" train reference --steps 2 --log /dev/null --csv /de
 # Of one_cycle a warm-up of 0 is not none, and the help says so.
 expect 0 "0: none (one_cycle: 30 % of all" "$tuff" train --help
 
-# What is held out: a number is a fraction, and a file of such a name has a folder before it.
+# Held-out data: a number is a fraction, and a file with such a name needs a folder in front.
 for wrong in 1.5 0 10%; do
     expect 1 "expected a fraction between 0 and 1, such as 0.1; for a file of that name, give ./$wrong" train reference --steps 2 \
         --validate $wrong
@@ -131,7 +131,7 @@ expect 0 "loss scale is 1024" train reference --steps 3 --loss-scale 1024 --save
 expect 1 "holds no averages" "$tuff" generate --checkpoint plain.safetensors --average --device reference
 expect 0 "loss scale is 65536" train reference --steps 3 --loss-scale auto --schedule linear
 
-# everything DEVICE: the same bits, run through or stopped and resumed.
+# everything DEVICE: the same bits, whether uninterrupted or stopped and resumed.
 everything() {
     device=$1
     set -- --steps 6 --optimizer muon --accumulate 2 --ema 0.9 --loss-scale auto --schedule one_cycle --warmup 2 \

@@ -1,10 +1,10 @@
 #!/bin/sh
-# What a run of tuff train goes on with: other settings than the checkpoint's, checkpoints that were kept, and best weights
-# that are not where they belong. On the reference device. Called: train_resume.sh BUILD
+# Resuming tuff train: with other settings than the checkpoint's, from checkpoints that were kept, and with best weights
+# that are missing or not the run's. On the reference device. Usage: train_resume.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 enter "$1"
-# train OPTIONS...: a small model. resume FILE OPTIONS...: goes on with it.
+# train OPTIONS...: trains a small model. resume FILE OPTIONS...: resumes it.
 train() {
     "$tuff" train --data text --device reference --layers 1 --heads 1 --width 8 --context 8 --batch 2 --sample 0 "$@"
 }
@@ -20,7 +20,7 @@ while [ $i -lt 40 ]; do
     i=$((i + 1))
 done >text
 
-# A step of another number of batches: only where the batches so far are whole steps of it, and steps are counted on.
+# Another number of batches per step: only if the batches so far are whole steps of it; the count of steps continues.
 expect 0 "stopped after step 5" train --steps 8 --accumulate 2 --stop-after 5 --save five
 expect 1 "10 batches are no whole steps of 4" resume five --accumulate 4
 expect 0 "stopped after step 4" train --steps 8 --accumulate 2 --stop-after 4 --save four
@@ -31,7 +31,7 @@ expect 0 "stopped after step 4" train --steps 8 --stop-after 4 --save single
 expect 0 "resuming after step 4" resume single --accumulate 2 --stop-after 6 --save double
 expect 0 "resuming after step 6" resume double --accumulate 1 --save single
 
-# validated OPTIONS...: a run with validations after steps 4, 8 and 12, of which each has the best loss so far.
+# validated OPTIONS...: a run with validations after steps 4, 8 and 12, each of which has the best loss so far.
 validated() {
     train --steps 12 --validate 0.2 --validate-every 4 "$@"
 }
@@ -42,13 +42,13 @@ same() {
 }
 expect 0 "after step 12; the sample uses these weights" validated --save whole
 
-# Under another name the best weights so far go with it, and the run can be stopped again.
+# With another name the best weights so far are copied, and the run can be stopped again.
 expect 0 "stopped after step 5" validated --stop-after 5 --save first
 expect 0 "stopped after step 7" resume first --stop-after 7 --save second
 expect 0 "resuming after step 7" resume second --save second
 same second
 
-# As if killed between writing a checkpoint and naming it the best one: that has an older one, or none.
+# As if killed between writing a checkpoint and naming it the best one: .best is an older one, or missing.
 for older in first.best ""; do
     rm -f killed*
     expect 0 "stopped after step 8" validated --stop-after 8 --save killed
@@ -61,7 +61,7 @@ for older in first.best ""; do
     same killed
 done
 
-# Checkpoints that were kept, while .best is theirs, or the best one was kept too; else its loss is forgotten.
+# Resuming kept checkpoints works if .best belongs to them, or the best one was kept, too; else its loss is forgotten.
 expect 0 "stopped after step 7" validated --stop-after 7 --save kept --save-every 1 --keep 2
 for file in kept.prev kept.step-6; do
     rm -f rest*
@@ -76,7 +76,7 @@ rm -f rest*
 expect 0 "resuming after step 6" resume all.step-6 --save rest
 same rest
 
-# A loss over another text is compared with none of before.
+# A loss for another text is not compared with earlier ones.
 printf '~^~^|~^~^|' >strange
 i=0
 while [ $i -lt 8 ]; do
@@ -86,7 +86,7 @@ done >other
 expect 0 "after step 8; the sample" resume first --stop-after 9 --validate strange
 expect 0 "after step 8; the sample" "$tuff" train --data other --device reference --sample 0 --resume first --stop-after 9
 
-# A file that happens to have the name of what tries the folder; a name that cannot be made.
+# A file that happens to have the name of the file that probes the folder; a name that cannot be created.
 for name in tried.probe tried.probe-0; do
     echo mine >$name
 done
@@ -100,7 +100,7 @@ rmdir named.best
 expect 0 "resuming after step 5" resume named --stop-after 8 --save named
 [ -f named.best ] || fail "the next best weights are not saved"
 
-# Losses of another text, or of one that has changed, are no measure; neither is what the checkpoint was trained on.
+# Losses for another text, or for one that has changed, are not comparable; nor are losses for text that was trained on.
 cp text changing
 expect 0 "stopped after step 4" train --steps 12 --validate changing --validate-every 2 --stop-after 4 --save changed
 expect 0 "resuming after step 4" resume changed --stop-after 6 --validate-every 1
@@ -110,7 +110,7 @@ cat strange >>changing
 expect 0 "changing differs from the text that the checkpoint was validated on" resume changed --stop-after 6
 expect 0 "it was also trained on text that is held out now" resume single --steps 9 --validate 0.2
 
-# Numbers that are not finite end a run where they would be saved, whether or not a line is due.
+# A loss that is not finite ends a run at the next save, even if no line is due.
 expect 1 "loss is not finite" train --steps 400 --optimizer sgd --learning-rate 100 --log-every 1000 --save-every 5 --save broken
 grep -q "lower --learning-rate, or look for NaN in the data" out || fail "the message names no cause: $(cat out)"
 grep -q "training continues" out && fail "training goes on with numbers that are not finite"

@@ -1,6 +1,6 @@
-/* What a step of tuff train that gets no line costs the host: no memory is asked for, and nothing is read from the
-   device, with everything that an optimizer does as well. The time of the thread is printed; in a thorough run a GPT of
-   6 layers of 384 trains, and it is at most 2 % of the step. */
+/* The cost on the host of a step of tuff train that prints no line: no allocation and no read from the device, even
+   with all options of an optimizer. The thread's time is printed; in a thorough run, which trains a GPT of 6 layers of
+   384, it must be at most 2 % of the step. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ typedef struct run {
     int64_t done;
 } run;
 
-/* As tools/train/train.c has it, for a line every million steps. */
+/* As in tools/train/train.c, with a line every million steps. */
 static void step(run *self)
 {
     static int32_t windows[BATCH * (CONTEXT + 1)];
@@ -52,7 +52,7 @@ static double thread_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The requests for memory of a round of steps, which reads nothing. */
+/* Returns the allocations of a round of steps, which must read nothing. */
 static int64_t run_round(tuff_device *device, run *self)
 {
     tuff_device_counters before, after;
@@ -74,8 +74,8 @@ static int64_t run_round(tuff_device *device, run *self)
     return requests;
 }
 
-/* The host runs ahead of the device, and what is on its way takes memory, which is kept: more than before is asked for
-   only where the host runs further ahead than ever. */
+/* The host runs ahead of the device, and pending steps need memory, which is kept: it allocates more only when it runs
+   further ahead than before. */
 static void check_steps(tuff_device *device, run *self)
 {
     int rounds = 0;
@@ -113,7 +113,7 @@ static void check_device(tuff_device *device)
     model_destroy(&model);
 }
 
-/* Loss scaling, clipping, a schedule, parts of a step, an average, and windows from a loader. */
+/* Loss scaling, clipping, a schedule, accumulation, an average, and windows from a loader. */
 typedef struct whole_run {
     language_model model;
     tuff_optimizer *optimizer;
@@ -175,8 +175,8 @@ static void whole_step(whole_run *self)
     self->done++;
 }
 
-/* The steps up to a line, and the line: what the host may read is read there. Notes how long they took, and the share
-   of it that the thread works. */
+/* Runs the steps up to a line, and the line itself, for which the host may read. Records the time and the thread's
+   share of it. */
 static int64_t run_to_line(tuff_device *device, whole_run *self)
 {
     tuff_device_counters before, after;
@@ -206,7 +206,7 @@ static void check_everything(tuff_device *device, const model_config *of, int st
 {
     static unsigned char bytes[4096];
     whole_run self = {.text = {.bytes = bytes, .size = sizeof bytes}, .steps = steps};
-    enum { SLOW = 20 }; /* seconds of a step, of which one line says enough */
+    enum { SLOW = 20 }; /* seconds of a step above which one line is enough */
     int rounds = 0;
     double least;
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -254,7 +254,7 @@ static void the_host_has_little_to_do(void **state)
     for_each_api(check_large);
 }
 
-/* Before the first call of the library, which is told once where its memory comes from. */
+/* Must precede the first call of the library, whose allocator can be set only then. */
 static int begin(void **state)
 {
     failing_memory_begin(0, false);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The same training twice ends with the same bits, with everything on: ten steps on the driver that the seed draws; with
-# TUFF_SUITE=thorough a thousand steps on every device found. Called: train_twice.sh BUILD
+# The same training run twice ends with the same bits, with everything on: ten steps on the driver that the seed draws;
+# with TUFF_SUITE=thorough a thousand steps on every device found. Usage: train_twice.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 enter "$1"
@@ -18,7 +18,7 @@ train() {
         --batch 2 --sample 0 --steps $steps --validate 0.2 --validate-every $((steps / 3)) --workers 2 --upload ahead "$@"
 }
 
-# twice DEVICE: the end, the best weights and the last checkpoint before.
+# twice DEVICE: compares the last checkpoint, the best weights and the checkpoint before.
 twice() {
     rm -f first* second*
     for name in first second; do

@@ -1,6 +1,6 @@
-/* Processes that tune a small model and are killed, by the tool itself: at any moment, after which the next start works
-   and no record is lost; with a worker, which is started again where a signal ended it or it shows no sign of life; and
-   many at once, of which one measures at a time. TUFF_TEST_KILLS: how often the first is done (200 for a full run). */
+/* Processes of the tool that tune a small model and are killed: at any moment, after which the next start works and no
+   record is lost; with a worker, which is restarted if a signal ended it or it hangs; and many at once, of which one
+   measures at a time. TUFF_TEST_KILLS is the number of kills of the first kind (200 for a full run). */
 #define _DEFAULT_SOURCE 1
 #include <dirent.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static char tool_path[600], log_path[600];
     if (!has_device)  \
     skip()
 
-/* Starts the tool on a small model; isolate "on": a worker of it measures. */
+/* Starts the tool on a small model; with isolate "on" a worker measures. */
 static pid_t start(const char *isolate, const char *seconds)
 {
     char *const arguments[] = {tool_path,
@@ -95,7 +95,7 @@ static void empty_log(void)
 
 typedef struct holdings {
     int wins, bads;
-    int answers, measured; /* winners that are no seeds: of all keys, of all lines */
+    int answers, measured; /* winners that are not seeds: of all keys, of all lines */
     uint64_t damaged, lines;
 } holdings;
 
@@ -156,7 +156,7 @@ static void use_folder_with_log(const char *name)
     empty_log();
 }
 
-/* Undisturbed, until so many keys are known: as often as that takes, but once at least. */
+/* Tunes undisturbed, once or as often as it takes until so many keys are known. */
 static void finish(int wins)
 {
     for (int i = 0; i < 8 && (i == 0 || look().wins < wins); i++)
@@ -176,7 +176,7 @@ static void forget(void)
     (void)tuff__tune_visit_stores(forget_one, NULL);
 }
 
-/* The one child of a process; 0 where it has none yet. */
+/* Returns the only child of a process; 0 if it has none yet. */
 static pid_t child_of(pid_t parent)
 {
     char path[64], line[64] = "";
@@ -189,7 +189,7 @@ static pid_t child_of(pid_t parent)
     return (pid_t)atoi(line);
 }
 
-/* The tool, and its worker before it where there is one: at once, so that neither can tell what became of the other. */
+/* Kills the tool and, just before it, its worker if there is one, so that neither can record the other's death. */
 static void kill_both(pid_t parent)
 {
     const pid_t worker = child_of(parent);
@@ -219,7 +219,7 @@ static void kills_lose_nothing(void **state)
             early++;
         }
         const holdings now = look();
-        /* What was written stays, and a start blames one candidate at most, besides those it found wanting itself. */
+        /* Written records remain, and a start blames one candidate at most, besides those that it rejected itself. */
         assert_true(now.wins >= last.wins && now.bads >= last.bads);
         assert_true(now.damaged <= (uint64_t)i + 1);
         most_bads = now.bads > most_bads ? now.bads : most_bads;
@@ -261,7 +261,7 @@ static bool log_says(const char *subject)
     return found;
 }
 
-/* What the worker was at is left out; the rest is measured. */
+/* The worker's candidate is skipped; the rest is measured. */
 static void a_worker_is_started_again(int signal_number, const char *says)
 {
     const pid_t parent = start("on", "3");
@@ -296,7 +296,7 @@ static void what_stands_still_is_ended(void **state)
     assert_int_equal(unsetenv("TUFF_TUNE_WATCHDOG"), 0);
 }
 
-/* Ctrl-C reaches the process that works, which keeps what is finished. */
+/* Ctrl-C reaches the worker process, and finished results are kept. */
 static void an_interrupt_is_passed_on(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void an_interrupt_is_passed_on(void **state)
     assert_true(tuff__nanoseconds() - begin < UINT64_C(60000000000));
 }
 
-/* Where another process measures, here this one, the tool says so and waits, until it is asked not to. */
+/* While another process measures (here this one), the tool says so and waits, until it is interrupted. */
 static void who_waits_can_be_stopped(void **state)
 {
     (void)state;
@@ -332,7 +332,7 @@ static void who_waits_can_be_stopped(void **state)
     assert_int_equal(kill(child, SIGINT), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     tuff__file_unlock(&lock);
-    if (!waits) /* GPUs have locks of other names */
+    if (!waits) /* the locks of GPUs have other names */
         skip();
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
     assert_int_equal(look().wins, 0);
@@ -354,7 +354,7 @@ static void many_tune_at_once(void **state)
     print_message("%d processes: %d keys known, %d lines, %d damaged, %d keys measured\n", MANY, now.wins,
                   (int)now.lines, (int)now.damaged, now.measured);
     assert_int_equal(now.damaged, 0);
-    assert_int_equal(now.measured, now.answers); /* nobody measured what another had found */
+    assert_int_equal(now.measured, now.answers); /* no process measured what another one had found */
     assert_true(now.wins > 0);
 }
 
@@ -366,7 +366,7 @@ static int find_tool(void **state)
     (void)snprintf(tool_path, sizeof tool_path, "%s/tuff", build);
     if (use_fresh_cache(state) != 0)
         return 1;
-    /* Drivers that only the tool opens: this process forks. */
+    /* Only the tool opens drivers, because this process forks. */
     use_folder_with_log("first");
     int status;
     const pid_t first = start("off", "0.2");

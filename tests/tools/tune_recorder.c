@@ -1,4 +1,4 @@
-/* Recordings as bench/recorder/recorder.h makes them, of made-up devices whose times are known. */
+/* Recordings made by bench/recorder/recorder.h on simulated devices whose times are known. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static recorder_counts record(fault_device *device, int points, const tune_confi
     return counts;
 }
 
-/* The largest part by which a recorded median is off what the device takes, against the default. */
+/* Returns the largest relative error of a recorded median, normalised by the default's time. */
 static double worst_error(const fault_device *device, const recording *recorded)
 {
     const double here = (double)recording_find(recorded, &defaults)->median,
@@ -71,7 +71,7 @@ static void times_are_those_of_the_device(void **state)
     recording_free(&recorded);
 }
 
-/* A device that becomes twice as slow in the midst, and whose clock then goes down bit by bit. */
+/* A device that becomes twice as slow halfway, and whose clock then drifts. */
 static void drift_is_taken_out(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void a_wrong_default_ends_it(void **state)
     recording_free(&recorded);
 }
 
-/* A search over the recording comes as near to its best as one over the device. */
+/* A search on the recording comes as close to the best as one on the device. */
 static void what_a_search_climbs_is_in_it(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void what_a_search_climbs_is_in_it(void **state)
     recording_free(&recorded);
 }
 
-/* What is there stays, and what is new is comparable with it though the device has become slower. */
+/* Recorded points are kept, and new ones are comparable with them even though the device has become slower. */
 static void a_recording_is_added_to(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void memory_may_run_out_anywhere(void **state)
     assert_true(failing > 5);
 }
 
-/* Names say the family, and none is there twice. */
+/* Names contain the family, and none occurs twice. */
 static void tasks_are_named_by_their_family(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The loss of a validation, on every device found: the mean over all bytes of a text, whatever the length of the text
-   and the size of batches, against the losses of its windows one by one on the reference device. */
+/* The validation loss on every device found: the mean over all bytes of a text, whatever its length and the batch size,
+   compared with the losses of its windows one by one on the reference device. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ enum { CONTEXT = 7 };
 static const model_config config = {
     .form = MODEL_GPT, .layers = 1, .heads = 2, .width = 8, .context = CONTEXT, .vocabulary = 256};
 
-/* The sum of the losses of count bytes behind the first. */
+/* Returns the sum of the losses of the count bytes after the first. */
 static double loss_of_window(tuff_device *device, language_model *model, const unsigned char *bytes, int64_t count)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -78,7 +78,7 @@ static void check_size(tuff_device *device, size_t size, int64_t batch)
     model_destroy(&model);
 }
 
-/* Small sizes on the reference device alone: each is a model to compile. */
+/* Small sizes run on the reference device only: each is a model to compile. */
 static void check_losses(tuff_device *device)
 {
     check_size(device, 53, 3);
@@ -103,7 +103,7 @@ static float first_weight(tuff_parameters *parameters)
     return value;
 }
 
-/* Which loss is the best, when it is over, and what is restored. */
+/* Which loss is the best, when training stops early, and what is restored. */
 static void records_the_best(void **state)
 {
     static const double losses[] = {3, 2, NAN, 2, 1.5, 1.6, 1.7};
@@ -138,7 +138,7 @@ static void records_the_best(void **state)
     tuff_device_close(device);
 }
 
-/* The held-out part and the rest do not overlap, and are all of the text. */
+/* The held-out part and the rest do not overlap, and make up the whole text. */
 static void splits(void **state)
 {
     unsigned char bytes[100];

@@ -1,4 +1,4 @@
-/* Gradients over several runs, averages of weights, and schedules, on every device found, against plain C in double. */
+/* Gradient accumulation, averages of weights, and schedules, on every device found, against plain C in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static trainer make(tuff_device *device, const tuff_optimizer_options *options)
     return trainer_make(device, specs, SPEC_COUNT, &(trainer_options){.optimizer = options});
 }
 
-/* An element and its average after so many steps. */
+/* Computes an element and its average after so many steps. */
 static void plain_run(int index, int64_t at, int steps, double *w, double *average)
 {
     double m = 0;
@@ -75,7 +75,7 @@ static int32_t read_count(tuff_array *array)
     return count;
 }
 
-/* loss = sum(w · g) before the step. */
+/* Returns the loss sum(w · g) before the step. */
 static double plain_loss(int step)
 {
     double sum = 0;
@@ -103,7 +103,7 @@ static void check_means(tuff_device *device)
     trainer_drop(&self);
 }
 
-/* One part that overflows costs its whole step, and the next step does not see it. */
+/* A part that overflows makes its whole step be skipped, and does not affect the next step. */
 static void check_skips(tuff_device *device)
 {
     const tuff_loss_scaling scaling = {.initial = 256};
@@ -149,7 +149,7 @@ static void check_checkpoint(tuff_device *device)
     trainer_drop(&rest);
 }
 
-/* Steps of another number of parts go on where a whole one would end, and nowhere else. */
+/* A checkpoint can be loaded into an optimizer with another number of parts only between whole steps. */
 static void check_other_parts(tuff_device *device)
 {
     const char *path = scratch_path("other");
@@ -169,7 +169,7 @@ static void check_other_parts(tuff_device *device)
     trainer_drop(&other);
 }
 
-/* The arrays that gradients are accumulated in, NULL where a slab has none. */
+/* Gets the arrays that accumulate gradients, NULL for a slab without one. */
 static int accumulated(const trainer *self, tuff_array **arrays, int most)
 {
     const int count = self->parameters->slab_count;
@@ -179,8 +179,8 @@ static int accumulated(const trainer *self, tuff_array **arrays, int most)
     return count;
 }
 
-/* What lies in their memory before the first part, NaN here, does not matter to a step, and no launch is there to clear
-   it: one of each part writes the memory of a slab, the update none. */
+/* The old content of the accumulators, here NaN, does not affect a step, and no launch clears them: each part writes a
+   slab's accumulator in one launch, and the update in none. */
 static void check_first_part(tuff_device *device)
 {
     const tuff_optimizer_options options = defaults(NULL);
@@ -206,7 +206,7 @@ static void check_first_part(tuff_device *device)
     trainer_drop(&self);
 }
 
-/* Arrays of parameter i. */
+/* i: index of the parameter, for messages. */
 static void expect_same(tuff_array *got, tuff_array *wanted, int i)
 {
     float expected[31 * 43], read[31 * 43];
@@ -216,7 +216,7 @@ static void expect_same(tuff_array *got, tuff_array *wanted, int i)
     assert_memory_equal(read, expected, size);
 }
 
-/* Averages come back as the parameters; what is frozen has none and is itself. */
+/* Averages can be loaded as parameters; a frozen parameter has no average and is loaded itself. */
 static void check_averages_load(tuff_device *device)
 {
     static const char *const patterns[] = {"bias"};
@@ -228,7 +228,7 @@ static void check_averages_load(tuff_device *device)
     trainer averaged = trainer_make(
         device, specs, SPEC_COUNT, &(trainer_options){.optimizer = &options, .patterns = patterns, .pattern_count = 1});
     tuff_parameters *loaded = tuff_parameters_create(device, specs, SPEC_COUNT);
-    /* Of no step there is no average: the parameters stand in for them. */
+    /* Before the first step there is no average: the parameters are saved instead. */
     assert_int_equal(tuff_checkpoint_save(path, averaged.parameters, averaged.optimizer, NULL, NULL, 0), TUFF_OK);
     assert_int_equal(tuff_checkpoint_load_average(path, loaded), TUFF_OK);
     for (int i = 0; i < SPEC_COUNT; i++)

@@ -1,5 +1,5 @@
-/* Saving beside the training, on every device found: the file of a step is the one that a save between two steps
-   writes, whatever runs meanwhile; names; disks that are full; memory that runs out. */
+/* Saving in the background of training, on every device found: the file of a step equals one that was saved between two
+   steps, whatever runs meanwhile. Also file names, full disks, and running out of memory. */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "scratch_folder.h"
 #include "tuff.h"
 
-/* Larger than a piece is not: pieces are made small below. */
+/* Larger than a piece: pieces are made small below. */
 static const tuff_parameter_spec specs[] = {{"weight", {.rank = 2, .extent = {37, 53}}},
                                             {"bias", {.rank = 1, .extent = {53}}}};
 
@@ -92,7 +92,7 @@ static void save_beside(tuff_checkpoint_writer *writer, const char *name, tuff_c
     options.metadata_count = 1;
     if (tuff_checkpoint_writer_save(writer, scratch_path(name), &options) != TUFF_OK)
         fail_msg("%s", tuff_error());
-    key[0] = text[0] = 'x'; /* they were copied */
+    key[0] = text[0] = 'x'; /* the writer has copied them */
 }
 
 static void check_saving(tuff_device *device)
@@ -110,7 +110,7 @@ static void check_saving(tuff_device *device)
         assert_int_equal(tuff_checkpoint_writer_wait(writer), TUFF_OK);
         assert_same_files("beside", "between");
     }
-    /* Saves behind each other, and the last one ended by the writer's end. */
+    /* Several saves in a row; destroying the writer finishes the last one. */
     for (int i = 0; i < 3; i++) {
         step(&whole, 1);
         save_beside(writer, "beside", (tuff_checkpoint_options){0});
@@ -120,7 +120,7 @@ static void check_saving(tuff_device *device)
     step(&stepwise, 3);
     save_now(&stepwise, "between");
     assert_same_files("beside", "between");
-    /* Goes on to the same bits. */
+    /* Training continues with the same bits. */
     assert_int_equal(tuff_checkpoint_load(scratch_path("beside"), whole.parameters, whole.optimizer), TUFF_OK);
     step(&whole, 5);
     step(&stepwise, 5);
@@ -158,7 +158,7 @@ static void check_names(tuff_device *device)
     assert_same_files("c", "c.step-10");
     assert_same_files("c.prev", "c.step-8");
     assert_same_files("c.best", "third");
-    /* At once, without a writer. */
+    /* A synchronous save without a writer. */
     const tuff_checkpoint_options last = {.keys = keys, .texts = texts, .metadata_count = 1, .step = 11, .keep = 1};
     assert_int_equal(tuff_checkpoint_save_as(scratch_path("c"), self.parameters, self.optimizer, &last), TUFF_OK);
     assert_string_equal(scratch_list(), "c c.best c.prev c.step-007 c.step-11 c.step-2.bak c.step-900 third ");
@@ -174,8 +174,8 @@ static void keeps_the_last_and_the_best(void **state)
     tuff_device_close(device);
 }
 
-/* Every operation of a save fails in turn: the file is the old one whole, the next call says so, the one after it
-   saves. */
+/* Every file operation of a save fails in turn: the old file stays complete, the next call reports the error, and the
+   call after it saves. */
 static void survives_bad_disks(void **state)
 {
     (void)state;
@@ -200,11 +200,11 @@ static void survives_bad_disks(void **state)
         }
         if (status != TUFF_OK)
             assert_int_equal(status, TUFF_E_IO);
-        assert_int_equal(tuff_checkpoint_writer_wait(writer), TUFF_OK); /* it is told once */
+        assert_int_equal(tuff_checkpoint_writer_wait(writer), TUFF_OK); /* the error is reported once */
         assert_int_equal(tuff_checkpoint_load(scratch_path("c"), loaded.parameters, loaded.optimizer), TUFF_OK);
         assert_null(strstr(scratch_list(), ".tmp-"));
     }
-    /* The next save tells it as well, and begins nothing. */
+    /* The next save reports the error as well, without saving. */
     save_beside(writer, "no folder/c", (tuff_checkpoint_options){0});
     assert_int_equal(tuff_checkpoint_writer_save(writer, scratch_path("never"), NULL), TUFF_E_IO);
     assert_non_null(strstr(tuff_error(), "no folder"));
@@ -270,7 +270,7 @@ static void check_clones(tuff_device *device)
     drop_training(&self);
 }
 
-/* An optimizer of the set's groups is one of the clone's. */
+/* A clone has the same groups, so that it accepts an optimizer with as many. */
 static void check_grouped_clone(tuff_device *device)
 {
     static const char *const patterns[] = {"weight"};

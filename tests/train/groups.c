@@ -1,4 +1,4 @@
-/* Groups of parameters, clipping by all three measures, norms by tensor and group, and parameters in several slabs, on
+/* Groups of parameters, clipping in all three ways, norms per tensor and group, and parameters in several slabs, on
    every device found, against plain C in double. */
 #include <math.h>
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static double factor_for(double limit, double norm)
     return limit > 0 ? fmin(1, limit / (norm + 1e-6)) : 1;
 }
 
-/* Everything of a step that is not elementwise. */
+/* The parts of a step that are not elementwise. */
 typedef struct plain_step {
     double factor[3], norm;
 } plain_step;
@@ -73,7 +73,7 @@ static plain_step plain_clip(const tuff_optimizer_options *o, int round)
     return made;
 }
 
-/* A parameter after STEPS steps of AdamW. */
+/* Computes a parameter after STEPS steps of AdamW. */
 static void plain_run(const tuff_optimizer_options *o, int index, double *w)
 {
     const int group = group_of(index);
@@ -115,7 +115,7 @@ static void compare(const trainer *self, const tuff_optimizer_options *o)
 static tuff_optimizer_options defaults(void)
 {
     return (tuff_optimizer_options){.learning_rate = 0.01,
-                                    .epsilon = 1e-2, /* so that clipping shows */
+                                    .epsilon = 1e-2, /* large enough that clipping has an effect */
                                     .weight_decay = 0.1,
                                     .decay_all = true,
                                     .clip_norm = 5,
@@ -156,7 +156,7 @@ static void check_groups(tuff_device *device)
     const tuff_optimizer_options options = defaults();
     trainer self = make(device, &options, 0);
     assert_int_equal(self.parameters->slab_count, 1);
-    assert_int_equal(self.optimizer->slab_range_count, 1); /* of all groups together: one dispatch */
+    assert_int_equal(self.optimizer->slab_range_count, 1); /* one range for all groups: one dispatch */
     for (int round = 0; round < STEPS; round++) {
         trainer_step(&self, round);
         check_norms(&self, round);
@@ -165,7 +165,7 @@ static void check_groups(tuff_device *device)
     trainer_drop(&self);
 }
 
-/* Without groups of its own an optimizer does not see those of the parameters. */
+/* An optimizer without groups ignores the parameters' groups. */
 static void check_plain(tuff_device *device)
 {
     tuff_optimizer_options options = defaults();
@@ -180,7 +180,7 @@ static void check_plain(tuff_device *device)
     trainer_drop(&self);
 }
 
-/* As on a device that binds no more than 2048 elements. */
+/* Limits slabs as on a device that binds at most 2048 elements. */
 static void check_slabs(tuff_device *device)
 {
     const tuff_optimizer_options options = defaults();
@@ -206,7 +206,7 @@ static void check_slabs(tuff_device *device)
     trainer_drop(&whole);
 }
 
-/* Every rule over several slabs moves every parameter that is not frozen, and no other. */
+/* Every rule updates every parameter that is not frozen, in all slabs, and no other. */
 static void check_rules_in_slabs(tuff_device *device)
 {
     for (int kind = TUFF_ADAMW; kind <= TUFF_MUON; kind++) {
@@ -215,14 +215,14 @@ static void check_rules_in_slabs(tuff_device *device)
         const tuff_optimizer_options options = {
             .kind = (tuff_optimizer_kind)kind, .learning_rate = 0.01, .groups = groups, .group_count = 3};
         trainer small = make(device, &options, 2048), whole = make(device, &options, 0);
-        for (int round = 0; round < 3; round++) { /* an even number of signs may come back */
+        for (int round = 0; round < 3; round++) { /* an even number of sign steps could cancel out */
             trainer_step(&small, round);
             trainer_step(&whole, round);
         }
         for (int index = 0; index < SPEC_COUNT; index++) {
             float *a = trainer_weights(&small, index), *b = trainer_weights(&whole, index);
             const int64_t count = tuff_shape_count(specs[index].shape);
-            int64_t moved = 0; /* a step may be too small for an element's last bit */
+            int64_t moved = 0; /* a step may be smaller than an element's last bit */
             for (int64_t i = 0; i < count; i++) {
                 assert_true(fabsf(a[i] - b[i]) <= 2e-5F);
                 moved += b[i] != (float)trainer_value(index, i, 0);
@@ -238,7 +238,7 @@ static void check_rules_in_slabs(tuff_device *device)
     }
 }
 
-/* Launches that write a parameter, a moment or an average. */
+/* Counts the launches that write a parameter, a moment or an average. */
 static int count_updates(const trainer *self)
 {
     enum { ARRAYS_MAX = 64 };
@@ -255,7 +255,7 @@ static int count_updates(const trainer *self)
     return trainer_count_writers(self->plan, arrays, count);
 }
 
-/* Those with parameters that are not frozen. */
+/* Counts the slabs with parameters that are not frozen. */
 static int trained_slabs(const trainer *self)
 {
     int count = 0;
@@ -264,7 +264,7 @@ static int trained_slabs(const trainer *self)
     return count;
 }
 
-/* What a rule computes element by element is one dispatch for each slab, whatever else is on. */
+/* The elementwise part of a rule is one dispatch per slab, whatever options are set. */
 static void count_dispatches(tuff_device *device)
 {
     static const tuff_optimizer_kind kinds[] = {TUFF_ADAMW, TUFF_SGD, TUFF_ADAM, TUFF_LION};
@@ -292,7 +292,7 @@ static void count_dispatches(tuff_device *device)
     }
 }
 
-/* Nothing is built: the device poses as itself, and as a GPU. */
+/* Nothing is compiled: the device is described as itself, and as a GPU. */
 static void check_dispatches(tuff_device *device)
 {
     const tuff_device_info own = *tuff__device_info(device);

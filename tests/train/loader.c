@@ -1,5 +1,5 @@
-/* Loaders: which batches they make, whatever the number of threads, how samples lie in them, where they go on, and what
-   reaches the plans of every device. */
+/* Loaders: their batches for any number of threads, the layout of samples in a batch, where they resume, and the data
+   that reach plans on every device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static void permutes(void **state)
             assert_int_equal(seen[at]++, 0);
         }
     }
-    /* Epochs and seeds have orders of their own, none of them the trivial one. */
+    /* Different epochs and seeds give different orders, none of them the identity. */
     int same_epoch = 0, same_seed = 0, in_place = 0;
     for (int64_t j = 0; j < 1000; j++) {
         const int64_t at = tuff_shuffled_index(1, 0, j, 1000);
@@ -59,7 +59,7 @@ static void permutes(void **state)
     assert_int_equal(tuff_shuffled_index(0, 0, 0, 0), -1);
 }
 
-/* Sample i: its number, and 0 to 5 rows of 2 that say where they are from. */
+/* A sample i has its number, and 0 to 5 rows of 2 values that identify their origin. */
 enum { ROWS_MAX = 5, ROOM = 60 };
 
 static int64_t rows_of(int64_t index)
@@ -88,20 +88,20 @@ static tuff_status fill_sample(void *user, tuff_sample *sample)
         fill_rows(sample->index, sample->data[field]);
         sample->rows[field] = rows_of(sample->index);
     }
-    /* Threads that meet in every order. */
+    /* Makes threads finish in different orders. */
     if (sample->index % 3 == 0)
         tuff__sleep(20000);
     return TUFF_OK;
 }
 
-static tuff_status fill_batch(void *user, tuff_batch_room *room)
+static tuff_status fill_batch(void *user, tuff_batch_target *target)
 {
     (void)user;
-    for (int64_t i = 0; i < room->count; i++) {
-        ((int32_t *)room->data[0])[i] = (int32_t)room->indices[i];
+    for (int64_t i = 0; i < target->count; i++) {
+        ((int32_t *)target->data[0])[i] = (int32_t)target->indices[i];
         for (int field = 1; field < 3; field++) {
-            fill_rows(room->indices[i], (int32_t *)room->data[field] + 2 * ROWS_MAX * i);
-            room->rows[field][i] = rows_of(room->indices[i]);
+            fill_rows(target->indices[i], (int32_t *)target->data[field] + 2 * ROWS_MAX * i);
+            target->rows[field][i] = rows_of(target->indices[i]);
         }
     }
     return TUFF_OK;
@@ -137,7 +137,7 @@ static tuff_loader_options ragged(bool whole_batches)
                                  .batch = whole_batches ? fill_batch : NULL};
 }
 
-/* A batch whose samples are these, in this order. */
+/* Checks a batch for its samples, in order. */
 static void check_batch(const tuff_batch *batch, int64_t number)
 {
     const int32_t *numbers = batch->data[0], *padded = batch->data[1], *joined = batch->data[2];
@@ -200,12 +200,12 @@ static void leaves_the_rest_out(void **state)
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
 }
 
-static tuff_status fill_endless(void *user, tuff_batch_room *room)
+static tuff_status fill_endless(void *user, tuff_batch_target *target)
 {
     (void)user;
-    assert_null(room->indices);
-    for (int64_t i = 0; i < room->count; i++)
-        ((float *)room->data[0])[i] = (float)(room->number % 100000000 * 10 + i);
+    assert_null(target->indices);
+    for (int64_t i = 0; i < target->count; i++)
+        ((float *)target->data[0])[i] = (float)(target->number % 100000000 * 10 + i);
     return TUFF_OK;
 }
 
@@ -229,13 +229,13 @@ static void goes_on_without_end(void **state)
     take(loader, NULL, &batch);
     assert_true(((const float *)batch.data[0])[1] == 10000001.0f);
     assert_int_equal(tuff_loader_seek(loader, (tuff_loader_position){.batch = INT64_MAX / 3}), TUFF_OK);
-    take(loader, NULL, &batch); /* which has no number of its first sample */
+    take(loader, NULL, &batch); /* too far for the number of its first sample to be representable */
     assert_true(batch.index == INT64_MAX / 3 && batch.count == 3);
     assert_int_equal(tuff_loader_seek(loader, (tuff_loader_position){.epoch = 1}), TUFF_E_USAGE);
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
 }
 
-/* Records of an i16 that no dtype has, skipped by the stride, and of two fields. */
+/* Records of two fields and an i16, which tuff has no dtype for and the stride skips. */
 static void reads_records(void **state)
 {
     enum { RECORDS = 29, HEADER = 5, STRIDE = 11 };
@@ -267,7 +267,7 @@ static void reads_records(void **state)
         }
     }
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
-    /* Windows of one byte's distance. */
+    /* Overlapping windows, one byte apart. */
     options.record_stride = 1;
     loader = make(NULL, &options);
     assert_int_equal(tuff_loader_sample_count(loader), RECORDS * STRIDE - 9 + 1);
@@ -299,7 +299,7 @@ static void goes_on_where_it_was(void **state)
     assert_int_equal(tuff_loader_tell(first, &position), TUFF_OK);
     assert_int_equal(position.epoch, 3);
     assert_int_equal(position.batch, 2);
-    /* Texts that are damaged, or of another loader. */
+    /* Texts that are damaged, or belong to another loader. */
     const char *const wrong[] = {"",
                                  "samples",
                                  "samples 67 batch 13 last 1 shuffle 1 seed 11 epoch 3 index 2 ",
@@ -322,7 +322,8 @@ static void goes_on_where_it_was(void **state)
     assert_int_equal(tuff_loader_destroy(second), TUFF_OK);
 }
 
-/* sums[i] = number[i] + the sum of padded rows + 1000 · lengths[i]; total: of what is joined; an array adds them up. */
+/* sums[i] = number[i] + the sum of padded rows + 1000 · lengths[i]; total: their sum plus that of `joined`, accumulated
+   in an array. */
 static tuff_plan *summing_plan(tuff_device *device, tuff_array *total)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -379,8 +380,8 @@ static tuff_plan *slow_plan(tuff_device *device)
 
 enum { STEPS = 30 };
 
-/* Many slow steps behind each other, of which nobody reads anything: every batch reached its own step, and nothing is
-   allocated or read on the way. */
+/* Many slow steps in a row, none of whose results is read: each batch must reach its own step, with no allocation or
+   read in between. */
 static void feed(tuff_device *device, tuff_plan *plan, tuff_plan *slow, tuff_upload upload)
 {
     enum { SIZE = BATCH * 4 * (1 + 1 + 2 * ROWS_MAX) + ROOM * 2 * 4 };
@@ -410,7 +411,7 @@ static void feed(tuff_device *device, tuff_plan *plan, tuff_plan *slow, tuff_upl
     assert_int_equal(tuff_loader_counters_get(loader, &counters), TUFF_OK);
     assert_int_equal(counters.batches, STEPS);
     assert_int_equal(counters.uploaded, STEPS * SIZE);
-    assert_in_range(counters.beside,
+    assert_in_range(counters.uploaded_ahead,
                     upload == TUFF_UPLOAD_AHEAD && tuff__device_has_upload_queue(device) ? STEPS * SIZE : 0,
                     upload == TUFF_UPLOAD_IN_ORDER ? 0 : STEPS * (SIZE + 512));
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
@@ -443,7 +444,7 @@ static void feeds_plans(void **state)
     for_drawn_devices(check_steps);
 }
 
-/* A plan that does not fit leaves the batch for another. */
+/* If a batch does not match a plan, it stays available for another plan. */
 static void check_misfits(tuff_device *device)
 {
     tuff_loader_options options = ragged(false);
@@ -483,7 +484,7 @@ static void refuses_other_plans(void **state)
     for_each_api(check_misfits);
 }
 
-/* The same numbers on every device, all of them in range, and about as often each. */
+/* The same numbers on every device, all in range, each about equally often. */
 static int32_t drawn[3][1000];
 static bool has_drawn;
 

@@ -1,5 +1,5 @@
-/* Loaders whose source fails, hangs or is cut off, that get options which make no sense, and that run out of memory: a
-   clear line each, and nothing left over. */
+/* Loaders whose source fails, hangs or is truncated, that get invalid options, or that run out of memory: each gives a
+   clear message, and nothing leaks. */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <setjmp.h>
@@ -31,12 +31,12 @@ static void expect_error(tuff_status status, tuff_status expected, const char *p
                  part);
 }
 
-/* How a source of 40 samples goes wrong. */
+/* How a source of 40 samples fails. */
 typedef struct plot {
     _Atomic int64_t fails_at[2];
     tuff_status status;
     const char *message; /* NULL: none */
-    bool by_library;     /* it fails in a call of the library's */
+    bool by_library;     /* the failure comes from a call of the library */
     _Atomic int calls;
 } plot;
 
@@ -47,7 +47,7 @@ static tuff_status fill(void *user, tuff_sample *sample)
     *(int32_t *)sample->data[0] = (int32_t)sample->index;
     if (sample->index != self->fails_at[0] && sample->index != self->fails_at[1])
         return TUFF_OK;
-    /* The one that is later in order is the one that is sooner in time. */
+    /* The failure that is later in order happens earlier in time. */
     if (sample->index == self->fails_at[0])
         tuff__sleep(2000000);
     if (self->by_library)
@@ -90,7 +90,7 @@ static void tells_what_failed(void **state)
                 expect_error(tuff_loader_next(loader, NULL, &batch), plots[i].status, texts[i]);
             assert_int_equal(tuff_loader_tell(loader, &position), TUFF_OK);
             assert_int_equal(position.batch, 1);
-            /* Another batch works, and this one too once its source does. */
+            /* Another batch works, and so does this one once its source does. */
             assert_int_equal(tuff_loader_seek(loader, (tuff_loader_position){.batch = 2}), TUFF_OK);
             assert_int_equal(tuff_loader_next(loader, NULL, &batch), TUFF_OK);
             assert_int_equal(((const int32_t *)batch.data[0])[9], 29);
@@ -103,7 +103,7 @@ static void tells_what_failed(void **state)
     }
 }
 
-/* A source that stays until it is let go. */
+/* A source that blocks until it is released. */
 static struct {
     mutex lock;
     pthread_cond_t changed;
@@ -122,7 +122,7 @@ static tuff_status hang(void *user, tuff_sample *sample)
     pthread_cond_broadcast(&trap.changed);
     while (!trap.let_go)
         pthread_cond_wait(&trap.changed, &trap.lock);
-    /* All of its memory is still its own, behind the end of loader and device. */
+    /* Its memory is still valid, though the loader and the device were destroyed. */
     memset(sample->data[0], 0x55, 4);
     sample->rows[0] = 1;
     snprintf(sample->message, sample->message_size, "late");
@@ -166,13 +166,13 @@ static void hang_and_close(tuff_device *device)
     assert_int_equal(tuff_loader_next(loader, NULL, NULL), TUFF_OK);
     await_inside(3);
     expect_error(tuff_loader_seek(loader, (tuff_loader_position){0}), TUFF_E_TIMEOUT, "has not returned");
-    expect_error(tuff_loader_next(loader, NULL, NULL), TUFF_E_TIMEOUT, "seek again");
+    expect_error(tuff_loader_next(loader, NULL, NULL), TUFF_E_TIMEOUT, "call tuff_loader_seek again");
     const uint64_t begin = tuff__nanoseconds();
     logged[0] = 0;
     tuff_set_log(keep_log, NULL);
     expect_error(tuff_loader_destroy(loader), TUFF_E_TIMEOUT, "has not returned for 0.05 s");
     tuff_set_log(NULL, NULL);
-    assert_non_null(strstr(logged, "its thread and memory are left to it"));
+    assert_non_null(strstr(logged, "its thread keeps running"));
     assert_true(tuff__nanoseconds() - begin < UINT64_C(20000000000));
 }
 
@@ -214,7 +214,7 @@ static void hangs_behind_the_device(void **state)
     }
 }
 
-/* The waiting thread hears that it waits, once, and then ends the wait. */
+/* The waiting thread gets one warning that it waits, and then releases the source. */
 static void hear_of_waiting(void *user, tuff_log_level level, const char *text)
 {
     (*(int *)user)++;
@@ -275,7 +275,7 @@ static void survives_a_file_that_shrinks(void **state)
         index += status == TUFF_OK;
     }
     assert_int_equal(index, 7);
-    expect_error(status, TUFF_E_IO, "numbers: a record lies at bytes 308 to 312, and the file ends before");
+    expect_error(status, TUFF_E_IO, "numbers: cannot read a record at bytes 308 to 312");
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
 }
 
@@ -286,7 +286,7 @@ static ssize_t broken_read(int fd, void *data, size_t size, off_t offset)
     return -1;
 }
 
-/* One byte a call, and every second call interrupted. */
+/* Reads one byte per call, and interrupts every second call. */
 static ssize_t slow_read(int fd, void *data, size_t size, off_t offset)
 {
     static int calls;
@@ -308,11 +308,11 @@ static void tells_of_bad_files(void **state)
     scratch_write("numbers", numbers, 3);
     options = file_options();
     assert_null(tuff_loader_create(NULL, &options));
-    expect_error(tuff_last_status(), TUFF_E_FORMAT, "3 bytes are room for 0 records");
+    expect_error(tuff_last_status(), TUFF_E_FORMAT, "3 bytes hold 0 records");
     scratch_write("numbers", numbers, sizeof numbers);
     options.sample_count = 11;
     assert_null(tuff_loader_create(NULL, &options));
-    expect_error(tuff_last_status(), TUFF_E_FORMAT, "room for 10 records of 4 bytes, and 11");
+    expect_error(tuff_last_status(), TUFF_E_FORMAT, "hold 10 records of 4 bytes, 11 requested");
     options.sample_count = 0;
     options.header_size = UINT64_MAX - 1;
     assert_null(tuff_loader_create(NULL, &options));
@@ -350,20 +350,20 @@ static void checks_rows(void **state)
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
     rows = -1;
     loader = tuff_loader_create(NULL, &options);
-    expect_error(tuff_loader_next(loader, NULL, NULL), TUFF_E_SHAPE, "-1 rows of at most 3");
+    expect_error(tuff_loader_next(loader, NULL, NULL), TUFF_E_SHAPE, "-1 rows, the limit is 3");
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
     rows = 3;
     field.collate = TUFF_COLLATE_CONCAT;
     field.rows = 10;
     loader = tuff_loader_create(NULL, &options);
     expect_error(tuff_loader_next(loader, NULL, NULL), TUFF_E_LIMIT,
-                 "batch 0 of epoch 0: \"rows\": the samples have 11 rows together, and the buffer has room for 10");
+                 "batch 0 of epoch 0: \"rows\": the samples have 11 rows in total, but the buffer holds only 10");
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
 }
 
-static tuff_status fill_nothing(void *user, tuff_batch_room *room)
+static tuff_status fill_nothing(void *user, tuff_batch_target *target)
 {
-    (void)user, (void)room;
+    (void)user, (void)target;
     return TUFF_OK;
 }
 
@@ -463,7 +463,7 @@ static tuff_status take_time(void *user, tuff_sample *sample)
     return TUFF_OK;
 }
 
-/* A batch takes longer than anybody waits for a source, of which each call is quick: whoever seeks waits for a call. */
+/* A batch takes longer than the timeout of a source, but each call is quick: a seek waits only for the current call. */
 static void seeks_amid_a_slow_batch(void **state)
 {
     (void)state;
@@ -499,7 +499,7 @@ int main(void)
         cmocka_unit_test(seeks_amid_a_slow_batch),
         cmocka_unit_test(refuses_nonsense),
         cmocka_unit_test(runs_out_of_memory),
-        /* The last one: nobody knows when its threads have freed their memory. */
+        /* Last, because nothing shows when its threads have freed their memory. */
         cmocka_unit_test(hangs_behind_the_device),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

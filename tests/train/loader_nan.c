@@ -1,5 +1,5 @@
-/* A NaN in the data of a loader, on every device found: with loss scaling the step is skipped and the training goes on,
-   until too many are; without it the report of the step tells. */
+/* NaN in a loader's data, on every device found: with loss scaling the step is skipped and the training goes on, until
+   there are too many; without it the report of the step shows the NaN. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 enum { WIDTH = 5, BATCH = 4, SAMPLES = 400 };
 
-/* Samples from first_bad on have a NaN in one of their numbers. */
+/* The samples from first_bad on have a NaN in one of their numbers. */
 typedef struct source {
     int64_t first_bad, last_bad;
 } source;
@@ -132,7 +132,7 @@ static void check_scaled(tuff_device *device)
     drop(&self);
 }
 
-/* Data of which nothing is right is not a scale that is too high: the error says what to look for. */
+/* If all data are bad, a lower scale does not help: the error says where to look. */
 static void check_all_bad(tuff_device *device)
 {
     source from = {2 * BATCH, SAMPLES};
@@ -159,7 +159,7 @@ static void check_plain(tuff_device *device)
     take_steps(&self, 1);
     assert_true(isnan(read_float(&self, "loss")) && isnan(read_float(&self, "norm")));
     assert_int_equal(skipped(&self), 0);
-    take_steps(&self, 1); /* it does not heal by itself, so that a line that comes later tells, too */
+    take_steps(&self, 1); /* the weights stay NaN, so that later reports show it, too */
     assert_true(isnan(read_float(&self, "loss")));
     drop(&self);
 }

@@ -1,5 +1,5 @@
-/* With TUFF_UPLOAD_AHEAD the next batch is on its way to the device before the step under way ends: the driver's calls
-   go through the test, which holds each step back until that upload was submitted. */
+/* With TUFF_UPLOAD_AHEAD the next batch is sent to the device before the current step ends. The test wraps the driver
+   and holds each step back until that upload was submitted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -16,13 +16,13 @@
 
 enum { COUNT = 256, STEPS = 4 };
 
-/* What stands between the library and the driver. */
+/* The wrapper around the driver. */
 static struct {
-    const driver *calls; /* the driver's own */
+    const driver *calls; /* the real driver */
     driver watched;
     _Atomic int sent;       /* batches that were sent ahead */
-    bool holds;             /* the next submission is to be held back */
-    driver_recording *held; /* it; NULL: none */
+    bool holds;             /* hold the next submission back */
+    driver_recording *held; /* the submission held back; NULL: none */
 } between;
 
 static tuff_status count_sent(driver_device *device, driver_staging *to, uint64_t size)
@@ -67,12 +67,12 @@ static bool await_sent(int count)
     return between.sent >= count;
 }
 
-static tuff_status fill(void *user, tuff_batch_room *room)
+static tuff_status fill(void *user, tuff_batch_target *target)
 {
-    int32_t *to = room->data[0];
+    int32_t *to = target->data[0];
     (void)user;
     for (int i = 0; i < COUNT; i++)
-        to[i] = (int32_t)(room->number * 1000 + i);
+        to[i] = (int32_t)(target->number * 1000 + i);
     return TUFF_OK;
 }
 

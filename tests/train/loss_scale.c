@@ -1,5 +1,5 @@
-/* Loss scaling on every device found: what makes a step be skipped, what a skipped step changes, how the scale moves.
-   */
+/* Loss scaling on every device found: what makes a step be skipped, what a skipped step changes, and how the scale
+   changes. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "scratch_folder.h"
 #include "train_fixture.h"
 
-/* More than a chunk of a slab, a vector, a scalar, an empty one, and a matrix that is one tile and a row. */
+/* More than a chunk of a slab, a vector, a scalar, an empty one, and a matrix of one tile plus a row. */
 static const tuff_parameter_spec specs[] = {
     {"bias", {.rank = 1, .extent = {7}}},          {"weight", {.rank = 2, .extent = {17, 5}}},
     {"empty", {.rank = 2, .extent = {0, 3}}},      {"scale", {.rank = 0}},
@@ -39,7 +39,7 @@ static void set_scale(trainer *self, float scale)
     assert_int_equal(tuff_array_write(self->optimizer->scale, &scale, sizeof scale), TUFF_OK);
 }
 
-/* The bits of a float that is no number: infinities of either sign, NaN with the least and with all payload. */
+/* Returns an infinity or a NaN: infinities of either sign, NaNs of different payloads. */
 static float not_finite(int64_t draw)
 {
     static const uint32_t kinds[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00001u, 0x7fffffffu};
@@ -48,7 +48,7 @@ static float not_finite(int64_t draw)
     return value;
 }
 
-/* Plants one at every position of one gradient. */
+/* Tries one at every position of a gradient. */
 static void plant_in(trainer *self, int index, const char *before, size_t size)
 {
     const int64_t count = tuff_shape_count(specs[index].shape);
@@ -94,7 +94,7 @@ static void check_positions(tuff_device *device)
     assert_int_equal(done, 3);
     assert_int_equal(tuff_array_read(tuff_optimizer_batch_counter(self.optimizer), &done, sizeof done), TUFF_OK);
     assert_int_equal(done, 3 + positions);
-    assert_int_equal(tuff_plan_run(self.plan), TUFF_OK); /* and the next good step is one */
+    assert_int_equal(tuff_plan_run(self.plan), TUFF_OK); /* the next good step updates the parameters */
     char *after = trainer_bits(&self, true, &size);
     assert_true(memcmp(before, after, size) != 0);
     free(before);
@@ -102,7 +102,7 @@ static void check_positions(tuff_device *device)
     trainer_drop(&self);
 }
 
-/* Each slab is looked through. */
+/* Every slab is checked. */
 static void check_slabs(tuff_device *device)
 {
     const tuff_optimizer_options options = {.kind = TUFF_SGD, .loss_scaling = &(tuff_loss_scaling){0}};
@@ -122,7 +122,7 @@ static void check_slabs(tuff_device *device)
     trainer_drop(&self);
 }
 
-/* Every rule keeps its state in its own way. */
+/* Each rule has its own state. */
 static void check_rules(tuff_device *device)
 {
     for (int kind = TUFF_ADAMW; kind <= TUFF_MUON; kind++) {
@@ -145,7 +145,7 @@ static void check_rules(tuff_device *device)
     }
 }
 
-/* A power of two is multiplied and divided exactly: what differs is the order in which the norm is summed. */
+/* Scaling by a power of two is exact; only the order in which the norm is summed differs. */
 static void check_same_as_without(tuff_device *device)
 {
     trainer scaled = make(device, TUFF_ADAMW, &(tuff_loss_scaling){.interval = 3});
@@ -191,7 +191,7 @@ static void run_bad(trainer *self, int steps)
         assert_int_equal(tuff_plan_run(self->plan), TUFF_OK);
 }
 
-/* The error stays until it was told, even where a good step follows. */
+/* The error stays until it is reported, even if a good step follows. */
 static void check_limit(tuff_device *device)
 {
     trainer self = make(device, TUFF_ADAMW, &(tuff_loss_scaling){.low = 4});

@@ -1,5 +1,5 @@
-/* Updates that the program masks, on every device found: what is left out keeps its bits, what is not moves as without
-   masks, whatever the optimizer, and the device chooses by norms without the host. */
+/* Updates that the program masks, on every device found: masked elements keep their bits, the others are updated as
+   without masks, for every optimizer; and the device can choose by norms without the host. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +12,11 @@
 #include "each_device.h"
 #include "train_fixture.h"
 
-/* Which mask a parameter has: none, the scalar, or the one by rows. */
+/* The mask of a parameter: none, the scalar one, or the one by rows. */
 typedef enum masking { FREE, WHOLE, ROWS } masking;
 enum { SPEC_COUNT = 8, NODES_MAX = 9 };
 
-/* Rows of whole blocks of 16 elements and others, several ranks, one without elements, one that is frozen. */
+/* Rows of multiples of 16 elements and others, several ranks, one without elements, one frozen. */
 typedef struct layout {
     tuff_parameter_spec specs[SPEC_COUNT];
     masking maskings[SPEC_COUNT];
@@ -88,10 +88,10 @@ static state_list read_state(trainer *self)
 typedef struct masks {
     int32_t rows[NODES_MAX + 1];
     float whole;
-    bool is_first; /* averages begin */
+    bool is_first; /* the averages are initialised */
 } masks;
 
-/* Whether an element of a tensor of the state moves: of a parameter, or of what is kept of it. */
+/* Whether an element of a state tensor is updated: of a parameter, or of its moments or average. */
 static bool moves(const layout *of, const masks *given, const state_tensor *tensor, int64_t element)
 {
     for (int i = 0; i < SPEC_COUNT; i++) {
@@ -128,7 +128,7 @@ static void compare(const layout *of, const masks *given, const state_list *befo
             memcpy(&expected, &wanted[i], sizeof expected);
             const bool is_near = tensor->dtype == TUFF_F32 ? fabsf(value - expected) <= 2e-6F * (1 + fabsf(expected))
                                                            : now[i] == wanted[i];
-            /* An average that begins where its parameter stays is that parameter. */
+            /* An average is initialised to the parameter, also if its update is masked. */
             if (given->is_first && strstr(tensor->name, "average."))
                 continue;
             if (is_moved ? !is_near : now[i] != old[i])
@@ -164,7 +164,7 @@ static void step_with(trainer *self, const layout *of, const masks *given, int r
         assert_int_equal(tuff_plan_run(self->update), TUFF_OK);
 }
 
-/* Rounds: nothing, some, only the whole ones, all. */
+/* Rounds: no rows, some, none but the scalar mask set, all. */
 static masks draw_masks(const layout *of, int round)
 {
     masks given = {.whole = round % 2 == 0 ? 0.0F : -0.5F, .is_first = round == 0};
@@ -173,8 +173,8 @@ static masks draw_masks(const layout *of, int round)
     return given;
 }
 
-/* What a step without masks makes of a state. Compiling takes the time, so that drivers run the masked plan with masks
-   that leave nothing out; that this is the same is seen on the reference device. */
+/* Returns the state after a step without masks. Compiling takes most of the time, so that drivers run the masked plan
+   with masks that mask nothing; that both are the same is tested on the reference device. */
 static state_list plain_step(tuff_device *device, layout *of, trainer *masked, tuff_optimizer_kind kind, int round,
                              const state_list *before)
 {
@@ -211,7 +211,7 @@ static void check_kind(tuff_device *device, tuff_optimizer_kind kind)
         tuff__state_free(&after);
         tuff__state_free(&wanted);
     }
-    /* A gradient that is not finite skips the step, masked or not. */
+    /* A gradient that is not finite skips the step, whether it is masked or not. */
     char *before = trainer_bits(&masked, true, &size);
     for (int whole = 0; whole < 2; whole++) {
         masks given = draw_masks(&of, 1);
@@ -254,7 +254,7 @@ static void zero_gradients(trainer *self, const layout *of, const masks *given)
     }
 }
 
-/* Masks for gradients alone do what gradients of zero do: moments decay, and what moves without a gradient moves. */
+/* Masks for gradients only act like zero gradients: moments decay, and elements that move without a gradient do. */
 static void check_zeros(tuff_device *device)
 {
     static const tuff_optimizer_kind kinds[] = {TUFF_ADAMW, TUFF_SGD, TUFF_ADAFACTOR};
@@ -295,7 +295,7 @@ static void masks_may_be_of_gradients_alone(void **state)
     for_drawn_drivers(check_zeros);
 }
 
-/* The tree of docs/training.md: of 13 nodes of two tensors each the five with the largest gradients are updated. */
+/* The tree of docs/training.md: of 13 nodes with two tensors each, the five with the largest gradients are updated. */
 enum { NODES = 13, KEPT = 5, TREE_SPECS = 2 * NODES + 1 };
 
 static tuff_status keep_largest(void *user, const tuff_update_choice *choice)

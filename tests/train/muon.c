@@ -1,6 +1,5 @@
-/* Muon's factor depends on which axis of a matrix are its inputs: a matrix and its transpose train alike where each
-   says which, and the steps are as long as they should be. Its matrices have all bits in mixed precision, too. Every
-   device. */
+/* Muon's factor depends on which axis of a matrix is the input axis: a matrix and its transpose train alike if each
+   declares it, and steps have the right length. With mixed precision Muon's own matrices stay f32. Every device. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +22,7 @@ static tuff_plan *compile_with(tuff_graph *graph, tuff_precision precision)
     return plan;
 }
 
-/* The matrix after a few steps on the loss sum(w * g), whose gradient is g. */
+/* Trains the matrix for a few steps on the loss sum(w * g), whose gradient is g. */
 static void train(tuff_device *device, tuff_shape shape, bool inputs_first, tuff_precision precision,
                   const float *gradient, float *w)
 {
@@ -71,7 +70,7 @@ static void check(tuff_device *device)
     for (int i = 0; i < ROWS; i++)
         for (int k = 0; k < COLUMNS; k++)
             assert_true(fabsf(w[0][i * COLUMNS + k] - w[1][k * ROWS + i]) < 1e-4f);
-    /* More columns than rows: outputs where inputs come first, and the steps are longer by that root. */
+    /* With more columns than rows and the other axis as input, steps are longer by the square root of their ratio. */
     train(device, TUFF_SHAPE(ROWS, COLUMNS), false, TUFF_PRECISION_F32, g[0], other);
     assert_true(fabs(distance(w[0], first) / distance(other, first) / sqrt((double)COLUMNS / ROWS) - 1) < 1e-3);
 }
@@ -82,7 +81,7 @@ static void a_matrix_and_its_transpose_train_alike(void **state)
     for_drawn_devices(check);
 }
 
-/* The gradients are numbers of 16 bits, so that only Muon's own matrices could lose any. */
+/* The gradients are representable as 16 bits, so that only Muon's own matrices could lose precision. */
 static void check_precisions(tuff_device *device)
 {
     float g[ROWS * COLUMNS], first[ROWS * COLUMNS], exact[ROWS * COLUMNS];

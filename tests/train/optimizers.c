@@ -1,4 +1,4 @@
-/* Fifty steps of every optimizer on every device found, against float64: PyTorch's, or the paper's formulas, as
+/* Fifty steps of every optimizer on every device found, against float64: PyTorch's results, or the paper's formulas, as
    bench/peers/optimizers.py computed them for parameters of random shapes. */
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "tuff/io.h"
 
 enum { STEPS = 50, PARAMETERS_MAX = 16 };
-#define BAR 1e-5 /* of an element and the root mean square of its tensor */
+#define BAR 1e-5 /* relative to the element plus its tensor's root mean square */
 
 typedef struct reference {
     tuff_file *file;
@@ -90,7 +90,7 @@ static double root_mean_square(const double *values, int64_t count)
     return sqrt(sum / (double)count);
 }
 
-/* The largest error over its bar. */
+/* Returns the largest error relative to its tolerance. */
 static double compare(const trainer *self, const reference *of, const char *title)
 {
     double worst = 0;

@@ -1,4 +1,4 @@
-/* The rate of every step by every schedule, on every device found, against plain C in double. */
+/* The learning rate of every step with every schedule, on every device found, against plain C in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +83,7 @@ static void check_all(tuff_device *device)
         check_schedule(device, &all[i]);
 }
 
-/* No plan is compiled again, and a checkpoint holds what was written last. */
+/* No plan is recompiled for a new rate, and a checkpoint contains the rate that was written last. */
 static void check_program(tuff_device *device)
 {
     const tuff_optimizer_options options = {.kind = TUFF_SGD, .learning_rate = 0.5, .schedule = TUFF_SCHEDULE_PROGRAM};
@@ -106,7 +106,7 @@ static void check_program(tuff_device *device)
     assert_int_equal(tuff_checkpoint_load(path, other.parameters, other.optimizer), TUFF_OK);
     assert_int_equal(tuff_array_read(tuff_optimizer_rate(other.optimizer), &rate, sizeof rate), TUFF_OK);
     assert_true(rate == next);
-    /* A run of a schedule may go on with rates of the program's. */
+    /* A run with a fixed schedule may continue with rates that the program sets. */
     trainer fixed = make(device, &(tuff_optimizer_options){.kind = TUFF_SGD});
     assert_int_equal(tuff_checkpoint_save(path, fixed.parameters, fixed.optimizer, NULL, NULL, 0), TUFF_OK);
     assert_int_equal(tuff_checkpoint_load(path, other.parameters, other.optimizer), TUFF_OK);
@@ -128,7 +128,7 @@ static void check_refusals(tuff_device *device)
         {.warmup_steps = 4, .total_steps = 4},
         {.total_steps = 1 << 24, .accumulate = 128},
         {.total_steps = 1 << 11, .accumulate = 1 << 10, .steps_per_epoch = 1 << 10}};
-    /* As many batches as are counted, and schedules that have no end to reach. */
+    /* The largest number of batches that can be counted, and schedules that need no end. */
     const tuff_optimizer_options right[] = {
         {.total_steps = 1 << 24, .accumulate = 127},
         {.schedule = TUFF_SCHEDULE_CONSTANT, .total_steps = 1 << 24, .accumulate = 128},

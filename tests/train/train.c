@@ -1,5 +1,5 @@
-/* Parameters, optimizers and checkpoints on every device found: against plain C loops in double, and bit for bit
-   where a run goes on from a checkpoint. */
+/* Parameters, optimizers and checkpoints on every device found: against plain C loops in double, and bit for bit if a
+   run continues from a checkpoint. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -91,7 +91,7 @@ static void check_refusals(tuff_device *device)
     assert_non_null(strstr(tuff_error(), "\"a\" is given twice"));
     assert_null(tuff_parameters_create(device, &reserved, 1));
     assert_null(tuff_parameters_create(device, &nameless, 1));
-    for (int i = 0; i < 3; i++) { /* what no checkpoint could hold */
+    for (int i = 0; i < 3; i++) { /* names that a checkpoint cannot hold */
         static const char *const names[] = {"__metadata__", "weight\xff", "\xc0\xaf"};
         const tuff_parameter_spec unsaved = {names[i], {.rank = 0}};
         assert_null(tuff_parameters_create(device, &unsaved, 1));
@@ -122,7 +122,7 @@ static void check_refusals(tuff_device *device)
     tuff_parameters_destroy(parameters);
 }
 
-/* A model whose gradients are the input: loss = sum(w · g). */
+/* A model whose gradients are its inputs: loss = sum(w · g). */
 typedef struct bench {
     tuff_parameters *parameters;
     tuff_optimizer *optimizer;
@@ -300,7 +300,7 @@ static void check_rules(tuff_device *device)
 static const tuff_optimizer_options defaults = {
     .learning_rate = 0.01, .weight_decay = 0.1, .clip_norm = 1, .warmup_steps = 2, .total_steps = 12};
 
-/* Everything that a device holds of a bench: parameters, moments, counters and so on. */
+/* Reads the whole state of a bench on its device: parameters, moments, counters and so on. */
 static char *all_bits(const bench *self, size_t *size)
 {
     state_list list;
@@ -370,7 +370,7 @@ static void check_metadata(const char *path)
     tuff_file_close(file);
 }
 
-/* Loads the checkpoint into other things than it was saved from: each is refused and changes nothing. */
+/* Loads the checkpoint into objects that do not match it: each is refused and changes nothing. */
 static void check_strangers(tuff_device *device, const bench *saved)
 {
     tuff_parameter_spec other[SPEC_COUNT];
@@ -406,7 +406,7 @@ static void rewrite(const char *path, const char *data, size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Cut short, and with one bit of a weight flipped. */
+/* A truncated file, and one with a flipped bit in a weight. */
 static void check_damage(tuff_device *device)
 {
     void *data;
@@ -474,7 +474,7 @@ static void check_checkpoints(tuff_device *device)
     remove(CHECKPOINT ".prev");
 }
 
-/* Nothing comes back to the host between the reads that the caller asks for; another plan sees the new weights. */
+/* Training transfers nothing to the host except for the caller's reads; another plan sees the new weights. */
 static void check_device_side(tuff_device *device)
 {
     bench self = make_bench(device, &defaults);

@@ -1,6 +1,6 @@
-/* Host memory that runs out at each request of a training script on the reference device: parameters, optimizer,
-   graph, plan, steps, checkpoints. Each failure is reported, nothing leaks, a failed load changes nothing, and the
-   next run of the script is right. */
+/* Running out of host memory at each allocation of a training script on the reference device: parameters, optimizer,
+   graph, plan, steps, checkpoints. Each failure is reported, nothing leaks, a failed load changes nothing, and the next
+   run of the script is correct. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -88,7 +88,7 @@ static tuff_status run_script(tuff_device *device, script *self)
     return status;
 }
 
-/* With every request failing in turn, once and from there on. */
+/* Each allocation fails in turn, alone and with all later ones. */
 static void every_request_may_fail(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ static void every_request_may_fail(void **state)
     tuff_device_close(device);
 }
 
-/* A load that runs out of memory leaves parameters, moments and counter alone. */
+/* A load that runs out of memory leaves parameters, moments and the counter unchanged. */
 static void a_failed_load_changes_nothing(void **state)
 {
     (void)state;

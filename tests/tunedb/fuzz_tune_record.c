@@ -1,6 +1,6 @@
-/* The libFuzzer target of what the tuner reads from files. An input is the JSON of a line, which is given its check:
-   both parsers must say the same of it, and what is good must survive writing and reading again. It is also taken for a
-   key, an environment and a candidate, which must come back. */
+/* libFuzzer target for what the tuner reads from files. An input is the JSON of a line, to which a check is added: both
+   parsers must agree on it, and a good record must survive being written and read again. It is also parsed as a key, an
+   environment and a candidate, which must convert back to the same text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static void check_body(const text *plain)
     arena texts = {0};
     text spaced = {0};
     tune_record quick, slow;
-    /* A blank that JSON does not mind is none that the quick parser expects. */
+    /* A space that JSON allows but the quick parser does not expect. */
     tuff__text_add(&spaced, "{ ");
     tuff__text_add_bytes(&spaced, plain->data + 1, plain->length - 1);
     const line_state state = read_body(plain, &texts, &quick);

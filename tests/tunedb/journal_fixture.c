@@ -1,4 +1,4 @@
-/* Processes that die, and what is told of them. */
+/* Processes that die, and what their journals report. */
 #define _DEFAULT_SOURCE 1
 #include "journal_fixture.h"
 

@@ -1,4 +1,4 @@
-/* What tests of journals share: processes that die in the midst of something, and what is told of them. */
+/* Fixtures for tests of journals: processes that die in the middle of something, and what their journals report. */
 #ifndef TESTS_JOURNAL_FIXTURE_H
 #define TESTS_JOURNAL_FIXTURE_H
 
@@ -6,13 +6,13 @@
 
 #include "tunedb/journal_format.h"
 
-/* For children, in which cmocka's asserts would go on with the parent's tests. */
+/* Ends the process if false: for child processes, in which cmocka's asserts would continue with the parent's tests. */
 void check(bool condition);
-/* Wait for a child and assert how it ended. */
+/* Wait for a child and check how it ended. */
 void killed(pid_t child);
 void ended(pid_t child);
 
-/* The latest strike, and how many there were. */
+/* The latest strike, and the number of strikes. */
 typedef struct told_strike {
     int count;
     journal_phase phase;
@@ -22,23 +22,23 @@ typedef struct told_strike {
 } told_strike;
 extern told_strike last;
 tuff_status note(const journal_strike *strike, void *state);
-/* Reads the journals of the scratch folder; `last` is told anew. */
+/* Reads the journals of the scratch folder and resets `last`. */
 journal_counts recover(void);
 void assert_counts(journal_counts counts, int strikes, int idle, int alive, int damaged);
 
 int count_files(void); /* in inflight/ */
 void clear_files(void);
-journal *open_journal(void); /* in the scratch folder, without trouble */
-/* A child that dies within a step, or between steps. */
+journal *open_journal(void); /* in the scratch folder; must succeed */
+/* Runs a child that dies within a step, or between steps. */
 void die(journal_phase entered, journal_phase moved, bool leave);
-/* Writes a journal of whoever, which nobody locks, by its own name in inflight/. */
+/* Writes a journal of any owner, without a lock, by its name in inflight/. */
 void craft(const char *name, const journal_owner *owner, bool locked, journal_phase phase);
-/* An owner like this process, but one that ended. */
+/* Returns an owner like this process, but one that ended. */
 journal_owner dead_owner(void);
-/* Writes the journal of a dead process by the name dead.1.2, and reads it back to be changed; the caller frees it. */
+/* Writes the journal of a dead process as dead.1.2, and returns its content, to be modified; the caller frees it. */
 journal_slot *craft_dead(journal_phase phase, size_t *size);
 
-/* Zeroed memory that a process shares with its children. */
+/* Returns zeroed memory that a process shares with its children. */
 void *share_memory(size_t size);
 void unshare_memory(void *memory, size_t size);
 

@@ -1,5 +1,5 @@
-/* Tuning processes that die: of candidates that kill them, each of which does so once; and at any moment, of which the
-   candidate in flight is all that is lost. Search, journal and store as a tuner joins them, on a made-up device. */
+/* Tuning processes that die: of candidates that kill them, each of which may do so once; and at any moment, when only
+   the candidate in flight may be lost. Combines search, journal and store as a tuner does, on a simulated device. */
 #define _DEFAULT_SOURCE 1
 #include <setjmp.h>
 #include <signal.h>
@@ -23,12 +23,12 @@
 static const char environment[] = "opencl; made-up device";
 enum { KEYS = 5, MAX_KILLERS = 256 };
 
-/* What outlives the children. */
+/* Shared memory that outlives the children. */
 typedef struct board {
-    _Atomic int wins, bads; /* written: the call had returned */
+    _Atomic int wins, bads; /* written, that is, the call had returned */
     _Atomic int strikes, killer_count;
-    _Atomic int kill_in;            /* so many steps, a process kills itself; 0: never */
-    uint64_t killers[MAX_KILLERS];  /* hashes of key and candidate, as they killed */
+    _Atomic int kill_in;           /* steps until a process kills itself; 0: never */
+    uint64_t killers[MAX_KILLERS]; /* hashes of key and candidate, in the order in which they killed */
     _Atomic bool done;
 } board;
 
@@ -75,7 +75,7 @@ static tuff_status strike(const journal_strike *one, void *state)
     return TUFF_OK;
 }
 
-/* A default cannot be left out. */
+/* A default is never barred. */
 static tune_evaluation guarded_lower(void *state, const tune_config *config, candidate_info *out)
 {
     tuning_session *self = state;
@@ -98,7 +98,7 @@ static void enter(tuning_session *self, journal_phase phase, const search_candid
         (void)raise(SIGKILL);
 }
 
-/* The driver's compiler does not survive some. */
+/* Some candidates kill the process in the driver's compiler. */
 static tune_evaluation guarded_compile(void *state, const search_candidate *candidate)
 {
     tuning_session *self = state;
@@ -177,7 +177,7 @@ static void tune_key(tuning_session *self, int key, double killers)
     self->on->wins++;
 }
 
-/* A process that tunes what is not tuned yet. */
+/* A process that tunes all keys that are not tuned yet. */
 static void tune(board *on, int keys, double killers)
 {
     tuning_session self = {.on = on};
@@ -233,7 +233,7 @@ static holdings look(void)
     return out;
 }
 
-/* One program in twelve kills the process that compiles it. Each start knows the killers of all before. */
+/* One program in twelve kills the process that compiles it. Each start knows the killers of all earlier ones. */
 static void a_killer_kills_once(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void a_killer_kills_once(void **state)
     unshare_memory(on, sizeof *on);
 }
 
-/* Killed 200 times, from outside at any moment or within a step: what was written stays, the next start works, and
+/* Killed 200 times, from outside at any moment or within a step: written records remain, the next start works, and
    blames one candidate at most. */
 static void no_kill_loses_a_record(void **state)
 {
@@ -286,7 +286,7 @@ static void no_kill_loses_a_record(void **state)
         assert_in_range(bads, on->bads, on->bads + 1);
         assert_true(now.counts.damaged <= (uint64_t)i + 1);
         assert_true(on->strikes <= strikes + 1);
-        /* One that was written as the kill came. */
+        /* One record more may have been written when the kill came. */
         on->wins = tuned = now.wins;
         on->bads = bads;
     }
@@ -305,7 +305,7 @@ int main(void)
         SCRATCH_TEST(a_killer_kills_once),
         SCRATCH_TEST(no_kill_loses_a_record),
     };
-    /* What hangs is ended. */
+    /* Ends a hang. */
     (void)alarm(300);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

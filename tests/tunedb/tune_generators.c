@@ -1,5 +1,5 @@
-/* Builds of tuff with other kernel texts that share a cache: each finds what it has measured itself, and of rejections
-   only those of its own kernels, or of nobody's, forbid anything. */
+/* Builds of tuff with different kernel texts that share a cache: each finds its own measurements, and only rejections
+   of its own kernels, or of no particular ones, bar a candidate. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static bool is_choice(const char *candidate, void *state)
     return tuff__config_parse(candidate, &parsed) == TUFF_OK;
 }
 
-/* What a build with these kernels is answered: the rows of its own winner, 0 where it has none. */
+/* Returns the rows of the winner that a build with these kernels gets, 0 if there is none of its own. */
 static int ask(const tune_store *store, const char *generator)
 {
     tune_lookup_result result;
@@ -88,7 +88,7 @@ static void builds_take_turns(void **state)
             add(store, RECORD_WIN, generators[i], turn * 4 + i * 2);
             store = open_again(store);
         }
-        assert_int_equal(count(store), 3); /* one is the environment */
+        assert_int_equal(count(store), 3); /* one of them is the environment */
     }
     assert_int_equal(ask(store, "third"), 0);
     assert_int_equal(tuff__store_compact(store, NULL, NULL), TUFF_OK);
@@ -99,7 +99,7 @@ static void builds_take_turns(void **state)
     tuff__store_close(store);
 }
 
-/* Upgrades leave no more than that behind: who has not measured for longest goes. */
+/* Upgrades leave a limited number of records: the generator that was measured least recently is dropped. */
 static void a_few_are_kept(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@
 #include "scratch_folder.h"
 #include "base/rng.h"
 
-/* Children and their parent write here what they do. */
+/* Shared memory in which children and their parent record what they do. */
 typedef struct board {
     _Atomic int begun, ending, started;
 } board;
@@ -55,7 +55,7 @@ static void a_process_that_ends_well_leaves_nothing(void **state)
     journal *first = open_journal(), *second = open_journal();
     assert_int_equal(count_files(), 2);
     assert_int_equal(tuff__journal_enter(first, JOURNAL_BENCH, "d", "o", "c", false), TUFF_OK);
-    /* Its own are not read, and stay locked. */
+    /* A process does not read its own journals, and they stay locked. */
     assert_counts(recover(), 0, 0, 0, 0);
     const pid_t child = fork();
     if (child == 0) {
@@ -71,7 +71,7 @@ static void a_process_that_ends_well_leaves_nothing(void **state)
     assert_int_equal(count_files(), 0);
 }
 
-/* Those of all places, whichever thread has them; not those that were left. */
+/* Candidates of all slots are reported, whichever thread has them, except those that were finished. */
 static void all_in_flight_are_told(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static void all_in_flight_are_told(void **state)
     assert_int_equal(count_files(), 0);
 }
 
-/* Whatever is in flight, in any place, or is entered by other threads until the process ends. */
+/* No candidate in any slot is blamed, nor one that another thread enters before the process ends. */
 static void who_abandons_blames_nobody(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void too_long_texts_are_refused(void **state)
     tuff__journal_close(own);
 }
 
-/* One candidate after the other, each with texts that tell if they were mixed. */
+/* Tries one candidate after the other, each with texts that would show if two were mixed. */
 static void work(board *on)
 {
     journal *own;
@@ -148,7 +148,7 @@ static void work(board *on)
     }
 }
 
-/* Whatever a killed process was in the midst of is told, whole; nothing else is. */
+/* The candidate in flight of a killed process is reported, complete; no other is. */
 static void no_kill_loses_a_strike(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void no_kill_loses_a_strike(void **state)
         idle += found.idle;
         unshare_memory(on, sizeof *on);
     }
-    /* Those killed before the journal had its name may have left a file that was being made. */
+    /* A process killed before its journal was renamed may have left a temporary file. */
     print_message("%d kills: %d strikes, %d between candidates\n", KILLS, strikes, idle);
     assert_true(strikes > 30);
 }
@@ -234,7 +234,7 @@ static void a_machine_that_went_down_is_told_from_a_process(void **state)
     assert_counts(recover(), 1, 1, 0, 0);
     assert_true(last.rebooted);
     assert_int_equal(last.phase, JOURNAL_FIRST_RUN);
-    /* A process that lives has its lock, whatever the file says. */
+    /* A running process holds its lock, whatever the file says. */
     journal *own = open_journal();
     const pid_t child = fork();
     if (child == 0) {
@@ -246,7 +246,7 @@ static void a_machine_that_went_down_is_told_from_a_process(void **state)
     }
     ended(child);
     tuff__journal_close(own);
-    /* Without a boot there is no telling. */
+    /* Without a boot id a reboot cannot be detected. */
     tuff__boot_id_path = "/nowhere";
     die(JOURNAL_BENCH, JOURNAL_BENCH, false);
     assert_counts(recover(), 1, 0, 0, 0);
@@ -264,7 +264,7 @@ static void without_locks_the_number_and_start_tell(void **state)
     assert_true(here.boot[0] != 0);
     craft("lives.1.2", &here, false, JOURNAL_BENCH);
     assert_counts(recover(), 0, 0, 1, 0);
-    /* Its number is another process's by now. */
+    /* The process id is in use again by another process. */
     other = here;
     other.start++;
     craft("lives.1.2", &other, false, JOURNAL_BENCH);
@@ -277,13 +277,13 @@ static void without_locks_the_number_and_start_tell(void **state)
     other.pid = (uint64_t)child;
     craft("gone.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
-    /* On another host nothing can be said, but where a lock could be had. */
+    /* Nothing is known about processes of another host, unless the lock can be taken. */
     strcpy(other.host, "elsewhere");
     craft("far.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 0, 0, 1, 0);
     craft("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
-    /* It was booted at another time, which is no crash of a machine. */
+    /* The boot id of another host does not show whether that machine crashed. */
     strcpy(other.boot, "another");
     craft("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
@@ -311,7 +311,7 @@ int main(void)
         SCRATCH_TEST(a_machine_that_went_down_is_told_from_a_process),
         SCRATCH_TEST(without_locks_the_number_and_start_tell),
     };
-    /* What hangs is ended. */
+    /* Ends a hang. */
     (void)alarm(300);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

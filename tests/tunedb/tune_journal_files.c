@@ -1,4 +1,5 @@
-/* Journals that are damaged, strange, read by several at once, or cannot be written; files and memory that fail. */
+/* Journals that are damaged, invalid, read by several processes at once, or cannot be written; file operations and
+   allocations that fail. */
 #define _DEFAULT_SOURCE 1
 #include <fcntl.h>
 #include <setjmp.h>
@@ -25,13 +26,14 @@
 
 enum { CHILDREN = 4, JOURNALS = 12 };
 
-/* Readers count here what they were told. */
+/* Shared memory in which readers count reports. */
 typedef struct board {
     _Atomic int told[JOURNALS];
     _Atomic bool go;
 } board;
 
-/* Any byte changed, any length: told right, or counted as damaged; removed in any case, unless it claims to live. */
+/* Any byte changed, any length: reported correctly, or counted as damaged; removed in any case, unless the owner seems
+   to be alive. */
 static void damage_is_noticed(void **state)
 {
     (void)state;
@@ -63,7 +65,7 @@ static void damage_is_noticed(void **state)
     assert_int_equal(count_files(), 0);
 }
 
-/* Several candidates in flight, of one process: what of them is damaged is counted once, the others are told. */
+/* Several candidates of one process in flight: damaged ones count once, the others are reported. */
 static void a_damaged_place_spoils_no_other(void **state)
 {
     (void)state;
@@ -83,7 +85,7 @@ static void a_damaged_place_spoils_no_other(void **state)
         scratch_write("inflight/dead.1.2", whole, size);
         const bool is_idle = bad == 0;
         assert_counts(recover(), JOURNAL_PREFETCH - !is_idle, 0, 0, !is_idle);
-        /* All of one end have the time of the last. */
+        /* All slots get the time of the last. */
         assert_int_equal(last.time, bad == JOURNAL_PREFETCH ? JOURNAL_PREFETCH - 1 : JOURNAL_PREFETCH);
         whole[bad].page.texts[4] = (char)('0' + bad);
     }
@@ -91,7 +93,7 @@ static void a_damaged_place_spoils_no_other(void **state)
     assert_int_equal(count_files(), 0);
 }
 
-/* Of a version before, whose files are one page. */
+/* A journal of an earlier version, whose files have one page. */
 static void an_older_journal_is_read(void **state)
 {
     (void)state;
@@ -107,7 +109,7 @@ static void an_older_journal_is_read(void **state)
     free(whole);
 }
 
-/* What is no journal of ours is left where it is, and nothing waits for it. */
+/* A file that is not one of tuff's journals is left alone, and does not block. */
 static void strange_entries_are_left_alone(void **state)
 {
     (void)state;
@@ -128,7 +130,7 @@ static void strange_entries_are_left_alone(void **state)
     scratch_write("inflight/notes.1.txt", "", 0);
     assert_counts(recover(), 1, 0, 1, 0);
     assert_int_equal(count_files(), 7);
-    /* What was being made long ago is swept. */
+    /* An old temporary file is removed. */
     const struct timeval then[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
     assert_int_equal(utimes(scratch_path("inflight/x.1.2.tmp-1-2"), then), 0);
     assert_counts(recover(), 0, 0, 1, 0);
@@ -139,7 +141,7 @@ static file_operations real;
 static journal_owner late;
 static int reads;
 
-/* The owner goes on while its journal is read, and dies. */
+/* The owner continues while its journal is read, and then dies. */
 static ssize_t read_before_it_goes_on(int fd, void *data, size_t size, off_t offset)
 {
     const ssize_t got = real.pread(fd, data, size, offset);
@@ -170,7 +172,7 @@ static tuff_status tell_board(const journal_strike *strike, void *state)
     return TUFF_OK;
 }
 
-/* Dead journals of JOURNALS processes, each with its number as op. */
+/* Leaves dead journals of JOURNALS processes, each with its number as op. */
 static void leave_journals(void)
 {
     const journal_owner dead = dead_owner();
@@ -191,7 +193,7 @@ static void leave_journals(void)
     }
 }
 
-/* Several at once, some of them killed meanwhile: each strike is told by one of them, or left for the next. */
+/* Several readers at once, some of them killed: each strike is reported by one of them, or left for the next. */
 static void racing_readers_lose_none(void **state)
 {
     (void)state;
@@ -226,7 +228,7 @@ static void racing_readers_lose_none(void **state)
         journal_counts found;
         assert_int_equal(tuff__journal_recover(scratch_folder(), tell_board, on, &found), TUFF_OK);
         for (int i = 0; i < JOURNALS; i++) {
-            /* Again only where a reader was killed between telling and removing. */
+            /* Reported again only if a reader was killed between reporting and removing it. */
             assert_in_range(on->told[i], 1, victims ? CHILDREN + 1 : 1);
             twice += on->told[i] > 1;
         }
@@ -242,7 +244,7 @@ static tuff_status refuse(const journal_strike *strike, void *state)
     return tuff__fail(TUFF_E_IO, "the store is full");
 }
 
-/* What could not be passed on is kept for the next start. */
+/* A strike that the callback could not store is kept for the next start. */
 static void a_visitor_may_fail(void **state)
 {
     (void)state;
@@ -282,12 +284,12 @@ static void where_nothing_can_be_written_there_is_no_journal(void **state)
     assert_int_equal(mkdir(scratch_path("open/inflight"), 0755), 0);
     assert_int_equal(chmod(scratch_path("open/inflight"), 0777), 0);
     assert_no_journal(scratch_path("open"), "not a directory owned by this user");
-    /* A link out of the folder: nothing there is touched. */
+    /* A link to elsewhere: nothing there is touched. */
     assert_int_equal(mkdir(scratch_path("link"), 0755), 0);
     assert_int_equal(mkdir(scratch_path("elsewhere"), 0755), 0);
     scratch_write("elsewhere/dead.1.2", "", 0);
     assert_int_equal(symlink("../elsewhere", scratch_path("link/inflight")), 0);
-    assert_no_journal(scratch_path("link"), "no folder");
+    assert_no_journal(scratch_path("link"), "not a directory");
     assert_int_equal(access(scratch_path("elsewhere/dead.1.2"), F_OK), 0);
     if (geteuid() != 0) {
         assert_int_equal(mkdir(scratch_path("closed"), 0500), 0);
@@ -295,7 +297,8 @@ static void where_nothing_can_be_written_there_is_no_journal(void **state)
     }
 }
 
-/* Any file operation that fails, once or from then on: a journal or none, and nothing left open or behind. */
+/* Whichever file operation fails, once or from then on: there is a journal or none, no descriptor stays open, and no
+   file is left behind. */
 static void every_failing_operation_is_survived(void **state)
 {
     (void)state;
@@ -361,7 +364,7 @@ int main(void)
         SCRATCH_TEST(every_failing_operation_is_survived),
         SCRATCH_TEST(without_memory_there_is_a_status),
     };
-    /* What hangs is ended. */
+    /* Ends a hang. */
     (void)alarm(300);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Keys, environments and generators as texts: what is written is read, nothing else is, and devices are told from their
-   drivers. */
+/* Keys, environments and generators as texts: what is written can be read, nothing else can, and devices are told apart
+   by their drivers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static void keys_come_back(void **state)
     assert_true(tuff__key_hash(&fixture_product).low != tuff__key_hash(&other).low);
 }
 
-/* Whatever is taken gives the same text again. */
+/* A text that parses must be the text of the parsed key. */
 static void expect_no_other_key(const char *source)
 {
     tune_key read;
@@ -113,7 +113,7 @@ static void environments_come_back(void **state)
         assert_int_equal(tuff__environment_parse(bad[i], &read), TUFF_E_FORMAT);
 }
 
-/* What is found of a device before it is opened is what is found afterwards. */
+/* The environment of a device is the same before it is opened and afterwards. */
 static void devices_have_one_environment(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Where stores live, and the tiers of a lookup: which record serves, and why none above it did. */
+/* The places of stores, and the tiers of a lookup: which record is used, and why those of the tiers above were not. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "tunedb/lookup.h"
 #include "tune_fixture.h"
 
-/* A lookup over two stores of its own, and what it may use. */
+/* A lookup in two stores of its own, and the candidates that it may use. */
 typedef struct scene {
     tune_environment here;
     tune_key key;
@@ -124,7 +124,7 @@ static void tiers_are_asked_in_order(void **state)
     snprintf(other.backend, sizeof other.backend, "vulkan");
     other.units = 48;
     put_win(now.shipped, &other, &fixture_product, ROWS(5));
-    expect(&now, TIER_SEED, "", "1 to begin");
+    expect(&now, TIER_SEED, "", "1 seeds for a search");
     assert_string_equal(now.result.seeds[0], ROWS(5));
     assert_int_equal(now.result.seed_count, 3);
 
@@ -132,7 +132,7 @@ static void tiers_are_asked_in_order(void **state)
     near.alignment = 8;
     put_win(now.ours, &fixture_board, &near, ROWS(6));
     expect(&now, TIER_NEAREST, ROWS(6), "1024x4096x768");
-    assert_string_equal(now.result.seeds[0], ROWS(5)); /* the same key elsewhere before another key here */
+    assert_string_equal(now.result.seeds[0], ROWS(5)); /* the same key elsewhere comes before another key here */
 
     other = fixture_board;
     snprintf(other.driver, sizeof other.driver, "AMD-APP 23.0");
@@ -187,7 +187,7 @@ static void what_may_not_run_is_passed_over(void **state)
 
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(4)));
     ask(&now);
-    assert_int_equal(now.result.seed_count, 1); /* one of the portfolio is barred too */
+    assert_int_equal(now.result.seed_count, 1); /* one of the portfolio is barred, too */
 
     put(now.ours, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "matmul_register.tile_rows=4000"));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
@@ -196,7 +196,7 @@ static void what_may_not_run_is_passed_over(void **state)
     end(&now);
 }
 
-/* A winner that was rejected later where it was found: under another driver, or for other dims. */
+/* Winners that were rejected later in the place where they were found: under another driver, or for other dims. */
 static void what_was_rejected_elsewhere_is_passed_over(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void what_was_rejected_elsewhere_is_passed_over(void **state)
     end(&now);
 }
 
-/* What was rejected of other kernel texts, or is only suspected, forbids nothing of today. */
+/* A rejection of other kernel texts, or a mere suspicion, bars nothing today. */
 static void what_may_be_right_again_runs(void **state)
 {
     (void)state;
@@ -249,7 +249,7 @@ static void what_may_be_right_again_runs(void **state)
     end(&now);
 }
 
-/* After an update of tuff ours is of older kernel texts, and what came with it is not. */
+/* After an update of tuff the local winner belongs to older kernel texts, unlike the shipped one. */
 static void shipped_winners_of_today_come_before_old_ones(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void shipped_winners_of_today_come_before_old_ones(void **state)
     end(&now);
 }
 
-/* Of the best seed the next ones too. */
+/* The runners-up of the best seed are seeds as well. */
 static void runners_up_are_seeds(void **state)
 {
     (void)state;
@@ -303,7 +303,7 @@ static void seeds_are_no_answers(void **state)
     tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
     win.source = "seed";
     put(now.ours, &fixture_board, win);
-    expect(&now, TIER_SEED, "", "1 to begin");
+    expect(&now, TIER_SEED, "", "1 seeds for a search");
     assert_non_null(strstr(now.result.why[TIER_SAME], "only a seed"));
     assert_int_equal(now.result.miss, MISS_SEED);
     assert_string_equal(now.result.seeds[0], ROWS(8));
@@ -313,13 +313,13 @@ static void seeds_are_no_answers(void **state)
     win.source = "live";
     win.generator = "older";
     put(now.ours, &fixture_board, win);
-    expect(&now, TIER_SEED, "", "1 to begin");
+    expect(&now, TIER_SEED, "", "1 seeds for a search");
     assert_non_null(strstr(now.result.why[TIER_SAME], "other kernel texts (older; current: today)"));
     assert_int_equal(now.result.miss, MISS_OLD_TEXTS);
     end(&now);
 }
 
-/* With a manifest nothing else counts, and what it does not say is a deviation. */
+/* With a manifest nothing else counts, and a key that it lacks is a deviation. */
 static void a_manifest_is_the_last_word(void **state)
 {
     (void)state;
@@ -379,7 +379,7 @@ static void near_keys_must_fit(void **state)
     tune_key near = fixture_product;
     near.dims[0] = 512;
     now.key.alignment = 8;
-    put_win(now.ours, &fixture_board, &near, ROWS(6)); /* was aligned to 16 */
+    put_win(now.ours, &fixture_board, &near, ROWS(6)); /* aligned to 16 */
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     near.alignment = 8;
     near.dims[0] = 500; /* less than half */
@@ -412,7 +412,7 @@ static void the_best_seeds_are_kept(void **state)
         snprintf(candidate, sizeof candidate, "matmul_register.tile_rows=%d", 1 + i);
         put_win(now.ours, &other, &fixture_product, candidate);
     }
-    expect(&now, TIER_SEED, "", "8 to begin");
+    expect(&now, TIER_SEED, "", "8 seeds for a search");
     for (int i = 0; i < TUNE_SEEDS; i++) {
         char wanted[64];
         snprintf(wanted, sizeof wanted, "matmul_register.tile_rows=%d", 20 - i);
@@ -448,7 +448,7 @@ static void stores_live_in_the_cache_folder(void **state)
     put_win((assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&other), &store), TUFF_OK), store), &other,
             &fixture_product, ROWS(9));
     tuff__store_close(store);
-    /* The first is shipped too, under another driver's number. */
+    /* The first file is shipped as well, under the number of another driver. */
     size_t size = 0;
     (void)tuff__tune_store_name(ENVIRONMENT_TEXT(&fixture_board), name);
     snprintf(path, sizeof path, "cache/tune/v1/%s", name);
@@ -467,7 +467,7 @@ static void stores_live_in_the_cache_folder(void **state)
     tuff__tune_close_stores(&stores);
 }
 
-/* Nowhere to write is a line and a store in memory. */
+/* Without a writable folder there is a log line, and a store in memory. */
 static void without_a_folder_stores_live_in_memory(void **state)
 {
     (void)state;
@@ -489,7 +489,7 @@ static void without_a_folder_stores_live_in_memory(void **state)
         (void)setenv("XDG_CACHE_HOME", shared, 1);
 }
 
-/* Whatever was damaged, a lookup answers the default or what was written for the key. */
+/* Whatever is damaged, a lookup returns the default or a candidate that was written for the key. */
 static void damage_gives_no_wrong_candidate(void **state)
 {
     (void)state;
@@ -519,7 +519,7 @@ static void damage_gives_no_wrong_candidate(void **state)
         assert_true(!got[0] || strcmp(got, now.result.tier == TIER_SAME ? ROWS(8) : ROWS(7)) == 0);
         hits += got[0] != 0;
     }
-    assert_true(hits > (int)size); /* a damaged line costs itself alone */
+    assert_true(hits > (int)size); /* a damaged line loses only itself */
     free(bytes);
     end(&now);
 }

@@ -1,7 +1,7 @@
-/* Records of the tuner are of the kernels that lowering and assembly wrote when they were measured. The texts of
-   kernels and the tunables are in the hash of a family's generator by themselves; code is by PASSES_VERSION of
-   src/tunedb/kernel_hash.c, which a person raises. What kernels this version writes for a training step is known here,
-   so that nobody forgets: on devices that nobody has, so that it is the same everywhere. */
+/* The tuner's records belong to the kernels that lowering and assembly wrote when they were measured. The hash of a
+   family's generator covers kernel texts and tunables; changes of code are covered by PASSES_VERSION of
+   src/tunedb/kernel_hash.c, which must be raised by hand. This test knows the kernels that the current version writes
+   for a training step, so that this is not forgotten. It uses fake devices, so that they are the same everywhere. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -128,7 +128,7 @@ static void override_device(tuff_device *device)
     add_lines(device, is_vulkan ? "vulkan-gpu" : "opencl-gpu");
 }
 
-/* The line of the table for the same device and family, or NULL. */
+/* Returns the line of the table for the same device and family, or NULL. */
 static const char *find_line(const char *line)
 {
     const char *generator = strchr(strchr(line, ' ') + 1, ' ') + 1;
@@ -145,7 +145,7 @@ static bool is_same_line(const char *a, const char *b)
     return strncmp(a, b, length) == 0 && b[length] == '\n';
 }
 
-/* With another generator kernels may be others. */
+/* Kernels may differ if the generator does. */
 static bool has_same_generator(const char *a, const char *b)
 {
     return strncmp(strchr(strchr(a, ' ') + 1, ' '), strchr(strchr(b, ' ') + 1, ' '), GENERATOR_SIZE) == 0;

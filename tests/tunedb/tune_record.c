@@ -1,5 +1,5 @@
-/* Records as lines: the quick parser and the JSON parser agree on every line, and nothing that moves a terminal's
-   cursor is taken. */
+/* Records as lines: the quick parser and the JSON parser agree on every line, and no control characters are
+   accepted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static void checks_are_those_of_the_standard(void **state)
     static const char digits[] = "123456789123456789";
     assert_int_equal(tuff__crc32("", 0), 0);
     assert_int_equal(tuff__crc32(digits, 9), 0xcbf43926);
-    /* All lengths around the width of a step, against a bit at a time. */
+    /* All lengths around the width of a step, against a bitwise computation. */
     for (size_t size = 0; size < sizeof digits; size++) {
         uint32_t rest = 0xffffffffu;
         for (size_t i = 0; i < size; i++) {
@@ -65,7 +65,7 @@ static tune_record record_of(record_kind kind)
     return out;
 }
 
-/* Reads a line around a body, whose check holds. */
+/* Reads a line with a correct check around a body. */
 static line_state read_body(const char *body, arena *texts, tune_record *out)
 {
     text line = {0};
@@ -95,7 +95,7 @@ static void expect_same(const tune_record *a, const tune_record *b)
     assert_memory_equal(a->spread, b->spread, sizeof a->spread);
 }
 
-/* A blank that JSON does not mind sends a body to the JSON parser. Answers whether the body is a good one. */
+/* A space that JSON allows makes the slow JSON parser read a body. Returns whether the body is good. */
 static bool expect_agreement(const char *body)
 {
     arena texts = {0};
@@ -128,14 +128,14 @@ static void both_parsers_agree(void **state)
         static const char others[] = "0aZ\"\\{}[],: -.\x01\x7f\xc3";
         for (size_t i = 0, size = strlen(body); i < size; i++) {
             const char was = body[i];
-            for (size_t k = 0; k < sizeof others; k++) { /* the last is the end */
+            for (size_t k = 0; k < sizeof others; k++) { /* the last is the terminating 0 */
                 body[i] = others[k];
                 good += expect_agreement(body);
             }
             body[i] = was;
         }
     }
-    assert_true(good > 100); /* digits and letters that mean nothing */
+    assert_true(good > 100); /* changes of meaningless digits and letters */
 }
 
 static void records_come_back_whole(void **state)
@@ -161,7 +161,8 @@ static void records_come_back_whole(void **state)
     }
 }
 
-/* Lines of the version before, which did not say how the times of candidates lie; and such that say half of it. */
+/* Lines of an earlier version, which lack the distribution of the candidates' times, and malformed ones with a part of
+   it. */
 static void older_lines_are_read(void **state)
 {
     (void)state;
@@ -186,7 +187,7 @@ static void older_lines_are_read(void **state)
     tuff__arena_free(&texts);
 }
 
-/* Candidates that an earlier version called otherwise have today's names: what is remembered is compared by them. */
+/* Candidates with names of an earlier version get today's names, by which records are compared. */
 static void former_candidates_have_todays_names(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The tuner's store: what is written is found again; damage, other processes, killed ones, full disks and strange files
-   lose nothing but what they hit, and never more than that. */
+/* The tuner's store: what is written is found again. Damage, concurrent and killed processes, full disks and invalid
+   files lose only the records that they hit. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <fcntl.h>
@@ -149,7 +149,7 @@ static void records_come_back(void **state)
     tuff__store_close(store);
 }
 
-/* What was measured here gives way to what is measured here later, however few samples that needed. */
+/* A local measurement is replaced by later local measurements only, however few samples they have. */
 static void what_is_foreign_replaces_nothing(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void what_is_foreign_replaces_nothing(void **state)
     tuff__store_close(store);
 }
 
-/* Whatever is found is something that was written. */
+/* Checks that all records found were written. */
 static void expect_nothing_wrong(const tune_store *store)
 {
     const char *first = win(store, "k0"), *second = win(store, "k1");
@@ -247,12 +247,12 @@ static void strange_lines_are_passed_over(void **state)
     tune_store *store = open_store(scratch_path("strange.jsonl"));
     const store_counts counts = tuff__store_count(store);
     assert_int_equal(counts.lines, 7);
-    assert_int_equal(counts.unknown, 3); /* those without a kind may be a later version's */
+    assert_int_equal(counts.unknown, 3); /* those without a kind may be from a later version */
     assert_int_equal(counts.damaged, 4);
     assert_int_equal(count_records(store), 0);
     add(store, win_of("k", "a=1", 20));
     assert_int_equal(tuff__store_compact(store, NULL, NULL), TUFF_OK);
-    /* Gone is what no version wrote; whose check holds may be a record to a later one. */
+    /* Lines that no version writes are dropped; one with a correct check may be a record of a later version. */
     assert_int_equal(tuff__store_count(store).damaged, 3);
     assert_int_equal(tuff__store_count(store).unknown, 3);
     assert_string_equal(win(store, "k"), "a=1");
@@ -276,7 +276,7 @@ static void append_many(const char *path, int process)
     _exit(0);
 }
 
-/* Rewrites the file over and over while the others append. */
+/* Rewrites the file repeatedly while the others append. */
 static void compact_often(const char *path)
 {
     for (int i = 0; i < 50; i++) {
@@ -304,7 +304,7 @@ static void append_together(const char *path, int compacting)
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
     tune_store *store = open_store(path);
-    /* Who waited too long for the lock has a shard, whose lines may be in the file as well by now. */
+    /* A process that waited too long for the lock has a shard, whose lines may have been moved to the file since. */
     if (compacting)
         assert_int_equal(tuff__store_compact(store, NULL, NULL), TUFF_OK);
     assert_int_equal(tuff__store_count(store).lines, PROCESSES * RECORDS);
@@ -317,7 +317,7 @@ static void append_together(const char *path, int compacting)
     tuff__store_close(store);
 }
 
-/* Says each record that is written, and goes on until it is killed. */
+/* Reports each record that is written, and continues until it is killed. */
 static void append_until_killed(const char *path, int round, int told)
 {
     tune_store *store = NULL;
@@ -332,18 +332,19 @@ static void append_until_killed(const char *path, int round, int told)
     }
 }
 
-/* Kills a writer in the middle of its work; answers the number of the last record that it said was written, or -1. */
+/* Kills a writer in the middle of its work. Returns the number of the last record that it reported as written, or
+   -1. */
 static int kill_one(const char *path, int round)
 {
     int ends[2], last = -1;
     assert_int_equal(pipe(ends), 0);
     const pid_t child = fork();
     if (child == 0) {
-        close(ends[0]); /* so that it ends when nobody is left to read */
+        close(ends[0]); /* so that it ends when nobody reads any more */
         append_until_killed(path, round, ends[1]);
     }
     close(ends[1]);
-    /* From the first word on, so that a slow start is not all that is hit. */
+    /* Waits for the first report, so that a slow start is not all that is interrupted. */
     const bool spoke = read(ends[0], &last, sizeof last) == (ssize_t)sizeof last;
     const struct timespec pause = {0, round * 97001L % 3000000};
     nanosleep(&pause, NULL);
@@ -406,7 +407,7 @@ static void write_beside_a_lock(const char *path)
     _exit(tuff__store_add(store, &record) == TUFF_OK && !tuff__store_error(store)[0] ? 0 : 3);
 }
 
-/* Who cannot have the lock writes to a file of its own, which all read, and which compaction takes in. */
+/* A process that cannot get the lock writes to a file of its own, which all read, and which compaction merges. */
 static void a_held_lock_makes_a_shard(void **state)
 {
     (void)state;
@@ -434,7 +435,7 @@ static void a_held_lock_makes_a_shard(void **state)
     tuff__store_close(store);
 }
 
-/* By when it was written, not by where. */
+/* Records are ordered by time, not by file. */
 static void a_shard_replaces_nothing_newer(void **state)
 {
     (void)state;
@@ -481,7 +482,7 @@ static void compaction_drops_what_it_is_told(void **state)
     tuff__store_close(store);
 }
 
-/* What a compaction that was killed leaves, and what is superseded or too much, goes when a store is tidied. */
+/* Tidying a store removes the leftovers of a killed compaction, superseded records, and records beyond the limit. */
 static void stores_are_kept_small(void **state)
 {
     (void)state;
@@ -509,7 +510,7 @@ static void stores_are_kept_small(void **state)
     tuff__store_close(store);
 }
 
-/* A folder, a FIFO, a link and a file that others may write are left alone; the store then lives in memory. */
+/* A folder, a FIFO, a link and a file that others may write are left alone; the store is then in memory. */
 static void strange_files_are_left_alone(void **state)
 {
     (void)state;
@@ -534,7 +535,7 @@ static void strange_files_are_left_alone(void **state)
     assert_null(scratch_read("target.jsonl", &size));
 }
 
-/* One pass of what a process does; every record is found in memory whatever happens to files. */
+/* Everything that a process does with a store; every record must be found in memory, whatever happens to files. */
 static void work(const char *path)
 {
     tune_store *store = open_store(path);
@@ -575,8 +576,8 @@ static int have_no_locks(int fd, int operation)
     return -1;
 }
 
-/* What must not be tried again is on the disk when the call returns: the machine may go down next. In a file of its
-   own, too, where locks are not to be had. */
+/* A rejection is on the disk when the call returns, because the machine may crash next; also in a shard if locks are
+   not available. */
 static void what_was_rejected_is_on_the_disk(void **state)
 {
     (void)state;
@@ -588,7 +589,7 @@ static void what_was_rejected_is_on_the_disk(void **state)
         if (is_alone)
             tuff__file.flock = have_no_locks;
         add(store, bad_of("k3", is_alone ? "d=2" : "d=1"));
-        /* The file's bytes, then its name: its folder is opened for that. */
+        /* The file's bytes are flushed first, then its name, for which its folder is opened. */
         const char *last = strrchr(faulty_files_log(), 'w');
         const bool is_flushed = last && strncmp(last, "wfof", 4) == 0;
         faulty_files_end();
@@ -647,6 +648,6 @@ int main(void)
         TEST(what_was_rejected_is_on_the_disk),
         TEST(every_allocation_may_fail),
     };
-    (void)alarm(600); /* what hangs is ended */
+    (void)alarm(600); /* ends a hang */
     return cmocka_run_group_tests_name("tune_store", tests, NULL, NULL);
 }

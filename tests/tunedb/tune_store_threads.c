@@ -1,5 +1,5 @@
-/* A store that gave up waiting for its file's lock writes to a shard of its process; another one of the same process
-   that compacts meanwhile takes nothing from it. */
+/* A store that gave up waiting for its file's lock writes to a shard of its process; if another store of the same
+   process compacts meanwhile, it takes nothing from the shard. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ static void compacting_takes_nothing_from_a_writer(void **state)
     (void)snprintf(lock, sizeof lock, "%s.lock", path);
     assert_int_equal(tuff__file_lock(lock, 0, &others), TUFF_OK);
     writer.store = open_store(path);
-    assert_int_equal(add(writer.store, 0), TUFF_OK); /* it waits in vain, and is alone from now on */
+    assert_int_equal(add(writer.store, 0), TUFF_OK); /* the wait times out, and the store uses a shard from now on */
     tuff__file_unlock(&others);
     assert_int_equal(pthread_create(&thread, NULL, write_many, NULL), 0);
     tune_store *compacted = open_store(path);

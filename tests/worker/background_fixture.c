@@ -70,7 +70,7 @@ void plan_write_w(subject_plan *self, float scale)
     assert_int_equal(tuff_array_write(self->w, w, sizeof w), TUFF_OK);
 }
 
-/* y and p by the host. */
+/* Computes y and p on the host. */
 static void compute(float scale, double *out)
 {
     double *p = out + PLAN_ROWS * PLAN_COLUMNS;

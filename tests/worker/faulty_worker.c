@@ -34,9 +34,9 @@ void set_variable(const char *name, const char *value)
     assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
 }
 
-/* The ill workers. */
+/* The faulty workers. */
 
-/* True while a candidate that is not the default is under way in this process. */
+/* Whether this process currently tries a candidate that is not the default. */
 static bool is_at_candidate(void)
 {
     static char folder[FOLDER_SIZE], name[JOURNAL_NAME], path[JOURNAL_PATH];
@@ -56,7 +56,7 @@ static bool is_at_candidate(void)
     return op[strlen(op) + 1] != '\0';
 }
 
-/* At the first candidate, as often as TUFF_TEST_TIMES files of that name and a number can be made. */
+/* Fails at the first candidate, as often as it can create one of TUFF_TEST_TIMES numbered files. */
 static void *fall_ill(void *argument)
 {
     const int number = *(const int *)argument;
@@ -105,7 +105,7 @@ static void say_lost(ipc_kind kind)
     tuff__text_free(&body);
 }
 
-/* Answers as a worker does, but its device is lost with every key; or it makes no sense; or it ends as it begins. */
+/* Simulates a worker whose device is lost with every key, that sends nonsense, or that ends when it begins. */
 static int play_worker(const char *fault)
 {
     char build[IPC_BUILD_SIZE];
@@ -174,7 +174,7 @@ int be_worker(void)
     return tune_verb_worker.run(0, NULL);
 }
 
-/* What was said to the log. */
+/* Lines that were logged. */
 static struct {
     mutex lock;
     char lines[32][600];

@@ -1,4 +1,4 @@
-/* What /proc says of processes. */
+/* Information about processes from /proc. */
 #define _DEFAULT_SOURCE 1
 #include "processes.h"
 

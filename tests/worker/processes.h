@@ -1,16 +1,16 @@
-/* Processes and files as a test sees them from outside; each fails the test where what it says is not so. */
+/* Processes and files as seen from outside; each function fails the test if its condition does not hold. */
 #ifndef TESTS_PROCESSES_H
 #define TESTS_PROCESSES_H
 
 #include <sys/types.h>
 
-/* A child of a process, once it has one. */
+/* Waits for a process to have a child, and returns it. */
 pid_t await_child(pid_t parent);
-/* Does not run any more after so long. */
+/* The process ends within so many milliseconds. */
 void expect_gone(pid_t one, int milliseconds);
-/* Files that this process has open. */
+/* Returns the number of files that this process has open. */
 int count_open_files(void);
-/* This process has no child, not even one that ended. */
+/* This process has no child, not even a zombie. */
 void expect_no_child(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* Plans that are tuned while they are used, on a device of each API: the thread measures only while the program leaves
-   the device alone, what it finds is remembered and takes over at the beginning of a run, and nothing that a plan keeps
-   is lost by that; it ends with the plan, with the process, and when it is told to. */
+/* Plans that are tuned while they are used, on a device of each API. The thread measures only while the program leaves
+   the device idle; its winners are stored and take effect at the beginning of a run, and nothing in the plan is lost by
+   that. It ends with the plan, with the process, or on request. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <setjmp.h>
@@ -41,7 +41,8 @@ static void read_hash(const subject_plan *self, uint64_t out[2])
     assert_int_equal(tuff_plan_hash(self->plan, out), TUFF_OK);
 }
 
-/* Time may run out before every key was met: a start that knows all may take a few, each with twice as much. */
+/* Time may run out before all keys are measured: it may take a few starts until all are known, each with twice as much
+   time. */
 static void measure_and_remember(tuff_device *device)
 {
     subject_plan self;
@@ -61,7 +62,7 @@ static void measure_and_remember(tuff_device *device)
         assert_int_equal(stats.wrong + stats.races + stats.hangs + stats.crashes, 0);
         assert_true(attempt > 0 || (stats.measured > 0 && stats.compiles > 0));
         read_hash(&self, after);
-        assert_memory_equal(before, after, sizeof before); /* nothing but a run changes it */
+        assert_memory_equal(before, after, sizeof before); /* only a run changes it */
         plan_run(&self, 1);
         stats = plan_stats(&self);
         read_hash(&self, after);
@@ -82,7 +83,7 @@ static void winners_are_remembered(void **state)
     for_each_api(measure_and_remember);
 }
 
-/* What a plan gives that is compiled by what is remembered. */
+/* Gets the results and the hash of a plan that is compiled with the stored winners. */
 static void compile_anew(tuff_device *device, float scale, float *results, uint64_t hash[2])
 {
     subject_plan self;
@@ -106,7 +107,7 @@ static void expect_keys(const subject_plan *self)
     assert_int_equal(found, 2);
 }
 
-/* Winners that somebody else found meanwhile: nothing is measured, and the plan runs with them from its next run on. */
+/* Winners that another process found meanwhile: nothing is measured, and the plan uses them from its next run on. */
 static void take_over(tuff_device *device)
 {
     static float before[PLAN_RESULTS], after[PLAN_RESULTS], anew[PLAN_RESULTS];
@@ -136,11 +137,11 @@ static void take_over(tuff_device *device)
     assert_memory_equal(after, anew, sizeof anew);
     assert_memory_equal(hash, anew_hash, sizeof hash);
     assert_memory_not_equal(hash, defaults, sizeof hash);
-    plan_write_w(&self, -2); /* the copy of it is made again */
+    plan_write_w(&self, -2); /* its copy in panels is made again */
     plan_run(&self, 4);
     assert_int_equal(tuff_plan_describe(self.plan, &info), TUFF_OK);
     assert_true(info.run_nanoseconds > 0);
-    if (!tuff__device_takes_glsl(device)) /* the copy of w that the product is to be made with there */
+    if (!tuff__device_takes_glsl(device)) /* there the product needs a copy of w */
         assert_true(info.constant_size >= sizeof(float) * PLAN_INNER * PLAN_COLUMNS);
     assert_int_equal(tuff_plan_profile(self.plan), TUFF_OK);
     plan_run(&self, 6);
@@ -153,7 +154,7 @@ static void what_is_found_takes_over(void **state)
     for_each_api(take_over);
 }
 
-/* A run that nobody waited for yet is never overtaken; the first after it was is the one that takes over. */
+/* Winners do not take effect while a run is pending; the first run after it uses them. */
 static void keep_while_under_way(tuff_device *device)
 {
     subject_plan self;
@@ -193,7 +194,7 @@ static void run_for(subject_plan *self, int *count, uint64_t nanoseconds)
         plan_run(self, ++*count);
 }
 
-/* While runs follow each other nothing is measured, neither before the first candidate nor after. */
+/* While one run follows another nothing is measured, neither before the first candidate nor after it. */
 static void yield(tuff_device *device)
 {
     subject_plan self;
@@ -209,7 +210,7 @@ static void yield(tuff_device *device)
     while (plan_stats(&self).compiles == 0)
         tuff__sleep(MILLISECOND);
     set_idle(1500 * MILLISECOND);
-    run_for(&self, &count, 1500 * MILLISECOND); /* a compilation under way ends */
+    run_for(&self, &count, 1500 * MILLISECOND); /* a pending compilation ends */
     stats = plan_stats(&self);
     run_for(&self, &count, 1500 * MILLISECOND);
     const tuff_tune_stats later = plan_stats(&self);
@@ -228,7 +229,7 @@ static void busy_programs_are_left_alone(void **state)
     for_api_in_turn(4, yield);
 }
 
-/* Of a program that pauses for long enough, but not for long: before a step begins, those before it were a twentieth of
+/* In a program with long enough but frequent pauses: when a step begins, all earlier steps have taken a twentieth of
    the time at most. */
 static void keep_to_a_share(tuff_device *device)
 {
@@ -286,7 +287,7 @@ static void locks_of_others_are_respected(void **state)
     for_api_in_turn(6, be_locked_out);
 }
 
-/* At any moment: before the thread looked, while it does, between candidates, while one is compiled or runs. */
+/* Ends at any moment: before the thread begins, while it begins, between candidates, while one is compiled or runs. */
 static void end_early(tuff_device *device)
 {
     enum { TIMES = 12 };
@@ -312,7 +313,7 @@ static void a_plan_may_end_at_any_time(void **state)
     for_api_in_turn(7, end_early);
 }
 
-/* Two plans of one process, and one compiled in the meantime. */
+/* Two plans of one process, and one that is compiled in the meantime. */
 static void share_a_device(tuff_device *device)
 {
     subject_plan first, second, third;
@@ -449,7 +450,7 @@ static void the_reference_device_has_nothing_to_tune(void **state)
     tuff_device_close(device);
 }
 
-/* Ends without destroying anything, while something is measured. */
+/* Exits while something is measured, without destroying anything. */
 static int be_child(const char *selector)
 {
     static subject_plan self;
@@ -480,7 +481,7 @@ static void a_process_may_end_at_any_time(void **state)
     for_api_in_turn(11, exit_early);
 }
 
-/* What the library warns of is part of what a failure here is about. */
+/* Shows the library's warnings, which help to understand a failure. */
 static void print_log(void *user, tuff_log_level level, const char *said)
 {
     (void)user;

@@ -1,5 +1,5 @@
-/* Host memory that runs out in the thread that tunes a plan in the background, and where that is begun: nothing
-   crashes, all comes back, and the plan computes what it did before, by the old choices or by the new. */
+/* Running out of host memory in the thread that tunes a plan in the background, and when that is started: nothing
+   crashes or leaks, and the plan's results stay correct, with the old winners or the new ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 
 #define AN_HOUR (3600000 * MILLISECOND)
 
-/* Requests of one kind of thread are counted, and those from a number on fail, or that one alone. */
+/* Counts the allocations of either the main thread or the others; from a number on they fail, or only that one. */
 static struct {
     _Atomic int64_t requests, failing, live;
     atomic_bool stays, counts_main;
@@ -81,7 +81,7 @@ static tuff_device *open_device(const char *selector)
     return device;
 }
 
-/* A plan that is tuned, by winners that are there already or by measuring; answers the requests of its thread. */
+/* Tunes a plan, with stored winners or by measuring. Returns the allocations of its thread. */
 static int64_t tune_once(const char *selector, bool is_remembered, int64_t failing, bool stays)
 {
     const tuff_compile_options options = {
@@ -113,14 +113,14 @@ static int64_t tune_once(const char *selector, bool is_remembered, int64_t faili
 
 static void fail_everywhere(const char *selector, bool is_remembered, double growth)
 {
-    (void)tune_once(selector, is_remembered, 0, false); /* what a first time keeps is in place */
+    (void)tune_once(selector, is_remembered, 0, false); /* allocates what is kept from then on */
     const int64_t all = tune_once(selector, is_remembered, 0, false);
     print_message("    %lld requests\n", (long long)all);
     assert_true(all > 100);
     int reached = 0, rounds = 0;
     for (int64_t i = 1; i <= all; i = (int64_t)((double)i * growth) + 1, rounds++)
         reached += tune_once(selector, is_remembered, i, rounds % 2) >= i;
-    /* How many candidates fit into the time, and with them how many requests are made, differs between runs. */
+    /* The number of candidates that fit into the time, and so that of allocations, differs between runs. */
     assert_true(is_remembered ? reached == rounds : reached >= rounds / 2);
 }
 
@@ -153,7 +153,7 @@ static void taking_over_bears_it(void **state)
     for_each_api(take_over_without);
 }
 
-/* The thread has not begun: it is the program's that fails. */
+/* The thread is not yet running: allocations of the program's own thread fail. */
 static bool begin_once(tuff_device *device, int64_t failing, int64_t *requests)
 {
     const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .background = true}};
@@ -176,7 +176,7 @@ static void begin_without(tuff_device *device)
     forget_stores();
     assert_true(begin_once(device, 0, &all));
     assert_true(begin_once(device, 0, &all));
-    /* The last ones are those of the thread. */
+    /* The last allocations are those of the thread's start. */
     for (int64_t i = 1; i <= all; i = i > all - 40 ? i + 1 : (int64_t)((double)i * 1.15) + 1) {
         const int64_t live = atomic_load(&memory.live);
         failures += !begin_once(device, i > all ? all : i, &some);

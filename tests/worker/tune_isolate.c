@@ -1,5 +1,5 @@
-/* tuff_compile that has a worker measure (TUFF_ISOLATE_ON): what comes of it is what its own measuring would, and no
-   candidate ends the program. */
+/* tuff_compile with a worker that measures (TUFF_ISOLATE_ON): the outcome is the same as with measuring in the process,
+   and no candidate ends the program. */
 #define _DEFAULT_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static bool count_calls(void *user, const tuff_tune_progress *now)
     return true;
 }
 
-/* The second start finds all of it. */
+/* The second start finds everything. */
 static void measure_apart(tuff_device *device)
 {
     subject_plan self;
@@ -191,7 +191,7 @@ static bool stop_soon(void *user, const tuff_tune_progress *now)
     return ++*(int *)user < 4;
 }
 
-/* What was found by then is used. */
+/* Winners found until then are used. */
 static void stop_it(tuff_device *device)
 {
     subject_plan self;

@@ -1,6 +1,6 @@
-/* The worker that tunes in the background for a program, and what becomes of the program: where it crashes, hangs, is
-   of another build or not there; where the program is killed or gives its plan up. This program is all of them
-   (faulty_worker.h). */
+/* The worker that tunes in the background for a program, and the effect on the program if the worker crashes, hangs,
+   belongs to another build or is missing; and if the program is killed or destroys its plan. This program plays all
+   these roles (faulty_worker.h). */
 #define _DEFAULT_SOURCE 1
 #include <poll.h>
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static void compile(subject_plan *self, tuff_device *device, tuff_tune_isolation
     plan_write_x(self);
 }
 
-/* Of the program nothing is in the way: plan, files, children and signals are as they were. */
+/* Nothing of the program is disturbed: its plan, files, children and signals stay as they were. */
 static void measure_apart(tuff_device *device)
 {
     subject_plan self;
@@ -60,7 +60,7 @@ static void a_worker_measures(void **state)
     for_each_api(measure_apart);
 }
 
-/* The candidate is struck, the worker started again, and the rest is tuned. */
+/* The candidate is struck, the worker is restarted, and the rest is tuned. */
 static void crash_once(tuff_device *device)
 {
     subject_plan self;
@@ -83,7 +83,7 @@ static void a_crash_costs_a_candidate(void **state)
     for_each_api(crash_once);
 }
 
-/* Two within a day are enough for a device. */
+/* A device's tuning ends after two within a day. */
 static void crash_always(tuff_device *device)
 {
     subject_plan self;
@@ -127,7 +127,7 @@ static void what_hangs_is_ended(void **state)
     for_api_in_turn(1, hang_once);
 }
 
-/* A worker that is none: nothing is measured. */
+/* An invalid worker: nothing is measured. */
 static void do_without(tuff_device *device, const char *file, const char *fault, const char *says)
 {
     for (int needed = 0; needed < 2; needed++) {
@@ -156,7 +156,7 @@ static void find_none(tuff_device *device)
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
 }
 
-/* That it is not installed is said once. */
+/* That it is not installed is logged once. */
 static void miss_it(tuff_device *device)
 {
     static bool was_told;
@@ -173,7 +173,7 @@ static void miss_it(tuff_device *device)
     }
 }
 
-/* A driver that ends the worker when it is opened is not tried again. */
+/* If opening the device kills the worker, that is not tried again. */
 static void begin_badly(tuff_device *device)
 {
     subject_plan self;
@@ -223,7 +223,7 @@ static void without_a_worker_nothing_is_measured(void **state)
     for_api_in_turn(0, miss_it);
 }
 
-/* At any moment, and at once: while it is started, opens its device, measures. */
+/* At any moment: at once, while the worker is started, opens its device, or measures. */
 static void give_up_plans(tuff_device *device)
 {
     enum { TIMES = 14 };
@@ -253,7 +253,7 @@ static void plans_may_be_given_up(void **state)
     for_api_in_turn(1, give_up_plans);
 }
 
-/* Programs that look after their children in ways of their own. */
+/* Programs that handle their children in their own ways. */
 static void ignore_children(tuff_device *device)
 {
     subject_plan self;
@@ -278,7 +278,7 @@ static int be_program(const char *selector)
     tuff_device *device = tuff_device_open(selector);
     set_idle(2 * MILLISECOND);
     compile(&self, device, TUFF_ISOLATE_ON);
-    (void)alarm(60); /* where nobody comes to kill it */
+    (void)alarm(60); /* in case nobody kills it */
     (void)pause();
     return 0;
 }
@@ -299,7 +299,7 @@ static pid_t start_program(tuff_device *device, int *pipe_ends)
     _exit(127);
 }
 
-/* The worker ends with its program, keeps nothing of it open, and nobody is blamed for that. */
+/* The worker ends with its program, keeps none of its files open, and no candidate is blamed for that. */
 static void kill_program(tuff_device *device)
 {
     int status;
@@ -309,7 +309,7 @@ static void kill_program(tuff_device *device)
         const pid_t caller = start_program(device, ends), worker = await_child(caller);
         (void)usleep((useconds_t)(i * 150000));
         for (int k = 0; k < 200 && getpgid(worker) != worker; k++)
-            (void)usleep(5000); /* it is seen before it begins */
+            (void)usleep(5000); /* it is visible before it begins */
         assert_int_equal(getpgid(worker), worker);
         assert_int_equal(kill(caller, SIGKILL), 0);
         assert_int_equal(waitpid(caller, &status, 0), caller);

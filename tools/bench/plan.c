@@ -226,7 +226,7 @@ tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff
 
 const char *bench_clblast_missing_reason(const bench *self)
 {
-    return tuff__device_library_absence(self->device);
+    return tuff__device_library_unavailable_reason(self->device);
 }
 
 tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder build, const void *problem)

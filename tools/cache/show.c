@@ -222,7 +222,7 @@ static int explain_in(tuff_cache *cache, const char *operand, const cache_common
 {
     tune_key parsed;
     cache_keys keys;
-    (void)tuff__cache_find_here(cache);
+    (void)tuff__cache_list_local_devices(cache);
     if (operand && strchr(operand, '|')) {
         if (tuff__key_parse(operand, &parsed) != TUFF_OK)
             return cache_fail(&cache_verb_explain, "KEY");

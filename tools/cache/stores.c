@@ -8,7 +8,7 @@
 
 likeness cache_likeness(tuff_cache *cache, const tune_environment *environment)
 {
-    (void)tuff__cache_find_here(cache); /* if memory for the list runs out, no device counts as here */
+    (void)tuff__cache_list_local_devices(cache); /* if memory for the list runs out, no device counts as here */
     return tuff__cache_likeness(cache, environment, false);
 }
 
@@ -18,7 +18,7 @@ cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_
     cli_end end = operands ? cli_parse_all(verb, options, option_count, count, arguments, operands)
                            : cli_parse(verb, options, option_count, count, arguments, operand);
     common->selector = common->device;
-    if (!end.now && tuff__cache_select(common->selector, common->environment, &common->device) != TUFF_OK)
+    if (!end.now && tuff__cache_resolve_device(common->selector, common->environment, &common->device) != TUFF_OK)
         return (cli_end){.now = true, .code = CACHE_FAIL(verb, "%s", tuff_error())};
     return end;
 }

@@ -221,7 +221,7 @@ static int devices(int count, char **arguments)
     fputs(json ? "\n]\n" : "", stdout);
     if (!json) {
         print_unavailable_apis();
-        printf("plans are verified before they run: %s\n", tuff__verifies() ? "yes" : "no, TUFF_VERIFY is 0");
+        printf("plans are verified before they run: %s\n", tuff__verification_is_on() ? "yes" : "no, TUFF_VERIFY is 0");
     }
     return code;
 }

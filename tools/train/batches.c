@@ -4,10 +4,10 @@
 
 #include "tools/model/graphs.h"
 
-static tuff_status fill(void *user, tuff_batch_room *room)
+static tuff_status fill(void *user, tuff_batch_target *target)
 {
     const batches *self = user;
-    corpus_batch(self->text, self->seed, room->number, self->batch, self->window, room->data[0]);
+    corpus_batch(self->text, self->seed, target->number, self->batch, self->window, target->data[0]);
     return TUFF_OK;
 }
 
@@ -111,5 +111,5 @@ bool batches_use_upload_queue(const batches *self)
     tuff_loader_counters counters = {0};
     if (self->loader)
         (void)tuff_loader_counters_get(self->loader, &counters);
-    return counters.beside > 0;
+    return counters.uploaded_ahead > 0;
 }

@@ -238,7 +238,7 @@ static tuff_status open_device(server *self)
 static tuff_status look_up_keys(server *self)
 {
     tuning_session *session = &self->session;
-    self->passes.by = self->job.passes;
+    self->passes.chosen = self->job.passes;
     TRY(tuff__fuse(self->graph, session->options, self->job.buffer_limit, &self->passes, &self->fusion));
     TRY(tuff__session_look_up(session));
     if (!tuff__is_same_hash(tuff__worker_hash_keys(session), self->job.keys))

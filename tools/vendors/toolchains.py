@@ -98,7 +98,7 @@ class Clang:
             path = os.path.join(folder, triple + ".bc")
             if os.path.exists(path):
                 return ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", path]
-        raise Missing("libclc: %s.bc not found (libclc-19)" % triple)
+        raise Missing("%s.bc of libclc not found (package libclc-19)" % triple)
 
     def compile(self, text, triple, target, into):
         """Compiles to assembly. Returns the exit code and the output."""
@@ -129,7 +129,7 @@ def find_cuda(name):
 def find_ptxas():
     program = find_cuda("ptxas")
     if program is None:
-        raise Missing("ptxas not found (CUDA toolkit)")
+        raise Missing("ptxas not found (part of the CUDA toolkit)")
     return program
 
 
@@ -147,12 +147,12 @@ def find_nvdisasm(folder):
         if not program:
             os.chmod(found, 0o755)
         return found
-    raise Missing("nvdisasm not found (CUDA toolkit)")
+    raise Missing("nvdisasm not found (part of the CUDA toolkit)")
 
 
 def radv_environment(family, **more):
     drivers = glob.glob("/usr/share/vulkan/icd.d/radeon_icd*.json")
     if not drivers:
-        raise Missing("RADV not found (mesa-vulkan-drivers)")
+        raise Missing("RADV not found (package mesa-vulkan-drivers)")
     return dict(os.environ, VK_ICD_FILENAMES=drivers[0], VK_DRIVER_FILES=drivers[0], RADV_FORCE_FAMILY=family,
                 MESA_SHADER_CACHE_DISABLE="1", **more)

@@ -72,7 +72,8 @@ def in_a_line(cell):
 
 
 HEADER = ("model", "B", "form", "step, ms", "processor", "forward", "backward", "optimizer", "items/s", "memory, MiB",
-          "times tuff's", "quartiles", "of the least", "of processor time", "claimed", "in kernels", "host", "reads")
+          "times tuff's", "quartiles", "ratio of minima", "ratio of processor times",
+          "claimed", "in kernels", "host", "reads")
 
 
 def of_tuff(one):
@@ -105,8 +106,9 @@ def footnotes(result):
     for cell in ordered(result):
         apart = cell["deviation"]
         facts, other = cell["rows"][0], row(cell, "tuff, baseline")
-        yield (f"- {cell['model']} {cell['batch']}: first three steps of tuff's forms apart by {apart['loss']:.1e} (loss),"
-               f" {apart['gradient_norm']:.1e} (norm of gradients); {facts['launches']} launches,"
+        yield (f"- {cell['model']} {cell['batch']}: largest differences between tuff's forms in the first"
+               f" three steps: {apart['loss']:.1e} (loss),"
+               f" {apart['gradient_norm']:.1e} (gradient norm); {facts['launches']} launches,"
                f" {other['launches']} in the baseline; all device memory {mebibytes(facts['peak'])} and"
                f" {mebibytes(other['peak'])} MiB; threads: {cell['threads'] or 'all'},"
                f" load {cell['load']:.1f}, {cell['when']}"

@@ -33,7 +33,7 @@ def make(options, module, name, answer):
     kind = module.FORMS.get(form)
     begin = time.perf_counter()
     if kind is None or (compiled and not kind.compiles):
-        answer(dict(form=name, error="there is no such form" if kind is None else "has no graph that compiles"))
+        answer(dict(form=name, error="unknown form" if kind is None else "cannot be compiled as a graph"))
         return None
     try:
         made = workload.Training(module, form, module.SIZES, options.batch, bool(compiled), options.compile_limit)
@@ -50,7 +50,8 @@ def main():
     parser.add_argument("forms", nargs="*")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--compile-limit", type=int, default=300, help="seconds after which a compilation is given up")
+    parser.add_argument("--compile-limit", type=int, default=300,
+                        help="time limit for a compilation in seconds of processor time")
     parser.add_argument("--verify", metavar="FILE")
     options = parser.parse_intermixed_args()
     module = importlib.import_module(options.workload)

@@ -70,7 +70,7 @@ def within(seconds, work):
     goes off repeatedly, because compilers catch exceptions that are raised within them."""
 
     def late(*_):
-        raise TooSlow(f"did not compile within {seconds} s")
+        raise TooSlow(f"compilation took more than {seconds} s of processor time")
 
     before = signal.signal(signal.SIGPROF, late)
     signal.setitimer(signal.ITIMER_PROF, seconds, 1)

@@ -11,34 +11,34 @@
 #include "base/file/file.h"
 #include "base/file/error.h"
 
-/* Joins folder and rest into out, without trailing slashes of folder, which would make lstat follow a link. */
-static tuff_status join(const char *folder, const char *rest, char *out, size_t size)
+/* Joins folder and suffix into out, without trailing slashes of folder, which would make lstat follow a link. */
+static tuff_status join(const char *folder, const char *suffix, char *out, size_t size)
 {
     size_t length = strlen(folder);
     while (length > 1 && folder[length - 1] == '/')
         length--;
-    int written = snprintf(out, size, "%.*s%s", (int)(length < size ? length : size), folder, rest);
+    int written = snprintf(out, size, "%.*s%s", (int)(length < size ? length : size), folder, suffix);
     if (written < 0 || (size_t)written >= size)
-        return FAIL(TUFF_E_IO, "no cache folder: its name is longer than %zu bytes", size - 1);
+        return FAIL(TUFF_E_IO, "no cache folder: its path is longer than %zu bytes", size - 1);
     return TUFF_OK;
 }
 
-static int examine(const char *path, struct stat *found)
+static int examine(const char *path, struct stat *info)
 {
     int result = -1;
-    UNINTERRUPTED(result, tuff__file.lstat(path, found));
+    UNINTERRUPTED(result, tuff__file.lstat(path, info));
     return result;
 }
 
 /* Refuses a home of another user, as under sudo: files of ours in it would lock its owner out of the folder. */
 static tuff_status check_home(const char *home, char *scratch, size_t size)
 {
-    struct stat found;
+    struct stat info;
     /* The last component makes lstat follow a symbolic link, which a home may well be. */
     TRY(join(home, "/.", scratch, size));
-    if (examine(scratch, &found))
-        return tuff__fail_errno("use the cache below", home);
-    if (found.st_uid != geteuid())
+    if (examine(scratch, &info))
+        return tuff__fail_errno("access the home folder", home);
+    if (info.st_uid != geteuid())
         return FAIL(TUFF_E_IO, "no cache folder: HOME %s belongs to another user", home);
     return TUFF_OK;
 }
@@ -51,13 +51,13 @@ static bool is_absolute(const char *name)
 
 static tuff_status choose_folder(char *out, size_t size)
 {
-    const char *own = getenv("TUFF_CACHE_DIR"), *shared = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (own && !own[0])
+    const char *tuff_folder = getenv("TUFF_CACHE_DIR"), *xdg_folder = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (tuff_folder && !tuff_folder[0])
         return FAIL(TUFF_E_IO, "no cache folder: TUFF_CACHE_DIR is empty");
-    if (own)
-        return join(own, "", out, size);
-    if (is_absolute(shared))
-        return join(shared, "/tuff", out, size);
+    if (tuff_folder)
+        return join(tuff_folder, "", out, size);
+    if (is_absolute(xdg_folder))
+        return join(xdg_folder, "/tuff", out, size);
     if (!is_absolute(home))
         return FAIL(TUFF_E_IO, "no cache folder: HOME is not an absolute path; set TUFF_CACHE_DIR");
     TRY(check_home(home, out, size));
@@ -82,29 +82,30 @@ static tuff_status make_folders(char *path)
         (void)make_folder(path);
         *slash = '/';
     }
-    return make_folder(path) ? tuff__fail_errno("make the cache folder", path) : TUFF_OK;
+    return make_folder(path) ? tuff__fail_errno("create the cache folder", path) : TUFF_OK;
 }
 
 /* Creates the folder if it is missing; fails if anybody else could write to it. */
-static tuff_status make_own(char *out)
+static tuff_status ensure_private_folder(char *out)
 {
     TRY(make_folders(out));
-    struct stat found;
-    if (examine(out, &found))
+    struct stat info;
+    if (examine(out, &info))
         return tuff__fail_errno("examine the cache folder", out);
-    if (!S_ISDIR(found.st_mode))
+    if (!S_ISDIR(info.st_mode))
         return FAIL(TUFF_E_IO, "no cache folder: %s is not a folder", out);
-    if (found.st_uid != geteuid() || (found.st_mode & (S_IWGRP | S_IWOTH)))
-        return FAIL(TUFF_E_IO, "no cache folder: others than its owner could write to %s", out);
+    if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)))
+        return FAIL(TUFF_E_IO, "no cache folder: users other than its owner could write to %s", out);
     return TUFF_OK;
 }
 
 tuff_status tuff__cache_folder(char *out, size_t size)
 {
     if (getuid() != geteuid() || getgid() != getegid())
-        return FAIL(TUFF_E_IO, "no cache folder: the process runs with another user's rights");
+        return FAIL(TUFF_E_IO,
+                    "no cache folder: the process runs with the privileges of another user (set-uid or set-gid)");
     TRY(choose_folder(out, size));
-    return make_own(out);
+    return ensure_private_folder(out);
 }
 
 tuff_status tuff__cache_subfolder(const char *name, char *out, size_t size)
@@ -113,6 +114,6 @@ tuff_status tuff__cache_subfolder(const char *name, char *out, size_t size)
     const size_t length = strlen(out);
     const int written = snprintf(out + length, size - length, "/%s", name);
     if (written < 0 || (size_t)written >= size - length)
-        return FAIL(TUFF_E_IO, "no cache folder: its name is longer than %zu bytes", size - 1);
-    return make_own(out);
+        return FAIL(TUFF_E_IO, "no cache folder: its path is longer than %zu bytes", size - 1);
+    return ensure_private_folder(out);
 }

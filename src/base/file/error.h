@@ -13,9 +13,9 @@ tuff_status tuff__fail_errno(const char *action, const char *path);
 tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t size);
 
 /* Opens the folder that holds path, so that it can be flushed; the caller closes it. */
-tuff_status tuff__open_folder_of(const char *path, int *out);
+tuff_status tuff__open_parent_folder(const char *path, int *out);
 /* Makes changes of the name path durable. */
-tuff_status tuff__flush_folder_of(int folder, const char *path);
+tuff_status tuff__flush_parent_folder(int folder, const char *path);
 
 /* How often a call interrupted by a signal is repeated: enough for any real series of signals, but finite for a file
    system that only ever returns EINTR. */

@@ -43,32 +43,32 @@ tuff_status tuff__fail_errno(const char *action, const char *path)
     return FAIL(TUFF_E_IO, "cannot %s %s: %s", action, path, strerror(code));
 }
 
-/* own: refuse a file that anybody else could have written. */
-static tuff_status check_readable(const char *path, const struct stat *found, bool own)
+/* is_private: refuse a file that anybody else could have written. */
+static tuff_status check_readable(const char *path, const struct stat *info, bool is_private)
 {
-    if (!S_ISREG(found->st_mode))
-        return FAIL(TUFF_E_IO, "cannot read %s: it is not a regular file", path);
-    if (own && (found->st_uid != geteuid() || (found->st_mode & (S_IWGRP | S_IWOTH)) || found->st_nlink != 1))
-        return FAIL(TUFF_E_IO, "cannot read %s: others than its owner could have written it", path);
+    if (!S_ISREG(info->st_mode))
+        return FAIL(TUFF_E_IO, "cannot read %s: not a regular file", path);
+    if (is_private && (info->st_uid != geteuid() || (info->st_mode & (S_IWGRP | S_IWOTH)) || info->st_nlink != 1))
+        return FAIL(TUFF_E_IO, "cannot read %s: users other than its owner could have written it", path);
     return TUFF_OK;
 }
 
-static tuff_status open_reader(const char *path, bool own, file_reader *out)
+static tuff_status open_reader(const char *path, bool is_private, file_reader *out)
 {
     /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
-    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (own ? O_NOFOLLOW : 0), fd = -1;
+    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (is_private ? O_NOFOLLOW : 0), fd = -1;
     UNINTERRUPTED(fd, tuff__file.open(path, flags, 0));
     if (fd < 0)
         return tuff__fail_errno("open", path);
-    struct stat found;
+    struct stat info;
     int result = -1;
-    UNINTERRUPTED(result, tuff__file.fstat(fd, &found));
-    tuff_status status = result < 0 ? tuff__fail_errno("examine", path) : check_readable(path, &found, own);
+    UNINTERRUPTED(result, tuff__file.fstat(fd, &info));
+    tuff_status status = result < 0 ? tuff__fail_errno("examine", path) : check_readable(path, &info, is_private);
     if (status != TUFF_OK) {
         (void)tuff__file.close(fd);
         return status;
     }
-    *out = (file_reader){.path = path, .fd = fd, .size = found.st_size > 0 ? (uint64_t)found.st_size : 0};
+    *out = (file_reader){.path = path, .fd = fd, .size = info.st_size > 0 ? (uint64_t)info.st_size : 0};
     return TUFF_OK;
 }
 
@@ -85,7 +85,7 @@ tuff_status tuff__reader_read(file_reader *reader, void *data, size_t size)
         if (got < 0)
             return tuff__fail_errno("read", reader->path);
         if (got == 0)
-            return FAIL(TUFF_E_IO, "cannot read %s: it ended %zu bytes early", reader->path, size - done);
+            return FAIL(TUFF_E_IO, "cannot read %s: the file ended %zu bytes early", reader->path, size - done);
         done += (size_t)got;
     }
     return TUFF_OK;
@@ -101,8 +101,8 @@ void tuff__reader_close(file_reader *reader)
 static tuff_status read_all(file_reader *reader, uint64_t limit, void **data, size_t *size)
 {
     if (reader->size > limit || reader->size > SIZE_MAX - 1)
-        return FAIL(TUFF_E_LIMIT, "cannot read %s: %" PRIu64 " bytes are more than the %" PRIu64 " allowed",
-                    reader->path, reader->size, limit);
+        return FAIL(TUFF_E_LIMIT, "cannot read %s: its size is %" PRIu64 " bytes, the limit is %" PRIu64, reader->path,
+                    reader->size, limit);
     size_t length = (size_t)reader->size;
     unsigned char *block = tuff__alloc(length + 1);
     if (!block)
@@ -118,10 +118,10 @@ static tuff_status read_all(file_reader *reader, uint64_t limit, void **data, si
     return TUFF_OK;
 }
 
-static tuff_status read_file(const char *path, bool own, uint64_t limit, void **data, size_t *size)
+static tuff_status read_file(const char *path, bool is_private, uint64_t limit, void **data, size_t *size)
 {
     file_reader reader = {.fd = -1};
-    TRY(open_reader(path, own, &reader));
+    TRY(open_reader(path, is_private, &reader));
     tuff_status status = read_all(&reader, limit, data, size);
     tuff__reader_close(&reader);
     return status;

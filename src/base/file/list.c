@@ -19,7 +19,7 @@ typedef struct name_list {
     int count, capacity;
 } name_list;
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -57,7 +57,7 @@ tuff_status tuff__file_list(const char *folder, const char *prefix, name_visitor
     tuff_status status = read_names(opened, folder, prefix, &list);
     (void)closedir(opened);
     if (status == TUFF_OK && list.count > 0)
-        qsort(list.names, (size_t)list.count, sizeof *list.names, by_name);
+        qsort(list.names, (size_t)list.count, sizeof *list.names, compare_names);
     for (int i = 0; i < list.count; i++) {
         if (status == TUFF_OK)
             status = visit(list.names[i], state);
@@ -67,7 +67,7 @@ tuff_status tuff__file_list(const char *folder, const char *prefix, name_visitor
     return status;
 }
 
-static void host_name(char *out, size_t size)
+static void get_host_name(char *out, size_t size)
 {
     if (gethostname(out, size) != 0 || !out[0])
         snprintf(out, size, "host");
@@ -80,14 +80,14 @@ static void host_name(char *out, size_t size)
 void tuff__process_name(char *out, size_t size)
 {
     char host[128];
-    host_name(host, sizeof host);
+    get_host_name(host, sizeof host);
     snprintf(out, size, "%s.%ld", host, (long)getpid());
 }
 
 bool tuff__process_may_live(const char *name)
 {
     char host[128], *end = NULL;
-    host_name(host, sizeof host);
+    get_host_name(host, sizeof host);
     const size_t length = strlen(host);
     if (strncmp(name, host, length) != 0 || name[length] != '.')
         return true;

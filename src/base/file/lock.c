@@ -18,16 +18,16 @@
 /* Checks that the file is a regular file to which nobody else can write. */
 static tuff_status check_own(int fd, const char *path, uint64_t *size)
 {
-    struct stat found;
+    struct stat info;
     int result = -1;
-    UNINTERRUPTED(result, tuff__file.fstat(fd, &found));
+    UNINTERRUPTED(result, tuff__file.fstat(fd, &info));
     if (result < 0)
         return tuff__fail_errno("examine", path);
-    if (!S_ISREG(found.st_mode))
-        return FAIL(TUFF_E_IO, "cannot write %s: it is not a regular file", path);
-    if (found.st_uid != geteuid() || (found.st_mode & (S_IWGRP | S_IWOTH)) || found.st_nlink != 1)
-        return FAIL(TUFF_E_IO, "cannot write %s: others than its owner could write it too", path);
-    *size = (uint64_t)found.st_size;
+    if (!S_ISREG(info.st_mode))
+        return FAIL(TUFF_E_IO, "cannot write %s: not a regular file", path);
+    if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) || info.st_nlink != 1)
+        return FAIL(TUFF_E_IO, "cannot write %s: users other than its owner could write it", path);
+    *size = (uint64_t)info.st_size;
     return TUFF_OK;
 }
 
@@ -47,7 +47,7 @@ static tuff_status open_own(const char *path, int flags, int *out, uint64_t *siz
     return TUFF_OK;
 }
 
-static tuff_status take(int fd, const char *path, uint64_t timeout)
+static tuff_status acquire(int fd, const char *path, uint64_t timeout)
 {
     const uint64_t begin = tuff__nanoseconds();
     for (;;) {
@@ -58,7 +58,7 @@ static tuff_status take(int fd, const char *path, uint64_t timeout)
         if (errno != EWOULDBLOCK)
             return FAIL(TUFF_E_UNSUPPORTED, "cannot lock %s: %s", path, strerror(errno));
         if (tuff__nanoseconds() - begin >= timeout)
-            return FAIL(TUFF_E_TIMEOUT, "cannot lock %s: another process holds it", path);
+            return FAIL(TUFF_E_TIMEOUT, "cannot lock %s: another process holds the lock", path);
         tuff__sleep(PAUSE);
     }
 }
@@ -69,7 +69,7 @@ tuff_status tuff__file_lock(const char *path, uint64_t timeout, file_lock *out)
     out->fd = -1;
     int fd = -1;
     TRY(open_own(path, 0, &fd, &size));
-    const tuff_status status = take(fd, path, timeout);
+    const tuff_status status = acquire(fd, path, timeout);
     if (status == TUFF_OK)
         out->fd = fd;
     else
@@ -85,7 +85,7 @@ void tuff__file_unlock(file_lock *lock)
 }
 
 /* Finds out whether the file's last byte ends a line. */
-static tuff_status ends_line(int fd, const char *path, uint64_t size, bool *out)
+static tuff_status check_line_end(int fd, const char *path, uint64_t size, bool *out)
 {
     char last = '\n';
     ssize_t got = 1;
@@ -104,22 +104,22 @@ static tuff_status flush(int fd, const char *path)
     UNINTERRUPTED(result, tuff__file.fsync(fd));
     if (result < 0)
         return tuff__fail_errno("flush", path);
-    TRY(tuff__open_folder_of(path, &folder));
-    const tuff_status status = tuff__flush_folder_of(folder, path);
+    TRY(tuff__open_parent_folder(path, &folder));
+    const tuff_status status = tuff__flush_parent_folder(folder, path);
     (void)tuff__file.close(folder);
     return status;
 }
 
 static tuff_status append(int fd, const char *path, uint64_t size, const char *line, size_t length, bool durable)
 {
-    bool whole = false;
-    TRY(ends_line(fd, path, size, &whole));
+    bool ends_line = false;
+    TRY(check_line_end(fd, path, size, &ends_line));
     char *data = tuff__alloc(length + 1);
     if (!data)
         return TUFF_E_OOM_HOST;
     data[0] = '\n';
     memcpy(data + 1, line, length);
-    tuff_status status = tuff__write_all(fd, path, whole ? data + 1 : data, whole ? length : length + 1);
+    tuff_status status = tuff__write_all(fd, path, ends_line ? data + 1 : data, ends_line ? length : length + 1);
     tuff__free(data);
     return status == TUFF_OK && durable ? flush(fd, path) : status;
 }

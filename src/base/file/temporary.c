@@ -36,15 +36,15 @@ tuff_status tuff__temporary_name(text *name, const char *path)
 }
 
 /* Locks the file. Returns false if a sweep removed it between its creation and its lock. */
-static bool take(int fd)
+static bool lock_new_file(int fd)
 {
-    struct stat found;
+    struct stat info;
     int result = -1;
     UNINTERRUPTED(result, tuff__file.flock(fd, LOCK_EX | LOCK_NB));
     if (result < 0)
         return errno != EWOULDBLOCK;
-    UNINTERRUPTED(result, tuff__file.fstat(fd, &found));
-    return result < 0 || found.st_nlink > 0;
+    UNINTERRUPTED(result, tuff__file.fstat(fd, &info));
+    return result < 0 || info.st_nlink > 0;
 }
 
 tuff_status tuff__temporary_create(temporary *self, const char *path, bool is_locked)
@@ -58,7 +58,7 @@ tuff_status tuff__temporary_create(temporary *self, const char *path, bool is_lo
             break;
         if (fd < 0)
             continue;
-        if (!is_locked || take(fd)) {
+        if (!is_locked || lock_new_file(fd)) {
             self->fd = fd;
             return TUFF_OK;
         }
@@ -99,13 +99,13 @@ static int open_to_lock(const char *path)
 
 static void remove_abandoned(const char *path)
 {
-    struct stat found;
+    struct stat info;
     int result = -1;
     const int fd = open_to_lock(path);
     if (fd < 0)
         return;
-    UNINTERRUPTED(result, tuff__file.fstat(fd, &found));
-    if (result == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid()) {
+    UNINTERRUPTED(result, tuff__file.fstat(fd, &info));
+    if (result == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid()) {
         UNINTERRUPTED(result, tuff__file.flock(fd, LOCK_EX | LOCK_NB));
         if (result == 0)
             (void)tuff__file.unlink(path);
@@ -118,7 +118,7 @@ typedef struct sweep {
     size_t folder_length, prefix_length; /* lengths of the path's folder with its slash, and of the names' prefix */
 } sweep;
 
-static tuff_status visit(const char *name, void *state)
+static tuff_status visit_name(const char *name, void *state)
 {
     const sweep *self = state;
     if (!is_temporary(name + self->prefix_length))
@@ -146,7 +146,7 @@ tuff_status tuff__temporary_sweep(const char *path)
     if (status == TUFF_OK)
         status = tuff__text_status(&prefix);
     if (status == TUFF_OK)
-        status = tuff__file_list(tuff__text_get(&folder), tuff__text_get(&prefix), visit, &self);
+        status = tuff__file_list(tuff__text_get(&folder), tuff__text_get(&prefix), visit_name, &self);
     tuff__text_free(&folder);
     tuff__text_free(&prefix);
     if (status == TUFF_E_OOM_HOST)

@@ -23,7 +23,7 @@ tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t s
         if (put < 0)
             return tuff__fail_errno("write", path);
         if (put == 0)
-            return FAIL(TUFF_E_IO, "cannot write %s: the file system takes no more bytes", path);
+            return FAIL(TUFF_E_IO, "cannot write %s: no space left on the file system", path);
         done += (size_t)put;
     }
     return TUFF_OK;
@@ -39,14 +39,14 @@ static tuff_status flush(int fd, const char *path)
 /* Checks that the file has the size that was written. */
 static tuff_status check_size(int fd, const char *path, uint64_t size)
 {
-    struct stat found;
+    struct stat info;
     int result = -1;
-    UNINTERRUPTED(result, tuff__file.fstat(fd, &found));
+    UNINTERRUPTED(result, tuff__file.fstat(fd, &info));
     if (result < 0)
         return tuff__fail_errno("examine", path);
-    if ((uint64_t)found.st_size != size)
-        return FAIL(TUFF_E_IO, "cannot write %s: %" PRIu64 " bytes were written and %" PRIu64 " are there", path, size,
-                    (uint64_t)found.st_size);
+    if ((uint64_t)info.st_size != size)
+        return FAIL(TUFF_E_IO, "cannot write %s: wrote %" PRIu64 " bytes, but the file has %" PRIu64, path, size,
+                    (uint64_t)info.st_size);
     return TUFF_OK;
 }
 
@@ -62,11 +62,12 @@ static tuff_status write_parts(int fd, const char *path, const file_part *parts,
 }
 
 /* A close that was interrupted by a signal has still closed the file, so only other errors can mean lost bytes. */
-static tuff_status close_checked(temporary *made)
+static tuff_status close_checked(temporary *temp_file)
 {
-    const int fd = made->fd;
-    made->fd = -1;
-    return tuff__file.close(fd) && errno != EINTR ? tuff__fail_errno("close", tuff__text_get(&made->name)) : TUFF_OK;
+    const int fd = temp_file->fd;
+    temp_file->fd = -1;
+    return tuff__file.close(fd) && errno != EINTR ? tuff__fail_errno("close", tuff__text_get(&temp_file->name))
+                                                  : TUFF_OK;
 }
 
 static tuff_status replace(const char *from, const char *to)
@@ -78,55 +79,56 @@ static tuff_status replace(const char *from, const char *to)
 
 /* Writes a complete new temporary file; on failure the file is removed. A durable one stays open to keep its lock;
    errors of its later close do not matter, because its bytes are already on the disk. */
-static tuff_status write_temporary(temporary *made, const char *path, const file_part *parts, int count, bool durable)
+static tuff_status write_temporary(temporary *temp_file, const char *path, const file_part *parts, int count,
+                                   bool durable)
 {
-    TRY(tuff__temporary_create(made, path, durable));
-    tuff_status status = write_parts(made->fd, tuff__text_get(&made->name), parts, count, durable);
+    TRY(tuff__temporary_create(temp_file, path, durable));
+    tuff_status status = write_parts(temp_file->fd, tuff__text_get(&temp_file->name), parts, count, durable);
     if (status == TUFF_OK && !durable)
-        status = close_checked(made);
+        status = close_checked(temp_file);
     if (status != TUFF_OK)
-        (void)tuff__file.unlink(tuff__text_get(&made->name));
+        (void)tuff__file.unlink(tuff__text_get(&temp_file->name));
     return status;
 }
 
 /* Copies the file at path, for file systems without hard links. */
-static tuff_status copy_previous(temporary *made, const char *path, bool durable)
+static tuff_status copy_previous(temporary *temp_file, const char *path, bool durable)
 {
     void *data;
     size_t size;
     TRY(tuff__file_read(path, UINT64_MAX, &data, &size));
-    tuff_status status = write_temporary(made, path, &(file_part){data, size}, 1, durable);
+    tuff_status status = write_temporary(temp_file, path, &(file_part){data, size}, 1, durable);
     tuff__free(data);
     return status;
 }
 
 /* Hard-links the file at path to a temporary name, so that path names a file at every moment; copies it if links are
    not supported. Sets *error to the errno of a failed link, else to 0. */
-static tuff_status link_previous(temporary *made, const char *path, bool durable, int *error)
+static tuff_status link_previous(temporary *temp_file, const char *path, bool durable, int *error)
 {
-    TRY(tuff__temporary_name(&made->name, path));
+    TRY(tuff__temporary_name(&temp_file->name, path));
     int result = -1;
-    UNINTERRUPTED(result, tuff__file.link(path, tuff__text_get(&made->name)));
+    UNINTERRUPTED(result, tuff__file.link(path, tuff__text_get(&temp_file->name)));
     *error = result < 0 ? errno : 0;
     if (*error != EPERM && *error != EOPNOTSUPP && *error != ENOSYS && *error != EMLINK)
         return TUFF_OK;
     *error = 0;
-    return copy_previous(made, path, durable);
+    return copy_previous(temp_file, path, durable);
 }
 
 /* Keeps the file at path as other. Sets *error to the errno of a failed link or rename, 0 if both succeeded. */
 static tuff_status keep_once(const char *path, const char *other, bool durable, int *error)
 {
-    temporary made = {.fd = -1};
-    const tuff_status status = link_previous(&made, path, durable, error);
+    temporary temp_file = {.fd = -1};
+    const tuff_status status = link_previous(&temp_file, path, durable, error);
     if (status == TUFF_OK && *error == 0) {
         int result = -1;
-        UNINTERRUPTED(result, tuff__file.rename(tuff__text_get(&made.name), other));
+        UNINTERRUPTED(result, tuff__file.rename(tuff__text_get(&temp_file.name), other));
         *error = result < 0 ? errno : 0;
         /* If both names refer to the same file, rename does nothing and leaves both. */
-        (void)tuff__file.unlink(tuff__text_get(&made.name));
+        (void)tuff__file.unlink(tuff__text_get(&temp_file.name));
     }
-    tuff__temporary_free(&made);
+    tuff__temporary_free(&temp_file);
     return status;
 }
 
@@ -153,7 +155,7 @@ static tuff_status keep_previous_file(const char *path, bool durable)
     return status;
 }
 
-tuff_status tuff__open_folder_of(const char *path, int *out)
+tuff_status tuff__open_parent_folder(const char *path, int *out)
 {
     const char *slash = strrchr(path, '/');
     text folder = {0};
@@ -168,7 +170,7 @@ tuff_status tuff__open_folder_of(const char *path, int *out)
 }
 
 /* Flushes a folder. EINVAL means that the file system cannot flush folders, which is not an error. */
-tuff_status tuff__flush_folder_of(int fd, const char *path)
+tuff_status tuff__flush_parent_folder(int fd, const char *path)
 {
     int result = -1;
     UNINTERRUPTED(result, tuff__file.fsync(fd));
@@ -181,12 +183,12 @@ static tuff_status commit(const char *name, const char *path, bool durable, bool
 {
     int folder = -1;
     if (durable)
-        TRY(tuff__open_folder_of(path, &folder));
+        TRY(tuff__open_parent_folder(path, &folder));
     tuff_status status = keep ? keep_previous_file(path, durable) : TUFF_OK;
     if (status == TUFF_OK)
         status = replace(name, path);
     if (status == TUFF_OK && durable)
-        status = tuff__flush_folder_of(folder, path);
+        status = tuff__flush_parent_folder(folder, path);
     if (folder >= 0)
         (void)tuff__file.close(folder);
     return status;
@@ -196,14 +198,14 @@ static tuff_status commit(const char *name, const char *path, bool durable, bool
    them. */
 static tuff_status examine_target(const char *path, bool *exists)
 {
-    struct stat found;
+    struct stat info;
     int result = -1;
-    UNINTERRUPTED(result, tuff__file.lstat(path, &found));
+    UNINTERRUPTED(result, tuff__file.lstat(path, &info));
     if (result < 0) {
         *exists = false;
         return errno == ENOENT ? TUFF_OK : tuff__fail_errno("examine", path);
     }
-    if (!S_ISREG(found.st_mode) && !S_ISLNK(found.st_mode))
+    if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))
         return FAIL(TUFF_E_IO, "cannot write %s: it exists and is not a regular file", path);
     *exists = true;
     return TUFF_OK;
@@ -215,15 +217,15 @@ tuff_status tuff__file_write(const char *path, const file_part *parts, int count
     TRY(examine_target(path, &exists));
     if (durable)
         TRY(tuff__temporary_sweep(path));
-    temporary made = {.fd = -1};
-    tuff_status status = write_temporary(&made, path, parts, count, durable);
+    temporary temp_file = {.fd = -1};
+    tuff_status status = write_temporary(&temp_file, path, parts, count, durable);
     if (status == TUFF_OK) {
-        status = commit(tuff__text_get(&made.name), path, durable, keep_previous && exists);
+        status = commit(tuff__text_get(&temp_file.name), path, durable, keep_previous && exists);
         if (status != TUFF_OK)
             /* After a successful rename this name no longer exists; trying to remove it is harmless. */
-            (void)tuff__file.unlink(tuff__text_get(&made.name));
+            (void)tuff__file.unlink(tuff__text_get(&temp_file.name));
     }
-    tuff__temporary_free(&made);
+    tuff__temporary_free(&temp_file);
     return status;
 }
 
@@ -233,10 +235,10 @@ tuff_status tuff__file_keep_as(const char *path, const char *name, bool durable)
     bool exists;
     TRY(examine_target(name, &exists));
     if (durable)
-        TRY(tuff__open_folder_of(name, &folder));
+        TRY(tuff__open_parent_folder(name, &folder));
     tuff_status status = keep_as(path, name, durable);
     if (status == TUFF_OK && durable)
-        status = tuff__flush_folder_of(folder, name);
+        status = tuff__flush_parent_folder(folder, name);
     if (folder >= 0)
         (void)tuff__file.close(folder);
     return status;

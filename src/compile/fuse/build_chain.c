@@ -19,11 +19,11 @@ typedef struct builder {
     const struct task *task;
     fused_chain *chain;
     arena paths;         /* steps of the paths that the walk follows */
-    int first;           /* index of the first value on the same axes as the next; earlier ones are not shared */
-    tuff_shape kept;     /* the domain with its loop axes at extent 1 */
+    int first_shared;    /* index of the first value on the same axes as the next; earlier ones are not shared */
+    tuff_shape reduced_domain; /* the domain with its loop axes at extent 1 */
     const node *give_up; /* the node that must be materialized first, or NULL */
     bool impossible;
-    bool computes; /* whether to compute coordinates that strides cannot express: in operands made of patches */
+    bool computes_coordinates; /* those that strides cannot express: in operands made of patches */
     tuff_status status;
     seen_value *seen; /* hash table keyed by node, path and guard; a free slot's at is NULL */
     int seen_count, seen_capacity;
@@ -52,22 +52,22 @@ static bool same_value(const chain_value *a, const chain_value *b)
            a->ordinal == b->ordinal && a->index == b->index;
 }
 
-static int add(builder *self, const chain_value *fresh)
+static int add(builder *self, const chain_value *value)
 {
     fused_chain *chain = self->chain;
-    for (int i = self->first; i < chain->value_count; ++i)
-        if (same_value(&chain->values[i], fresh))
+    for (int i = self->first_shared; i < chain->value_count; ++i)
+        if (same_value(&chain->values[i], value))
             return i;
     if (!GROW(chain->values, chain->value_count, chain->value_capacity)) {
         self->status = TUFF_E_OOM_HOST;
         return NO_VALUE;
     }
-    chain->values[chain->value_count] = *fresh;
+    chain->values[chain->value_count] = *value;
     return chain->value_count++;
 }
 
 /* Returns a value without operands, guard or buffer. */
-static chain_value blank(value_kind kind, tuff_dtype dtype)
+static chain_value blank_value(value_kind kind, tuff_dtype dtype)
 {
     return (chain_value){
         .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
@@ -94,15 +94,15 @@ static affine affine_of(const view *layout)
 }
 
 /* Applies the path to a layout. If a step fails, gives up on the step's source, which must be materialized. */
-static bool reach(builder *self, view *layout, const path *along)
+static bool apply_path(builder *self, view *layout, const path *along)
 {
-    const path *stuck = NULL;
-    if (tuff__view_along(layout, along, &stuck))
+    const path *failed_step = NULL;
+    if (tuff__view_along(layout, along, &failed_step))
         return true;
-    if (stuck->source == NULL)
+    if (failed_step->source == NULL)
         self->impossible = true;
     else
-        give_up(self, stuck->source);
+        give_up(self, failed_step->source);
     return false;
 }
 
@@ -132,7 +132,7 @@ static int add_to_builder(void *self, const chain_value *value)
 /* Whether strides cannot express the layout along the path, so that coordinates must be computed. */
 static bool needs_coordinates(const builder *self, view layout, const path *along)
 {
-    return self->computes && !tuff__view_along(&layout, along, NULL);
+    return self->computes_coordinates && !tuff__view_along(&layout, along, NULL);
 }
 
 /* Computes the coordinates along a path. On failure gives up on the source of the path's first step, which must be
@@ -153,7 +153,7 @@ static bool find_coordinates(builder *self, tuff_shape shape, const path *along,
    padding's guard is false. */
 static int build_computed_load(builder *self, const node *leaf, const view *layout, const path *along)
 {
-    coordinate all[TUFF_MAX_RANK], sum = {.walked = {.offset = layout->offset}};
+    coordinate all[TUFF_MAX_RANK], sum = {.linear = {.offset = layout->offset}};
     value_sink sink;
     if (!find_coordinates(self, leaf->outputs[0].shape, along, &sink, all))
         return NO_VALUE;
@@ -161,13 +161,13 @@ static int build_computed_load(builder *self, const node *leaf, const view *layo
         if (!tuff__coordinate_add(&sum, &all[i], layout->stride[i]))
             return give_up(self, leaf);
     const tuff_dtype dtype = leaf->outputs[0].dtype;
-    chain_value load = blank(VALUE_LOOKUP, tuff__compute_dtype(dtype));
+    chain_value load = blank_value(VALUE_LOOKUP, tuff__compute_dtype(dtype));
     load.extent = tuff__view_span(layout) + layout->offset;
     for (int i = 0; i < self->chain->rank - 2; ++i)
-        if (sum.walked.stride[i] > 0) {
-            load.address.stride[i] = sum.walked.stride[i];
-            load.extent -= (self->chain->extent[i] - 1) * sum.walked.stride[i];
-            sum.walked.stride[i] = 0;
+        if (sum.linear.stride[i] > 0) {
+            load.address.stride[i] = sum.linear.stride[i];
+            load.extent -= (self->chain->extent[i] - 1) * sum.linear.stride[i];
+            sum.linear.stride[i] = 0;
         }
     load.buffer = buffer_of(self, leaf->id, dtype, false);
     load.args[0] = tuff__coordinate_value(&sink, &sum);
@@ -180,10 +180,10 @@ static int build_load(builder *self, const node *leaf, const path *along, int gu
     view layout = tuff__fusion_layout(self->fusion, leaf);
     if (needs_coordinates(self, layout, along))
         return build_computed_load(self, leaf, &layout, along);
-    if (!reach(self, &layout, along))
+    if (!apply_path(self, &layout, along))
         return NO_VALUE;
     const tuff_dtype dtype = leaf->outputs[0].dtype;
-    chain_value load = blank(VALUE_LOAD, tuff__compute_dtype(dtype));
+    chain_value load = blank_value(VALUE_LOAD, tuff__compute_dtype(dtype));
     load.buffer = buffer_of(self, leaf->id, dtype, false);
     load.address = affine_of(&layout);
     load.guard = guard;
@@ -194,9 +194,9 @@ static int build_load(builder *self, const node *leaf, const path *along, int gu
 static int build_result(builder *self, const node *core, int index, const path *along)
 {
     view layout = tuff__view_contiguous(core->outputs[0].shape);
-    if (!reach(self, &layout, along))
+    if (!apply_path(self, &layout, along))
         return NO_VALUE;
-    view expected = tuff__view_contiguous(self->kept);
+    view expected = tuff__view_contiguous(self->reduced_domain);
     const path spread = {.kind = STEP_EXPAND, .shape = self->task->domain};
     if (self->task->kind != TASK_SCAN)
         tuff__view_apply(&expected, &spread);
@@ -206,7 +206,7 @@ static int build_result(builder *self, const node *core, int index, const path *
         self->impossible = true;
         return NO_VALUE;
     }
-    chain_value result = blank(VALUE_RESULT, tuff__compute_dtype(core->outputs[0].dtype));
+    chain_value result = blank_value(VALUE_RESULT, tuff__compute_dtype(core->outputs[0].dtype));
     result.index = index;
     return add(self, &result);
 }
@@ -243,7 +243,7 @@ static int build_elementwise(builder *self, const node *at, const path *along, i
 {
     if (self->seen_count >= MAX_SEEN && at->input_count > 1 && !self->fusion->facts[at->id].materialized)
         return give_up(self, at);
-    chain_value value = blank(VALUE_OP, tuff__compute_dtype(at->outputs[0].dtype));
+    chain_value value = blank_value(VALUE_OP, tuff__compute_dtype(at->outputs[0].dtype));
     value.op = at->op;
     value.cast_to = at->op == OP_CAST ? at->outputs[0].dtype : TUFF_F32;
     for (int i = 0; i < at->input_count; ++i)
@@ -253,14 +253,14 @@ static int build_elementwise(builder *self, const node *at, const path *along, i
 
 static int build_constant(builder *self, tuff_dtype dtype, double number)
 {
-    chain_value value = blank(VALUE_CONSTANT, tuff__compute_dtype(dtype));
+    chain_value value = blank_value(VALUE_CONSTANT, tuff__compute_dtype(dtype));
     value.constant = number;
     return add(self, &value);
 }
 
 static int build_op(builder *self, op_code op, tuff_dtype dtype, int x, int y, int z)
 {
-    chain_value value = blank(VALUE_OP, dtype);
+    chain_value value = blank_value(VALUE_OP, dtype);
     value.op = op;
     value.args[0] = x;
     value.args[1] = y;
@@ -277,7 +277,7 @@ static int build_computed_inside(builder *self, tuff_shape shape, int axis, cons
     value_sink sink;
     if (!find_coordinates(self, shape, along, &sink, all))
         return NO_VALUE;
-    all[axis].walked.offset -= low;
+    all[axis].linear.offset -= low;
     const int distance = tuff__coordinate_value(&sink, &all[axis]);
     return tuff__index_op(&sink, OP_LESS, TUFF_BOOL, tuff__index_op(&sink, OP_CAST, TUFF_U32, distance, NO_VALUE),
                           tuff__index_constant(&sink, TUFF_U32, high - low));
@@ -291,16 +291,16 @@ static int build_inside(builder *self, tuff_shape shape, int axis, const path *a
     layout.stride[axis] = 1;
     if (needs_coordinates(self, layout, along))
         return build_computed_inside(self, shape, axis, along, low, high);
-    if (!reach(self, &layout, along))
+    if (!apply_path(self, &layout, along))
         return NO_VALUE;
-    chain_value inside = blank(VALUE_INSIDE, TUFF_BOOL);
+    chain_value inside = blank_value(VALUE_INSIDE, TUFF_BOOL);
     inside.address = affine_of(&layout);
     inside.low = low;
     inside.high = high;
     return add(self, &inside);
 }
 
-static int both(builder *self, int a, int b)
+static int build_and(builder *self, int a, int b)
 {
     if (a == NO_VALUE || b == NO_VALUE)
         return a == NO_VALUE ? b : a;
@@ -314,7 +314,7 @@ static int build_pad(builder *self, const node *pad, const path *along, int guar
     for (int i = 0; i < outer->rank && !failed(self); ++i)
         if (inner->extent[i] != outer->extent[i]) {
             const int64_t before = pad->attributes.start[i];
-            inside = both(self, inside, build_inside(self, *outer, i, along, before, before + inner->extent[i]));
+            inside = build_and(self, inside, build_inside(self, *outer, i, along, before, before + inner->extent[i]));
         }
     if (failed(self))
         return NO_VALUE;
@@ -324,7 +324,7 @@ static int build_pad(builder *self, const node *pad, const path *along, int guar
     const path *step = keep_path(self, tuff__path_of(pad, along));
     if (step == NULL)
         return NO_VALUE;
-    const int value = build(self, pad->inputs[0]->node, step, both(self, guard, inside));
+    const int value = build(self, pad->inputs[0]->node, step, build_and(self, guard, inside));
     if (failed(self) || inside == NO_VALUE)
         return value;
     return build_op(self, OP_WHERE, self->chain->values[value].dtype, inside, value, fill);
@@ -347,7 +347,7 @@ static int build_concat(builder *self, const node *concat, const path *along, in
         const path *step = keep_path(self, tuff__path_of_part(concat, i, along));
         if (step == NULL || failed(self))
             return NO_VALUE;
-        const int part = build(self, concat->inputs[i]->node, step, both(self, guard, inside));
+        const int part = build(self, concat->inputs[i]->node, step, build_and(self, guard, inside));
         if (failed(self))
             return NO_VALUE;
         result =
@@ -364,9 +364,9 @@ static int build_index(builder *self, value_kind kind, const node *at, const pat
         memset(layout.stride, 0, sizeof layout.stride);
         layout.stride[at->attributes.axis] = 1;
     }
-    if (!reach(self, &layout, along))
+    if (!apply_path(self, &layout, along))
         return NO_VALUE;
-    chain_value value = blank(kind, kind == VALUE_INDEX ? TUFF_I32 : TUFF_F32);
+    chain_value value = blank_value(kind, kind == VALUE_INDEX ? TUFF_I32 : TUFF_F32);
     value.address = affine_of(&layout);
     if (kind == VALUE_RANDOM) {
         tuff_shape ones = at->outputs[0].shape;
@@ -423,7 +423,7 @@ static int build_lookup(builder *self, const node *gather, const path *along, in
     const int64_t step = layout.stride[axis], extent = layout.extent[axis];
     layout.stride[axis] = 0;
     layout.extent[axis] = gather->outputs[0].shape.extent[axis];
-    if (!reach(self, &layout, along))
+    if (!apply_path(self, &layout, along))
         return NO_VALUE;
     const int index = build(self, gather->inputs[1]->node, along, guard);
     if (failed(self))
@@ -432,7 +432,7 @@ static int build_lookup(builder *self, const node *gather, const path *along, in
         self->impossible = true;
         return NO_VALUE;
     }
-    chain_value value = blank(VALUE_LOOKUP, tuff__compute_dtype(base->outputs[0].dtype));
+    chain_value value = blank_value(VALUE_LOOKUP, tuff__compute_dtype(base->outputs[0].dtype));
     value.buffer = buffer_of(self, base->id, base->outputs[0].dtype, false);
     value.address = affine_of(&layout);
     value.args[0] = index;
@@ -448,7 +448,7 @@ static int build_movement(builder *self, const node *at, const path *along, int 
     return step == NULL ? NO_VALUE : build(self, at->inputs[0]->node, step, guard);
 }
 
-static int build_fresh(builder *self, const node *at, const path *along, int guard)
+static int build_new(builder *self, const node *at, const path *along, int guard)
 {
     if (tuff__op_is_elementwise(at->op))
         return build_elementwise(self, at, along, guard);
@@ -473,14 +473,14 @@ static int build_fresh(builder *self, const node *at, const path *along, int gua
 }
 
 /* Builds a node's value, or finds it if it was built before along the same path under the same guard. */
-static int build_inner(builder *self, const node *at, const path *along, int guard)
+static int build_shared(builder *self, const node *at, const path *along, int guard)
 {
     if (self->seen_count * 2 >= self->seen_capacity && !grow_seen(self))
         return NO_VALUE;
     const seen_value *before = find_seen(self, at, along, guard);
     if (before->at != NULL)
         return before->value;
-    const int value = build_fresh(self, at, along, guard);
+    const int value = build_new(self, at, along, guard);
     if (failed(self) || (self->seen_count * 2 >= self->seen_capacity && !grow_seen(self)))
         return NO_VALUE;
     *find_seen(self, at, along, guard) = (seen_value){at, along, guard, value};
@@ -502,7 +502,7 @@ static int build(builder *self, const node *at, const path *along, int guard)
         return build_result(self, at, 0, along);
     if (tuff__op_is_source(at->op) || (self->fusion->facts[at->id].materialized && !is_stored_here(self->task, at)))
         return build_load(self, at, along, guard);
-    return build_inner(self, at, along, guard);
+    return build_shared(self, at, along, guard);
 }
 
 /* Returns the path from a node of the task to its domain: the same elements in the same order, or one element for each
@@ -515,17 +515,17 @@ static const path *path_to_domain(builder *self, tuff_shape shape)
     if (tuff_shape_count(shape) == tuff_shape_count(*domain))
         return keep_path(self, tuff__path_reshape(*domain, NULL));
     const path *spread = keep_path(self, (path){.kind = STEP_EXPAND, .shape = *domain});
-    return keep_path(self, tuff__path_reshape(self->kept, spread));
+    return keep_path(self, tuff__path_reshape(self->reduced_domain, spread));
 }
 
 /* Returns the path from column sums to the domain: all rows of an item see the same sums. */
 static const path *path_from_columns(builder *self)
 {
-    tuff_shape kept = self->task->domain;
-    for (int i = 0; i < kept.rank; ++i)
-        kept.extent[i] = (self->task->column_axes >> i & 1) != 0 ? 1 : kept.extent[i];
+    tuff_shape reduced = self->task->domain;
+    for (int i = 0; i < reduced.rank; ++i)
+        reduced.extent[i] = (self->task->column_axes >> i & 1) != 0 ? 1 : reduced.extent[i];
     const path *spread = keep_path(self, (path){.kind = STEP_EXPAND, .shape = self->task->domain});
-    return keep_path(self, tuff__path_reshape(kept, spread));
+    return keep_path(self, tuff__path_reshape(reduced, spread));
 }
 
 static void build_reduction(builder *self, int index)
@@ -538,7 +538,7 @@ static void build_reduction(builder *self, int index)
     reduction->input = build(self, at->inputs[0]->node, along, NO_VALUE);
     if (failed(self))
         return;
-    chain_value result = blank(VALUE_RESULT, tuff__compute_dtype(at->outputs[0].dtype));
+    chain_value result = blank_value(VALUE_RESULT, tuff__compute_dtype(at->outputs[0].dtype));
     result.index = index;
     reduction->result = add(self, &result);
     self->chain->reduction_count = index + 1;
@@ -551,7 +551,7 @@ static int build_stored(builder *self, const node *root, const path *along)
     const int value = build(self, root, along, NO_VALUE);
     if (rounding == TUFF_F32 || failed(self))
         return value;
-    chain_value rounded = blank(VALUE_OP, TUFF_F32);
+    chain_value rounded = blank_value(VALUE_OP, TUFF_F32);
     rounded.op = OP_CAST;
     rounded.cast_to = rounding;
     rounded.args[0] = value;
@@ -565,7 +565,7 @@ static void build_output(builder *self, const node *root)
     output->in_columns = is_in_columns(self->task, reduction);
     const path *along = output->in_columns ? path_from_columns(self) : path_to_domain(self, root->outputs[0].shape);
     view layout = tuff__fusion_layout(self->fusion, root);
-    if (!reach(self, &layout, along))
+    if (!apply_path(self, &layout, along))
         return;
     if (output->in_columns)
         output->value = self->chain->reductions[reduction].result;
@@ -584,13 +584,13 @@ static void build_axes(builder *self)
 {
     const struct task *task = self->task;
     self->chain->rank = task->domain.rank;
-    self->kept = task->domain;
+    self->reduced_domain = task->domain;
     for (int i = 0; i < task->domain.rank; ++i) {
         self->chain->extent[i] = task->domain.extent[i];
         const bool loop = (task->loop_axes >> i & 1) != 0;
         self->chain->classes[i] = loop ? AXIS_LOOP : AXIS_OUTER;
         if (loop)
-            self->kept.extent[i] = 1;
+            self->reduced_domain.extent[i] = 1;
         if ((task->column_axes >> i & 1) != 0)
             self->chain->item_rows =
                 (self->chain->item_rows == 0 ? 1 : self->chain->item_rows) * task->domain.extent[i];
@@ -607,11 +607,11 @@ static void begin_values(builder *self)
     tuff__free(self->seen);
     self->seen = NULL;
     self->seen_count = self->seen_capacity = 0;
-    self->first = self->chain->value_count;
+    self->first_shared = self->chain->value_count;
 }
 
 /* Builds an operand as values over its own rows and columns. The address of an operand in memory is built elsewhere. */
-static void build_producer(builder *self, int operand, bool computes)
+static void build_producer(builder *self, int operand, bool computes_coordinates)
 {
     fused_chain *chain = self->chain;
     const tuff_tensor *tensor = self->task->core->inputs[operand];
@@ -620,9 +620,9 @@ static void build_producer(builder *self, int operand, bool computes)
     made->axis = tensor->shape.rank - 2;
     memcpy(made->extent, tensor->shape.extent + made->axis, sizeof made->extent);
     made->begin = chain->value_count;
-    self->computes = computes;
+    self->computes_coordinates = computes_coordinates;
     made->value = build(self, tensor->node, NULL, NO_VALUE);
-    self->computes = false;
+    self->computes_coordinates = false;
     made->end = chain->value_count;
     begin_values(self);
     if (!failed(self))

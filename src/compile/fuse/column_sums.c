@@ -16,12 +16,12 @@ typedef struct column_form {
     int64_t blocks, rows, columns;
 } column_form;
 
-static bool find_form(const struct task *column, uint32_t reduced_axes, column_form *out)
+static bool find_form(const struct task *task, uint32_t reduced_axes, column_form *out)
 {
     *out = (column_form){.blocks = 1, .rows = 1, .columns = 1};
     bool found = false, above = false; /* going outwards: found a reduced axis; above: and a kept one outside it */
-    for (int i = column->domain.rank - 1; i >= 0; --i) {
-        const int64_t extent = column->domain.extent[i];
+    for (int i = task->domain.rank - 1; i >= 0; --i) {
+        const int64_t extent = task->domain.extent[i];
         const bool reduced = (reduced_axes >> i & 1) != 0;
         if (extent == 1)
             continue;
@@ -35,18 +35,18 @@ static bool find_form(const struct task *column, uint32_t reduced_axes, column_f
 }
 
 /* Returns the number of elements in a row of a row task; 0 if the task reduces other axes than the innermost ones. */
-static int64_t row_length(const struct task *column)
+static int64_t row_length(const struct task *row)
 {
     int64_t length = 1;
     bool above = false;
-    for (int i = column->domain.rank - 1; i >= 0; --i) {
-        const bool reduced = (column->loop_axes >> i & 1) != 0;
-        if (column->domain.extent[i] == 1)
+    for (int i = row->domain.rank - 1; i >= 0; --i) {
+        const bool reduced = (row->loop_axes >> i & 1) != 0;
+        if (row->domain.extent[i] == 1)
             continue;
         if (above && reduced)
             return 0;
         above |= !reduced;
-        length *= reduced ? column->domain.extent[i] : 1;
+        length *= reduced ? row->domain.extent[i] : 1;
     }
     return length;
 }
@@ -197,14 +197,14 @@ static bool choose(struct fusion *fusion, int64_t *cut_rows, bool *seen)
     bool any = false;
     for (int column = 0; column < fusion->task_count; ++column)
         for (int row = 0; row < fusion->task_count; ++row) {
-            const struct task *other = &fusion->tasks[column];
+            const struct task *column_task = &fusion->tasks[column];
             int64_t rows;
-            if (tuff__fit_columns(fusion, &fusion->tasks[row], other, &rows) != COLUMNS_FIT_IN_BLOCKS ||
+            if (tuff__fit_columns(fusion, &fusion->tasks[row], column_task, &rows) != COLUMNS_FIT_IN_BLOCKS ||
                 !tuff__may_join(fusion, row, column, seen) ||
                 !tuff__pass_decides(fusion->passes, TUNABLE_fusion_column_sums, true))
                 continue;
-            for (int i = 0; i < other->reduction_count; ++i)
-                cut_rows[other->reductions[i]->id] = rows;
+            for (int i = 0; i < column_task->reduction_count; ++i)
+                cut_rows[column_task->reductions[i]->id] = rows;
             any = true;
             break;
         }

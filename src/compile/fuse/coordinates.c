@@ -29,9 +29,9 @@ int tuff__index_op(const value_sink *sink, op_code op, tuff_dtype dtype, int x, 
 
 bool tuff__coordinate_add(coordinate *to, const coordinate *from, int64_t factor)
 {
-    to->walked.offset += factor * from->walked.offset;
+    to->linear.offset += factor * from->linear.offset;
     for (int i = 0; i < TUFF_MAX_RANK; ++i)
-        to->walked.stride[i] += factor * from->walked.stride[i];
+        to->linear.stride[i] += factor * from->linear.stride[i];
     for (int i = 0; i < from->value_count; ++i) {
         int at = 0;
         while (at < to->value_count && to->values[at] != from->values[i])
@@ -48,12 +48,12 @@ bool tuff__coordinate_add(coordinate *to, const coordinate *from, int64_t factor
 
 int tuff__coordinate_value(const value_sink *sink, const coordinate *from)
 {
-    chain_value walked = index_value(VALUE_INDEX, TUFF_I32);
-    walked.address = from->walked;
-    bool moves = from->value_count == 0 || from->walked.offset != 0;
+    chain_value linear = index_value(VALUE_INDEX, TUFF_I32);
+    linear.address = from->linear;
+    bool moves = from->value_count == 0 || from->linear.offset != 0;
     for (int i = 0; i < TUFF_MAX_RANK; ++i)
-        moves |= from->walked.stride[i] != 0;
-    int sum = moves ? sink->add(sink->state, &walked) : NO_VALUE;
+        moves |= from->linear.stride[i] != 0;
+    int sum = moves ? sink->add(sink->state, &linear) : NO_VALUE;
     for (int i = 0; i < from->value_count; ++i) {
         int term = from->values[i];
         if (from->factors[i] != 1)
@@ -63,7 +63,7 @@ int tuff__coordinate_value(const value_sink *sink, const coordinate *from)
     return sum;
 }
 
-static coordinate of_value(int value)
+static coordinate coordinate_of_value(int value)
 {
     return (coordinate){.values = {value}, .factors = {1}, .value_count = 1};
 }
@@ -79,10 +79,10 @@ static bool divide(const value_sink *sink, const coordinate *flat, const tuff_sh
         const int extent = tuff__index_constant(sink, TUFF_I32, shape->extent[i]);
         const int quotient = tuff__index_op(sink, OP_DIV, TUFF_I32, rest, extent);
         const int whole = tuff__index_op(sink, OP_MUL, TUFF_I32, quotient, extent);
-        out[i] = of_value(tuff__index_op(sink, OP_SUB, TUFF_I32, rest, whole));
+        out[i] = coordinate_of_value(tuff__index_op(sink, OP_SUB, TUFF_I32, rest, whole));
         rest = out[i].values[0] == NO_VALUE ? NO_VALUE : quotient;
     }
-    out[first] = of_value(rest);
+    out[first] = coordinate_of_value(rest);
     return rest != NO_VALUE;
 }
 
@@ -134,7 +134,7 @@ static bool undo_step(const value_sink *sink, const path *step, const tuff_shape
                 to[i] = from[i];
             break;
         case STEP_SLICE:
-            to[i].walked.offset = step->start[i];
+            to[i].linear.offset = step->start[i];
             if (!tuff__coordinate_add(&to[i], &from[i], step->step[i]))
                 return false;
             break;
@@ -146,7 +146,7 @@ static bool undo_step(const value_sink *sink, const path *step, const tuff_shape
         }
         default:
             to[i] = from[i];
-            to[i].walked.offset -= step->start[i];
+            to[i].linear.offset -= step->start[i];
         }
     return true;
 }
@@ -161,17 +161,17 @@ bool tuff__coordinates_along(const value_sink *sink, tuff_shape inner, const pat
         steps[count++] = step;
     }
     const tuff_shape *domain = count > 0 ? &steps[count - 1]->shape : &inner;
-    coordinate now[TUFF_MAX_RANK] = {{.value_count = 0}};
+    coordinate coordinates[TUFF_MAX_RANK] = {{.value_count = 0}};
     for (int i = 0; i < domain->rank; ++i)
-        now[i].walked.stride[i] = domain->extent[i] > 1 ? 1 : 0;
+        coordinates[i].linear.stride[i] = domain->extent[i] > 1 ? 1 : 0;
     for (int i = count - 1; i >= 0; --i) {
-        coordinate before[TUFF_MAX_RANK] = {{.value_count = 0}};
-        if (!undo_step(sink, steps[i], i > 0 ? &steps[i - 1]->shape : &inner, now, before))
+        coordinate inner_coordinates[TUFF_MAX_RANK] = {{.value_count = 0}};
+        if (!undo_step(sink, steps[i], i > 0 ? &steps[i - 1]->shape : &inner, coordinates, inner_coordinates))
             return false;
         for (int axis = 0; axis < TUFF_MAX_RANK; ++axis)
-            now[axis] = before[axis];
+            coordinates[axis] = inner_coordinates[axis];
     }
     for (int axis = 0; axis < TUFF_MAX_RANK; ++axis)
-        out[axis] = now[axis];
+        out[axis] = coordinates[axis];
     return true;
 }

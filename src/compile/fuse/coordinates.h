@@ -15,9 +15,9 @@ typedef struct value_sink {
 
 #define MAX_TERMS_OF_COORDINATE 16
 
-/* A linear combination of the domain's coordinates (`walked`) and of i32 values with their factors. */
+/* A linear combination of the domain's coordinates (`linear`) and of i32 values with their factors. */
 typedef struct coordinate {
-    affine walked;
+    affine linear;
     int values[MAX_TERMS_OF_COORDINATE];
     int64_t factors[MAX_TERMS_OF_COORDINATE];
     int value_count;

@@ -28,7 +28,7 @@ static task_kind kind_of_reduction(const node *at)
     return shape.rank == 0 || (reduced >> (shape.rank - 1) & 1) != 0 ? TASK_ROW : TASK_COLUMN;
 }
 
-static struct task task_of(const node *at)
+static struct task make_task(const node *at)
 {
     struct task task = {.kind = TASK_MAP, .domain = at->outputs[0].shape, .roots = {at}, .root_count = 1};
     switch (tuff__op_info(at->op)->pattern) {
@@ -91,7 +91,7 @@ static bool are_siblings(const node *a, const node *b)
 }
 
 /* Whether the task of `leader` also stores `at`. */
-static bool follows(const struct fusion *fusion, const node *leader, const node *at)
+static bool is_stored_with(const struct fusion *fusion, const node *leader, const node *at)
 {
     if (leader->op == OP_ATTENTION)
         return at == lse_of(leader) && leader_of(fusion, at) == leader;
@@ -105,7 +105,7 @@ static void gather_attention(struct fusion *fusion, struct task *task, int index
     fusion->facts[task->core->id].task = index;
     for (int i = 0; i < graph->node_count && task->root_count < MAX_OUTPUTS; ++i) {
         const node *at = graph->nodes[i];
-        if (at == task->core || fusion->facts[i].task >= 0 || !follows(fusion, task->core, at))
+        if (at == task->core || fusion->facts[i].task >= 0 || !is_stored_with(fusion, task->core, at))
             continue;
         task->roots[task->root_count++] = at;
         fusion->facts[i].task = index;
@@ -119,7 +119,7 @@ static const node *end_of_epilogue(const struct fusion *fusion, const node *matm
     const node *end = matmul, *at = matmul;
     for (;;) {
         const node_facts *facts = &fusion->facts[at->id];
-        if (facts->consumer_count != 1 || facts->kept || facts->placed != NULL || facts->forced)
+        if (facts->consumer_count != 1 || facts->is_output || facts->placed_in != NULL || facts->forced)
             return end;
         at = facts->consumer;
         if (fusion->facts[at->id].task >= 0 || (at->op != OP_RESHAPE && !tuff__op_is_elementwise(at->op)))
@@ -136,7 +136,7 @@ static void fuse_epilogue(struct fusion *fusion, struct task *task, int index)
     if (end == task->core)
         return;
     fusion->facts[task->core->id].materialized = false;
-    fusion->facts[task->core->id].ordered = false;
+    fusion->facts[task->core->id].has_layout = false;
     fusion->facts[end->id].materialized = true;
     task->roots[0] = end;
 }
@@ -146,11 +146,11 @@ static tuff_status add_task(struct fusion *fusion, const node *at)
     if (!GROW(fusion->tasks, fusion->task_count, fusion->task_capacity))
         return TUFF_E_OOM_HOST;
     struct task *task = &fusion->tasks[fusion->task_count];
-    *task = task_of(tuff__op_is_attention(at->op) ? leader_of(fusion, at) : at);
+    *task = make_task(tuff__op_is_attention(at->op) ? leader_of(fusion, at) : at);
     if (task->kind == TASK_ATTENTION)
         gather_attention(fusion, task, fusion->task_count);
     else if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->by_library &&
-             !fusion->facts[at->id].alone)
+             !fusion->facts[at->id].no_epilogue)
         fuse_epilogue(fusion, task, fusion->task_count);
     else
         fusion->facts[at->id].task = fusion->task_count;
@@ -158,7 +158,7 @@ static tuff_status add_task(struct fusion *fusion, const node *at)
     return TUFF_OK;
 }
 
-static void forget_tasks(struct fusion *fusion)
+static void free_tasks(struct fusion *fusion)
 {
     for (int i = 0; i < fusion->task_count; ++i)
         tuff__free(fusion->tasks[i].reads);
@@ -168,7 +168,7 @@ static void forget_tasks(struct fusion *fusion)
 static tuff_status make_tasks(struct fusion *fusion)
 {
     tuff_graph *graph = fusion->graph;
-    forget_tasks(fusion);
+    free_tasks(fusion);
     for (int i = graph->node_count - 1; i >= 0; --i)
         if (graph->nodes[i]->op == OP_MATMUL)
             TRY(add_task(fusion, graph->nodes[i]));
@@ -185,12 +185,12 @@ static tuff_status make_tasks(struct fusion *fusion)
 
 /* Makes a node that has a layout of its own row-major, in case this layout is why it cannot be addressed. Returns
    whether the node changed. */
-static bool straighten(struct fusion *fusion, const node *at)
+static bool make_row_major(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
-    const bool fresh = facts->materialized && facts->ordered && !facts->in_rows;
-    facts->in_rows |= fresh;
-    return fresh;
+    const bool changed = facts->materialized && facts->has_layout && !facts->row_major;
+    facts->row_major |= changed;
+    return changed;
 }
 
 /* Checks the operands of scatters and attention, whose kernels address memory themselves; attention reads rows as
@@ -209,8 +209,8 @@ static tuff_status check_operands(struct fusion *fusion, const struct task *task
         const node *at = missing != NULL ? missing : base;
         if (!fusion->facts[at->id].materialized && !fusion->facts[at->id].forced && !tuff__op_is_source(at->op))
             fusion->facts[at->id].forced = true;
-        else if (!straighten(fusion, at))
-            return FAIL(TUFF_E_LIMIT, "compile: %s %s cannot be addressed by one kernel",
+        else if (!make_row_major(fusion, at))
+            return FAIL(TUFF_E_LIMIT, "compile: %s has an operand %s whose memory layout no kernel supports",
                         tuff__op_info(task->core->op)->name, SHAPE_TEXT(operand->shape));
         *again = true;
         return TUFF_OK;
@@ -230,28 +230,29 @@ static tuff_status check_task(struct fusion *fusion, const struct task *task, bo
     if (task->kind == TASK_SCATTER || task->kind == TASK_ATTENTION)
         return check_operands(fusion, task, again);
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
-    const bool crowded = chain.buffer_count > fusion->buffer_limit - 3;
+    const bool too_many_buffers = chain.buffer_count > fusion->buffer_limit - 3;
     tuff__chain_free(&chain);
-    /* Each of these can happen only once per node, so the loop in group() ends. */
+    /* Each of these can happen only once per node, so the loop in group_nodes() ends. */
     if (give_up != NULL && !fusion->facts[give_up->id].materialized && !fusion->facts[give_up->id].forced) {
         fusion->facts[give_up->id].forced = true;
         *again = true;
-    } else if (give_up != NULL && straighten(fusion, give_up)) {
+    } else if (give_up != NULL && make_row_major(fusion, give_up)) {
         *again = true;
-    } else if (impossible && straighten(fusion, task->roots[0])) {
+    } else if (impossible && make_row_major(fusion, task->roots[0])) {
         *again = true;
-    } else if ((give_up != NULL || impossible || crowded) && task->core != NULL && task->roots[0] != task->core &&
-               !fusion->facts[task->core->id].alone) {
-        fusion->facts[task->core->id].alone = true;
+    } else if ((give_up != NULL || impossible || too_many_buffers) && task->core != NULL &&
+               task->roots[0] != task->core && !fusion->facts[task->core->id].no_epilogue) {
+        fusion->facts[task->core->id].no_epilogue = true;
         *again = true;
-    } else if (give_up != NULL || impossible || crowded) {
-        return FAIL(TUFF_E_LIMIT, "compile: %s %s cannot be addressed by one kernel",
+    } else if (give_up != NULL || impossible || too_many_buffers) {
+        return FAIL(TUFF_E_LIMIT,
+                    "compile: %s %s needs more buffers, or more complex indexing, than one kernel supports",
                     tuff__op_info(task->roots[0]->op)->name, SHAPE_TEXT(task->domain));
     }
     return TUFF_OK;
 }
 
-static tuff_status group(struct fusion *fusion)
+static tuff_status group_nodes(struct fusion *fusion)
 {
     bool again = true;
     while (again) {
@@ -264,18 +265,18 @@ static tuff_status group(struct fusion *fusion)
     return TUFF_OK;
 }
 
-/* Fills in copy_begins. Nodes that no recomputation made have number 0. */
-static bool find_copies(struct fusion *fusion)
+/* Fills in recomputation_begins. Nodes that no recomputation made have number 0. */
+static bool find_recomputations(struct fusion *fusion)
 {
     const tuff_graph *graph = fusion->graph;
     int most = 0;
     for (int i = 0; i < graph->node_count; ++i)
         most = graph->nodes[i]->copy > most ? graph->nodes[i]->copy : most;
-    fusion->copy_begins = tuff__calloc((size_t)most + 1, sizeof *fusion->copy_begins);
-    for (int i = graph->node_count - 1; i >= 0 && fusion->copy_begins != NULL; --i)
+    fusion->recomputation_begins = tuff__calloc((size_t)most + 1, sizeof *fusion->recomputation_begins);
+    for (int i = graph->node_count - 1; i >= 0 && fusion->recomputation_begins != NULL; --i)
         if (graph->nodes[i]->copy != 0)
-            fusion->copy_begins[graph->nodes[i]->copy] = i;
-    return fusion->copy_begins != NULL;
+            fusion->recomputation_begins[graph->nodes[i]->copy] = i;
+    return fusion->recomputation_begins != NULL;
 }
 
 tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, pass_choices *passes,
@@ -293,8 +294,8 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
                            .passes = passes};
     out->facts = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->facts);
     out->marks = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->marks);
-    const bool complete = out->facts != NULL && out->marks != NULL && find_copies(out);
-    tuff_status status = complete ? group(out) : TUFF_E_OOM_HOST;
+    const bool complete = out->facts != NULL && out->marks != NULL && find_recomputations(out);
+    tuff_status status = complete ? group_nodes(out) : TUFF_E_OOM_HOST;
     if (status == TUFF_OK && options->fuse == TUFF_FUSE_ALL)
         status = tuff__merge_tasks(out);
     if (status == TUFF_OK && options->fuse == TUFF_FUSE_ALL)
@@ -317,10 +318,10 @@ tuff_dtype tuff__factor_precision(const struct fusion *fusion)
 
 void tuff__fusion_free(struct fusion *fusion)
 {
-    forget_tasks(fusion);
+    free_tasks(fusion);
     tuff__free(fusion->tasks);
     tuff__free(fusion->facts);
     tuff__free(fusion->marks);
-    tuff__free(fusion->copy_begins);
+    tuff__free(fusion->recomputation_begins);
     *fusion = (struct fusion){.graph = NULL};
 }

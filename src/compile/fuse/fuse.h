@@ -38,20 +38,20 @@ struct task {
 typedef struct node_facts {
     bool materialized;   /* has memory of its own */
     bool forced;         /* materialized because a chain cannot address the memory behind it */
-    bool kept;           /* materialized because it is an output or assigned to an array */
+    bool is_output;      /* materialized because it is an output, or assigned to an array */
     bool compared;       /* several kernels may compare it for equality: computed once, stored at full precision */
-    bool alone;          /* a matmul without an epilogue */
+    bool no_epilogue;    /* a matmul without an epilogue */
     bool prologue_fused; /* not materialized though a matmul's operand: computed where the matmul loads it */
     bool patches;        /* a prologue that makes a convolution's patches, in each matmul that reads them */
-    bool in_rows;        /* must be row-major, because a chain cannot address it otherwise */
-    bool ordered;        /* its memory has the layout `layout` instead of a row-major one */
+    bool row_major;      /* must be row-major, because a chain cannot address it otherwise */
+    bool has_layout;     /* its memory has the layout `layout` instead of a row-major one */
     view layout;
     int task;               /* index of the task that stores or computes it; -1: none */
     int consumer_count;     /* uses as an input of the graph's nodes */
     const node *consumer;   /* one of them */
     tuff_dtype storage;     /* dtype of its elements in memory, unless it is inlined or a source */
     tuff_dtype rounding;    /* f16 or bf16: values are rounded to it before they are stored as f32; f32: not rounded */
-    const node *placed;     /* the concat into whose memory it is written, or NULL */
+    const node *placed_in;  /* the concat into whose memory it is written, or NULL */
     int64_t placed_at;      /* index of its first element in that memory; `layout` places the others */
     const node *next_part;  /* the part of the same concat with the next higher id; NULL: the last one */
     const node *first_part; /* a concat that is written part by part: the part with the lowest id; else NULL */
@@ -69,7 +69,7 @@ struct fusion {
     tuff_precision matmul_precision; /* what f32 factors are rounded to if the device has matrix units */
     bool by_library;                 /* a library computes matmuls, which then have no prologues and epilogues */
     int buffer_limit;                /* buffers that one kernel can bind */
-    int *copy_begins;                /* by recomputation number: the id of its first node */
+    int *recomputation_begins;       /* by recomputation number: the id of its first node */
     pass_choices *passes;            /* borrowed while the fusion is made; may be NULL */
 };
 
@@ -84,9 +84,9 @@ tuff_dtype tuff__factor_precision(const struct fusion *fusion);
    else. If it sets *changed, the graph must be fused anew. */
 tuff_status tuff__recompute(struct fusion *fusion, bool *changed);
 
-/* A value that is recomputed for readers with an id of at least `late`, instead of being kept. */
+/* A value that is recomputed, instead of being kept, for readers with an id of at least first_late_reader. */
 typedef struct recomputed {
-    int id, late;
+    int id, first_late_reader;
 } recomputed;
 /* Ranks the values that are idle while memory use is at its peak, the one that costs least per byte saved first. The
    caller frees *out, also after a failure. */
@@ -96,9 +96,9 @@ tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list
 
 /* Returns the first node id of the recomputation that the task belongs to: nodes with lower ids are computed before the
    task and never in it. Returns 0 if it belongs to none. */
-int tuff__task_begin(const struct fusion *fusion, const struct task *task);
+int tuff__task_recomputation_begin(const struct fusion *fusion, const struct task *task);
 /* Returns the highest id of the nodes that a task stores. */
-int tuff__task_newest(const struct task *task);
+int tuff__task_newest_root(const struct task *task);
 
 /* Returns the memory layout of a source or a materialized node. */
 view tuff__fusion_layout(const struct fusion *fusion, const node *at);
@@ -145,7 +145,7 @@ int tuff__task_writer(const struct fusion *fusion, const node *at);
 /* Whether the second task can run together with the first: neither waits for the other by way of a third task, the
    first does not wait for the second, and both run at about the same time. seen is scratch with one element per
    task. */
-bool tuff__can_run_together(struct fusion *fusion, int first, int second, bool *seen);
+bool tuff__order_allows_merge(struct fusion *fusion, int first, int second, bool *seen);
 /* Whether two tasks may become one: they can run together, and the second reads, element by element, what the first
    writes or what both read. seen is scratch with one element per task. */
 bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen);

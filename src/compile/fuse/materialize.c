@@ -10,7 +10,7 @@
 view tuff__fusion_layout(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
-    if (facts->ordered)
+    if (facts->has_layout)
         return facts->layout;
     return tuff__view_contiguous(at->outputs[0].shape);
 }
@@ -59,7 +59,7 @@ const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *op
 }
 
 /* Returns the first node behind views, paddings and casts. Sets *found if one of the views makes windows. */
-static const node *behind_windows(const node *at, bool *found)
+static const node *strip_windows(const node *at, bool *found)
 {
     *found = false;
     for (;;) {
@@ -81,8 +81,8 @@ static bool makes_patches(struct fusion *fusion, const node *at)
     while (at->op == OP_PERMUTE || at->op == OP_EXPAND || at->op == OP_CAST)
         at = at->inputs[0]->node;
     node_facts *facts = &fusion->facts[at->id];
-    const node *image = behind_windows(at, &found);
-    if (!found || facts->materialized || facts->forced || facts->kept || fusion->mode != TUFF_FUSE_ALL ||
+    const node *image = strip_windows(at, &found);
+    if (!found || facts->materialized || facts->forced || facts->is_output || fusion->mode != TUFF_FUSE_ALL ||
         fusion->by_library || tuff__uses_registers(&policy))
         return false;
     facts->prologue_fused = facts->patches = true;
@@ -95,7 +95,7 @@ static bool makes_patches(struct fusion *fusion, const node *at)
 }
 
 /* Materializes every node that keeps the operand from being a strided view of memory. */
-static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool is_factor)
+static void materialize_operand(struct fusion *fusion, const tuff_tensor *operand, bool is_factor)
 {
     for (;;) {
         view layout;
@@ -115,11 +115,11 @@ static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool
 }
 
 /* Does the same for an operand whose rows are read as vectors: rows whose elements are not contiguous are copied. */
-static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
+static void materialize_rows(struct fusion *fusion, const tuff_tensor *operand)
 {
     view layout;
     const node *missing = NULL;
-    need_operand(fusion, operand, false);
+    materialize_operand(fusion, operand, false);
     tuff__operand_view(fusion, operand, &layout, &missing);
     const int axis = layout.rank - 1;
     if (missing == NULL && layout.extent[axis] > 1 && layout.stride[axis] != 1)
@@ -157,7 +157,7 @@ static chain_size chain_size_of(struct fusion *fusion, const node *at)
 }
 
 /* Returns the node behind views. */
-static const node *behind_views(const struct fusion *fusion, const node *at)
+static const node *strip_views(const struct fusion *fusion, const node *at)
 {
     while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized)
         at = at->inputs[0]->node;
@@ -177,7 +177,7 @@ static void limit_chain(struct fusion *fusion, const node *at)
         const node *longest = NULL;
         int most = 0;
         for (int i = 0; i < at->input_count; ++i) {
-            const node *input = behind_views(fusion, at->inputs[i]->node);
+            const node *input = strip_views(fusion, at->inputs[i]->node);
             if (tuff__op_is_source(input->op) || fusion->facts[input->id].materialized || input->op == OP_IOTA)
                 continue;
             const chain_size size = chain_size_of(fusion, input);
@@ -196,26 +196,26 @@ static void limit_chain(struct fusion *fusion, const node *at)
 static bool repeats_rows(const node *expand)
 {
     const tuff_shape *from = &expand->inputs[0]->shape, *to = &expand->outputs[0].shape;
-    int64_t behind = 1;
+    int64_t inner_count = 1;
     for (int i = from->rank - 1; i >= 0; --i) {
-        if (from->extent[i] != to->extent[i] && behind > 1)
+        if (from->extent[i] != to->extent[i] && inner_count > 1)
             return true;
-        behind *= from->extent[i];
+        inner_count *= from->extent[i];
     }
     return false;
 }
 
 /* Materializes the operands that the kernel of a node cannot read in place, as column `operands` of its op says. */
-static void need_operands(struct fusion *fusion, const node *at)
+static void materialize_operands(struct fusion *fusion, const node *at)
 {
     const op_operands operands = tuff__op_info(at->op)->operands;
     if (operands == OPERANDS_VALUES)
         return;
     for (int i = 0; i < at->input_count; ++i)
         if (operands == OPERANDS_ROWS && at->inputs[i]->shape.rank == 4)
-            need_rows(fusion, at->inputs[i]);
+            materialize_rows(fusion, at->inputs[i]);
         else if (operands != OPERANDS_TABLE || i == 0)
-            need_operand(fusion, at->inputs[i], operands == OPERANDS_FACTORS);
+            materialize_operand(fusion, at->inputs[i], operands == OPERANDS_FACTORS);
 }
 
 /* Whether a pad adds more elements than its input has: kernels also compute the input for these and discard the
@@ -226,9 +226,9 @@ static bool is_mostly_padding(const node *pad)
 }
 
 /* Materializes an expensive value rather than recompute it for each row of an expand, or for padding. */
-static void keep_repeated(struct fusion *fusion, const node *at)
+static void materialize_repeated(struct fusion *fusion, const node *at)
 {
-    const node *input = behind_views(fusion, at->inputs[0]->node);
+    const node *input = strip_views(fusion, at->inputs[0]->node);
     const bool repeats = at->op == OP_EXPAND ? repeats_rows(at) : is_mostly_padding(at);
     if (repeats && !tuff__op_is_source(input->op) && chain_size_of(fusion, input).expensive)
         fusion->facts[input->id].materialized = true;
@@ -236,7 +236,7 @@ static void keep_repeated(struct fusion *fusion, const node *at)
 
 /* Materializes a value made of random numbers if several nodes read it, so that not every reader draws them again: a
    number takes about a hundred integer operations. Values computed from a kept one are not affected. */
-static void keep_drawn(struct fusion *fusion, const node *at)
+static void materialize_random(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
     if (fusion->mode == TUFF_FUSE_ALL && facts->consumer_count > 1 && !facts->materialized &&
@@ -297,7 +297,7 @@ static void mark_compared(struct fusion *fusion, const node *at)
 /* Makes sure that a value compared for equality is computed only once. Two kernels may compute it differently: a
    quotient by a row's value as a division or as a product with the reciprocal, and a compiler may contract a
    multiplication and an addition in only one of them. */
-static void keep_compared(struct fusion *fusion, const tuff_tensor *operand)
+static void materialize_compared(struct fusion *fusion, const tuff_tensor *operand)
 {
     const node *at = operand->node;
     for (; tuff__op_is_view(at->op) || at->op == OP_PAD || at->op == OP_NEG || at->op == OP_ABS || at->op == OP_CAST;
@@ -317,11 +317,11 @@ static void find_compared(struct fusion *fusion)
         const node *at = fusion->graph->nodes[i];
         if (at->op != OP_EQUAL || at->inputs[0] == at->inputs[1])
             continue;
-        const node *x = behind_views(fusion, at->inputs[0]->node), *y = behind_views(fusion, at->inputs[1]->node);
+        const node *x = strip_views(fusion, at->inputs[0]->node), *y = strip_views(fusion, at->inputs[1]->node);
         if (!tuff__dtype_is_float(at->inputs[0]->dtype) || x->op == OP_CONSTANT || y->op == OP_CONSTANT)
             continue;
-        keep_compared(fusion, at->inputs[0]);
-        keep_compared(fusion, at->inputs[1]);
+        materialize_compared(fusion, at->inputs[0]);
+        materialize_compared(fusion, at->inputs[1]);
     }
 }
 
@@ -331,16 +331,16 @@ static void choose(struct fusion *fusion, const node *at)
     const bool is_view = tuff__op_is_view(at->op);
     if (tuff__op_is_source(at->op) || at->op == OP_ASSIGN)
         return;
-    facts->materialized |= facts->forced || facts->kept || tuff__op_is_materialized(at->op) ||
+    facts->materialized |= facts->forced || facts->is_output || tuff__op_is_materialized(at->op) ||
                            (fusion->mode == TUFF_FUSE_NONE && !is_view && at->op != OP_IOTA);
-    need_operands(fusion, at);
+    materialize_operands(fusion, at);
     if (at->op == OP_CONCAT)
         tuff__write_parts_in_place(fusion, at);
     if (!is_view && facts->first_part == NULL)
         limit_chain(fusion, at);
     if (at->op == OP_EXPAND || at->op == OP_PAD)
-        keep_repeated(fusion, at);
-    keep_drawn(fusion, at);
+        materialize_repeated(fusion, at);
+    materialize_random(fusion, at);
 }
 
 /* Gives a matmul that only a permute reads, perhaps behind a reshape, a layout in which the permute's result is
@@ -348,16 +348,17 @@ static void choose(struct fusion *fusion, const node *at)
 static void choose_order(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
-    if (at->op != OP_MATMUL || facts->consumer_count != 1 || facts->kept || facts->in_rows)
+    if (at->op != OP_MATMUL || facts->consumer_count != 1 || facts->is_output || facts->row_major)
         return;
     const node *permute = facts->consumer;
-    if (permute->op == OP_RESHAPE && fusion->facts[permute->id].consumer_count == 1 && !fusion->facts[permute->id].kept)
+    if (permute->op == OP_RESHAPE && fusion->facts[permute->id].consumer_count == 1 &&
+        !fusion->facts[permute->id].is_output)
         permute = fusion->facts[permute->id].consumer;
     if (permute->op != OP_PERMUTE || fusion->mode == TUFF_FUSE_NONE)
         return;
     view layout = tuff__view_ordered(permute->inputs[0]->shape, permute->attributes.order);
     const path back = tuff__path_reshape(at->outputs[0].shape, NULL);
-    facts->ordered = tuff__view_apply(&layout, &back);
+    facts->has_layout = tuff__view_apply(&layout, &back);
     facts->layout = layout;
 }
 
@@ -366,7 +367,8 @@ tuff_status tuff__choose_materialized(struct fusion *fusion)
     tuff_graph *graph = fusion->graph;
     for (int i = 0; i < graph->node_count; ++i) {
         node_facts *facts = &fusion->facts[i];
-        *facts = (node_facts){.forced = facts->forced, .alone = facts->alone, .in_rows = facts->in_rows, .task = -1};
+        *facts = (node_facts){
+            .forced = facts->forced, .no_epilogue = facts->no_epilogue, .row_major = facts->row_major, .task = -1};
     }
     for (int i = 0; i < graph->node_count; ++i)
         for (int k = 0; k < graph->nodes[i]->input_count; ++k) {
@@ -375,9 +377,9 @@ tuff_status tuff__choose_materialized(struct fusion *fusion)
             input->consumer = graph->nodes[i];
         }
     for (int i = 0; i < graph->output_count; ++i)
-        fusion->facts[graph->outputs[i].tensor->node->id].kept = true;
+        fusion->facts[graph->outputs[i].tensor->node->id].is_output = true;
     for (int i = 0; i < graph->assign_count; ++i)
-        fusion->facts[graph->assigns[i]->inputs[0]->node->id].kept = true;
+        fusion->facts[graph->assigns[i]->inputs[0]->node->id].is_output = true;
     for (int i = 0; i < graph->node_count; ++i)
         choose_order(fusion, graph->nodes[i]);
     find_compared(fusion);

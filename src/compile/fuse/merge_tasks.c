@@ -4,24 +4,24 @@
 
 #include "compile/fuse/fuse.h"
 
-#define MIN_BESIDE 1024 /* elements of a map that is worth joining for the memory that it shares */
+#define MIN_SHARED 1024 /* elements of a map that is worth joining for the memory that it shares */
 #define NEAR 96         /* nodes between the results of tasks joined because they share reads, at most */
 
 /* Returns the extent of the run of axes that begins at *axis and is either reduced or kept as a whole, and moves *axis
    past the run; 1 at the end of the domain. */
-static int64_t next_extent(const struct task *column, int *axis, bool *reduced)
+static int64_t next_extent(const struct task *task, int *axis, bool *reduced)
 {
     int64_t extent = 1;
     bool any = false;
-    for (; *axis < column->domain.rank; ++*axis) {
-        const bool loops = (column->loop_axes >> *axis & 1) != 0;
-        if (column->domain.extent[*axis] == 1)
+    for (; *axis < task->domain.rank; ++*axis) {
+        const bool loops = (task->loop_axes >> *axis & 1) != 0;
+        if (task->domain.extent[*axis] == 1)
             continue;
         if (any && loops != *reduced)
             break;
         any = true;
         *reduced = loops;
-        extent *= column->domain.extent[*axis];
+        extent *= task->domain.extent[*axis];
     }
     return extent;
 }
@@ -30,8 +30,8 @@ static bool same_reduction_axes(const struct task *a, const struct task *b)
 {
     int i = 0, k = 0;
     while (i < a->domain.rank || k < b->domain.rank) {
-        bool of_a = false, of_b = false;
-        if (next_extent(a, &i, &of_a) != next_extent(b, &k, &of_b) || of_a != of_b)
+        bool a_reduces = false, b_reduces = false;
+        if (next_extent(a, &i, &a_reduces) != next_extent(b, &k, &b_reduces) || a_reduces != b_reduces)
             return false;
     }
     return a->column_axes == 0 && b->column_axes == 0;
@@ -46,7 +46,7 @@ static int64_t kept_count(const struct task *task)
 }
 
 /* Whether the kinds and domains of two tasks allow one kernel for both, which then gets the domain of *wide. */
-static bool fit(const struct task *early, const struct task *late, const struct task **wide)
+static bool are_compatible(const struct task *early, const struct task *late, const struct task **wide)
 {
     const int64_t early_count = tuff_shape_count(early->domain), late_count = tuff_shape_count(late->domain);
     const bool late_reduces = late->kind == TASK_ROW || late->kind == TASK_COLUMN;
@@ -69,7 +69,7 @@ static bool fit(const struct task *early, const struct task *late, const struct 
 static bool is_needed_elsewhere(const struct fusion *fusion, const node *at, int first, int second)
 {
     const node_facts *facts = &fusion->facts[at->id];
-    if (facts->kept || facts->placed != NULL)
+    if (facts->is_output || facts->placed_in != NULL)
         return true;
     for (int i = 0; i < fusion->task_count; ++i) {
         const struct task *task = &fusion->tasks[i];
@@ -106,7 +106,7 @@ static bool gather(const struct fusion *fusion, int first, int second, struct ta
 static bool unite(const struct fusion *fusion, int first, int second, struct task *out)
 {
     const struct task *wide;
-    if (!fit(&fusion->tasks[first], &fusion->tasks[second], &wide))
+    if (!are_compatible(&fusion->tasks[first], &fusion->tasks[second], &wide))
         return false;
     *out = *wide;
     return gather(fusion, first, second, out);
@@ -190,11 +190,11 @@ static bool shares_a_read(const struct task *a, const struct task *b)
 }
 
 /* Whether a map reads the same elements as another task, at about the same time. */
-static bool is_map_beside(const struct task *early, const struct task *late)
+static bool is_map_of_same_elements(const struct task *early, const struct task *late)
 {
     const int64_t count = tuff_shape_count(late->domain);
-    const int distance = tuff__task_newest(early) - tuff__task_newest(late);
-    if (late->kind != TASK_MAP || early->kind == TASK_COLUMN || count < MIN_BESIDE ||
+    const int distance = tuff__task_newest_root(early) - tuff__task_newest_root(late);
+    if (late->kind != TASK_MAP || early->kind == TASK_COLUMN || count < MIN_SHARED ||
         tuff_shape_count(early->domain) != count || distance > NEAR || distance < -NEAR)
         return false;
     for (int i = 0; i < early->read_count; ++i)
@@ -249,14 +249,15 @@ static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool
 {
     for (int first = 0; first < fusion->task_count && !*merged; ++first) {
         const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second], *wide;
-        if (first == second || early->kind == TASK_NONE || late->kind == TASK_NONE || !fit(early, late, &wide))
+        if (first == second || early->kind == TASK_NONE || late->kind == TASK_NONE ||
+            !are_compatible(early, late, &wide))
             continue;
         const bool vertical = reads_from(fusion, late, first);
-        const bool beside =
+        const bool horizontal =
             (early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late)) ||
-            (is_map_beside(early, late) && (early->kind == TASK_MAP || !writes_in_place(fusion, late))) ||
+            (is_map_of_same_elements(early, late) && (early->kind == TASK_MAP || !writes_in_place(fusion, late))) ||
             (early->kind == TASK_COLUMN && late->kind == TASK_COLUMN && shares_a_writer(fusion, early, late));
-        if ((!vertical && !beside) || !tuff__can_run_together(fusion, first, second, seen))
+        if ((!vertical && !horizontal) || !tuff__order_allows_merge(fusion, first, second, seen))
             continue;
         TRY(try_merge(fusion, first, second, merged));
     }

@@ -11,8 +11,8 @@ typedef struct edge {
 } edge;
 
 typedef struct ordering {
-    struct task *out;
-    int count;    /* placed tasks */
+    struct task *placed;
+    int count;    /* of placed tasks */
     int *waiting; /* by task: edges from sources not yet placed; -1: placed, or merged away */
     edge *edges;
     int edge_count, edge_capacity;
@@ -55,7 +55,7 @@ static tuff_status collect(struct fusion *fusion, ordering *self)
 static int64_t temporary_size(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
-    if (tuff__op_is_source(at->op) || facts->kept || facts->placed != NULL || facts->task < 0)
+    if (tuff__op_is_source(at->op) || facts->is_output || facts->placed_in != NULL || facts->task < 0)
         return 0;
     return 4 * tuff_shape_count(at->outputs[0].shape);
 }
@@ -69,7 +69,7 @@ static bool reads(const struct task *task, const node *at)
 }
 
 /* Returns the bytes that running the task next would free, minus the bytes that it takes. */
-static int64_t gain_of(const struct fusion *fusion, const ordering *self, const struct task *task)
+static int64_t net_bytes_freed(const struct fusion *fusion, const ordering *self, const struct task *task)
 {
     int64_t gain = 0;
     for (int i = 0; i < task->read_count; ++i)
@@ -99,14 +99,14 @@ static bool overwrites_too_early(const struct fusion *fusion, const ordering *se
     return false;
 }
 
-/* Returns the smallest tuff__task_newest of the tasks not placed yet: a recomputation begins only after everything that
-   was built before it. */
-static int oldest_to_come(const struct fusion *fusion, const ordering *self)
+/* Returns the smallest tuff__task_newest_root of the tasks not placed yet: a recomputation begins only after everything
+   that was built before it. */
+static int oldest_unplaced(const struct fusion *fusion, const ordering *self)
 {
     int oldest = INT32_MAX;
     for (int i = 0; i < fusion->task_count; ++i)
-        if (self->waiting[i] >= 0 && tuff__task_newest(&fusion->tasks[i]) < oldest)
-            oldest = tuff__task_newest(&fusion->tasks[i]);
+        if (self->waiting[i] >= 0 && tuff__task_newest_root(&fusion->tasks[i]) < oldest)
+            oldest = tuff__task_newest_root(&fusion->tasks[i]);
     return oldest;
 }
 
@@ -114,14 +114,15 @@ static int oldest_to_come(const struct fusion *fusion, const ordering *self)
    recomputations that would begin too early are skipped; at 2, so are tasks that overwrite an array too early. */
 static int choose(const struct fusion *fusion, const ordering *self, int strictness)
 {
-    const int oldest = oldest_to_come(fusion, self);
+    const int oldest = oldest_unplaced(fusion, self);
     int best = -1;
     int64_t most = 0;
     for (int i = 0; i < fusion->task_count; ++i) {
-        if (self->waiting[i] != 0 || (strictness >= 1 && oldest < tuff__task_begin(fusion, &fusion->tasks[i])) ||
+        if (self->waiting[i] != 0 ||
+            (strictness >= 1 && oldest < tuff__task_recomputation_begin(fusion, &fusion->tasks[i])) ||
             (strictness >= 2 && overwrites_too_early(fusion, self, i)))
             continue;
-        const int64_t gain = gain_of(fusion, self, &fusion->tasks[i]);
+        const int64_t gain = net_bytes_freed(fusion, self, &fusion->tasks[i]);
         if (best < 0 || (gain >= 0 && gain > most)) {
             best = i;
             most = gain;
@@ -143,7 +144,7 @@ static void place(const struct fusion *fusion, ordering *self, int index)
     const struct task *task = &fusion->tasks[index];
     self->waiting[index] = -1;
     self->index[index] = self->count;
-    self->out[self->count++] = *task;
+    self->placed[self->count++] = *task;
     for (int i = 0; i < task->read_count; ++i)
         --self->readers[task->reads[i]->id];
     for (int i = 0; i < self->edge_count; ++i)
@@ -158,8 +159,8 @@ static tuff_status order(struct fusion *fusion, ordering *self)
         place(fusion, self, next);
     for (int i = 0; i < fusion->task_count; ++i)
         if (self->waiting[i] > 0)
-            return FAIL(TUFF_E_LIMIT, "compile: tasks wait for each other");
-    memcpy(fusion->tasks, self->out, (size_t)self->count * sizeof *self->out);
+            return FAIL(TUFF_E_LIMIT, "compile: internal error: tasks depend on each other in a cycle");
+    memcpy(fusion->tasks, self->placed, (size_t)self->count * sizeof *self->placed);
     fusion->task_count = self->count;
     for (int i = 0; i < fusion->graph->node_count; ++i)
         if (fusion->facts[i].task >= 0)
@@ -170,14 +171,14 @@ static tuff_status order(struct fusion *fusion, ordering *self)
 tuff_status tuff__order_tasks(struct fusion *fusion)
 {
     const size_t count = (size_t)fusion->task_count + 1, nodes = (size_t)fusion->graph->node_count + 1;
-    ordering self = {.out = tuff__calloc(count, sizeof *self.out),
+    ordering self = {.placed = tuff__calloc(count, sizeof *self.placed),
                      .waiting = tuff__calloc(count, sizeof *self.waiting),
                      .index = tuff__calloc(count, sizeof *self.index),
                      .readers = tuff__calloc(nodes, sizeof *self.readers)};
     tuff_status status = TUFF_E_OOM_HOST;
-    if (self.out != NULL && self.waiting != NULL && self.index != NULL && self.readers != NULL)
+    if (self.placed != NULL && self.waiting != NULL && self.index != NULL && self.readers != NULL)
         status = order(fusion, &self);
-    tuff__free(self.out);
+    tuff__free(self.placed);
     tuff__free(self.waiting);
     tuff__free(self.index);
     tuff__free(self.readers);

@@ -2,7 +2,7 @@
    part being copied there. */
 #include "compile/fuse/fuse.h"
 
-#define WALKED_PARTS 4 /* parts; kernels do not select between more, which are then written part by part */
+#define MAX_SELECTED_PARTS 4 /* parts; kernels do not select between more, which are then written part by part */
 
 /* The node that computes a part, and the part's place as a view with that node's axes. */
 typedef struct destination {
@@ -10,7 +10,7 @@ typedef struct destination {
     view place;
 } destination;
 
-static view part_of(const node *concat, int index, int64_t start)
+static view place_of_part(const node *concat, int index, int64_t start)
 {
     view result = tuff__view_contiguous(concat->outputs[0].shape);
     const int axis = concat->attributes.axis;
@@ -20,7 +20,7 @@ static view part_of(const node *concat, int index, int64_t start)
 }
 
 /* Turns the view of a movement's result into the view of its input. Returns false if strides cannot express it. */
-static bool move_back(const node *movement, view *place)
+static bool undo_movement(const node *movement, view *place)
 {
     path back = tuff__path_reshape(movement->inputs[0]->shape, NULL);
     if (movement->op == OP_PERMUTE) {
@@ -33,7 +33,7 @@ static bool move_back(const node *movement, view *place)
 
 static bool has_memory_elsewhere(const struct fusion *fusion, const node *at)
 {
-    return tuff__op_is_source(at->op) || fusion->facts[at->id].placed != NULL || at->op == OP_CONCAT;
+    return tuff__op_is_source(at->op) || fusion->facts[at->id].placed_in != NULL || at->op == OP_CONCAT;
 }
 
 static bool is_whole_piece(const destination *part)
@@ -45,16 +45,16 @@ static bool is_whole_piece(const destination *part)
 
 /* Whether the node can be laid out as the part's place is. A node that is also needed as a whole elsewhere must be
    contiguous; attention writes the elements of a head consecutively. */
-static bool can_lie(const struct fusion *fusion, const destination *part)
+static bool allows_layout(const struct fusion *fusion, const destination *part)
 {
     const node_facts *facts = &fusion->facts[part->at->id];
-    if (facts->kept || facts->in_rows || part->at->op == OP_ATTENTION_LSE)
+    if (facts->is_output || facts->row_major || part->at->op == OP_ATTENTION_LSE)
         return is_whole_piece(part);
     return !tuff__op_is_attention(part->at->op) || part->place.extent[3] == 1 || part->place.stride[3] == 1;
 }
 
 /* Whether this part alone is a view of inner: two parts may be views of the same node. */
-static bool is_own(const struct fusion *fusion, const node *concat, const node *movement, const node *inner)
+static bool is_only_view(const struct fusion *fusion, const node *concat, const node *movement, const node *inner)
 {
     for (int i = 0; i < concat->input_count; ++i)
         if (concat->inputs[i]->node == inner)
@@ -63,28 +63,29 @@ static bool is_own(const struct fusion *fusion, const node *concat, const node *
 }
 
 /* Whether another part already led to the node, and marks it: a value can have only one place. */
-static bool is_met(const struct fusion *fusion, const node *at)
+static bool was_visited(const struct fusion *fusion, const node *at)
 {
-    const bool met = fusion->marks[at->id] == fusion->mark;
+    const bool visited = fusion->marks[at->id] == fusion->mark;
     fusion->marks[at->id] = fusion->mark;
-    return met;
+    return visited;
 }
 
 /* Follows reshapes and permutes back from a part to the node that computes it. Stops before a node that another part
    has led to since the fusion's mark was raised; the part is then a copy. Sets *shared if the part itself is another
    part as well. */
-static destination find(const struct fusion *fusion, const node *concat, int index, int64_t start, bool *shared)
+static destination find_destination(const struct fusion *fusion, const node *concat, int index, int64_t start,
+                                    bool *shared)
 {
-    destination found = {.at = concat->inputs[index]->node, .place = part_of(concat, index, start)};
-    *shared = is_met(fusion, found.at);
+    destination found = {.at = concat->inputs[index]->node, .place = place_of_part(concat, index, start)};
+    *shared = was_visited(fusion, found.at);
     while ((found.at->op == OP_RESHAPE || found.at->op == OP_PERMUTE) && !fusion->facts[found.at->id].forced) {
         const node *inner = found.at->inputs[0]->node;
         view place = found.place;
-        if (has_memory_elsewhere(fusion, inner) || !is_own(fusion, concat, found.at, inner) ||
-            !move_back(found.at, &place))
+        if (has_memory_elsewhere(fusion, inner) || !is_only_view(fusion, concat, found.at, inner) ||
+            !undo_movement(found.at, &place))
             break;
         const destination next = {.at = inner, .place = place};
-        if (!can_lie(fusion, &next) || is_met(fusion, inner))
+        if (!allows_layout(fusion, &next) || was_visited(fusion, inner))
             break;
         found = next;
     }
@@ -97,8 +98,8 @@ static bool can_be_placed(struct fusion *fusion, const node *concat)
     ++fusion->mark;
     for (int i = 0; i < concat->input_count; ++i) {
         bool shared;
-        const destination part = find(fusion, concat, i, start, &shared);
-        if (shared || has_memory_elsewhere(fusion, part.at) || !can_lie(fusion, &part))
+        const destination part = find_destination(fusion, concat, i, start, &shared);
+        if (shared || has_memory_elsewhere(fusion, part.at) || !allows_layout(fusion, &part))
             return false;
         start += concat->inputs[i]->shape.extent[concat->attributes.axis];
     }
@@ -119,26 +120,26 @@ static void place(struct fusion *fusion, const node *concat, const destination *
     node_facts *facts = &fusion->facts[part->at->id];
     add_to_parts(fusion, concat, part->at);
     facts->materialized = true;
-    facts->placed = concat;
+    facts->placed_in = concat;
     facts->placed_at = part->place.offset;
     facts->layout = part->place;
     facts->layout.offset = 0;
-    facts->ordered = true;
+    facts->has_layout = true;
 }
 
 void tuff__write_parts_in_place(struct fusion *fusion, const node *concat)
 {
     node_facts *facts = &fusion->facts[concat->id];
-    if (!facts->materialized && concat->input_count <= WALKED_PARTS)
+    if (!facts->materialized && concat->input_count <= MAX_SELECTED_PARTS)
         return;
     facts->materialized = true;
-    if (facts->placed != NULL || !can_be_placed(fusion, concat))
+    if (facts->placed_in != NULL || !can_be_placed(fusion, concat))
         return;
     int64_t start = 0;
     ++fusion->mark;
     for (int i = 0; i < concat->input_count; ++i) {
         bool shared;
-        const destination part = find(fusion, concat, i, start, &shared);
+        const destination part = find_destination(fusion, concat, i, start, &shared);
         if (tuff_shape_count(concat->inputs[i]->shape) > 0)
             place(fusion, concat, &part);
         start += concat->inputs[i]->shape.extent[concat->attributes.axis];

@@ -9,10 +9,10 @@
 enum { EXPENSIVE_OPS = 20, RANDOM_OPS = 60, GATHER_OPS = 4 };
 
 /* Whether the node has a single reader, and nothing else needs its memory. */
-static bool is_alone(const struct fusion *fusion, const node *at)
+static bool has_single_reader(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
-    return facts->consumer_count == 1 && !facts->kept && !facts->forced && facts->placed == NULL;
+    return facts->consumer_count == 1 && !facts->is_output && !facts->forced && facts->placed_in == NULL;
 }
 
 /* Returns the map behind an operand's views that only the operand needs; NULL if there is none. */
@@ -20,10 +20,10 @@ static const node *find_producer(const struct fusion *fusion, const tuff_tensor 
 {
     const node *at = operand->node;
     while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized && !fusion->facts[at->id].prologue_fused &&
-           is_alone(fusion, at))
+           has_single_reader(fusion, at))
         at = at->inputs[0]->node;
     const node_facts *facts = &fusion->facts[at->id];
-    if (!tuff__op_is_elementwise(at->op) || !facts->materialized || facts->ordered || !is_alone(fusion, at))
+    if (!tuff__op_is_elementwise(at->op) || !facts->materialized || facts->has_layout || !has_single_reader(fusion, at))
         return NULL;
     const struct task *task = &fusion->tasks[facts->task];
     return task->kind == TASK_MAP && task->root_count == 1 && task->roots[0] == at ? at : NULL;
@@ -35,7 +35,7 @@ static bool saves_memory(const struct fusion *fusion, const node *at)
     const struct task *task = &fusion->tasks[fusion->facts[at->id].task];
     int64_t count = 0;
     for (int i = 0; i < task->read_count; ++i)
-        if (!tuff__op_is_source(task->reads[i]->op) && !fusion->facts[task->reads[i]->id].kept)
+        if (!tuff__op_is_source(task->reads[i]->op) && !fusion->facts[task->reads[i]->id].is_output)
             count += tuff_shape_count(task->reads[i]->outputs[0].shape);
     return count <= tuff_shape_count(at->outputs[0].shape);
 }

@@ -16,8 +16,8 @@ typedef struct rewrite {
     struct fusion *fusion;
     tuff_graph *graph;
     int original_count; /* nodes from this id on are copies */
-    int *late;          /* by node: the id from which on readers get its copy; 0 if it is not recomputed */
-    int *last;          /* by node: the id of the last node whose task reads its memory; FOREVER if kept */
+    int *first_late_reader; /* by node: the id from which on readers get its copy; 0 if it is not recomputed */
+    int *last_reader;       /* by node: the id of the last node whose task reads its memory; FOREVER if kept */
     bool *copied;       /* by node: the values ranked so far need a copy of it */
     tuff_tensor **copy; /* by node: its copy */
     int *unchanged;     /* by inlined node: 1 + the id of the last reader for which no copies were behind it */
@@ -39,32 +39,34 @@ static int64_t bytes_of(const node *at)
 /* Returns the node whose memory holds `at`: a part of a concat lives as long as the concat. */
 static const node *owner_of(const rewrite *self, const node *at)
 {
-    while (self->fusion->facts[at->id].placed != NULL)
-        at = self->fusion->facts[at->id].placed;
+    while (self->fusion->facts[at->id].placed_in != NULL)
+        at = self->fusion->facts[at->id].placed_in;
     return at;
 }
 
-/* Fills in `last`. Readers of an inlined node count as readers of the memory behind it; a node that nothing reads does
-   not count as a reader. */
+/* Fills in `last_reader`. Readers of an inlined node count as readers of the memory behind it; a node that nothing
+   reads does not count as a reader. */
 static void find_last_readers(rewrite *self)
 {
     for (int i = 0; i < self->original_count; ++i)
-        self->last[i] = self->fusion->facts[i].kept || tuff__op_is_source(self->graph->nodes[i]->op) ? FOREVER : 0;
+        self->last_reader[i] =
+            self->fusion->facts[i].is_output || tuff__op_is_source(self->graph->nodes[i]->op) ? FOREVER : 0;
     for (int i = self->original_count - 1; i >= 0; --i) {
         const node *at = self->graph->nodes[i];
-        const int reach = is_materialized(self, at) ? i : self->last[i];
-        for (int k = 0; k < at->input_count && self->last[owner_of(self, at)->id] > 0; ++k) {
+        const int reach = is_materialized(self, at) ? i : self->last_reader[i];
+        for (int k = 0; k < at->input_count && self->last_reader[owner_of(self, at)->id] > 0; ++k) {
             const int input = owner_of(self, at->inputs[k]->node)->id;
-            self->last[input] = self->last[input] < reach ? reach : self->last[input];
+            self->last_reader[input] = self->last_reader[input] < reach ? reach : self->last_reader[input];
         }
     }
 }
 
-/* Whether a copy made at `late` can read the materialized node itself. Small nodes are kept in memory for it. */
-static bool is_there(const rewrite *self, const node *at, int late, int64_t size)
+/* Whether a copy made for `reader` can read the materialized node itself. Small nodes are kept in memory for it. */
+static bool is_available(const rewrite *self, const node *at, int reader, int64_t size)
 {
     const node *owner = owner_of(self, at);
-    return self->late[owner->id] == 0 && (self->last[owner->id] >= late || bytes_of(owner) * SMALL_SHARE <= size);
+    return self->first_late_reader[owner->id] == 0 &&
+           (self->last_reader[owner->id] >= reader || bytes_of(owner) * SMALL_SHARE <= size);
 }
 
 static double cost_of(const rewrite *self, const node *at)
@@ -89,9 +91,9 @@ static bool must_follow(const node *reader, int input)
     return reader->op == OP_ATTENTION && input == tuff__attention_inputs(reader->op, reader->attributes.options).lse;
 }
 
-/* Returns the cost of a copy of the node at `late` on top of the copies that exist. If `mark` is set, it counts as one
-   of them from now on. */
-static double chain_cost(rewrite *self, const node *at, int late, int64_t size, bool mark)
+/* Returns the cost of a copy of the node for `reader`, on top of the copies that exist. If `mark` is set, it counts as
+   one of them from now on. */
+static double chain_cost(rewrite *self, const node *at, int reader, int64_t size, bool mark)
 {
     struct fusion *fusion = self->fusion;
     if (fusion->marks[at->id] == fusion->mark || self->copied[at->id])
@@ -102,9 +104,9 @@ static double chain_cost(rewrite *self, const node *at, int late, int64_t size, 
     for (int i = 0; i < at->input_count; ++i) {
         const node *input = at->inputs[i]->node;
         if (input->op == OP_IOTA ||
-            (is_materialized(self, input) && is_there(self, input, late, size) && !must_follow(at, i)))
+            (is_materialized(self, input) && is_available(self, input, reader, size) && !must_follow(at, i)))
             continue;
-        cost += chain_cost(self, input, late, size, mark);
+        cost += chain_cost(self, input, reader, size, mark);
     }
     return cost;
 }
@@ -113,12 +115,13 @@ static tuff_status begin(struct fusion *fusion, rewrite *out)
 {
     const size_t count = (size_t)fusion->graph->node_count + 1;
     *out = (rewrite){.fusion = fusion, .graph = fusion->graph, .original_count = fusion->graph->node_count};
-    out->late = tuff__calloc(count, sizeof *out->late);
-    out->last = tuff__calloc(count, sizeof *out->last);
+    out->first_late_reader = tuff__calloc(count, sizeof *out->first_late_reader);
+    out->last_reader = tuff__calloc(count, sizeof *out->last_reader);
     out->copied = tuff__calloc(count, sizeof *out->copied);
     out->copy = tuff__calloc(count, sizeof(tuff_tensor *));
     out->unchanged = tuff__calloc(count, sizeof *out->unchanged);
-    if (out->late == NULL || out->last == NULL || out->copied == NULL || out->copy == NULL || out->unchanged == NULL)
+    if (out->first_late_reader == NULL || out->last_reader == NULL || out->copied == NULL || out->copy == NULL ||
+        out->unchanged == NULL)
         return TUFF_E_OOM_HOST;
     find_last_readers(out);
     return TUFF_OK;
@@ -126,8 +129,8 @@ static tuff_status begin(struct fusion *fusion, rewrite *out)
 
 static void finish(rewrite *self)
 {
-    tuff__free(self->late);
-    tuff__free(self->last);
+    tuff__free(self->first_late_reader);
+    tuff__free(self->last_reader);
     tuff__free(self->copied);
     tuff__free(self->copy);
     tuff__free(self->unchanged);
@@ -140,7 +143,7 @@ static int64_t idle_size(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
     const bool temporary =
-        facts->materialized && !facts->kept && !facts->compared && facts->placed == NULL && facts->task >= 0;
+        facts->materialized && !facts->is_output && !facts->compared && facts->placed_in == NULL && facts->task >= 0;
     return temporary && at->op != OP_ATTENTION_LSE ? bytes_of(at) : 0;
 }
 
@@ -187,7 +190,7 @@ static int find_peak(const struct fusion *fusion, int64_t *change, int64_t *most
 }
 
 /* If the value is idle at the peak, returns the id from which on its readers run after the peak; else 0. */
-static int late_of(const struct fusion *fusion, const node *at, int peak)
+static int find_first_late_reader(const struct fusion *fusion, const node *at, int peak)
 {
     int late = INT32_MAX, early = at->id;
     if (idle_size(fusion, at) == 0 || fusion->facts[at->id].task >= peak)
@@ -198,8 +201,8 @@ static int late_of(const struct fusion *fusion, const node *at, int peak)
             continue;
         if (i == peak)
             return 0;
-        if (i < peak && tuff__task_newest(task) > early)
-            early = tuff__task_newest(task);
+        if (i < peak && tuff__task_newest_root(task) > early)
+            early = tuff__task_newest_root(task);
         if (i > peak && oldest_root(task) < late)
             late = oldest_root(task);
     }
@@ -214,7 +217,7 @@ static int choose(rewrite *self, const recomputed *from, int count)
     for (int i = 0; i < count; ++i) {
         const node *at = self->graph->nodes[from[i].id];
         ++self->fusion->mark;
-        const double cost = chain_cost(self, at, from[i].late, bytes_of(at), false) / (double)bytes_of(at);
+        const double cost = chain_cost(self, at, from[i].first_late_reader, bytes_of(at), false) / (double)bytes_of(at);
         if (best < 0 || cost < least) {
             best = i;
             least = cost;
@@ -233,12 +236,12 @@ static tuff_status rank(rewrite *self, recomputed **out, int *count)
     const int peak = find_peak(fusion, change, &most);
     tuff__free(change);
     for (int i = 0; i < self->original_count; ++i) {
-        const int late = late_of(fusion, self->graph->nodes[i], peak);
+        const int late = find_first_late_reader(fusion, self->graph->nodes[i], peak);
         if (late == 0 || bytes_of(self->graph->nodes[i]) * MIN_SHARE < most)
             continue;
         if (!GROW(*out, *count, capacity))
             return TUFF_E_OOM_HOST;
-        (*out)[(*count)++] = (recomputed){.id = i, .late = late};
+        (*out)[(*count)++] = (recomputed){.id = i, .first_late_reader = late};
     }
     for (int i = 0; i < *count; ++i) {
         const int next = i + choose(self, *out + i, *count - i);
@@ -247,8 +250,8 @@ static tuff_status rank(rewrite *self, recomputed **out, int *count)
         memmove(*out + i + 1, *out + i, (size_t)(next - i) * sizeof chosen);
         (*out)[i] = chosen;
         ++fusion->mark;
-        chain_cost(self, at, chosen.late, bytes_of(at), true);
-        self->late[chosen.id] = chosen.late;
+        chain_cost(self, at, chosen.first_late_reader, bytes_of(at), true);
+        self->first_late_reader[chosen.id] = chosen.first_late_reader;
     }
     return TUFF_OK;
 }
@@ -265,7 +268,7 @@ tuff_status tuff__rank_recomputed(struct fusion *fusion, recomputed **out, int *
     return status;
 }
 
-static bool emit(rewrite *self, node *at)
+static bool append_node(rewrite *self, node *at)
 {
     if (!GROW(self->order, self->order_count, self->order_capacity))
         return false;
@@ -279,25 +282,25 @@ static tuff_tensor *make_copy(rewrite *self, const node *at, tuff_tensor *const 
     const tuff_tensor *value = &at->outputs[0];
     tuff_tensor *made =
         tuff__node_create(self->graph, at->op, value->dtype, value->shape, inputs, at->input_count, &at->attributes);
-    if (made->node == NULL || !emit(self, made->node))
+    if (made->node == NULL || !append_node(self, made->node))
         return NULL;
     made->node->is_late_copy = true;
     made->node->copy = self->number;
     return self->copy[at->id] = made;
 }
 
-static tuff_tensor *copied_value(rewrite *self, tuff_tensor *value, int late, int64_t size, bool follows);
+static tuff_tensor *value_for_copy(rewrite *self, tuff_tensor *value, int reader, int64_t size, bool follows);
 
 /* Returns the copy of a node, or the node itself if it is an inlined view whose input needs no copy; NULL if memory ran
    out. */
-static tuff_tensor *copy_of(rewrite *self, node *at, int late, int64_t size)
+static tuff_tensor *copy_of(rewrite *self, node *at, int reader, int64_t size)
 {
     if (self->copy[at->id] != NULL)
         return self->copy[at->id];
     tuff_tensor **inputs = tuff__arena_alloc(&self->graph->arena, ((size_t)at->input_count + 1) * sizeof *inputs);
     bool same = tuff__op_is_view(at->op) && !is_materialized(self, at);
     for (int i = 0; i < at->input_count && inputs != NULL; ++i) {
-        inputs[i] = copied_value(self, at->inputs[i], late, size, must_follow(at, i));
+        inputs[i] = value_for_copy(self, at->inputs[i], reader, size, must_follow(at, i));
         if (inputs[i] == NULL)
             return NULL;
         same = same && inputs[i] == at->inputs[i];
@@ -307,36 +310,36 @@ static tuff_tensor *copy_of(rewrite *self, node *at, int late, int64_t size)
     return same ? &at->outputs[0] : make_copy(self, at, inputs);
 }
 
-/* Returns the value that a copy made at `late` reads in place of this one; NULL if memory ran out. */
-static tuff_tensor *copied_value(rewrite *self, tuff_tensor *value, int late, int64_t size, bool follows)
+/* Returns the value that a copy made for `reader` reads in place of this one; NULL if memory ran out. */
+static tuff_tensor *value_for_copy(rewrite *self, tuff_tensor *value, int reader, int64_t size, bool follows)
 {
     node *at = value->node;
     if (at->id >= self->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
         return value;
-    if (is_materialized(self, at) && !follows && is_there(self, at, late, size)) {
-        int *last = &self->last[owner_of(self, at)->id];
-        *last = *last < late ? late : *last;
+    if (is_materialized(self, at) && !follows && is_available(self, at, reader, size)) {
+        int *last = &self->last_reader[owner_of(self, at)->id];
+        *last = *last < reader ? reader : *last;
         return value;
     }
-    return copy_of(self, at, late, size);
+    return copy_of(self, at, reader, size);
 }
 
 /* Returns the value that the original node `reader` reads in place of this one; NULL if memory ran out. */
-static tuff_tensor *late_value(rewrite *self, tuff_tensor *value, int reader)
+static tuff_tensor *value_for_reader(rewrite *self, tuff_tensor *value, int reader)
 {
     node *at = value->node;
     if (at->id >= self->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
         return value;
     if (is_materialized(self, at)) {
-        const int late = self->late[at->id];
-        return late == 0 || reader < late ? value : copy_of(self, at, reader, bytes_of(at));
+        const int first_late = self->first_late_reader[at->id];
+        return first_late == 0 || reader < first_late ? value : copy_of(self, at, reader, bytes_of(at));
     }
     if (self->copy[at->id] != NULL || self->unchanged[at->id] == reader + 1)
         return self->copy[at->id] != NULL ? self->copy[at->id] : value;
     tuff_tensor **inputs = tuff__arena_alloc(&self->graph->arena, ((size_t)at->input_count + 1) * sizeof *inputs);
     bool same = true;
     for (int i = 0; i < at->input_count && inputs != NULL; ++i) {
-        inputs[i] = late_value(self, at->inputs[i], reader);
+        inputs[i] = value_for_reader(self, at->inputs[i], reader);
         if (inputs[i] == NULL)
             return NULL;
         same = same && inputs[i] == at->inputs[i];
@@ -352,7 +355,8 @@ static tuff_status rewrite_all(rewrite *self)
     tuff_graph *graph = self->graph;
     int first = self->original_count;
     for (int i = 0; i < self->original_count; ++i) {
-        first = self->late[i] > 0 && self->late[i] < first ? self->late[i] : first;
+        first =
+            self->first_late_reader[i] > 0 && self->first_late_reader[i] < first ? self->first_late_reader[i] : first;
         self->number = graph->nodes[i]->copy > self->number ? graph->nodes[i]->copy : self->number;
     }
     ++self->number;
@@ -361,10 +365,10 @@ static tuff_status rewrite_all(rewrite *self)
         const int before = graph->node_count;
         graph->phase = at->phase;
         for (int k = 0; k < at->input_count && i >= first; ++k)
-            if ((at->inputs[k] = late_value(self, at->inputs[k], i)) == NULL)
+            if ((at->inputs[k] = value_for_reader(self, at->inputs[k], i)) == NULL)
                 return TUFF_E_OOM_HOST;
         self->number += graph->node_count > before;
-        if (!emit(self, at))
+        if (!append_node(self, at))
             return TUFF_E_OOM_HOST;
     }
     return tuff__graph_reorder(graph, self->order, self->order_count);
@@ -375,7 +379,7 @@ tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list
     rewrite self;
     tuff_status status = begin(fusion, &self);
     for (int i = 0; i < count && status == TUFF_OK; ++i)
-        self.late[list[i].id] = list[i].late;
+        self.first_late_reader[list[i].id] = list[i].first_late_reader;
     if (status == TUFF_OK)
         status = rewrite_all(&self);
     finish(&self);

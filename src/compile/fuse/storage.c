@@ -21,8 +21,8 @@ static bool is_statistic(const choice *self, const node *at)
     bool statistic = at->op == OP_ATTENTION_LSE;
     if (pattern == PATTERN_REDUCTION)
         return tuff_shape_count(at->inputs[0]->shape) >= MIN_REDUCED * tuff_shape_count(at->outputs[0].shape);
-    const bool passes = tuff__op_is_elementwise(at->op) || (tuff__op_is_view(at->op) && at->op != OP_EXPAND);
-    for (int i = 0; i < at->input_count && passes; ++i)
+    const bool propagates = tuff__op_is_elementwise(at->op) || (tuff__op_is_view(at->op) && at->op != OP_EXPAND);
+    for (int i = 0; i < at->input_count && propagates; ++i)
         statistic |= self->statistic[at->inputs[i]->node->id];
     return statistic;
 }
@@ -52,9 +52,9 @@ static void find_precise(const choice *self)
     const tuff_graph *graph = self->fusion->graph;
     for (int i = graph->node_count - 1; i >= 0; --i) {
         const node *at = graph->nodes[i];
-        const bool passes =
+        const bool propagates =
             tuff__op_is_elementwise(at->op) || tuff__op_is_view(at->op) || at->op == OP_PAD || at->op == OP_CONCAT;
-        for (int k = 0; k < at->input_count && (keeps_bits(at) || (passes && self->precise[i])); ++k)
+        for (int k = 0; k < at->input_count && (keeps_bits(at) || (propagates && self->precise[i])); ++k)
             self->precise[at->inputs[k]->node->id] = true;
         const node *product = self->precise[i] || at->op == OP_SUM ? split_product(self->fusion, at) : NULL;
         if (product != NULL)
@@ -69,8 +69,8 @@ static bool is_constant(const node *at)
     return at->op == OP_CONSTANT;
 }
 
-/* Returns the operand next to a constant; NULL if neither operand is constant. */
-static const node *beside_constant(const node *at)
+/* Returns the other operand of an op with a constant; NULL if neither operand is constant. */
+static const node *nonconstant_operand(const node *at)
 {
     const node *x = at->inputs[0]->node, *y = at->inputs[1]->node;
     return is_constant(y) ? x : is_constant(x) ? y : NULL;
@@ -84,7 +84,7 @@ static bool mark_square(const choice *self, const node *at, int depth)
     const bool moves = tuff__op_is_view(at->op) || at->op == OP_PAD, adds = at->op == OP_ADD || at->op == OP_MUL;
     bool found = at->op == OP_MUL && at->inputs[0] == at->inputs[1];
     if (!found && (moves || adds) && depth > 0) {
-        const node *next = moves ? at->inputs[0]->node : beside_constant(at);
+        const node *next = moves ? at->inputs[0]->node : nonconstant_operand(at);
         found = next != NULL && mark_square(self, next, depth - 1);
     }
     self->precise[at->id] |= found;
@@ -122,12 +122,12 @@ static bool is_random(const node *at)
 static bool fits_own_dtype(const choice *self, const node *at)
 {
     const node_facts *facts = &self->fusion->facts[at->id];
-    if (at->op == OP_CAST || (facts->kept && facts->consumer_count == 0))
+    if (at->op == OP_CAST || (facts->is_output && facts->consumer_count == 0))
         return true;
-    return self->precision != TUFF_F32 && !facts->kept && !facts->compared;
+    return self->precision != TUFF_F32 && !facts->is_output && !facts->compared;
 }
 
-static tuff_dtype wanted_dtype(const choice *self, const node *at)
+static tuff_dtype choose_dtype(const choice *self, const node *at)
 {
     const node_facts *facts = &self->fusion->facts[at->id];
     const tuff_dtype dtype = at->outputs[0].dtype, computed = tuff__compute_dtype(dtype);
@@ -137,7 +137,7 @@ static tuff_dtype wanted_dtype(const choice *self, const node *at)
         return TUFF_F32;
     if (dtype != TUFF_F32)
         return fits_own_dtype(self, at) ? dtype : TUFF_F32;
-    const bool keeps = facts->kept || facts->compared || at->phase == TUFF_PHASE_OPTIMIZER ||
+    const bool keeps = facts->is_output || facts->compared || at->phase == TUFF_PHASE_OPTIMIZER ||
                        at->outputs[0].shape.rank == 0 || self->precise[at->id] || self->statistic[at->id] ||
                        is_random(at);
     return keeps ? TUFF_F32 : self->precision;
@@ -145,14 +145,14 @@ static tuff_dtype wanted_dtype(const choice *self, const node *at)
 
 static const node *whole_of(const struct fusion *fusion, const node *at)
 {
-    while (fusion->facts[at->id].materialized && fusion->facts[at->id].placed != NULL)
-        at = fusion->facts[at->id].placed;
+    while (fusion->facts[at->id].materialized && fusion->facts[at->id].placed_in != NULL)
+        at = fusion->facts[at->id].placed_in;
     return at;
 }
 
 /* Gives a concat and the parts written straight into it the same dtype. If they differ, all get the wide compute
    dtype. */
-static void agree_on_parts(const struct fusion *fusion)
+static void unify_part_dtypes(const struct fusion *fusion)
 {
     for (int i = 0; i < fusion->graph->node_count; ++i) {
         const node *at = fusion->graph->nodes[i], *whole = whole_of(fusion, at);
@@ -196,9 +196,9 @@ tuff_status tuff__choose_storage(struct fusion *fusion)
         const node *at = fusion->graph->nodes[i];
         self.statistic[i] = is_statistic(&self, at);
         fusion->facts[i].rounding = TUFF_F32;
-        fusion->facts[i].storage = wanted_dtype(&self, at);
+        fusion->facts[i].storage = choose_dtype(&self, at);
     }
-    agree_on_parts(fusion);
+    unify_part_dtypes(fusion);
     if (!policy.target.stores_narrow)
         widen(fusion);
     tuff__free(self.precise);

@@ -108,7 +108,7 @@ static bool needs(struct fusion *fusion, int from, int wanted, bool *seen, bool 
     return false;
 }
 
-int tuff__task_newest(const struct task *task)
+int tuff__task_newest_root(const struct task *task)
 {
     int newest = -1;
     for (int i = 0; i < task->root_count; ++i)
@@ -116,12 +116,12 @@ int tuff__task_newest(const struct task *task)
     return newest;
 }
 
-int tuff__task_begin(const struct fusion *fusion, const struct task *task)
+int tuff__task_recomputation_begin(const struct fusion *fusion, const struct task *task)
 {
     int begin = 0;
     for (int i = 0; i < task->root_count; ++i)
-        if (fusion->copy_begins[task->roots[i]->copy] > begin)
-            begin = fusion->copy_begins[task->roots[i]->copy];
+        if (fusion->recomputation_begins[task->roots[i]->copy] > begin)
+            begin = fusion->recomputation_begins[task->roots[i]->copy];
     return begin;
 }
 
@@ -129,16 +129,16 @@ int tuff__task_begin(const struct fusion *fusion, const struct task *task)
    a recomputation a task from before it. Its result would be kept from then on, which recomputing is meant to avoid. */
 static bool is_too_early(const struct fusion *fusion, const struct task *early, const struct task *late)
 {
-    if (tuff__task_newest(early) < tuff__task_begin(fusion, late) ||
-        tuff__task_newest(late) < tuff__task_begin(fusion, early))
+    if (tuff__task_newest_root(early) < tuff__task_recomputation_begin(fusion, late) ||
+        tuff__task_newest_root(late) < tuff__task_recomputation_begin(fusion, early))
         return true;
     for (int i = 0; i < late->root_count; ++i)
-        if (late->roots[i]->is_late_copy && tuff__task_newest(early) < late->roots[i]->id - LATE_GAP / 2)
+        if (late->roots[i]->is_late_copy && tuff__task_newest_root(early) < late->roots[i]->id - LATE_GAP / 2)
             return true;
     return false;
 }
 
-bool tuff__can_run_together(struct fusion *fusion, int first, int second, bool *seen)
+bool tuff__order_allows_merge(struct fusion *fusion, int first, int second, bool *seen)
 {
     return !is_too_early(fusion, &fusion->tasks[first], &fusion->tasks[second]) &&
            !needs(fusion, first, second, seen, true) && !needs(fusion, second, first, seen, false);
@@ -156,5 +156,5 @@ bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen)
             shared |= early->reads[k] == at;
         same_memory |= shared && tuff_shape_count(at->outputs[0].shape) == count;
     }
-    return same_memory && tuff__can_run_together(fusion, first, second, seen);
+    return same_memory && tuff__order_allows_merge(fusion, first, second, seen);
 }

@@ -28,22 +28,22 @@ launch *tuff__launch_add(launch_list *list, const char *body, walk order, int ta
     return made;
 }
 
-void tuff__set_fixed(launch *kernel, const int64_t *values, int count)
+void tuff__set_parameters(launch *kernel, const int64_t *values, int count)
 {
     for (int i = 0; i < count; ++i) {
-        kernel->fixed[i] = values[i];
-        kernel->fixed_buffer[i] = -1;
+        kernel->parameters[i] = values[i];
+        kernel->parameter_buffers[i] = -1;
     }
-    kernel->fixed_count = count;
+    kernel->parameter_count = count;
 }
 
-tuff_status tuff__keep_defines(launch *kernel, text *defines)
+tuff_status tuff__set_defines(launch *kernel, text *defines)
 {
     tuff_status status = tuff__text_status(defines);
     if (status == TUFF_OK && defines->length < sizeof kernel->defines)
         memcpy(kernel->defines, tuff__text_get(defines), defines->length + 1);
     else if (status == TUFF_OK)
-        status = FAIL(TUFF_E_LIMIT, "compile: too many tunables for one kernel");
+        status = FAIL(TUFF_E_LIMIT, "compile: the macros of a kernel are too long");
     tuff__text_free(defines);
     return status;
 }
@@ -57,7 +57,7 @@ uint64_t tuff__buffer_size(const memory_buffer *buffer)
 static void release_named(const launch_list *list, const named_buffer *named, int count)
 {
     for (int i = 0; i < count; ++i)
-        tuff__storage_release(list->buffers[named[i].buffer].storage);
+        tuff__storage_release(list->buffers[named[i].buffer_id].storage);
 }
 
 void tuff__launch_list_free(launch_list *list)
@@ -97,14 +97,21 @@ static uint64_t hash_chain(const fused_chain *chain, uint64_t seed)
 
 static uint64_t hash_launch(const launch *kernel, uint64_t seed)
 {
-    const uint64_t numbers[] = {
-        kernel->kind,       (uint64_t)kernel->vec, kernel->local_size,           (uint64_t)kernel->private_bytes,
-        kernel->prefetches, kernel->subgroup_size, kernel->cooperative,          kernel->groups,
-        kernel->setup,      kernel->walk,          (uint64_t)kernel->fixed_count};
+    const uint64_t numbers[] = {kernel->kind,
+                                (uint64_t)kernel->vec,
+                                kernel->local_size,
+                                (uint64_t)kernel->private_bytes,
+                                kernel->prefetches,
+                                kernel->subgroup_size,
+                                kernel->cooperative,
+                                kernel->groups,
+                                kernel->setup,
+                                kernel->walk,
+                                (uint64_t)kernel->parameter_count};
     seed = tuff__hash64(numbers, sizeof numbers, seed);
     seed = tuff__hash64(kernel->body, strlen(kernel->body), seed);
     seed = tuff__hash64(kernel->defines, strlen(kernel->defines), seed);
-    seed = tuff__hash64(kernel->fixed, sizeof *kernel->fixed * (size_t)kernel->fixed_count, seed);
+    seed = tuff__hash64(kernel->parameters, sizeof *kernel->parameters * (size_t)kernel->parameter_count, seed);
     return hash_chain(&kernel->chain, seed);
 }
 

@@ -43,9 +43,9 @@ typedef struct launch {
                                MANY_REGISTERS, too */
     uint32_t cooperative;   /* form of the matrix units, a tuff_matrix_units; 0: none */
     char defines[3072];
-    int64_t fixed[MAX_FIXED];
-    int fixed_buffer[MAX_FIXED]; /* the chain buffer whose element offset is added, or -1 */
-    int fixed_count;
+    int64_t parameters[MAX_FIXED];    /* values of the body's @parameters, in order */
+    int parameter_buffers[MAX_FIXED]; /* the chain buffer whose element offset is added to each, or -1 */
+    int parameter_count;
     uint64_t groups;
     double operations;
     int tile_rows, tile_columns; /* accumulators of an item, in vectors; 0: unknown */
@@ -70,7 +70,7 @@ typedef struct packed_copy {
 
 typedef struct named_buffer {
     const char *name; /* owned by the graph */
-    int buffer;
+    int buffer_id;
     tuff_dtype dtype;
     tuff_shape shape;
 } named_buffer;
@@ -80,7 +80,7 @@ typedef struct launch_list {
     tuff_device *device;
     const struct fusion *fusion;
     kernel_policy policy;           /* holds the configuration of a task only while that task is lowered */
-    const struct launch_list *like; /* during lowering: the list whose storages are reused, or NULL */
+    const struct launch_list *reuse_from; /* during lowering: the list whose storages are reused, or NULL */
     memory_buffer *buffers;
     int buffer_count, buffer_capacity;
     launch *launches;
@@ -102,9 +102,9 @@ int tuff__buffer_add(launch_list *list, tuff_dtype dtype, int64_t count);       
 launch *tuff__launch_add(launch_list *list, const char *body, walk order, int task); /* NULL if out of memory */
 uint64_t tuff__buffer_size(const memory_buffer *buffer);
 /* Sets the parameters of a body that has no address among them. */
-void tuff__set_fixed(launch *kernel, const int64_t *values, int count);
+void tuff__set_parameters(launch *kernel, const int64_t *values, int count);
 /* Moves the macros in `defines` into the launch. */
-tuff_status tuff__keep_defines(launch *kernel, text *defines);
+tuff_status tuff__set_defines(launch *kernel, text *defines);
 
 /* Equal kernels over equal grids have equal hashes. Sets *items to the size of the largest work-group. */
 uint64_t tuff__launch_list_hash(const launch_list *list, uint32_t *items);

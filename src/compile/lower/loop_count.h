@@ -55,7 +55,7 @@ static inline double defined(const launch *kernel, const char *name)
 
 static inline double parameter(const launch *kernel, int index)
 {
-    return index < kernel->fixed_count ? (double)kernel->fixed[index] : 0;
+    return index < kernel->parameter_count ? (double)kernel->parameters[index] : 0;
 }
 
 /* Counts a loop whose body has `inner` iterations of its own: one for each iteration, and one for the exit. */

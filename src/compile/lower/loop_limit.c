@@ -20,13 +20,13 @@ static double passes_of(const fused_chain *chain)
 }
 
 /* Counts a loop over `count` terms, in blocks. */
-static double in_blocks(double count)
+static double block_steps(double count)
 {
     return count + loop(divide_up(count, BLOCK), 1);
 }
 
 /* Counts the tree in which `lanes` lanes combine the results of a reduction. */
-static double tree(double lanes)
+static double tree_steps(double lanes)
 {
     double times = 0;
     for (; lanes > 1; lanes /= 2)
@@ -41,7 +41,7 @@ double tuff__loops_row(const launch *kernel)
     const double at_once = local ? defined(kernel, "GROUP_ROWS") : 1;
     const double runs = parameter(kernel, 2), lanes = local ? kernel->local_size / at_once : 1;
     const double vectors = kernel->vec > 1 ? quotient(columns, kernel->vec) : 0, rest = columns - vectors * kernel->vec;
-    const double run = in_blocks(divide_up(vectors, lanes)) + in_blocks(divide_up(rest, lanes));
+    const double run = block_steps(divide_up(vectors, lanes)) + block_steps(divide_up(rest, lanes));
     const double joined = local ? defined(kernel, "JOINED") : 1;
     const double joins = local ? (loop(lanes / joined, 0) + loop(joined, 0)) * kernel->chain.reduction_count : 0;
     return loop(divide_up(rows, at_once), passes_of(&kernel->chain) * loop(runs, run) + joins);
@@ -57,15 +57,15 @@ double tuff__loops_column_register(const launch *kernel)
     const double steps = loop(divide_up(runs, greater(at_once, 1)), step) + blocks * (1 + step);
     const double by_vectors = kernel->vec == 1 ? 0 : 2 * sums + 1 + steps + blocks * (1 + 2 * sums);
     const double single = kernel->vec == 1 ? greater(vectors, 1) : remainder_of(columns, kernel->vec);
-    return passes * by_vectors + sums + loop(single, passes * in_blocks(runs));
+    return passes * by_vectors + sums + loop(single, passes * block_steps(runs));
 }
 
 double tuff__loops_column_local(const launch *kernel)
 {
     enum { COLUMNS = 32 };
     const double lanes = (double)kernel->local_size / COLUMNS;
-    return passes_of(&kernel->chain) * in_blocks(divide_up(parameter(kernel, 3), greater(lanes, 1))) +
-           kernel->chain.reduction_count * tree(lanes);
+    return passes_of(&kernel->chain) * block_steps(divide_up(parameter(kernel, 3), greater(lanes, 1))) +
+           kernel->chain.reduction_count * tree_steps(lanes);
 }
 
 double tuff__loops_scan(const launch *kernel)
@@ -110,24 +110,24 @@ double tuff__loops_scatter_starts(const launch *kernel)
 /* All entries of the list may have the same index; launch.k is their number. */
 double tuff__loops_scatter_sum(const launch *kernel)
 {
-    return loop(lesser(parameter(kernel, 3), parameter(kernel, 1)), in_blocks(kernel->k));
+    return loop(lesser(parameter(kernel, 3), parameter(kernel, 1)), block_steps(kernel->k));
 }
 
 /* Returns how many of `count` queries (or keys) the band lets an item with `own` keys (or queries) see. first, last:
    indices of the band's parameters. */
-static double seen_of(const launch *kernel, double count, double own, int first, int last)
+static double count_visible(const launch *kernel, double count, double own, int first, int last)
 {
     return greater(lesser(count, own + parameter(kernel, last) - parameter(kernel, first) + 1), 0);
 }
 
 /* Counts the loops over a row of `width` elements: whole vectors, then single elements. */
-static double row_of(double width, double vec)
+static double row_steps(double width, double vec)
 {
     return loop(quotient(width, vec), 0) + loop(remainder_of(width, vec), 0);
 }
 
 /* Counts the product of a tile of `rows` rows with `terms` rows of that width, `columns` vectors of them at a time. */
-static double grow(double width, double vec, double columns, double rows, double terms)
+static double product_steps(double width, double vec, double columns, double rows, double terms)
 {
     return loop(divide_up(quotient(width, vec), greater(columns, 1)), loop(terms, 0)) +
            loop(remainder_of(width, vec), rows * loop(terms, 0));
@@ -138,14 +138,14 @@ double tuff__loops_attention_register(const launch *kernel)
     const double rows = defined(kernel, "TILE_ROWS"), block = defined(kernel, "BLOCK_ROWS"), vec = kernel->vec;
     const double panel = defined(kernel, "PANEL_VECTORS") * vec, key_width = parameter(kernel, 4),
                  width = parameter(kernel, 5);
-    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, 9, 10), panel) + 1;
-    const double tile =
-        loop(key_width, 0) + rows * row_of(width, vec) + grow(width, vec, defined(kernel, "TILE_COLUMNS"), rows, panel);
-    return loop(block, 1 + 2 * loop(1, row_of(width, vec))) + loop(panels, loop(divide_up(block, rows), tile));
+    const double panels = divide_up(count_visible(kernel, parameter(kernel, 1), block, 9, 10), panel) + 1;
+    const double tile = loop(key_width, 0) + rows * row_steps(width, vec) +
+                        product_steps(width, vec, defined(kernel, "TILE_COLUMNS"), rows, panel);
+    return loop(block, 1 + 2 * loop(1, row_steps(width, vec))) + loop(panels, loop(divide_up(block, rows), tile));
 }
 
 /* Returns how many pairs of batch and head an item visits: those that share what it stores. */
-static double visits_of(const launch *kernel, int db_batches, double batches)
+static double count_visits(const launch *kernel, int db_batches, double batches)
 {
     const double heads = parameter(kernel, 2), groups = greater(parameter(kernel, 3), 1);
     if (defined(kernel, "DB") == 0)
@@ -154,25 +154,25 @@ static double visits_of(const launch *kernel, int db_batches, double batches)
 }
 
 /* Whether the launch stores the gradient, or has the option, that the macro names. */
-static bool stores(const launch *kernel, const char *macro)
+static bool is_set(const launch *kernel, const char *macro)
 {
     return defined(kernel, macro) != 0;
 }
 
 /* Counts what attention_backward_register does for one head with a panel of keys and `seen` queries. */
-static double visit_of(const launch *kernel, double seen)
+static double visit_steps(const launch *kernel, double seen)
 {
     const double vec = kernel->vec, panel = defined(kernel, "PANEL_VECTORS") * vec, rows = defined(kernel, "TILE_ROWS");
     const double keys = greater(defined(kernel, "TILE_KEYS"), 1), block = greater(defined(kernel, "BLOCK_ROWS"), 1);
     const double key_width = parameter(kernel, 4), width = parameter(kernel, 5);
     const double key_columns = defined(kernel, "KEY_COLUMNS"), value_columns = defined(kernel, "VALUE_COLUMNS");
-    const bool dk = stores(kernel, "DK"), dv = stores(kernel, "DV"),
-               beyond = stores(kernel, "DQ") || dk || stores(kernel, "DB");
+    const bool dk = is_set(kernel, "DK"), dv = is_set(kernel, "DV"),
+               beyond = is_set(kernel, "DQ") || dk || is_set(kernel, "DB");
     const double scores = loop(key_width, 0) + (beyond ? loop(width, 0) : 0) +
-                          (stores(kernel, "DB") ? rows * row_of(panel, vec) : 0) +
-                          (stores(kernel, "DQ") ? grow(key_width, vec, key_columns, rows, panel) : 0);
-    const double gradients = (dk ? grow(key_width, vec, key_columns, keys, block) : 0) +
-                             (dv ? grow(width, vec, value_columns, keys, block) : 0);
+                          (is_set(kernel, "DB") ? rows * row_steps(panel, vec) : 0) +
+                          (is_set(kernel, "DQ") ? product_steps(key_width, vec, key_columns, rows, panel) : 0);
+    const double gradients = (dk ? product_steps(key_width, vec, key_columns, keys, block) : 0) +
+                             (dv ? product_steps(width, vec, value_columns, keys, block) : 0);
     return loop(divide_up(seen, block),
                 loop(divide_up(block, rows), scores) + (dk || dv ? loop(divide_up(panel, keys), gradients) : 0));
 }
@@ -183,13 +183,13 @@ double tuff__loops_attention_backward_register(const launch *kernel)
     const double vec = kernel->vec, panel = defined(kernel, "PANEL_VECTORS") * vec, rows = defined(kernel, "TILE_ROWS");
     const double key_width = parameter(kernel, 4), width = parameter(kernel, 5);
     const double own_rows = lesser(parameter(kernel, 10), parameter(kernel, 0));
-    const double seen = seen_of(kernel, own_rows, panel + rows, FIRST, LAST) + rows;
-    const double clear = loop(panel, (stores(kernel, "DK") ? row_of(key_width, vec) : 0) +
-                                         (stores(kernel, "DV") ? row_of(width, vec) : 0)) +
-                         (stores(kernel, "DB") ? loop(own_rows, loop(panel, 0)) : 0);
-    const double visits = visits_of(kernel, DB_BATCHES, parameter(kernel, BATCHES));
-    const double begin = stores(kernel, "DQ") ? loop(own_rows, loop(visits, row_of(key_width, vec))) : 0;
-    return begin + loop(parameter(kernel, 8), clear + loop(visits, visit_of(kernel, seen)));
+    const double seen = count_visible(kernel, own_rows, panel + rows, FIRST, LAST) + rows;
+    const double clear = loop(panel, (is_set(kernel, "DK") ? row_steps(key_width, vec) : 0) +
+                                         (is_set(kernel, "DV") ? row_steps(width, vec) : 0)) +
+                         (is_set(kernel, "DB") ? loop(own_rows, loop(panel, 0)) : 0);
+    const double visits = count_visits(kernel, DB_BATCHES, parameter(kernel, BATCHES));
+    const double begin = is_set(kernel, "DQ") ? loop(own_rows, loop(visits, row_steps(key_width, vec))) : 0;
+    return begin + loop(parameter(kernel, 8), clear + loop(visits, visit_steps(kernel, seen)));
 }
 
 double tuff__loops_attention_local(const launch *kernel)
@@ -198,7 +198,7 @@ double tuff__loops_attention_local(const launch *kernel)
     const double block = greater(defined(kernel, "BLOCK"), 1), keys = greater(defined(kernel, "KEYS"), 1);
     const double depth = defined(kernel, "DEPTH"), pieces = greater(defined(kernel, "KEY_PIECES"), 1);
     const double value_keys = greater(defined(kernel, "VALUE_KEYS"), 1);
-    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
+    const double panels = divide_up(count_visible(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
     const double queries = loop(divide_up(depth * block / (VECTOR_LANES * VECTOR_LANES), kernel->local_size), 0);
     const double scores = loop(pieces, loop(depth / UNROLLED, 0) + (defined(kernel, "Q_KEPT") != 0 ? 0 : queries));
     const double lanes = VECTOR_LANES * kernel->local_size / block; /* per row */
@@ -210,23 +210,23 @@ double tuff__loops_attention_local(const launch *kernel)
 double tuff__loops_attention_backward_local(const launch *kernel)
 {
     enum { FIRST = 9, LAST = 10, DB_BATCHES = 52, DB_ROWS = 54, BATCHES = 64, SLICES = 65, SPLITS = 66 };
-    if (stores(kernel, "ADD_COPIES"))
+    if (is_set(kernel, "ADD_COPIES"))
         return loop(parameter(kernel, SPLITS), 0);
     const double rows = greater(defined(kernel, "BLOCK_QUERIES"), 1), keys = greater(defined(kernel, "BLOCK_KEYS"), 1);
-    const bool dq = stores(kernel, "DQ"), db = stores(kernel, "DB");
+    const bool dq = is_set(kernel, "DQ"), db = is_set(kernel, "DB");
     const double queries = parameter(kernel, 0);
-    const double seen = seen_of(kernel, db && parameter(kernel, DB_ROWS) > 1 ? rows : queries, keys, FIRST, LAST);
+    const double seen = count_visible(kernel, db && parameter(kernel, DB_ROWS) > 1 ? rows : queries, keys, FIRST, LAST);
     const double scores = loop(defined(kernel, "SCORE_DEPTH"), 0);
-    const double panel = (stores(kernel, "SLICED") ? loop(parameter(kernel, SLICES), scores) : scores) +
-                         (stores(kernel, "DK") || stores(kernel, "DV") ? loop(rows, 0) : 0) +
+    const double panel = (is_set(kernel, "SLICED") ? loop(parameter(kernel, SLICES), scores) : scores) +
+                         (is_set(kernel, "DK") || is_set(kernel, "DV") ? loop(rows, 0) : 0) +
                          (dq ? loop(keys / VECTOR_LANES, 0) : 0);
-    const double visits = db ? visits_of(kernel, DB_BATCHES, parameter(kernel, BATCHES))
+    const double visits = db ? count_visits(kernel, DB_BATCHES, parameter(kernel, BATCHES))
                              : parameter(kernel, 2) / greater(parameter(kernel, 3), 1);
     const double blocks = db ? 1 : divide_up(parameter(kernel, 6), greater(parameter(kernel, SPLITS), 1));
     const double vectors = VECTOR_LANES * greater(defined(kernel, "GRADIENT_VECTORS"), 1);
     const double rows_at_once = quotient(keys, vectors);
     const double clear = dq ? loop(visits, loop(divide_up(queries, greater(rows_at_once, 1)), 0)) : 0;
-    const double slices = stores(kernel, "SLICED") ? greater(parameter(kernel, SLICES), 1) : 1;
+    const double slices = is_set(kernel, "SLICED") ? greater(parameter(kernel, SLICES), 1) : 1;
     const double moved = (2 + slices) * loop(vectors, 0); /* keys, and gradients when they are stored */
     return loop(blocks, moved + loop(visits, loop(divide_up(seen, rows) + 1, panel))) + clear + loop(keys, 0);
 }
@@ -239,7 +239,7 @@ double tuff__loops_attention_cooperative(const launch *kernel)
     const double lanes = greater(defined(kernel, "MATRIX_LANES"), 1), terms = greater(defined(kernel, "MATRIX_K"), 1);
     const double own = defined(kernel, "TILE_ROWS") * defined(kernel, "MATRIX_M");
     const double block = own * quotient(kernel->local_size, lanes);
-    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
+    const double panels = divide_up(count_visible(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
     const double stored = divide_up(own * defined(kernel, "MATRIX_N") / VECTOR_LANES, lanes);
     return loop(divide_up(block * depth / PART, kernel->local_size), 0) +
            loop(panels, loop(defined(kernel, "KEY_STEPS"), 0) + loop(quotient(keys, terms), 0)) +
@@ -254,7 +254,7 @@ double tuff__loops_attention_backward_cooperative(const launch *kernel)
     const double lanes = greater(defined(kernel, "MATRIX_LANES"), 1);
     const double keys = quotient(kernel->local_size, lanes) * terms;
     const double queries = parameter(kernel, 0), panels = divide_up(queries, rows);
-    const double seen = seen_of(kernel, queries, keys, FIRST, LAST);
+    const double seen = count_visible(kernel, queries, keys, FIRST, LAST);
     const double moved = loop(divide_up(keys * defined(kernel, "DEPTH") / PART, kernel->local_size), 0) +
                          loop(divide_up(keys * defined(kernel, "WIDTH") / PART, kernel->local_size), 0);
     const double panel = loop(defined(kernel, "KEY_STEPS"), 0) + loop(defined(kernel, "VALUE_STEPS"), 0) +
@@ -262,7 +262,7 @@ double tuff__loops_attention_backward_cooperative(const launch *kernel)
     const double visits = parameter(kernel, 2) / greater(parameter(kernel, 3), 1);
     const double blocks = divide_up(parameter(kernel, 6), greater(parameter(kernel, SPLITS), 1));
     return loop(blocks, moved + loop(visits, loop(divide_up(seen, rows) + 1, panel))) +
-           (stores(kernel, "DQ") ? visits * loop(panels, 0) : 0);
+           (is_set(kernel, "DQ") ? visits * loop(panels, 0) : 0);
 }
 
 double tuff__loops_none(const launch *kernel)
@@ -326,7 +326,7 @@ bool tuff__shorten_loops(int attempt, tune_config *defaults)
 }
 
 /* Returns the node after which a task is named. */
-static const node *name_of(const struct task *task)
+static const node *main_node(const struct task *task)
 {
     return task->core != NULL ? task->core : task->reduction_count > 0 ? task->reductions[0] : task->roots[0];
 }
@@ -334,13 +334,13 @@ static const node *name_of(const struct task *task)
 tuff_status tuff__refuse_long_loop(const launch_list *list, const launch *kernel)
 {
     const tuff_device_info *info = list->policy.target.info;
-    const node *at = name_of(&list->fusion->tasks[kernel->task]);
+    const node *at = main_node(&list->fusion->tasks[kernel->task]);
     char operands[2][96] = {"", ""};
     for (int i = 0; i < at->input_count && i < 2; ++i)
         tuff__shape_text(at->inputs[i]->shape, operands[i], sizeof operands[i]);
     return FAIL(TUFF_E_LIMIT,
-                "compile: %s of %s%s%s: its loops take up to %.0f steps (%s), and %s ends loops after %" PRIu32
-                ": compute it in several parts",
+                "compile: %s of %s%s%s needs up to %.0f loop iterations (kernel %s), but %s ends loops after %" PRIu32
+                ": split it into several parts",
                 tuff__op_info(at->op)->name, operands[0], operands[1][0] != 0 ? " and " : "", operands[1],
                 tuff__loop_steps(kernel), kernel->body, info->name, info->loop_limit);
 }

@@ -34,8 +34,8 @@ static tuff_status add_node_buffers(launch_list *list)
     }
     for (int i = 0; i < graph->node_count; ++i) {
         const node_facts *facts = &list->fusion->facts[i];
-        if (facts->placed != NULL && facts->materialized) {
-            list->buffers[i].parent = facts->placed->id;
+        if (facts->placed_in != NULL && facts->materialized) {
+            list->buffers[i].parent = facts->placed_in->id;
             list->buffers[i].parent_at = facts->placed_at;
             list->buffers[i].count = tuff__view_span(&facts->layout);
         }
@@ -43,7 +43,7 @@ static tuff_status add_node_buffers(launch_list *list)
     return TUFF_OK;
 }
 
-static void fix(launch_list *list, int id, storage *at, uint64_t offset)
+static void bind_storage(launch_list *list, int id, storage *at, uint64_t offset)
 {
     list->buffers[id].fixed = true;
     list->buffers[id].storage = at;
@@ -61,8 +61,8 @@ static tuff_status write_constant(launch_list *list, const node *at, uint64_t of
     const tuff_tensor *value = &at->outputs[0];
     const int64_t count = tuff_shape_count(value->shape);
     const size_t size = (size_t)count * tuff_dtype_size(value->dtype);
-    fix(list, at->id, list->constants, offset);
-    if (count == 0 || list->like != NULL)
+    bind_storage(list, at->id, list->constants, offset);
+    if (count == 0 || list->reuse_from != NULL)
         return TUFF_OK;
     if (at->attributes.data != NULL)
         return tuff__storage_write(list->device, list->constants, offset, at->attributes.data, size);
@@ -83,8 +83,8 @@ static tuff_status add_constants(launch_list *list)
             list->constant_size += constant_size(&graph->nodes[i]->outputs[0]);
     if (list->constant_size == 0)
         return TUFF_OK;
-    if (list->like != NULL)
-        tuff__storage_retain(list->constants = list->like->constants);
+    if (list->reuse_from != NULL)
+        tuff__storage_retain(list->constants = list->reuse_from->constants);
     else
         TRY(tuff__storage_create(list->device, list->constant_size, false, &list->constants));
     uint64_t offset = 0;
@@ -96,13 +96,13 @@ static tuff_status add_constants(launch_list *list)
     return TUFF_OK;
 }
 
-/* Gets memory for an input or output of the plan. other: the same one of list->like, whose memory is shared; or
+/* Gets memory for an input or output of the plan. other: the same one of list->reuse_from, whose memory is shared; or
    NULL. */
-static tuff_status take_storage(launch_list *list, const named_buffer *other, tuff_dtype dtype, tuff_shape shape,
-                                storage **out)
+static tuff_status get_storage(launch_list *list, const named_buffer *other, tuff_dtype dtype, tuff_shape shape,
+                               storage **out)
 {
     if (other != NULL) {
-        tuff__storage_retain(*out = list->like->buffers[other->buffer].storage);
+        tuff__storage_retain(*out = list->reuse_from->buffers[other->buffer_id].storage);
         return TUFF_OK;
     }
     const uint64_t size = (uint64_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
@@ -116,15 +116,15 @@ static tuff_status add_sources(launch_list *list)
         const node *at = graph->nodes[i];
         const tuff_tensor *value = &at->outputs[0];
         if (at->op == OP_ARRAY)
-            fix(list, i, at->attributes.array->storage, at->attributes.array->offset);
+            bind_storage(list, i, at->attributes.array->storage, at->attributes.array->offset);
         if (at->op != OP_INPUT)
             continue;
         storage *made;
-        const named_buffer *other = list->like == NULL ? NULL : &list->like->inputs[list->input_count];
-        TRY(take_storage(list, other, value->dtype, value->shape, &made));
-        fix(list, i, made, 0);
+        const named_buffer *other = list->reuse_from == NULL ? NULL : &list->reuse_from->inputs[list->input_count];
+        TRY(get_storage(list, other, value->dtype, value->shape, &made));
+        bind_storage(list, i, made, 0);
         list->inputs[list->input_count++] =
-            (named_buffer){.name = at->attributes.name, .buffer = i, .dtype = value->dtype, .shape = value->shape};
+            (named_buffer){.name = at->attributes.name, .buffer_id = i, .dtype = value->dtype, .shape = value->shape};
     }
     return add_constants(list);
 }
@@ -142,7 +142,7 @@ static tuff_status add_copy(launch_list *list, int from, int to)
 
 /* Copies a node's value to a fixed buffer. The copy is element by element if the dtype differs or is narrow, since
    plain copies move whole words. */
-static tuff_status bring(launch_list *list, int from, int to)
+static tuff_status copy_or_convert(launch_list *list, int from, int to)
 {
     const tuff_dtype dtype = list->buffers[to].dtype;
     if (list->buffers[to].count == 0)
@@ -159,15 +159,15 @@ static tuff_status add_output(launch_list *list, const graph_output *output)
     storage *made;
     if (to < 0)
         return TUFF_E_OOM_HOST;
-    const named_buffer *other = list->like == NULL ? NULL : &list->like->outputs[list->output_count];
-    TRY(take_storage(list, other, value->dtype, value->shape, &made));
+    const named_buffer *other = list->reuse_from == NULL ? NULL : &list->reuse_from->outputs[list->output_count];
+    TRY(get_storage(list, other, value->dtype, value->shape, &made));
     list->outputs[list->output_count++] =
-        (named_buffer){.name = output->name, .buffer = to, .dtype = value->dtype, .shape = value->shape};
-    fix(list, to, made, 0);
+        (named_buffer){.name = output->name, .buffer_id = to, .dtype = value->dtype, .shape = value->shape};
+    bind_storage(list, to, made, 0);
     memory_buffer *node_buffer = &list->buffers[from];
     if (node_buffer->dtype != value->dtype || node_buffer->fixed || node_buffer->parent >= 0)
-        return bring(list, from, to);
-    fix(list, from, made, 0);
+        return copy_or_convert(list, from, to);
+    bind_storage(list, from, made, 0);
     return TUFF_OK;
 }
 
@@ -243,7 +243,7 @@ static bool keeps_alignment(const launch_list *list, const tuff_array *array, in
     enum { LONGEST = 8 };
     if (array->offset % (LONGEST * tuff_dtype_size(array->dtype)) == 0)
         return true;
-    if (!list->policy.target.keeps_to_registers || list->policy.target.addresses_vectors)
+    if (!list->policy.target.avoids_local_memory || list->policy.target.addresses_vectors)
         return false;
     for (int i = 0; i < list->launch_count; ++i)
         if (list->launches[i].aligned && accesses(list, &list->launches[i], from))
@@ -263,14 +263,14 @@ static tuff_status add_assign(launch_list *list, const node *assign)
 {
     const tuff_array *array = assign->attributes.array;
     if (is_in_place(list, assign)) {
-        fix(list, assign->inputs[0]->node->id, array->storage, array->offset);
+        bind_storage(list, assign->inputs[0]->node->id, array->storage, array->offset);
         return TUFF_OK;
     }
     const int to = tuff__buffer_add(list, array->dtype, tuff_shape_count(array->shape));
     if (to < 0)
         return TUFF_E_OOM_HOST;
-    fix(list, to, array->storage, array->offset);
-    return bring(list, assign->inputs[0]->node->id, to);
+    bind_storage(list, to, array->storage, array->offset);
+    return copy_or_convert(list, assign->inputs[0]->node->id, to);
 }
 
 static tuff_status lower_task(launch_list *list, int index)
@@ -287,7 +287,7 @@ static tuff_status lower_task(launch_list *list, int index)
     bool impossible;
     TRY(tuff__chain_build(list->fusion, task, &chain, &give_up, &impossible));
     if (give_up != NULL || impossible)
-        return FAIL(TUFF_E_LIMIT, "compile: a fused task cannot be addressed");
+        return FAIL(TUFF_E_LIMIT, "compile: internal error: no kernel can address a fused task");
     for (int i = 0; i < chain.buffer_count; ++i)
         chain.buffers[i].dtype = list->buffers[chain.buffers[i].id].dtype;
     tuff__chain_collapse(&chain);
@@ -312,7 +312,7 @@ static bool takes_long_to_compile(const launch_list *list, const launch *kernel)
 }
 
 /* A configuration may exceed the limits of the device, as may defaults that shorten loops; other defaults never do. */
-static tuff_status check_groups(const launch_list *list, int first)
+static tuff_status check_limits(const launch_list *list, int first)
 {
     const tuff_device_info *info = list->policy.target.info;
     const bool is_default = list->policy.config == NULL && list->policy.defaults == NULL;
@@ -321,17 +321,18 @@ static tuff_status check_groups(const launch_list *list, int first)
         if (kernel->kind != LAUNCH_KERNEL)
             continue;
         if (kernel->local_size > info->max_group_size)
-            return FAIL(TUFF_E_LIMIT, "compile: groups of %u items, %s has at most %u", kernel->local_size, info->name,
-                        info->max_group_size);
+            return FAIL(TUFF_E_LIMIT, "compile: a kernel needs work-groups of %u items, but %s allows at most %u",
+                        kernel->local_size, info->name, info->max_group_size);
         if (kernel->local_bytes > info->local_memory_size)
-            return FAIL(TUFF_E_LIMIT, "compile: groups of %u bytes of local memory, %s has %u", kernel->local_bytes,
-                        info->name, info->local_memory_size);
+            return FAIL(TUFF_E_LIMIT, "compile: a work-group needs %u bytes of local memory, but %s has %u",
+                        kernel->local_bytes, info->name, info->local_memory_size);
         if (kernel->array_bytes > tuff__max_array_bytes(&list->policy, kernel->local_size))
-            return FAIL(TUFF_E_LIMIT, "compile: %u items of %" PRId64 " bytes of arrays are more than a thread's stack",
+            return FAIL(TUFF_E_LIMIT,
+                        "compile: %u work-items with %" PRId64 " bytes of arrays each do not fit on a thread's stack",
                         kernel->local_size, kernel->array_bytes);
         if (takes_long_to_compile(list, kernel))
             return FAIL(TUFF_E_LIMIT,
-                        "compile: a tile of %" PRId64 " bytes is too long a kernel with what is behind it",
+                        "compile: a tile of %" PRId64 " bytes with this epilogue takes too long to compile",
                         kernel->array_bytes);
     }
     return TUFF_OK;
@@ -372,7 +373,7 @@ static tuff_status attempt_task(launch_list *list, int index, bool *too_long)
 {
     const int first = list->launch_count;
     TRY(lower_task(list, index));
-    TRY(check_groups(list, first));
+    TRY(check_limits(list, first));
     const launch *longest = tuff__find_long_loop(list, first);
     *too_long = longest != NULL;
     return longest == NULL ? TUFF_OK : tuff__refuse_long_loop(list, longest);
@@ -396,7 +397,7 @@ static tuff_status shorten_task(launch_list *list, int index, const attempt_star
 }
 
 /* Adds the launches of a task, with a configuration. */
-static tuff_status lower_into(launch_list *list, int index, const tune_config *config)
+static tuff_status lower_with_config(launch_list *list, int index, const tune_config *config)
 {
     const attempt_start start = begin_attempt(list);
     bool too_long = false;
@@ -425,7 +426,7 @@ static tuff_status move_setup_first(launch_list *list)
     return TUFF_OK;
 }
 
-static tuff_status lower(launch_list *list, const tune_config *const *choices)
+static tuff_status lower(launch_list *list, const tune_config *const *configs)
 {
     const tuff_graph *graph = list->fusion->graph;
     TRY(add_node_buffers(list));
@@ -435,14 +436,14 @@ static tuff_status lower(launch_list *list, const tune_config *const *choices)
         return TUFF_E_OOM_HOST;
     TRY(add_sources(list));
     for (int i = 0; i < list->fusion->task_count; ++i)
-        TRY(lower_into(list, i, choices == NULL ? NULL : choices[i]));
+        TRY(lower_with_config(list, i, configs == NULL ? NULL : configs[i]));
     for (int i = 0; i < graph->output_count; ++i)
         TRY(add_output(list, &graph->outputs[i]));
     for (int i = 0; i < graph->assign_count; ++i)
         TRY(add_assign(list, graph->assigns[i]));
     TRY(move_setup_first(list));
     TRY(tuff__plan_memory(list));
-    return list->peak <= list->budget && tuff__verifies() ? tuff__verify_launches(list) : TUFF_OK;
+    return list->peak <= list->budget && tuff__verification_is_on() ? tuff__verify_launches(list) : TUFF_OK;
 }
 
 static launch_list begin(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options)
@@ -455,28 +456,28 @@ static launch_list begin(tuff_device *device, const struct fusion *fusion, const
                          .budget = options->memory_budget == 0 ? UINT64_MAX : options->memory_budget};
 }
 
-static tuff_status lower_all(launch_list *list, const tune_config *const *choices)
+static tuff_status lower_all(launch_list *list, const tune_config *const *configs)
 {
-    const tuff_status status = lower(list, choices);
-    list->like = NULL;
+    const tuff_status status = lower(list, configs);
+    list->reuse_from = NULL;
     if (status != TUFF_OK)
         tuff__launch_list_free(list);
     return status;
 }
 
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                        const tune_config *const *choices, launch_list *out)
+                        const tune_config *const *configs, launch_list *out)
 {
     *out = begin(device, fusion, options);
-    return lower_all(out, choices);
+    return lower_all(out, configs);
 }
 
-tuff_status tuff__relower(const launch_list *like, const struct fusion *fusion, const tuff_compile_options *options,
-                          const tune_config *const *choices, launch_list *out)
+tuff_status tuff__relower(const launch_list *reuse_from, const struct fusion *fusion,
+                          const tuff_compile_options *options, const tune_config *const *configs, launch_list *out)
 {
-    *out = begin(like->device, fusion, options);
-    out->like = like;
-    return lower_all(out, choices);
+    *out = begin(reuse_from->device, fusion, options);
+    out->reuse_from = reuse_from;
+    return lower_all(out, configs);
 }
 
 /* Whether a node is an output. Outputs have memory of their own, which the host reads. */
@@ -511,9 +512,9 @@ static tuff_status lower_one(launch_list *list, int task, const tune_config *con
     for (int i = 0; i < list->fusion->graph->node_count; ++i) {
         const node *at = list->fusion->graph->nodes[i];
         if (at->op == OP_ARRAY) /* kernels depend on its storage and on where vectors begin in it */
-            fix(list, i, at->attributes.array->storage, at->attributes.array->offset);
+            bind_storage(list, i, at->attributes.array->storage, at->attributes.array->offset);
     }
-    TRY(lower_into(list, task, config));
+    TRY(lower_with_config(list, task, config));
     const bool is_map = list->fusion->tasks[task].kind == TASK_MAP;
     for (int i = 0; i < list->fusion->graph->assign_count && is_map; ++i)
         share_with_array(list, list->fusion->graph->assigns[i]);

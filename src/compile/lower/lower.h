@@ -10,11 +10,11 @@
    TUFF_OK. If the peak exceeds the options' budget, temporaries get no memory and only `peak` is meaningful. */
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                         const tune_config *const *configs, launch_list *out);
-/* Lowers again with other configurations. Inputs, outputs and constants keep the storages of `like`, which was lowered
-   from the same fusion, and temporaries use its blocks if they are large enough: runs of the two must not overlap.
-   `like` must not change meanwhile. */
-tuff_status tuff__relower(const launch_list *like, const struct fusion *fusion, const tuff_compile_options *options,
-                          const tune_config *const *configs, launch_list *out);
+/* Lowers again with other configurations. Inputs, outputs and constants keep the storages of `reuse_from`, which was
+   lowered from the same fusion, and temporaries use its blocks if they are large enough: runs of the two must not
+   overlap. `reuse_from` must not change meanwhile. */
+tuff_status tuff__relower(const launch_list *reuse_from, const struct fusion *fusion,
+                          const tuff_compile_options *options, const tune_config *const *configs, launch_list *out);
 /* Generates the launches of one task with a configuration, without memory: only arrays have storage. used_tunables, if
    not NULL, gets the tunables that were looked up, with their default values. Fails with TUFF_E_LIMIT or
    TUFF_E_UNSUPPORTED if there is no such kernel. out is valid only with TUFF_OK. */

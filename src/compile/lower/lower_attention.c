@@ -47,7 +47,7 @@ static int64_t choose_rows(int64_t queries, int64_t most)
 /* Returns the vectors of keys in a panel; none of them is empty. */
 static int64_t choose_panel(const attention *job)
 {
-    const int64_t most = tuff__tuned(&job->list->policy, TUNABLE_attention_register_panel);
+    const int64_t most = tuff__tunable_value(&job->list->policy, TUNABLE_attention_register_panel);
     const int64_t vectors = tuff__divide_up(job->k.count, job->vec);
     return most < vectors ? most : vectors;
 }
@@ -77,11 +77,11 @@ static int use_buffer(const launch_list *list, launch *kernel, int id, bool read
 /* Appends a parameter of the body: a number, to which the offset of a buffer is added unless `buffer` is -1. */
 static void add_parameter(launch *kernel, int64_t value, int buffer)
 {
-    kernel->fixed[kernel->fixed_count] = value;
-    kernel->fixed_buffer[kernel->fixed_count++] = buffer;
+    kernel->parameters[kernel->parameter_count] = value;
+    kernel->parameter_buffers[kernel->parameter_count++] = buffer;
 }
 
-void tuff__attention_parameters(launch *kernel, const int64_t *values, int count)
+void tuff__attention_add_parameters(launch *kernel, const int64_t *values, int count)
 {
     for (int i = 0; i < count; ++i)
         add_parameter(kernel, values[i], -1);
@@ -106,14 +106,14 @@ static void find_rounding(const launch_list *list, int id, const char **scalar, 
     *vector = half ? "ROUND_F16_v(x)" : "ROUND_BF16_v(x)";
 }
 
-void tuff__attention_rows(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
-                          bool written, text *defines)
+void tuff__attention_add_rows(const launch_list *list, launch *kernel, const attention_rows *operand,
+                              const char *letter, bool written, text *defines)
 {
     const int buffer = use_buffer(list, kernel, operand->id, true, written);
     const char *dtype = tuff_dtype_name(list->buffers[operand->id].dtype);
     const char *form = is_aligned(list, operand, 4) ? "V" : "U";
     add_parameter(kernel, operand->offset, buffer);
-    tuff__attention_parameters(kernel, (int64_t[]){operand->batch, operand->row, operand->head}, 3);
+    tuff__attention_add_parameters(kernel, (int64_t[]){operand->batch, operand->row, operand->head}, 3);
     tuff__text_add(defines, "#define LOAD_%s(i) LOAD_%s(b%d, i)\n#define LOADV_%s(i) LOAD%s_%s(b%d, i)\n", letter,
                    dtype, buffer, letter, form, dtype, buffer);
     if (!written)
@@ -125,14 +125,14 @@ void tuff__attention_rows(const launch_list *list, launch *kernel, const attenti
                    letter, dtype, buffer, scalar, letter, form, dtype, buffer, vector);
 }
 
-bool tuff__attention_in_parts(const launch_list *list, const attention_rows *operand)
+bool tuff__attention_can_load_parts(const launch_list *list, const attention_rows *operand)
 {
     enum { PART = 8 };
     return operand->width % PART == 0 && is_aligned(list, operand, PART);
 }
 
-void tuff__attention_parts(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
-                           text *defines)
+void tuff__attention_add_parts(const launch_list *list, launch *kernel, const attention_rows *operand,
+                               const char *letter, text *defines)
 {
     const int buffer = use_buffer(list, kernel, operand->id, true, false);
     const int bits = tuff_dtype_size(list->buffers[operand->id].dtype) == 2 ? 16 : 32;
@@ -140,28 +140,28 @@ void tuff__attention_parts(const launch_list *list, launch *kernel, const attent
                    "#define LOAD_PART_%s(at, ahead) LOAD_PART_%d(b%d, at, ahead)\n#define LOAD_BITS_%s(i) "
                    "LOAD_BITS_%d(b%d, i)\n#define AT_%s(i) AT_%d(i)\n#define %s_PARTS %d\n",
                    letter, bits, buffer, letter, bits, buffer, letter, bits, letter,
-                   tuff__attention_in_parts(list, operand));
+                   tuff__attention_can_load_parts(list, operand));
 }
 
-void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
-                           bool written, text *defines)
+void tuff__attention_add_contiguous(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
+                                    bool written, text *defines)
 {
     const attention_rows operand = {.id = id, .row = width};
     if (id < 0) {
         add_parameter(kernel, 0, -1);
         return;
     }
-    tuff__attention_rows(list, kernel, &operand, letter, written, defines);
-    kernel->fixed_count -= 3;
+    tuff__attention_add_rows(list, kernel, &operand, letter, written, defines);
+    kernel->parameter_count -= 3;
 }
 
-void tuff__attention_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
-                             text *defines)
+void tuff__attention_add_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
+                                 text *defines)
 {
     if (operand->id < 0)
-        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
+        tuff__attention_add_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
     else
-        tuff__attention_rows(job->list, to, operand, letter, false, defines);
+        tuff__attention_add_rows(job->list, to, operand, letter, false, defines);
 }
 
 /* A bias or its gradient, [B or 1, H or 1, T or 1, S], as a kernel addresses it: shared axes have stride 0. */
@@ -180,7 +180,7 @@ static void add_bias(const attention *job, launch *to, const tuff_tensor *bias, 
     const node *missing = NULL;
     const node *base = tuff__operand_view(job->list->fusion, bias, &layout, &missing);
     const attention_rows rows = bias_rows(base->id, &layout);
-    tuff__attention_rows(job->list, to, &rows, "B", false, defines);
+    tuff__attention_add_rows(job->list, to, &rows, "B", false, defines);
     tuff__text_add(defines, "#define LOADI_B(i) LOADI_%s(b%d, i)\n",
                    tuff_dtype_name(job->list->buffers[base->id].dtype),
                    use_buffer(job->list, to, base->id, true, false));
@@ -198,42 +198,43 @@ static void add_step(const attention *job, launch *to, const tuff_tensor *step, 
                    buffer);
 }
 
-void tuff__attention_options(const attention *job, launch *to, text *defines)
+void tuff__attention_add_options(const attention *job, launch *to, text *defines)
 {
     const node *core = job->task->core;
-    const op_attributes *how = &core->attributes;
-    const attention_inputs at = tuff__attention_inputs(core->op, how->options);
+    const op_attributes *attributes = &core->attributes;
+    const attention_inputs at = tuff__attention_inputs(core->op, attributes->options);
     if (at.bias >= 0)
         add_bias(job, to, core->inputs[at.bias], defines);
     else
-        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
+        tuff__attention_add_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
     if (at.step >= 0)
         add_step(job, to, core->inputs[at.step], defines);
     else
         add_parameter(to, 0, -1);
-    const int64_t dropout[] = {(int32_t)how->seed, (int32_t)how->ordinal, tuff__attention_float(how->dropout),
-                               tuff__attention_float(1 / (1 - how->dropout))};
-    tuff__attention_parameters(to, dropout, 4);
+    const int64_t dropout[] = {(int32_t)attributes->seed, (int32_t)attributes->ordinal,
+                               tuff__attention_float_bits(attributes->dropout),
+                               tuff__attention_float_bits(1 / (1 - attributes->dropout))};
+    tuff__attention_add_parameters(to, dropout, 4);
     tuff__text_add(defines, "#define BIAS %d\n#define DROPOUT %d\n#define SOFTMAX %d\n", at.bias >= 0, at.step >= 0,
-                   (how->options & ATTENTION_NO_SOFTMAX) == 0);
+                   (attributes->options & ATTENTION_NO_SOFTMAX) == 0);
 }
 
-void tuff__attention_bias_result(const attention *job, launch *to, int id, text *defines)
+void tuff__attention_add_bias_result(const attention *job, launch *to, int id, text *defines)
 {
     if (id < 0) {
-        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0, 0, 0, 0}, 7);
+        tuff__attention_add_parameters(to, (int64_t[]){0, 0, 0, 0, 0, 0, 0}, 7);
         return;
     }
     const view layout = tuff__fusion_layout(job->list->fusion, job->list->fusion->graph->nodes[id]);
     const attention_rows rows = bias_rows(id, &layout);
-    tuff__attention_rows(job->list, to, &rows, "DB", true, defines);
-    tuff__attention_parameters(to, layout.extent, 3);
+    tuff__attention_add_rows(job->list, to, &rows, "DB", true, defines);
+    tuff__attention_add_parameters(to, layout.extent, 3);
 }
 
-void tuff__attention_result(const attention *job, launch *to, int id, const char *letter, text *defines)
+void tuff__attention_add_result(const attention *job, launch *to, int id, const char *letter, text *defines)
 {
     if (id < 0) {
-        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
+        tuff__attention_add_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
         return;
     }
     const view layout = tuff__fusion_layout(job->list->fusion, job->list->fusion->graph->nodes[id]);
@@ -242,7 +243,7 @@ void tuff__attention_result(const attention *job, launch *to, int id, const char
                                  .batch = layout.stride[0],
                                  .row = layout.stride[1],
                                  .head = layout.stride[2]};
-    tuff__attention_rows(job->list, to, &rows, letter, true, defines);
+    tuff__attention_add_rows(job->list, to, &rows, letter, true, defines);
 }
 
 static int64_t packed_count(const attention *job, const attention_rows *operand, int64_t panel)
@@ -272,7 +273,7 @@ static tuff_status pack(const attention *job, const attention_rows *operand, int
     return tuff__finish_transpose(list, made, job->vec, count, width, panel, operand->row);
 }
 
-int64_t tuff__attention_float(double value)
+int64_t tuff__attention_float_bits(double value)
 {
     const float narrow = (float)value;
     int32_t bits;
@@ -303,18 +304,19 @@ double tuff__attention_pairs(const attention *job)
     return count * (double)(job->batches * job->q.heads);
 }
 
-void tuff__attention_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
-                              text *defines)
+void tuff__attention_add_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
+                                  text *defines)
 {
     const op_attributes *attributes = &job->task->core->attributes;
     const attention_band band = tuff__attention_band(job);
-    const int64_t parameters[] = {job->q.count, job->k.count, job->q.heads, job->k.heads,
-                                  job->q.width, job->v.width, blocks,       parts,
-                                  items,        band.first,   band.last,    tuff__attention_float(attributes->value)};
-    tuff__attention_parameters(made, parameters, sizeof parameters / sizeof *parameters);
-    tuff__attention_rows(job->list, made, &job->q, "Q", false, defines);
-    tuff__attention_rows(job->list, made, &job->k, "K", false, defines);
-    tuff__attention_rows(job->list, made, &job->v, "V", false, defines);
+    const int64_t parameters[] = {job->q.count, job->k.count, job->q.heads,
+                                  job->k.heads, job->q.width, job->v.width,
+                                  blocks,       parts,        items,
+                                  band.first,   band.last,    tuff__attention_float_bits(attributes->value)};
+    tuff__attention_add_parameters(made, parameters, sizeof parameters / sizeof *parameters);
+    tuff__attention_add_rows(job->list, made, &job->q, "Q", false, defines);
+    tuff__attention_add_rows(job->list, made, &job->k, "K", false, defines);
+    tuff__attention_add_rows(job->list, made, &job->v, "V", false, defines);
 }
 
 /* The tile of the forward pass. */
@@ -326,13 +328,13 @@ typedef struct tile {
 static tile choose_tile(const attention *job)
 {
     const launch_list *list = job->list;
-    const int64_t most = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows);
+    const int64_t most = tuff__tunable_value(&list->policy, TUNABLE_attention_register_tile_rows);
     tile best = {.rows = choose_rows(job->q.count, most),
-                 .block = tuff__tuned(&list->policy, TUNABLE_attention_register_block_rows),
+                 .block = tuff__tunable_value(&list->policy, TUNABLE_attention_register_block_rows),
                  .panel = choose_panel(job)};
     best.block = tuff__divide_up(best.block < job->q.count ? best.block : job->q.count, best.rows) * best.rows;
-    best.columns =
-        choose_columns(job->v.width, job->vec, tuff__tuned(&list->policy, TUNABLE_attention_register_tile_columns));
+    best.columns = choose_columns(job->v.width, job->vec,
+                                  tuff__tunable_value(&list->policy, TUNABLE_attention_register_tile_columns));
     return best;
 }
 
@@ -342,11 +344,11 @@ static tuff_status lower_forward(const attention *job)
     const op_attributes *attributes = &job->task->core->attributes;
     const attention_band band = tuff__attention_band(job);
     const int result = tuff__attention_root(job->task, OP_ATTENTION);
-    const tile use = choose_tile(job);
-    const int64_t panel = use.panel * job->vec, blocks = tuff__divide_up(job->q.count, use.block);
+    const tile work = choose_tile(job);
+    const int64_t panel = work.panel * job->vec, blocks = tuff__divide_up(job->q.count, work.block);
     const int64_t items = job->batches * job->q.heads * blocks;
     int packed, lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
-    TRY(tuff__check_accumulators(list, job->vec, use.rows * (use.panel > use.columns ? use.panel : use.columns)));
+    TRY(tuff__check_accumulators(list, job->vec, work.rows * (work.panel > work.columns ? work.panel : work.columns)));
     TRY(pack(job, &job->k, panel, &packed));
     const bool softmax = (attributes->options & ATTENTION_NO_SOFTMAX) == 0;
     if (lse < 0 && softmax)
@@ -355,30 +357,30 @@ static tuff_status lower_forward(const attention *job)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_parameters(made,
-                               (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
-                                           job->v.width, blocks, tuff__divide_up(job->k.count, panel), items,
-                                           band.first, band.last, tuff__attention_float(attributes->value)},
-                               12);
-    tuff__attention_rows(list, made, &job->q, "Q", false, &defines);
-    tuff__attention_rows(list, made, &job->v, "V", false, &defines);
-    tuff__attention_whole(list, made, packed, panel, "K", false, &defines);
-    tuff__attention_result(job, made, result, "R", &defines);
-    tuff__attention_whole(list, made, lse, 1, "L", true, &defines);
-    tuff__attention_options(job, made, &defines);
+    tuff__attention_add_parameters(made,
+                                   (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
+                                               job->v.width, blocks, tuff__divide_up(job->k.count, panel), items,
+                                               band.first, band.last, tuff__attention_float_bits(attributes->value)},
+                                   12);
+    tuff__attention_add_rows(list, made, &job->q, "Q", false, &defines);
+    tuff__attention_add_rows(list, made, &job->v, "V", false, &defines);
+    tuff__attention_add_contiguous(list, made, packed, panel, "K", false, &defines);
+    tuff__attention_add_result(job, made, result, "R", &defines);
+    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
+    tuff__attention_add_options(job, made, &defines);
     tuff__text_add(&defines,
                    "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_COLUMNS %d\n"
                    "#define ROW_TAIL %d\n#define VALUE_TAIL %d\n#define RESULT %d\n",
-                   (int)use.rows, (int)use.block, (int)use.panel, use.columns, job->q.count % use.rows != 0,
+                   (int)work.rows, (int)work.block, (int)work.panel, work.columns, job->q.count % work.rows != 0,
                    job->v.width % job->vec != 0, result >= 0);
     made->vec = job->vec;
-    made->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_attention_register_local_size);
-    made->array_bytes = (int64_t)sizeof(float) * job->vec * (use.block + use.rows * (2 * use.panel + use.columns));
+    made->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_attention_register_local_size);
+    made->array_bytes = (int64_t)sizeof(float) * job->vec * (work.block + work.rows * (2 * work.panel + work.columns));
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
     made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    const double sums = (double)made->groups * made->local_size * (double)(use.rows * use.panel * job->vec);
-    tuff__set_tile(made, use.rows, use.panel, made->operations / 2 / sums);
-    return tuff__keep_defines(made, &defines);
+    const double sums = (double)made->groups * made->local_size * (double)(work.rows * work.panel * job->vec);
+    tuff__set_tile(made, work.rows, work.panel, made->operations / 2 / sums);
+    return tuff__set_defines(made, &defines);
 }
 
 /* The tile of the backward pass, and how its work is divided. */
@@ -390,74 +392,74 @@ typedef struct backward {
     bool dq, dk, dv, db;
 } backward;
 
-static int64_t panels_of(const attention *job, const backward *use)
+static int64_t panels_of(const attention *job, const backward *work)
 {
-    return tuff__divide_up(job->k.count, use->panel * job->vec);
+    return tuff__divide_up(job->k.count, work->panel * job->vec);
 }
 
-static void add_backward_buffers(const attention *job, launch *made, const backward *use, text *defines)
+static void add_backward_buffers(const attention *job, launch *made, const backward *work, text *defines)
 {
     launch_list *list = job->list;
-    const int64_t panel = use->panel * job->vec;
-    tuff__attention_rows(list, made, &job->q, "Q", false, defines);
-    tuff__attention_rows(list, made, &job->k, "K", false, defines);
-    tuff__attention_rows(list, made, &job->upstream, "G", false, defines);
-    tuff__attention_operand(job, made, &job->lse, "L", defines);
-    tuff__attention_operand(job, made, &job->sums, "S", defines);
-    tuff__attention_whole(list, made, use->packed_k, panel, "PK", false, defines);
-    tuff__attention_whole(list, made, use->packed_v, panel, "PV", false, defines);
-    const int dq = use->dq ? tuff__attention_root(job->task, OP_ATTENTION_DQ) : -1;
-    tuff__attention_result(job, made, dq, "DQ", defines);
-    const int dk = use->dk ? tuff__attention_root(job->task, OP_ATTENTION_DK) : -1;
-    tuff__attention_result(job, made, dk, "DK", defines);
-    const int dv = use->dv ? tuff__attention_root(job->task, OP_ATTENTION_DV) : -1;
-    tuff__attention_result(job, made, dv, "DV", defines);
-    const int db = use->db ? tuff__attention_root(job->task, OP_ATTENTION_DB) : -1;
-    tuff__attention_bias_result(job, made, db, defines);
-    tuff__attention_options(job, made, defines);
+    const int64_t panel = work->panel * job->vec;
+    tuff__attention_add_rows(list, made, &job->q, "Q", false, defines);
+    tuff__attention_add_rows(list, made, &job->k, "K", false, defines);
+    tuff__attention_add_rows(list, made, &job->upstream, "G", false, defines);
+    tuff__attention_add_operand(job, made, &job->lse, "L", defines);
+    tuff__attention_add_operand(job, made, &job->sums, "S", defines);
+    tuff__attention_add_contiguous(list, made, work->packed_k, panel, "PK", false, defines);
+    tuff__attention_add_contiguous(list, made, work->packed_v, panel, "PV", false, defines);
+    const int dq = work->dq ? tuff__attention_root(job->task, OP_ATTENTION_DQ) : -1;
+    tuff__attention_add_result(job, made, dq, "DQ", defines);
+    const int dk = work->dk ? tuff__attention_root(job->task, OP_ATTENTION_DK) : -1;
+    tuff__attention_add_result(job, made, dk, "DK", defines);
+    const int dv = work->dv ? tuff__attention_root(job->task, OP_ATTENTION_DV) : -1;
+    tuff__attention_add_result(job, made, dv, "DV", defines);
+    const int db = work->db ? tuff__attention_root(job->task, OP_ATTENTION_DB) : -1;
+    tuff__attention_add_bias_result(job, made, db, defines);
+    tuff__attention_add_options(job, made, defines);
 }
 
-static tuff_status launch_backward(const attention *job, const backward *use)
+static tuff_status launch_backward(const attention *job, const backward *work)
 {
     const op_attributes *attributes = &job->task->core->attributes;
     const attention_band band = tuff__attention_band(job);
-    const int64_t items = use->owners * use->key_parts * use->query_parts;
+    const int64_t items = work->owners * work->key_parts * work->query_parts;
     launch *made = tuff__launch_add(job->list, "attention_backward_register", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_parameters(made,
-                               (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
-                                           job->v.width, panels_of(job, use), use->key_parts, use->panels_each,
-                                           use->query_parts, use->rows_each, items, job->batches, band.first, band.last,
-                                           tuff__attention_float(attributes->value)},
-                               16);
-    add_backward_buffers(job, made, use, &defines);
-    const int most = tuff__tuned(&job->list->policy, TUNABLE_attention_register_tile_columns);
+    tuff__attention_add_parameters(made,
+                                   (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
+                                               job->v.width, panels_of(job, work), work->key_parts, work->panels_each,
+                                               work->query_parts, work->rows_each, items, job->batches, band.first,
+                                               band.last, tuff__attention_float_bits(attributes->value)},
+                                   16);
+    add_backward_buffers(job, made, work, &defines);
+    const int most = tuff__tunable_value(&job->list->policy, TUNABLE_attention_register_tile_columns);
     tuff__text_add(
         &defines,
         "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_KEYS %d\n"
         "#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n#define ROW_TAIL %d\n#define LANE_TAIL %d\n"
         "#define KEY_TAIL %d\n#define VALUE_TAIL %d\n#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n",
-        (int)use->rows, (int)use->block, (int)use->panel, (int)use->tile_keys,
+        (int)work->rows, (int)work->block, (int)work->panel, (int)work->tile_keys,
         choose_columns(job->q.width, job->vec, most), choose_columns(job->v.width, job->vec, most),
-        job->q.count % use->rows != 0, job->k.count % use->tile_keys != 0, job->q.width % job->vec != 0,
-        job->v.width % job->vec != 0, use->dq, use->dk, use->dv, use->db);
+        job->q.count % work->rows != 0, job->k.count % work->tile_keys != 0, job->q.width % job->vec != 0,
+        job->v.width % job->vec != 0, work->dq, work->dk, work->dv, work->db);
     made->vec = job->vec;
-    made->local_size = (uint32_t)tuff__tuned(&job->list->policy, TUNABLE_attention_register_local_size);
-    made->array_bytes = 2 * (int64_t)sizeof(float) * job->vec * use->panel * (use->block + 2 * use->rows);
+    made->local_size = (uint32_t)tuff__tunable_value(&job->list->policy, TUNABLE_attention_register_local_size);
+    made->array_bytes = 2 * (int64_t)sizeof(float) * job->vec * work->panel * (work->block + 2 * work->rows);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
-    const double products = 1.0 + (use->dq || use->dk || use->db) + use->dq + use->dk + use->dv;
+    const double products = 1.0 + (work->dq || work->dk || work->db) + work->dq + work->dk + work->dv;
     made->operations = products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    return tuff__keep_defines(made, &defines);
+    return tuff__set_defines(made, &defines);
 }
 
 /* One pass computes all gradients from one set of scores, with an item for each group of heads. If there are so few
    items that idle processors would cost more time than computing the scores twice, queries and keys get a pass each. */
-static bool takes_one_pass(const attention *job, const backward *use)
+static bool takes_one_pass(const attention *job, const backward *work)
 {
     const int64_t units = job->list->policy.target.info->compute_units, items = job->batches * job->k.heads;
-    if (!use->dq || !(use->dk || use->dv) || job->list->policy.target.items_are_lanes ||
+    if (!work->dq || !(work->dk || work->dv) || job->list->policy.target.items_are_lanes ||
         !tuff__uses_registers(&job->list->policy))
         return false;
     return units > 0 && items * 7 >= tuff__divide_up(items, units) * units * 5;
@@ -501,31 +503,31 @@ static tuff_status lower_bias(const attention *job, const backward *whole, int r
 static tuff_status lower_backward(const attention *job)
 {
     const launch_list *list = job->list;
-    const int64_t tile_rows = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows);
-    backward use = {.rows = choose_rows(job->q.count, tile_rows),
-                    .panel = choose_panel(job),
-                    .tile_keys = tuff__tuned(&list->policy, TUNABLE_attention_register_key_unroll),
-                    .owners = job->batches * job->k.heads,
-                    .key_parts = 1,
-                    .query_parts = 1,
-                    .dq = tuff__attention_root(job->task, OP_ATTENTION_DQ) >= 0,
-                    .dk = tuff__attention_root(job->task, OP_ATTENTION_DK) >= 0,
-                    .dv = tuff__attention_root(job->task, OP_ATTENTION_DV) >= 0};
-    while (use.panel * job->vec % use.tile_keys != 0)
-        use.tile_keys /= 2;
-    const int64_t block = tuff__tuned(&list->policy, TUNABLE_attention_register_backward_rows);
+    const int64_t tile_rows = tuff__tunable_value(&list->policy, TUNABLE_attention_register_tile_rows);
+    backward work = {.rows = choose_rows(job->q.count, tile_rows),
+                     .panel = choose_panel(job),
+                     .tile_keys = tuff__tunable_value(&list->policy, TUNABLE_attention_register_key_unroll),
+                     .owners = job->batches * job->k.heads,
+                     .key_parts = 1,
+                     .query_parts = 1,
+                     .dq = tuff__attention_root(job->task, OP_ATTENTION_DQ) >= 0,
+                     .dk = tuff__attention_root(job->task, OP_ATTENTION_DK) >= 0,
+                     .dv = tuff__attention_root(job->task, OP_ATTENTION_DV) >= 0};
+    while (work.panel * job->vec % work.tile_keys != 0)
+        work.tile_keys /= 2;
+    const int64_t block = tuff__tunable_value(&list->policy, TUNABLE_attention_register_backward_rows);
     const int bias = tuff__attention_root(job->task, OP_ATTENTION_DB);
-    use.block = tuff__divide_up(block < job->q.count ? block : job->q.count, use.rows) * use.rows;
-    TRY(tuff__check_accumulators(list, job->vec, use.rows * use.panel));
-    use.panels_each = panels_of(job, &use);
-    use.rows_each = tuff__divide_up(job->q.count, use.block) * use.block;
-    TRY(pack(job, &job->k, use.panel * job->vec, &use.packed_k));
-    TRY(pack(job, &job->v, use.panel * job->vec, &use.packed_v));
-    if (takes_one_pass(job, &use))
-        TRY(launch_backward(job, &use));
+    work.block = tuff__divide_up(block < job->q.count ? block : job->q.count, work.rows) * work.rows;
+    TRY(tuff__check_accumulators(list, job->vec, work.rows * work.panel));
+    work.panels_each = panels_of(job, &work);
+    work.rows_each = tuff__divide_up(job->q.count, work.block) * work.block;
+    TRY(pack(job, &job->k, work.panel * job->vec, &work.packed_k));
+    TRY(pack(job, &job->v, work.panel * job->vec, &work.packed_v));
+    if (takes_one_pass(job, &work))
+        TRY(launch_backward(job, &work));
     else
-        TRY(lower_in_two_passes(job, &use));
-    return bias < 0 ? TUFF_OK : lower_bias(job, &use, bias);
+        TRY(lower_in_two_passes(job, &work));
+    return bias < 0 ? TUFF_OK : lower_bias(job, &work, bias);
 }
 
 /* Finds the operands of the backward pass besides q, k and v. */
@@ -555,7 +557,7 @@ tuff_status tuff__lower_attention(launch_list *list, int index)
     const struct task *task = &list->fusion->tasks[index];
     const node *core = task->core;
     if (is_empty(core))
-        return FAIL(TUFF_E_LIMIT, "compile: attention without queries, keys or values has no kernel");
+        return FAIL(TUFF_E_LIMIT, "compile: attention with empty queries, keys or values is not supported");
     attention job = {.list = list,
                      .index = index,
                      .task = task,
@@ -570,11 +572,11 @@ tuff_status tuff__lower_attention(launch_list *list, int index)
     if (core->op == OP_ATTENTION && tuff__attention_suits_units(&job))
         return tuff__lower_attention_cooperative(&job);
     attention_units units;
-    if (!tuff__uses_registers(&list->policy) || (!forward && tuff__attention_backward_units(&job, &units)))
+    if (!tuff__uses_registers(&list->policy) || (!forward && tuff__attention_backward_suits_units(&job, &units)))
         return tuff__lower_attention_local(&job);
     for (int i = 0; i < task->root_count; ++i)
         if (tuff_dtype_size(list->buffers[task->roots[i]->id].dtype) < 4)
-            return FAIL(TUFF_E_LIMIT, "compile: attention in registers adds up its results in memory, in f32");
+            return FAIL(TUFF_E_LIMIT, "compile: attention in registers accumulates in memory and needs f32 results");
     job.vec = choose_vector(list, forward ? job.v.width : job.q.width, job.v.width, job.k.count);
     return forward ? lower_forward(&job) : lower_backward(&job);
 }

@@ -24,35 +24,36 @@ typedef struct attention {
 /* Returns the id of the task's root with this op, or -1. */
 int tuff__attention_root(const struct task *task, op_code op);
 /* Appends parameters of the body. */
-void tuff__attention_parameters(launch *kernel, const int64_t *values, int count);
+void tuff__attention_add_parameters(launch *kernel, const int64_t *values, int count);
 /* Returns a float's bits as an integer parameter. */
-int64_t tuff__attention_float(double value);
+int64_t tuff__attention_float_bits(double value);
 /* Appends what the options need, at the end of a body's parameters: the address of the bias (4), that of the step,
    seed, ordinal, and the threshold and scale of dropout. Defines BIAS, DROPOUT and SOFTMAX, and the macros that read
    bias and step. */
-void tuff__attention_options(const attention *job, launch *to, text *defines);
+void tuff__attention_add_options(const attention *job, launch *to, text *defines);
 /* Appends four parameters and defines the macros LOAD_X and LOADV_X and, if `written`, STORE_X and STOREV_X, where X is
    `letter`. */
-void tuff__attention_rows(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
-                          bool written, text *defines);
+void tuff__attention_add_rows(const launch_list *list, launch *kernel, const attention_rows *operand,
+                              const char *letter, bool written, text *defines);
 /* The same for a tensor that is only read; if its id is -1, appends the parameters alone. */
-void tuff__attention_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
-                             text *defines);
+void tuff__attention_add_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
+                                 text *defines);
 /* Whether an operand can be loaded in parts of eight elements: each row consists of whole parts and is aligned to
    them. */
-bool tuff__attention_in_parts(const launch_list *list, const attention_rows *operand);
-/* For an operand that tuff__attention_rows added: defines the macros that load a part of eight factors, 16 bytes in 16
-   bits each, and the bits of one factor, and X_PARTS: whether it can be loaded in parts. */
-void tuff__attention_parts(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
-                           text *defines);
-/* A contiguous buffer of lines of that width: one parameter. If the id is -1, appends the parameter alone. */
-void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
-                           bool written, text *defines);
-/* A result that the kernel computes into: four parameters, and the macros. If the id is -1, appends the parameters
-   alone. */
-void tuff__attention_result(const attention *job, launch *to, int id, const char *letter, text *defines);
+bool tuff__attention_can_load_parts(const launch_list *list, const attention_rows *operand);
+/* For an operand that tuff__attention_add_rows added: defines the macros that load a part of eight factors, 16 bytes in
+   16 bits each, and the bits of one factor, and X_PARTS: whether it can be loaded in parts. */
+void tuff__attention_add_parts(const launch_list *list, launch *kernel, const attention_rows *operand,
+                               const char *letter, text *defines);
+/* Appends the one parameter of a contiguous buffer of lines of that width, and defines its macros. If the id is -1,
+   appends the parameter alone. */
+void tuff__attention_add_contiguous(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
+                                    bool written, text *defines);
+/* Appends the four parameters of a result that the kernel computes, and defines its macros. If the id is -1, appends
+   the parameters alone. */
+void tuff__attention_add_result(const attention *job, launch *to, int id, const char *letter, text *defines);
 /* The same for the gradient of the bias, and the extents of its first three axes. */
-void tuff__attention_bias_result(const attention *job, launch *to, int id, text *defines);
+void tuff__attention_add_bias_result(const attention *job, launch *to, int id, text *defines);
 /* The keys that a query sees, as distances from its own position. Clamped to the extents, because kernels compute with
    32 bits. */
 typedef struct attention_band {
@@ -63,8 +64,8 @@ attention_band tuff__attention_band(const attention *job);
 /* Returns the multiply-adds of one product over the pairs of queries and keys in the band. */
 double tuff__attention_pairs(const attention *job);
 /* Appends what the bodies for work-groups begin with: extents, the band, queries, keys and values. */
-void tuff__attention_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
-                              text *defines);
+void tuff__attention_add_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
+                                  text *defines);
 /* Whether the forward pass can run on matrix units: the device's self-test proved them, operands have 16 bits or may be
    rounded to them, and there are enough queries and keys. The second function adds its launch. */
 bool tuff__attention_suits_units(const attention *job);
@@ -89,9 +90,9 @@ typedef struct attention_units {
 } attention_units;
 
 /* Whether the gradients of queries, keys and values are computed on matrix units; fills in their groups. */
-bool tuff__attention_backward_units(const attention *job, attention_units *out);
+bool tuff__attention_backward_suits_units(const attention *job, attention_units *out);
 /* Adds that launch. dq goes to the copies, if these have an id; the caller adds the copies up. */
-tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *use,
+tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *work,
                                             const attention_units *units, const attention_rows *copies);
 
 #endif

@@ -19,63 +19,63 @@ typedef struct units {
                             other operands */
 } units;
 
-static int own_rows(const units *use)
+static int own_rows(const units *work)
 {
-    return use->rows * use->shape[0];
+    return work->rows * work->shape[0];
 }
 
-static int block_of(const units *use)
+static int block_of(const units *work)
 {
-    return use->subgroups * own_rows(use);
+    return work->subgroups * own_rows(work);
 }
 
 /* Returns an upper bound of the bytes of a tile of lines of 16-bit terms. */
-static int64_t tile_bytes(const units *use, int64_t lines, int64_t terms)
+static int64_t tile_bytes(const units *work, int64_t lines, int64_t terms)
 {
-    return lines * (2 * terms + (use->is_padded ? 2 * PART : 0));
+    return lines * (2 * terms + (work->is_padded ? 2 * PART : 0));
 }
 
-static int64_t query_bytes(const units *use)
+static int64_t query_bytes(const units *work)
 {
-    return tile_bytes(use, block_of(use), use->depth);
+    return tile_bytes(work, block_of(work), work->depth);
 }
 
 /* Keys and values use the same memory in turn. Values lie as in memory, or transposed. */
-static int64_t shared_bytes(const units *use)
+static int64_t shared_bytes(const units *work)
 {
-    const int64_t keys = tile_bytes(use, use->keys, use->depth), values = tile_bytes(use, use->keys, use->width),
-                  turned = tile_bytes(use, use->width, use->keys);
-    const int64_t larger = values > turned ? values : turned;
+    const int64_t keys = tile_bytes(work, work->keys, work->depth), values = tile_bytes(work, work->keys, work->width),
+                  transposed = tile_bytes(work, work->width, work->keys);
+    const int64_t larger = values > transposed ? values : transposed;
     return keys > larger ? keys : larger;
 }
 
 /* Includes the scores, what the lanes of a row exchange, and the rescaling factors: with Vulkan there is one for each
    column of a block. */
-static int64_t local_bytes(const units *use, uint32_t form)
+static int64_t local_bytes(const units *work, uint32_t form)
 {
-    const int64_t block = block_of(use), lanes = (int64_t)use->subgroups * use->lanes;
-    const int64_t factors = block * (form <= TUFF_MATRIX_KHR ? use->shape[1] : 1);
-    return query_bytes(use) + shared_bytes(use) + 4 * (block * (use->keys + 4) + lanes + factors + 2);
+    const int64_t block = block_of(work), lanes = (int64_t)work->subgroups * work->lanes;
+    const int64_t factors = block * (form <= TUFF_MATRIX_KHR ? work->shape[1] : 1);
+    return query_bytes(work) + shared_bytes(work) + 4 * (block * (work->keys + 4) + lanes + factors + 2);
 }
 
 /* Returns the keys of the smallest panel. */
-static int fewest_keys(const units *use)
+static int fewest_keys(const units *work)
 {
-    return use->shape[1] > FEWEST ? use->shape[1] : FEWEST;
+    return work->shape[1] > FEWEST ? work->shape[1] : FEWEST;
 }
 
 /* Whether a lane has whole parts of a row's keys, few enough of them, and few enough parts in flight: NVIDIA's lanes
    have room for more. */
-static bool deals_out(const units *use, uint32_t form)
+static bool suits_lanes(const units *work, uint32_t form)
 {
     enum { MAX_KEYS = 64, MANY_PARTS = 8, FEW_PARTS = 4 };
-    const int lanes = own_rows(use) > 0 ? use->lanes / own_rows(use) : 0; /* of a row */
-    const int64_t all = (int64_t)use->subgroups * use->lanes,
-                  widest = use->depth > use->width ? use->depth : use->width;
+    const int lanes = own_rows(work) > 0 ? work->lanes / own_rows(work) : 0; /* of a row */
+    const int64_t all = (int64_t)work->subgroups * work->lanes,
+                  widest = work->depth > work->width ? work->depth : work->width;
     const int64_t parts = all * (form == TUFF_MATRIX_NVIDIA ? MANY_PARTS : FEW_PARTS);
-    return lanes > 0 && use->lanes % own_rows(use) == 0 && use->keys % (lanes * PART) == 0 &&
-           use->keys / lanes <= MAX_KEYS && use->keys % use->shape[1] == 0 && use->keys % use->shape[2] == 0 &&
-           (use->keys * widest / PART <= parts || use->keys <= fewest_keys(use));
+    return lanes > 0 && work->lanes % own_rows(work) == 0 && work->keys % (lanes * PART) == 0 &&
+           work->keys / lanes <= MAX_KEYS && work->keys % work->shape[1] == 0 && work->keys % work->shape[2] == 0 &&
+           (work->keys * widest / PART <= parts || work->keys <= fewest_keys(work));
 }
 
 static int64_t greater(int64_t x, int64_t y)
@@ -85,30 +85,30 @@ static int64_t greater(int64_t x, int64_t y)
 
 /* Two panels of keys and values, of which the second holds the queries at first; results are written out through
    both. */
-static int64_t register_bytes(const units *use)
+static int64_t register_bytes(const units *work)
 {
     enum { PIECE_PITCH = 40 };
-    const int64_t side = tile_bytes(use, use->keys, use->depth + use->width);
-    const int64_t results = (int64_t)sizeof(float) * use->subgroups * use->shape[0] * PIECE_PITCH;
-    return greater(side + greater(side, query_bytes(use)), results);
+    const int64_t side = tile_bytes(work, work->keys, work->depth + work->width);
+    const int64_t results = (int64_t)sizeof(float) * work->subgroups * work->shape[0] * PIECE_PITCH;
+    return greater(side + greater(side, query_bytes(work)), results);
 }
 
 /* Whether a lane has registers for what it keeps over a panel: queries, sums, scores, and parts of the next panel. The
    rest of its 255 registers are for loads. The smallest tile is accepted in any case. */
-static bool fits_registers(const units *use)
+static bool fits_registers(const units *work)
 {
     enum { MOST = 176 };
-    const int next = use->keys * use->carried / (2 * use->lanes * use->subgroups) + use->others;
-    return use->rows * (use->depth / 4 + use->width / 2 + use->keys / 2) + next <= MOST ||
-           (use->rows == 1 && use->keys <= fewest_keys(use));
+    const int next = work->keys * work->carried / (2 * work->lanes * work->subgroups) + work->others;
+    return work->rows * (work->depth / 4 + work->width / 2 + work->keys / 2) + next <= MOST ||
+           (work->rows == 1 && work->keys <= fewest_keys(work));
 }
 
-static bool fits(const attention *job, const units *use)
+static bool fits(const attention *job, const units *work)
 {
     const tuff_device_info *info = job->list->policy.target.info;
-    const int64_t bytes = use->in_registers ? register_bytes(use) : local_bytes(use, info->cooperative_matrix);
-    return (use->in_registers ? fits_registers(use) : deals_out(use, info->cooperative_matrix)) &&
-           bytes <= (int64_t)info->local_memory_size && use->subgroups * use->lanes <= (int)info->max_group_size;
+    const int64_t bytes = work->in_registers ? register_bytes(work) : local_bytes(work, info->cooperative_matrix);
+    return (work->in_registers ? fits_registers(work) : suits_lanes(work, info->cooperative_matrix)) &&
+           bytes <= (int64_t)info->local_memory_size && work->subgroups * work->lanes <= (int)info->max_group_size;
 }
 
 tuff_dtype tuff__attention_factor_dtype(const attention *job)
@@ -138,16 +138,17 @@ static int power_of_2(int64_t least)
     return power;
 }
 
-static bool has_such_units(const tuff_device_info *info)
+static bool has_known_layout(const tuff_device_info *info)
 {
     return info->cooperative_matrix == TUFF_MATRIX_NVIDIA && info->matrix_shape[0] == UNIT_SIDE &&
            info->matrix_shape[1] == UNIT_SIDE && info->matrix_shape[2] == UNIT_SIDE && info->matrix_lanes > 0;
 }
 
 /* Whether the hardware copies an operand to local memory: its parts are used as they are in memory. */
-static bool copies(const attention *job, const attention_rows *operand)
+static bool hardware_copies(const attention *job, const attention_rows *operand)
 {
-    return tuff_dtype_size(job->list->buffers[operand->id].dtype) == 2 && tuff__attention_in_parts(job->list, operand);
+    return tuff_dtype_size(job->list->buffers[operand->id].dtype) == 2 &&
+           tuff__attention_can_load_parts(job->list, operand);
 }
 
 static units tile_of_table(const attention *job)
@@ -155,22 +156,23 @@ static units tile_of_table(const attention *job)
     const tuff_device_info *info = job->list->policy.target.info;
     const kernel_policy *policy = &job->list->policy;
     enum { OTHERS = 32 };
-    units out = {
-        .shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
-        .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
-        .is_padded = info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
-        .in_registers = has_such_units(info) && tuff__tuned(policy, TUNABLE_attention_cooperative_registers) != 0,
-        .dtype = tuff__attention_factor_dtype(job),
-        .depth = power_of_2(job->q.width),
-        .width = MAX_WIDTH};
+    units out = {.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
+                 .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
+                 .is_padded =
+                     info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
+                 .in_registers = has_known_layout(info) &&
+                                 tuff__tunable_value(policy, TUNABLE_attention_cooperative_registers) != 0,
+                 .dtype = tuff__attention_factor_dtype(job),
+                 .depth = power_of_2(job->q.width),
+                 .width = MAX_WIDTH};
     if (out.in_registers) {
-        out.subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_register_subgroups);
-        out.rows = tuff__tuned(policy, TUNABLE_attention_cooperative_register_rows);
-        out.keys = tuff__tuned(policy, TUNABLE_attention_cooperative_register_keys);
+        out.subgroups = tuff__tunable_value(policy, TUNABLE_attention_cooperative_register_subgroups);
+        out.rows = tuff__tunable_value(policy, TUNABLE_attention_cooperative_register_rows);
+        out.keys = tuff__tunable_value(policy, TUNABLE_attention_cooperative_register_keys);
     } else {
-        out.subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_subgroups);
-        out.rows = tuff__tuned(policy, TUNABLE_attention_cooperative_rows);
-        out.keys = tuff__tuned(policy, TUNABLE_attention_cooperative_keys);
+        out.subgroups = tuff__tunable_value(policy, TUNABLE_attention_cooperative_subgroups);
+        out.rows = tuff__tunable_value(policy, TUNABLE_attention_cooperative_rows);
+        out.keys = tuff__tunable_value(policy, TUNABLE_attention_cooperative_keys);
     }
     if (out.lanes < 16)
         out.width = MAX_NARROW_WIDTH; /* each lane has more of the sums */
@@ -180,31 +182,31 @@ static units tile_of_table(const attention *job)
         out.width = out.shape[1];
     const attention_inputs at = tuff__attention_inputs(OP_ATTENTION, job->task->core->attributes.options);
     out.others = at.bias >= 0 || at.step >= 0 ? OTHERS : 0;
-    out.carried = (copies(job, &job->k) ? 0 : out.depth) + (copies(job, &job->v) ? 0 : out.width);
+    out.carried = (hardware_copies(job, &job->k) ? 0 : out.depth) + (hardware_copies(job, &job->v) ? 0 : out.width);
     return out;
 }
 
 /* Reduces the block if more than half of it would be empty, or if there would be fewer groups than the device has
    processors. */
-static void fit_queries(const attention *job, units *use)
+static void fit_queries(const attention *job, units *work)
 {
     const int64_t processors = job->list->policy.target.info->compute_units, heads = job->batches * job->q.heads;
-    while (use->in_registers && use->rows > 1 &&
-           (block_of(use) / 2 >= job->q.count || heads * tuff__divide_up(job->q.count, block_of(use)) < processors))
-        use->rows /= 2;
-    while (use->subgroups > 1 && block_of(use) / 2 >= job->q.count)
-        use->subgroups /= 2;
+    while (work->in_registers && work->rows > 1 &&
+           (block_of(work) / 2 >= job->q.count || heads * tuff__divide_up(job->q.count, block_of(work)) < processors))
+        work->rows /= 2;
+    while (work->subgroups > 1 && block_of(work) / 2 >= job->q.count)
+        work->subgroups /= 2;
 }
 
 /* Reduces whatever takes too much room; returns false if nothing can be reduced. */
-static bool shrink(units *use)
+static bool shrink(units *work)
 {
-    if (use->rows > 1 && (use->in_registers ? !fits_registers(use) : own_rows(use) > use->lanes))
-        use->rows /= 2;
-    else if (use->keys > fewest_keys(use))
-        use->keys /= 2;
-    else if (use->subgroups > 1)
-        use->subgroups /= 2;
+    if (work->rows > 1 && (work->in_registers ? !fits_registers(work) : own_rows(work) > work->lanes))
+        work->rows /= 2;
+    else if (work->keys > fewest_keys(work))
+        work->keys /= 2;
+    else if (work->subgroups > 1)
+        work->subgroups /= 2;
     else
         return false;
     return true;
@@ -224,14 +226,14 @@ bool tuff__attention_suits_units(const attention *job)
 {
     const target *device = &job->list->policy.target;
     const tuff_family family = tuff__family(&job->list->policy);
-    const bool asked = family == TUFF_FAMILY_COOPERATIVE;
+    const bool requested = family == TUFF_FAMILY_COOPERATIVE;
     const tuff_dtype dtype = device->has_subgroup_matrices ? tuff__attention_factor_dtype(job) : TUFF_F32;
-    units use;
-    return (asked || family == TUFF_FAMILY_DEVICE) &&
+    units work;
+    return (requested || family == TUFF_FAMILY_DEVICE) &&
            (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
            (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0 &&
            tuff__attention_root(job->task, OP_ATTENTION) >= 0 && job->q.width <= MAX_DEPTH &&
-           (asked || (job->q.count >= FEWEST && job->k.count >= FEWEST)) && choose(job, &use);
+           (requested || (job->q.count >= FEWEST && job->k.count >= FEWEST)) && choose(job, &work);
 }
 
 /* Defines what both passes need to know of the units and of their shared operands: the shape of a block, the lanes of a
@@ -239,92 +241,93 @@ bool tuff__attention_suits_units(const attention *job)
 static void add_units(const attention *job, launch *made, const int shape[3], int lanes, int columns, text *defines)
 {
     const kernel_policy *policy = &job->list->policy;
-    tuff__attention_parts(job->list, made, &job->q, "Q", defines);
-    tuff__attention_parts(job->list, made, &job->k, "K", defines);
-    tuff__attention_parts(job->list, made, &job->v, "V", defines);
+    tuff__attention_add_parts(job->list, made, &job->q, "Q", defines);
+    tuff__attention_add_parts(job->list, made, &job->k, "K", defines);
+    tuff__attention_add_parts(job->list, made, &job->v, "V", defines);
     tuff__text_add(defines,
                    "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n#define "
                    "MATRIX_LANES %d\n#define A_K_CONTIGUOUS 1\n#define B_K_CONTIGUOUS 1\n#define BLOCK_COLUMNS %d\n"
                    "#define HARDWARE_EXP2 %d\n",
                    shape[0], shape[1], shape[2], tuff__attention_factor_dtype(job) == TUFF_BF16, lanes, columns,
-                   tuff__tuned(policy, TUNABLE_attention_cooperative_hardware_exp2));
+                   tuff__tunable_value(policy, TUNABLE_attention_cooperative_hardware_exp2));
     made->vec = 4;
     made->cooperative = policy->target.info->cooperative_matrix;
 }
 
-static tuff_status finish(const attention *job, launch *made, const units *use, text *defines)
+static tuff_status finish(const attention *job, launch *made, const units *work, text *defines)
 {
-    const int64_t width = job->v.width < use->width ? job->v.width : use->width;
-    add_units(job, made, use->shape, use->lanes, use->width, defines);
+    const int64_t width = job->v.width < work->width ? job->v.width : work->width;
+    add_units(job, made, work->shape, work->lanes, work->width, defines);
     tuff__text_add(defines,
                    "#define TILE_ROWS %d\n#define KEYS %d\n#define DEPTH %d\n#define WIDTH %d\n#define KEY_STEPS %d\n"
                    "#define VALUE_BLOCKS %d\n#define KEY_WIDTH %d\n#define VALUE_WIDTH %d\n#define WHOLE_KEYS %d\n",
-                   use->rows, use->keys, use->depth, use->width, (int)tuff__divide_up(job->q.width, use->shape[2]),
-                   (int)tuff__divide_up(width, use->shape[1]), (int)job->q.width, (int)job->v.width,
-                   job->k.count % use->keys == 0);
-    made->local_bytes = (uint32_t)(use->in_registers ? register_bytes(use) : local_bytes(use, made->cooperative));
-    if (use->in_registers)
+                   work->rows, work->keys, work->depth, work->width, (int)tuff__divide_up(job->q.width, work->shape[2]),
+                   (int)tuff__divide_up(width, work->shape[1]), (int)job->q.width, (int)job->v.width,
+                   job->k.count % work->keys == 0);
+    made->local_bytes = (uint32_t)(work->in_registers ? register_bytes(work) : local_bytes(work, made->cooperative));
+    if (work->in_registers)
         tuff__text_add(defines,
                        "#define LOCAL_BYTES %d\n#define COPIES_Q %d\n#define COPIES_K %d\n#define COPIES_V %d\n",
-                       (int)made->local_bytes, copies(job, &job->q), copies(job, &job->k), copies(job, &job->v));
+                       (int)made->local_bytes, hardware_copies(job, &job->q), hardware_copies(job, &job->k),
+                       hardware_copies(job, &job->v));
     else
-        tuff__text_add(defines, "#define QUERY_BYTES %d\n#define TILE_BYTES %d\n", (int)query_bytes(use),
-                       (int)shared_bytes(use));
+        tuff__text_add(defines, "#define QUERY_BYTES %d\n#define TILE_BYTES %d\n", (int)query_bytes(work),
+                       (int)shared_bytes(work));
     if (made->cooperative <= TUFF_MATRIX_KHR || made->cooperative == TUFF_MATRIX_INTEL)
-        made->subgroup_size = (uint32_t)use->lanes;
-    made->local_size = (uint32_t)(use->lanes * use->subgroups);
-    return tuff__keep_defines(made, defines);
+        made->subgroup_size = (uint32_t)work->lanes;
+    made->local_size = (uint32_t)(work->lanes * work->subgroups);
+    return tuff__set_defines(made, defines);
 }
 
 tuff_status tuff__lower_attention_cooperative(const attention *job)
 {
     launch_list *list = job->list;
-    units use;
-    if (!choose(job, &use))
-        return FAIL(TUFF_E_LIMIT, "compile: attention with heads of %d does not fit the matrix units of %s",
+    units work;
+    if (!choose(job, &work))
+        return FAIL(TUFF_E_LIMIT, "compile: attention with heads of width %d is too large for the matrix units of %s",
                     (int)job->q.width, list->policy.target.info->selector);
-    const int64_t blocks = tuff__divide_up(job->q.count, block_of(&use));
-    const int64_t parts = tuff__divide_up(job->v.width, use.width),
+    const int64_t blocks = tuff__divide_up(job->q.count, block_of(&work));
+    const int64_t parts = tuff__divide_up(job->v.width, work.width),
                   items = job->batches * job->q.heads * blocks * parts;
     int lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
     if (lse < 0)
         lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
-    const char *body = use.in_registers ? "attention_cooperative_register" : "attention_cooperative";
+    const char *body = work.in_registers ? "attention_cooperative_register" : "attention_cooperative";
     launch *made = lse < 0 ? NULL : tuff__launch_add(list, body, WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_operands(job, made, blocks, parts, items, &defines);
-    tuff__attention_result(job, made, tuff__attention_root(job->task, OP_ATTENTION), "R", &defines);
-    tuff__attention_whole(list, made, lse, 1, "L", true, &defines);
-    tuff__attention_options(job, made, &defines);
+    tuff__attention_add_operands(job, made, blocks, parts, items, &defines);
+    tuff__attention_add_result(job, made, tuff__attention_root(job->task, OP_ATTENTION), "R", &defines);
+    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
+    tuff__attention_add_options(job, made, &defines);
     made->groups = (uint64_t)items;
     made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    return finish(job, made, &use, &defines);
+    return finish(job, made, &work, &defines);
 }
 
 /* Gradients, on units whose layout of sums over lanes is known (attention_backward_cooperative.k). Wider heads,
    attention without softmax, and the gradient of the bias use the other kernels. */
 enum { MAX_BACKWARD_WIDTH = 128 }; /* of a head */
 
-static int64_t backward_bytes(const attention_units *use)
+static int64_t backward_bytes(const attention_units *work)
 {
-    const int64_t widths = use->depth + use->width, keys = use->keys, queries = use->queries;
+    const int64_t widths = work->depth + work->width, keys = work->keys, queries = work->queries;
     return (int64_t)sizeof(uint16_t) * (keys * widths + queries * widths + keys * queries) +
            (int64_t)sizeof(float) * 2 * queries;
 }
 
-static bool backward_fits(const attention *job, const attention_units *use)
+static bool backward_fits(const attention *job, const attention_units *work)
 {
     const tuff_device_info *info = job->list->policy.target.info;
-    return backward_bytes(use) <= (int64_t)info->local_memory_size && use->queries <= use->lanes &&
-           use->lanes <= (int)info->max_group_size;
+    return backward_bytes(work) <= (int64_t)info->local_memory_size && work->queries <= work->lanes &&
+           work->lanes <= (int)info->max_group_size;
 }
 
-static void set_subgroups(const tuff_device_info *info, int subgroups, attention_units *use)
+static void set_subgroups(const tuff_device_info *info, int subgroups, attention_units *work)
 {
-    use->keys = subgroups * UNIT_SIDE;
-    use->lanes = subgroups * (int)info->matrix_lanes;
+    work->keys = subgroups * UNIT_SIDE;
+    work->lanes = subgroups * (int)info->matrix_lanes;
 }
 
 /* Chooses the table's group, or a smaller one if there are few queries or keys, or too little local memory. */
@@ -332,10 +335,10 @@ static bool choose_backward(const attention *job, attention_units *out)
 {
     const tuff_device_info *info = job->list->policy.target.info;
     const kernel_policy *policy = &job->list->policy;
-    *out = (attention_units){.queries = tuff__tuned(policy, TUNABLE_attention_cooperative_backward_queries),
+    *out = (attention_units){.queries = tuff__tunable_value(policy, TUNABLE_attention_cooperative_backward_queries),
                              .depth = power_of_2(job->q.width),
                              .width = power_of_2(job->v.width)};
-    int subgroups = tuff__tuned(policy, TUNABLE_attention_cooperative_backward_subgroups);
+    int subgroups = tuff__tunable_value(policy, TUNABLE_attention_cooperative_backward_subgroups);
     while (subgroups > 1 && subgroups / 2 * UNIT_SIDE >= job->k.count)
         subgroups /= 2;
     while (out->queries > UNIT_SIDE && out->queries / 2 >= job->q.count)
@@ -352,77 +355,77 @@ static bool choose_backward(const attention *job, attention_units *out)
     return true;
 }
 
-bool tuff__attention_backward_units(const attention *job, attention_units *out)
+bool tuff__attention_backward_suits_units(const attention *job, attention_units *out)
 {
     const target *device = &job->list->policy.target;
     const tuff_family family = tuff__family(&job->list->policy);
-    const bool asked = family == TUFF_FAMILY_COOPERATIVE, proved = device->has_subgroup_matrices;
+    const bool requested = family == TUFF_FAMILY_COOPERATIVE, proved = device->has_subgroup_matrices;
     const tuff_dtype dtype = proved ? tuff__attention_factor_dtype(job) : TUFF_F32;
     const struct task *task = job->task;
-    return (asked || family == TUFF_FAMILY_DEVICE) && has_such_units(device->info) &&
+    return (requested || family == TUFF_FAMILY_DEVICE) && has_known_layout(device->info) &&
            (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
            (task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0 &&
            (tuff__attention_root(task, OP_ATTENTION_DQ) >= 0 || tuff__attention_root(task, OP_ATTENTION_DK) >= 0 ||
             tuff__attention_root(task, OP_ATTENTION_DV) >= 0) &&
            job->q.width <= MAX_BACKWARD_WIDTH && job->v.width <= MAX_BACKWARD_WIDTH &&
-           (asked || (job->q.count >= UNIT_SIDE && job->k.count >= UNIT_SIDE)) && choose_backward(job, out);
+           (requested || (job->q.count >= UNIT_SIDE && job->k.count >= UNIT_SIDE)) && choose_backward(job, out);
 }
 
 /* Defines how the blocks of a panel's dq are distributed to subgroups: over the columns, then over the rows. */
-static void add_blocks(const attention *job, const attention_units *use, text *defines)
+static void add_blocks(const attention *job, const attention_units *work, text *defines)
 {
-    const int subgroups = use->keys / UNIT_SIDE, columns = use->depth / UNIT_SIDE, rows = use->queries / UNIT_SIDE;
+    const int subgroups = work->keys / UNIT_SIDE, columns = work->depth / UNIT_SIDE, rows = work->queries / UNIT_SIDE;
     const int side = columns < subgroups ? columns : subgroups, below = subgroups / side;
     tuff__text_add(defines,
                    "#define DQ_SIDE %d\n#define DQ_COLUMNS %d\n#define DQ_ROWS %d\n#define BLOCK_QUERIES %d\n"
                    "#define DEPTH %d\n#define WIDTH %d\n#define KEY_STEPS %d\n#define VALUE_STEPS %d\n"
                    "#define KEY_WIDTH %d\n#define VALUE_WIDTH %d\n#define WHOLE_QUERIES %d\n#define WHOLE_KEYS %d\n",
-                   side, columns / side, rows > below ? rows / below : 1, use->queries, use->depth, use->width,
+                   side, columns / side, rows > below ? rows / below : 1, work->queries, work->depth, work->width,
                    (int)tuff__divide_up(job->q.width, UNIT_SIDE), (int)tuff__divide_up(job->v.width, UNIT_SIDE),
-                   (int)job->q.width, (int)job->v.width, job->q.count % use->queries == 0,
-                   job->k.count % use->keys == 0);
+                   (int)job->q.width, (int)job->v.width, job->q.count % work->queries == 0,
+                   job->k.count % work->keys == 0);
 }
 
 /* Adds the copies of dq, which this launch initializes. */
 static void add_copies(const attention *job, launch *made, const attention_rows *copies, text *defines)
 {
     if (copies->id < 0) {
-        tuff__attention_parameters(made, (int64_t[]){0, 0, 0, 0}, 4);
+        tuff__attention_add_parameters(made, (int64_t[]){0, 0, 0, 0}, 4);
         return;
     }
-    tuff__attention_rows(job->list, made, copies, "DQ", true, defines);
+    tuff__attention_add_rows(job->list, made, copies, "DQ", true, defines);
     const int buffer = made->chain.buffer_count - 1;
     made->chain.buffers[buffer].read = false;
     tuff__text_add(defines, "#define DQ_PAIR(i) (*(__global float2 *)(b%d + (i)))\n", buffer);
 }
 
-tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *use,
+tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *work,
                                             const attention_units *tiles, const attention_rows *copies)
 {
     const tuff_device_info *info = job->list->policy.target.info;
-    const bool dq = use->dq >= 0, dk = use->dk >= 0, dv = use->dv >= 0;
-    const int64_t items = use->owners * use->splits;
+    const bool dq = work->dq >= 0, dk = work->dk >= 0, dv = work->dv >= 0;
+    const int64_t items = work->owners * work->splits;
     launch *made = tuff__launch_add(job->list, "attention_backward_cooperative", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_operands(job, made, use->blocks, 1, items, &defines);
-    tuff__attention_rows(job->list, made, &job->upstream, "G", false, &defines);
-    tuff__attention_operand(job, made, &job->lse, "L", &defines);
-    tuff__attention_operand(job, made, &job->sums, "S", &defines);
+    tuff__attention_add_operands(job, made, work->blocks, 1, items, &defines);
+    tuff__attention_add_rows(job->list, made, &job->upstream, "G", false, &defines);
+    tuff__attention_add_operand(job, made, &job->lse, "L", &defines);
+    tuff__attention_add_operand(job, made, &job->sums, "S", &defines);
     add_copies(job, made, copies, &defines);
-    tuff__attention_result(job, made, use->dk, "DK", &defines);
-    tuff__attention_result(job, made, use->dv, "DV", &defines);
-    tuff__attention_bias_result(job, made, -1, &defines);
-    tuff__attention_options(job, made, &defines);
-    tuff__attention_parameters(made, (int64_t[]){job->batches, 1, use->splits, job->batches * copies->batch}, 4);
+    tuff__attention_add_result(job, made, work->dk, "DK", &defines);
+    tuff__attention_add_result(job, made, work->dv, "DV", &defines);
+    tuff__attention_add_bias_result(job, made, -1, &defines);
+    tuff__attention_add_options(job, made, &defines);
+    tuff__attention_add_parameters(made, (int64_t[]){job->batches, 1, work->splits, job->batches * copies->batch}, 4);
     tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n", dq, dk, dv);
     add_blocks(job, tiles, &defines);
     add_units(job, made, (int[]){UNIT_SIDE, UNIT_SIDE, UNIT_SIDE}, (int)info->matrix_lanes, tiles->depth, &defines);
-    tuff__attention_parts(job->list, made, &job->upstream, "G", &defines);
+    tuff__attention_add_parts(job->list, made, &job->upstream, "G", &defines);
     made->local_size = (uint32_t)tiles->lanes;
     made->local_bytes = (uint32_t)backward_bytes(tiles);
     made->groups = (uint64_t)items;
     made->operations = (2.0 + dq + dk + dv) * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    return tuff__keep_defines(made, &defines);
+    return tuff__set_defines(made, &defines);
 }

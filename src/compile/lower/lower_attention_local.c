@@ -20,76 +20,76 @@ enum {
     LOCAL_MEMORY = 64 << 10 /* limit for a group: with more, too few groups would fit */
 };
 
-static int64_t row_lanes(const forward *use)
+static int64_t row_lanes(const forward *work)
 {
-    return use->lanes * LANE_ROWS / use->block;
+    return work->lanes * LANE_ROWS / work->block;
 }
 
 /* Returns the columns of values for which a group has sums. */
-static int64_t chunk_of(const forward *use)
+static int64_t chunk_of(const forward *work)
 {
-    return row_lanes(use) * use->columns * LANES;
+    return row_lanes(work) * work->columns * LANES;
 }
 
-static int64_t key_pieces(const attention *job, const forward *use)
+static int64_t key_pieces(const attention *job, const forward *work)
 {
-    return tuff__divide_up(job->q.width, use->depth);
+    return tuff__divide_up(job->q.width, work->depth);
 }
 
 /* In bytes. Pieces of keys and pieces of values use the same tile in turn. */
-static int64_t local_memory_of(const attention *job, const forward *use)
+static int64_t local_memory_of(const attention *job, const forward *work)
 {
-    const int64_t keys = use->depth * use->keys, values = use->value_keys * chunk_of(use);
-    const int64_t queries = use->block * use->depth * (use->keeps_queries ? key_pieces(job, use) : 1);
+    const int64_t keys = work->depth * work->keys, values = work->value_keys * chunk_of(work);
+    const int64_t queries = work->block * work->depth * (work->keeps_queries ? key_pieces(job, work) : 1);
     return (int64_t)sizeof(float) *
-           (queries + (keys > values ? keys : values) + use->keys * use->block + LANES * use->lanes);
+           (queries + (keys > values ? keys : values) + work->keys * work->block + LANES * work->lanes);
 }
 
 /* Sets the queries of a block and all that depends on them. Each row gets at most MAX_ROW_LANES lanes and each lane a
    whole number of keys, at most MAX_LANE_KEYS; a group has no more columns than the values need. */
-static void set_block(const attention *job, int64_t block, forward *use)
+static void set_block(const attention *job, int64_t block, forward *work)
 {
     const launch_list *list = job->list;
-    use->block = block;
-    use->lanes = tuff__tuned(&list->policy, TUNABLE_attention_local_lanes);
-    while (row_lanes(use) > MAX_ROW_LANES ||
-           (use->lanes > list->policy.target.info->max_group_size && row_lanes(use) > 1))
-        use->lanes /= 2;
-    while (row_lanes(use) < 1)
-        use->lanes *= 2;
-    use->keys = tuff__tuned(&list->policy, TUNABLE_attention_local_keys);
-    while (use->keys < row_lanes(use))
-        use->keys *= 2;
-    while (use->keys > row_lanes(use) * MAX_LANE_KEYS)
-        use->keys /= 2;
-    use->columns = tuff__tuned(&list->policy, TUNABLE_attention_local_vectors);
-    while (use->columns > 1 && chunk_of(use) / 2 >= job->v.width)
-        use->columns /= 2;
-    use->depth = tuff__divide_up(job->q.width, UNROLLED) * UNROLLED;
-    use->value_keys = use->keys;
-    use->keeps_queries = true;
+    work->block = block;
+    work->lanes = tuff__tunable_value(&list->policy, TUNABLE_attention_local_lanes);
+    while (row_lanes(work) > MAX_ROW_LANES ||
+           (work->lanes > list->policy.target.info->max_group_size && row_lanes(work) > 1))
+        work->lanes /= 2;
+    while (row_lanes(work) < 1)
+        work->lanes *= 2;
+    work->keys = tuff__tunable_value(&list->policy, TUNABLE_attention_local_keys);
+    while (work->keys < row_lanes(work))
+        work->keys *= 2;
+    while (work->keys > row_lanes(work) * MAX_LANE_KEYS)
+        work->keys /= 2;
+    work->columns = tuff__tunable_value(&list->policy, TUNABLE_attention_local_vectors);
+    while (work->columns > 1 && chunk_of(work) / 2 >= job->v.width)
+        work->columns /= 2;
+    work->depth = tuff__divide_up(job->q.width, UNROLLED) * UNROLLED;
+    work->value_keys = work->keys;
+    work->keeps_queries = true;
 }
 
 /* Makes a group that does not fit smaller; returns false if it cannot. Each step has its cost: with fewer queries,
    keys and values are read more often; pieces need barriers; and queries that are not kept are read again with each
    panel. */
-static bool shrink(const attention *job, forward *use)
+static bool shrink(const attention *job, forward *work)
 {
     enum { FEW_QUERIES = 32, FEW_ELEMENTS = 32, FEW_KEYS = 8, PANEL = 32 };
-    if (use->keys > PANEL && use->keys >= 2 * row_lanes(use) && use->depth >= job->q.width) {
-        use->value_keys = use->keys /= 2;
-    } else if (use->block > FEW_QUERIES) {
-        set_block(job, use->block / 2, use);
-    } else if (use->depth > FEW_ELEMENTS || use->value_keys > FEW_KEYS) {
-        const int64_t pieces = 2 * key_pieces(job, use);
-        if (use->depth > FEW_ELEMENTS)
-            use->depth = tuff__divide_up(tuff__divide_up(job->q.width, pieces), UNROLLED) * UNROLLED;
-        if (use->value_keys > FEW_KEYS)
-            use->value_keys /= 2;
-    } else if (use->keeps_queries) {
-        use->keeps_queries = false;
-    } else if (use->block > MIN_BLOCK) {
-        set_block(job, use->block / 2, use);
+    if (work->keys > PANEL && work->keys >= 2 * row_lanes(work) && work->depth >= job->q.width) {
+        work->value_keys = work->keys /= 2;
+    } else if (work->block > FEW_QUERIES) {
+        set_block(job, work->block / 2, work);
+    } else if (work->depth > FEW_ELEMENTS || work->value_keys > FEW_KEYS) {
+        const int64_t pieces = 2 * key_pieces(job, work);
+        if (work->depth > FEW_ELEMENTS)
+            work->depth = tuff__divide_up(tuff__divide_up(job->q.width, pieces), UNROLLED) * UNROLLED;
+        if (work->value_keys > FEW_KEYS)
+            work->value_keys /= 2;
+    } else if (work->keeps_queries) {
+        work->keeps_queries = false;
+    } else if (work->block > MIN_BLOCK) {
+        set_block(job, work->block / 2, work);
     } else {
         return false;
     }
@@ -97,52 +97,53 @@ static bool shrink(const attention *job, forward *use)
 }
 
 /* Whether a group fits into local memory, and a lane has few enough vectors of keys and values in flight. */
-static bool fits(const attention *job, const forward *use)
+static bool fits(const attention *job, const forward *work)
 {
     enum { MAX_SQUARES = 4, MAX_VECTORS = 8 };
     const uint64_t all = job->list->policy.target.info->local_memory_size;
     const int64_t most = all < LOCAL_MEMORY ? (int64_t)all : LOCAL_MEMORY;
-    return local_memory_of(job, use) <= most && use->depth * use->keys <= MAX_SQUARES * LANES * LANES * use->lanes &&
-           use->value_keys * chunk_of(use) <= MAX_VECTORS * LANES * use->lanes;
+    return local_memory_of(job, work) <= most &&
+           work->depth * work->keys <= MAX_SQUARES * LANES * LANES * work->lanes &&
+           work->value_keys * chunk_of(work) <= MAX_VECTORS * LANES * work->lanes;
 }
 
 static forward choose_forward(const attention *job)
 {
-    int64_t block = tuff__tuned(&job->list->policy, TUNABLE_attention_local_queries);
-    forward use;
+    int64_t block = tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_queries);
+    forward work;
     while (block > MIN_BLOCK && block / 2 >= job->q.count)
         block /= 2;
-    set_block(job, block, &use);
-    while (!fits(job, &use) && shrink(job, &use)) {
+    set_block(job, block, &work);
+    while (!fits(job, &work) && shrink(job, &work)) {
     }
-    return use;
+    return work;
 }
 
-static tuff_status finish_forward(const attention *job, launch *made, const forward *use, text *defines)
+static tuff_status finish_forward(const attention *job, launch *made, const forward *work, text *defines)
 {
     tuff__text_add(defines,
                    "#define MANY_SUMS\n#define MANY_REGISTERS\n#define BLOCK %d\n#define KEYS %d\n#define COLUMNS "
                    "%d\n#define DEPTH %d\n"
                    "#define KEY_PIECES %d\n#define VALUE_KEYS %d\n#define Q_KEPT %d\n#define KEY_WIDTH %d\n"
                    "#define VALUE_WIDTH %d\n#define WHOLE_KEYS %d\n#define HARDWARE_EXP2 %d\n",
-                   (int)use->block, (int)use->keys, (int)use->columns, (int)use->depth, (int)key_pieces(job, use),
-                   (int)use->value_keys, use->keeps_queries, (int)job->q.width, (int)job->v.width,
-                   job->k.count % use->keys == 0,
-                   tuff__tuned(&job->list->policy, TUNABLE_attention_local_hardware_exp2));
+                   (int)work->block, (int)work->keys, (int)work->columns, (int)work->depth, (int)key_pieces(job, work),
+                   (int)work->value_keys, work->keeps_queries, (int)job->q.width, (int)job->v.width,
+                   job->k.count % work->keys == 0,
+                   tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_hardware_exp2));
     made->vec = LANES;
-    made->local_size = (uint32_t)use->lanes;
+    made->local_size = (uint32_t)work->lanes;
     made->many_registers = true;
-    made->local_bytes = (uint32_t)local_memory_of(job, use);
-    return tuff__keep_defines(made, defines);
+    made->local_bytes = (uint32_t)local_memory_of(job, work);
+    return tuff__set_defines(made, defines);
 }
 
 static tuff_status lower_forward(const attention *job)
 {
     launch_list *list = job->list;
     const int result = tuff__attention_root(job->task, OP_ATTENTION);
-    const forward use = choose_forward(job);
-    const int64_t blocks = tuff__divide_up(job->q.count, use.block);
-    const int64_t parts = result < 0 ? 1 : tuff__divide_up(job->v.width, chunk_of(&use));
+    const forward work = choose_forward(job);
+    const int64_t blocks = tuff__divide_up(job->q.count, work.block);
+    const int64_t parts = result < 0 ? 1 : tuff__divide_up(job->v.width, chunk_of(&work));
     const int64_t items = job->batches * job->q.heads * blocks * parts;
     int lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
     const bool softmax = (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
@@ -152,119 +153,118 @@ static tuff_status lower_forward(const attention *job)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_operands(job, made, blocks, parts, items, &defines);
-    tuff__attention_result(job, made, result, "R", &defines);
-    tuff__attention_whole(list, made, lse, 1, "L", true, &defines);
-    tuff__attention_options(job, made, &defines);
+    tuff__attention_add_operands(job, made, blocks, parts, items, &defines);
+    tuff__attention_add_result(job, made, result, "R", &defines);
+    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
+    tuff__attention_add_options(job, made, &defines);
     tuff__text_add(&defines, "#define RESULT %d\n", result >= 0);
     made->groups = (uint64_t)items;
     made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    return finish_forward(job, made, &use, &defines);
+    return finish_forward(job, made, &work, &defines);
 }
 
-static int64_t local_bytes(const attention_backward *use)
+static int64_t local_bytes(const attention_backward *work)
 {
-    const int64_t values = (int64_t)use->keys * use->width, pairs = (int64_t)2 * use->queries * use->keys;
+    const int64_t values = (int64_t)work->keys * work->width, pairs = (int64_t)2 * work->queries * work->keys;
     return (int64_t)sizeof(float) *
-           (values + (values > pairs ? values : pairs) + (int64_t)2 * use->queries * use->width);
+           (values + (values > pairs ? values : pairs) + (int64_t)2 * work->queries * work->width);
 }
 
-static int lanes_of(const attention_backward *use)
+static int lanes_of(const attention_backward *work)
 {
-    return use->keys * use->width / (16 * use->vectors);
+    return work->keys * work->width / (16 * work->vectors);
 }
 
 /* Whether each lane has vectors of scores to compute, and no more sums of any kind than the body unrolls. */
-static bool deals_out(const attention_backward *use)
+static bool suits_lanes(const attention_backward *work)
 {
-    const int scores = 32 * use->vectors * use->queries / use->width;
-    const int rows = 4 * use->vectors * use->queries / use->keys;
+    const int scores = 32 * work->vectors * work->queries / work->width;
+    const int rows = 4 * work->vectors * work->queries / work->keys;
     return scores >= 4 && scores <= 64 && rows >= 1 && rows <= 8;
 }
 
 /* Chooses the table's tiles, or smaller ones if they are too large for a group. */
-static void choose_tiles(const attention *job, attention_backward *use)
+static void choose_tiles(const attention *job, attention_backward *work)
 {
     const kernel_policy *policy = &job->list->policy;
     const tuff_device_info *info = policy->target.info;
     const int64_t width = job->q.width > job->v.width ? job->q.width : job->v.width;
-    use->width = 16;
-    while (use->width < 128 && use->width < width)
-        use->width *= 2;
-    use->queries = tuff__tuned(policy, TUNABLE_attention_local_backward_queries);
-    use->keys = tuff__tuned(policy, TUNABLE_attention_local_backward_keys);
-    use->vectors = tuff__tuned(policy, TUNABLE_attention_local_backward_vectors);
-    while ((local_bytes(use) > info->local_memory_size || lanes_of(use) > (int)info->max_group_size) && use->keys > 8)
-        if (use->keys > use->queries)
-            use->keys /= 2;
+    work->width = 16;
+    while (work->width < 128 && work->width < width)
+        work->width *= 2;
+    work->queries = tuff__tunable_value(policy, TUNABLE_attention_local_backward_queries);
+    work->keys = tuff__tunable_value(policy, TUNABLE_attention_local_backward_keys);
+    work->vectors = tuff__tunable_value(policy, TUNABLE_attention_local_backward_vectors);
+    while ((local_bytes(work) > info->local_memory_size || lanes_of(work) > (int)info->max_group_size) &&
+           work->keys > 8)
+        if (work->keys > work->queries)
+            work->keys /= 2;
         else
-            use->queries /= 2;
-    while (32 * use->vectors * use->queries > 64 * use->width || 4 * use->vectors * use->queries > 8 * use->keys)
-        use->queries /= 2;
-    if (!deals_out(use))
-        use->vectors = 2;
-    use->parts = tuff__divide_up(width, use->width);
+            work->queries /= 2;
+    while (32 * work->vectors * work->queries > 64 * work->width || 4 * work->vectors * work->queries > 8 * work->keys)
+        work->queries /= 2;
+    if (!suits_lanes(work))
+        work->vectors = 2;
+    work->parts = tuff__divide_up(width, work->width);
 }
 
 /* Returns how many groups share the blocks of keys of one group of heads: enough for all units, and so many that none
    takes very long. But each of them needs a copy of dq, so their number is limited, to keep memory proportional to
    the length of the sequence, and so is the size of all copies. */
-static int64_t choose_splits(const attention *job, const attention_backward *use, int group_lanes)
+static int64_t choose_splits(const attention *job, const attention_backward *work, int group_lanes)
 {
     enum { LONGEST = 1 << 14, LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32 };
     enum { MAX_SPLITS = 32, MAX_COPIES = 1 << 26 };
     const tuff_device_info *info = job->list->policy.target.info;
     const int64_t units = info->compute_units > 0 ? info->compute_units : 16;
     const int64_t lanes = units * (info->vendor_id == INTEL ? LANES_OF_THREAD : LANES_OF_UNIT);
-    const int64_t groups = tuff__divide_up(lanes, group_lanes), owned = use->owners * use->parts;
-    const int64_t panels = tuff__divide_up(job->q.count, use->queries) * (job->q.heads / job->k.heads);
+    const int64_t groups = tuff__divide_up(lanes, group_lanes), owned = work->owners * work->parts;
+    const int64_t panels = tuff__divide_up(job->q.count, work->queries) * (job->q.heads / job->k.heads);
     const int64_t dq = job->batches * job->q.heads * job->q.count * job->q.width;
     int64_t splits = tuff__divide_up(groups, owned);
     splits = splits < MAX_SPLITS ? splits : MAX_SPLITS;
     while (splits > 1 && splits * dq > MAX_COPIES)
         --splits;
-    const int64_t wanted = tuff__divide_up(use->blocks * panels, LONGEST);
+    const int64_t wanted = tuff__divide_up(work->blocks * panels, LONGEST);
     const int64_t least = wanted < MAX_SPLITS ? wanted : MAX_SPLITS;
     if (splits < least && least * dq <= MAX_COPIES)
         splits = least;
-    return splits < use->blocks ? splits : use->blocks;
+    return splits < work->blocks ? splits : work->blocks;
 }
 
 /* Returns the copies of dq: an f32 tensor like dq for each split. */
-static attention_rows copies_of(const attention *job, const attention_backward *use)
+static attention_rows copies_of(const attention *job, const attention_backward *work)
 {
     const int64_t row = tuff__divide_up(job->q.width, LANES) * LANES;
-    return (attention_rows){.id = use->copies,
-                            .batch = row * job->q.count * job->q.heads,
-                            .row = row,
-                            .head = row * job->q.count};
+    return (attention_rows){
+        .id = work->copies, .batch = row * job->q.count * job->q.heads, .row = row, .head = row * job->q.count};
 }
 
 /* Whether a lane has registers left to fetch the next panel ahead: that takes half as many as its gradients. */
-static bool fetches_ahead(const attention *job, const attention_backward *use)
+static bool fetches_ahead(const attention *job, const attention_backward *work)
 {
-    return use->parts == 1 && 2 * use->queries <= use->keys * (use->vectors > 1 ? 2 : 1) &&
-           tuff__tuned(&job->list->policy, TUNABLE_attention_local_backward_ahead) > 0;
+    return work->parts == 1 && 2 * work->queries <= work->keys * (work->vectors > 1 ? 2 : 1) &&
+           tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_backward_ahead) > 0;
 }
 
-static void add_tiles(const attention *job, const attention_backward *use, text *defines)
+static void add_tiles(const attention *job, const attention_backward *work, text *defines)
 {
-    const int scores = 32 * use->vectors * use->queries / use->width, score_vectors = scores >= 32 ? 2 : 1;
-    const int query_rows = 4 * use->vectors * use->queries / use->keys, pairs = use->queries * use->keys / LANES;
+    const int scores = 32 * work->vectors * work->queries / work->width, score_vectors = scores >= 32 ? 2 : 1;
+    const int query_rows = 4 * work->vectors * work->queries / work->keys, pairs = work->queries * work->keys / LANES;
     const int64_t widest = job->q.width > job->v.width ? job->q.width : job->v.width;
     const int64_t depth = tuff__divide_up(widest, 32) * 32;
-    const bool whole = job->q.width == job->v.width && widest == use->parts * use->width;
+    const bool whole = job->q.width == job->v.width && widest == work->parts * work->width;
     tuff__text_add(defines,
                    "#define BLOCK_QUERIES %d\n#define BLOCK_KEYS %d\n#define WIDTH %d\n#define SCORE_ROWS %d\n"
                    "#define SCORE_VECTORS %d\n#define SCORE_DEPTH %d\n#define GRADIENT_VECTORS %d\n",
-                   use->queries, use->keys, use->width, scores / 4 / score_vectors, score_vectors,
-                   (depth < use->width ? (int)depth : use->width) / LANES, use->vectors);
+                   work->queries, work->keys, work->width, scores / 4 / score_vectors, score_vectors,
+                   (depth < work->width ? (int)depth : work->width) / LANES, work->vectors);
     tuff__text_add(defines, "#define QUERY_ROWS %d\n#define KEY_ROWS %d\n#define PAIRS %d\n#define SLICED %d\n",
-                   query_rows, 4 * use->vectors, (pairs + lanes_of(use) - 1) / lanes_of(use), use->parts > 1);
+                   query_rows, 4 * work->vectors, (pairs + lanes_of(work) - 1) / lanes_of(work), work->parts > 1);
     tuff__text_add(defines,
                    "#define WHOLE_QUERIES %d\n#define WHOLE_KEYS %d\n#define WHOLE_WIDTH %d\n#define AHEAD %d\n"
                    "#define MANY_SUMS\n",
-                   job->q.count % use->queries == 0, job->k.count % use->keys == 0, whole, fetches_ahead(job, use));
+                   job->q.count % work->queries == 0, job->k.count % work->keys == 0, whole, fetches_ahead(job, work));
 }
 
 /* Whether sums would lose bits in the memory of a result. */
@@ -274,15 +274,15 @@ static bool keeps_fewer_bits(const launch_list *list, int id)
            (id < list->fusion->graph->node_count && list->fusion->facts[id].rounding != TUFF_F32);
 }
 
-static tuff_status launch_backward(const attention *job, const attention_backward *use, bool join)
+static tuff_status launch_backward(const attention *job, const attention_backward *work, bool join)
 {
     launch_list *list = job->list;
-    const bool dq = use->dq >= 0, dk = use->dk >= 0, dv = use->dv >= 0, db = use->db >= 0;
+    const bool dq = work->dq >= 0, dk = work->dk >= 0, dv = work->dv >= 0, db = work->db >= 0;
     const int64_t elements = job->batches * job->q.count * job->q.heads * tuff__divide_up(job->q.width, LANES);
-    const int64_t key_parts = db ? tuff__divide_up(job->k.count, use->keys) : use->parts;
-    const int64_t items = join ? tuff__divide_up(elements, lanes_of(use))
-                               : use->owners * key_parts * (db ? use->blocks : use->splits);
-    const attention_rows copies = copies_of(job, use);
+    const int64_t key_parts = db ? tuff__divide_up(job->k.count, work->keys) : work->parts;
+    const int64_t items = join ? tuff__divide_up(elements, lanes_of(work))
+                               : work->owners * key_parts * (db ? work->blocks : work->splits);
+    const attention_rows copies = copies_of(job, work);
     launch *made = tuff__launch_add(list, "attention_backward_local", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
@@ -291,63 +291,63 @@ static tuff_status launch_backward(const attention *job, const attention_backwar
     if (join)
         operands.q = (attention_rows){.id = copies.id, .batch = copies.batch, .row = copies.row, .head = copies.head,
                                       .count = job->q.count, .heads = job->q.heads, .width = job->q.width};
-    tuff__attention_operands(&operands, made, use->blocks, key_parts, items, &defines);
-    tuff__attention_rows(list, made, &job->upstream, "G", false, &defines);
-    tuff__attention_operand(job, made, &job->lse, "L", &defines);
-    tuff__attention_operand(job, made, &job->sums, "S", &defines);
-    if (dq && use->copies >= 0 && !join) {
-        tuff__attention_rows(list, made, &copies, "DQ", true, &defines);
+    tuff__attention_add_operands(&operands, made, work->blocks, key_parts, items, &defines);
+    tuff__attention_add_rows(list, made, &job->upstream, "G", false, &defines);
+    tuff__attention_add_operand(job, made, &job->lse, "L", &defines);
+    tuff__attention_add_operand(job, made, &job->sums, "S", &defines);
+    if (dq && work->copies >= 0 && !join) {
+        tuff__attention_add_rows(list, made, &copies, "DQ", true, &defines);
         made->chain.buffers[made->chain.buffer_count - 1].read = false; /* initialized by the launch itself */
     } else
-        tuff__attention_result(job, made, use->dq, "DQ", &defines);
-    tuff__attention_result(job, made, use->dk, "DK", &defines);
-    tuff__attention_result(job, made, use->dv, "DV", &defines);
-    tuff__attention_bias_result(job, made, use->db, &defines);
-    tuff__attention_options(job, made, &defines);
-    const int64_t stride = use->copies < 0 ? 0 : job->batches * copies.batch;
-    tuff__attention_parameters(made, (int64_t[]){job->batches, use->parts, use->splits, stride}, 4);
+        tuff__attention_add_result(job, made, work->dq, "DQ", &defines);
+    tuff__attention_add_result(job, made, work->dk, "DK", &defines);
+    tuff__attention_add_result(job, made, work->dv, "DV", &defines);
+    tuff__attention_add_bias_result(job, made, work->db, &defines);
+    tuff__attention_add_options(job, made, &defines);
+    const int64_t stride = work->copies < 0 ? 0 : job->batches * copies.batch;
+    tuff__attention_add_parameters(made, (int64_t[]){job->batches, work->parts, work->splits, stride}, 4);
     tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n#define ADD_COPIES %d\n", dq,
                    dk, dv, db, join);
-    add_tiles(job, use, &defines);
+    add_tiles(job, work, &defines);
     const double products = 2.0 + dq + dk + dv;
     made->vec = LANES;
-    made->local_size = (uint32_t)lanes_of(use);
-    made->local_bytes = (uint32_t)local_bytes(use);
+    made->local_size = (uint32_t)lanes_of(work);
+    made->local_bytes = (uint32_t)local_bytes(work);
     made->groups = (uint64_t)items;
     made->operations =
         join ? 0 : products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    return tuff__keep_defines(made, &defines);
+    return tuff__set_defines(made, &defines);
 }
 
-static tuff_status add_copies(const attention *job, attention_backward *use)
+static tuff_status add_copies(const attention *job, attention_backward *work)
 {
-    use->copies = tuff__buffer_add(job->list, TUFF_F32, use->splits * job->batches * copies_of(job, use).batch);
-    return use->copies < 0 ? TUFF_E_OOM_HOST : TUFF_OK;
+    work->copies = tuff__buffer_add(job->list, TUFF_F32, work->splits * job->batches * copies_of(job, work).batch);
+    return work->copies < 0 ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-static tuff_status add_up_copies(const attention *job, const attention_backward *use)
+static tuff_status add_up_copies(const attention *job, const attention_backward *work)
 {
-    attention_backward join = *use;
+    attention_backward join = *work;
     join.dk = join.dv = -1;
-    return use->copies < 0 ? TUFF_OK : launch_backward(job, &join, true);
+    return work->copies < 0 ? TUFF_OK : launch_backward(job, &join, true);
 }
 
 /* On matrix units dq always has copies, because a lane stores pairs of elements there. */
 static tuff_status lower_on_units(const attention *job, const attention_backward *all, const attention_units *units)
 {
-    attention_backward use = *all;
-    use.queries = units->queries;
-    use.keys = units->keys;
-    use.parts = 1;
-    use.blocks = tuff__divide_up(job->k.count, use.keys);
-    use.splits = use.dq >= 0 ? choose_splits(job, &use, units->lanes) : use.blocks;
-    if (use.dq >= 0)
-        TRY(add_copies(job, &use));
-    const attention_rows copies = copies_of(job, &use);
-    TRY(tuff__launch_attention_backward(job, &use, units, &copies));
+    attention_backward work = *all;
+    work.queries = units->queries;
+    work.keys = units->keys;
+    work.parts = 1;
+    work.blocks = tuff__divide_up(job->k.count, work.keys);
+    work.splits = work.dq >= 0 ? choose_splits(job, &work, units->lanes) : work.blocks;
+    if (work.dq >= 0)
+        TRY(add_copies(job, &work));
+    const attention_rows copies = copies_of(job, &work);
+    TRY(tuff__launch_attention_backward(job, &work, units, &copies));
     attention_backward join = *all;
-    join.copies = use.copies;
-    join.splits = use.splits;
+    join.copies = work.copies;
+    join.splits = work.splits;
     return add_up_copies(job, &join);
 }
 
@@ -356,27 +356,27 @@ static tuff_status lower_on_units(const attention *job, const attention_backward
 static tuff_status lower_backward(const attention *job, int dq, int dk, int dv)
 {
     attention_units units;
-    attention_backward use = {
+    attention_backward work = {
         .dq = dq, .dk = dk, .dv = dv, .db = -1, .copies = -1, .owners = job->batches * job->k.heads, .splits = 1};
-    choose_tiles(job, &use);
-    use.blocks = tuff__divide_up(job->k.count, use.keys);
-    if (tuff__attention_backward_units(job, &units))
-        return lower_on_units(job, &use, &units);
-    use.splits = dq >= 0 ? choose_splits(job, &use, lanes_of(&use)) : use.blocks;
-    if (dq >= 0 && (use.splits > 1 || keeps_fewer_bits(job->list, dq)))
-        TRY(add_copies(job, &use));
-    TRY(launch_backward(job, &use, false));
-    return add_up_copies(job, &use);
+    choose_tiles(job, &work);
+    work.blocks = tuff__divide_up(job->k.count, work.keys);
+    if (tuff__attention_backward_suits_units(job, &units))
+        return lower_on_units(job, &work, &units);
+    work.splits = dq >= 0 ? choose_splits(job, &work, lanes_of(&work)) : work.blocks;
+    if (dq >= 0 && (work.splits > 1 || keeps_fewer_bits(job->list, dq)))
+        TRY(add_copies(job, &work));
+    TRY(launch_backward(job, &work, false));
+    return add_up_copies(job, &work);
 }
 
 /* The gradient of the bias: a group owns a block of it. */
 static tuff_status lower_bias(const attention *job, int root)
 {
     const int64_t *extent = job->list->fusion->graph->nodes[root]->outputs[0].shape.extent;
-    attention_backward use = {.dq = -1, .dk = -1, .dv = -1, .db = root, .copies = -1, .owners = extent[0] * extent[1]};
-    choose_tiles(job, &use);
-    use.blocks = tuff__divide_up(extent[2], use.queries);
-    return launch_backward(job, &use, false);
+    attention_backward work = {.dq = -1, .dk = -1, .dv = -1, .db = root, .copies = -1, .owners = extent[0] * extent[1]};
+    choose_tiles(job, &work);
+    work.blocks = tuff__divide_up(extent[2], work.queries);
+    return launch_backward(job, &work, false);
 }
 
 tuff_status tuff__lower_attention_local(const attention *job)

@@ -39,8 +39,8 @@ static void tile_map(const launch_list *list, int64_t rows, int64_t columns, int
 {
     *rows_per_item = 1;
     *tile = vec;
-    const int64_t most = tuff__tuned(&list->policy, TUNABLE_map_item_elements),
-                  least = tuff__tuned(&list->policy, TUNABLE_map_least_elements);
+    const int64_t most = tuff__tunable_value(&list->policy, TUNABLE_map_item_elements),
+                  least = tuff__tunable_value(&list->policy, TUNABLE_map_least_elements);
     if (most == 0)
         return;
     const int64_t share = rows * columns / (8 * (int64_t)list->policy.target.info->compute_units + 1);
@@ -54,7 +54,7 @@ static void stream_results(const launch_list *list, launch *kernel)
 {
     if (!list->policy.target.has_memory_hints)
         return;
-    const uint64_t least = (uint64_t)tuff__tuned(&list->policy, TUNABLE_map_nontemporal_mib) << 20;
+    const uint64_t least = (uint64_t)tuff__tunable_value(&list->policy, TUNABLE_map_nontemporal_mib) << 20;
     for (int i = 0; i < kernel->chain.buffer_count && least > 0; ++i) {
         chain_buffer *buffer = &kernel->chain.buffers[i];
         buffer->streamed = buffer->written && tuff__buffer_size(&list->buffers[buffer->id]) >= least;
@@ -76,10 +76,10 @@ tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
     int64_t tile, rows_per_item;
     tile_map(list, rows, columns, kernel->vec, &tile, &rows_per_item);
     const int64_t tiles = tuff__divide_up(columns, tile), items = tiles * tuff__divide_up(rows, rows_per_item);
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_map_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_map_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(items, kernel->local_size);
     snprintf(kernel->defines, sizeof kernel->defines, "#define COLUMN_TAIL %d\n", columns % kernel->vec != 0);
-    tuff__set_fixed(kernel, (int64_t[]){rows, columns, tiles, tile, rows_per_item, items}, 6);
+    tuff__set_parameters(kernel, (int64_t[]){rows, columns, tiles, tile, rows_per_item, items}, 6);
     stream_results(list, kernel);
     return TUFF_OK;
 }
@@ -88,7 +88,7 @@ tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
    evenly. */
 static int row_parts(const launch_list *list, int64_t columns, int vec)
 {
-    int parts = tuff__tuned(&list->policy, TUNABLE_row_register_parts);
+    int parts = tuff__tunable_value(&list->policy, TUNABLE_row_register_parts);
     while (parts > 1 && columns / vec % parts != 0)
         --parts;
     return parts;
@@ -97,7 +97,7 @@ static int row_parts(const launch_list *list, int64_t columns, int vec)
 /* Returns how many rows an item owns. */
 static int64_t rows_of_item(const launch_list *list, int64_t rows, int64_t columns)
 {
-    const int64_t wanted = tuff__tuned(&list->policy, TUNABLE_row_register_item_elements);
+    const int64_t wanted = tuff__tunable_value(&list->policy, TUNABLE_row_register_item_elements);
     const int64_t share = rows / (8 * (int64_t)list->policy.target.info->compute_units + 1);
     const int64_t most = columns == 0 ? 1 : wanted / columns;
     const int64_t fair = share < most ? share : most;
@@ -126,7 +126,7 @@ static int joined_lanes(uint32_t lanes)
    tunable is 0, there is no limit. */
 static int64_t wanted_lanes(const launch_list *list, const launch *kernel, int64_t columns)
 {
-    const int64_t vectors = tuff__tuned(&list->policy, TUNABLE_row_local_lane_vectors);
+    const int64_t vectors = tuff__tunable_value(&list->policy, TUNABLE_row_local_lane_vectors);
     int64_t lanes = 1;
     while (vectors > 0 && lanes * vectors * kernel->vec < columns)
         lanes *= 2;
@@ -134,7 +134,7 @@ static int64_t wanted_lanes(const launch_list *list, const launch *kernel, int64
 }
 
 /* Whether there are enough groups to keep the device busy, so that they may be smaller or share rows. */
-static bool are_many(const launch_list *list, int64_t groups)
+static bool fills_device(const launch_list *list, int64_t groups)
 {
     return groups >= 4 * (int64_t)list->policy.target.info->compute_units;
 }
@@ -144,10 +144,10 @@ static bool are_many(const launch_list *list, int64_t groups)
 static uint32_t row_group_size(const launch_list *list, const launch *kernel, int64_t rows, int64_t columns)
 {
     enum { MIN_LANES = 64 };
-    if (columns < tuff__tuned(&list->policy, TUNABLE_row_local_wide_columns))
-        return (uint32_t)tuff__tuned(&list->policy, TUNABLE_row_local_local_size);
-    int64_t lanes = tuff__tuned(&list->policy, TUNABLE_row_local_wide_size);
-    while (are_many(list, rows) && lanes > MIN_LANES && lanes / 2 >= wanted_lanes(list, kernel, columns))
+    if (columns < tuff__tunable_value(&list->policy, TUNABLE_row_local_wide_columns))
+        return (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_row_local_local_size);
+    int64_t lanes = tuff__tunable_value(&list->policy, TUNABLE_row_local_wide_size);
+    while (fills_device(list, rows) && lanes > MIN_LANES && lanes / 2 >= wanted_lanes(list, kernel, columns))
         lanes /= 2;
     return (uint32_t)lanes;
 }
@@ -161,7 +161,7 @@ static int rows_of_group(const launch_list *list, const launch *kernel, int64_t 
     const int64_t wanted = wanted_lanes(list, kernel, columns);
     int lanes = (int)kernel->local_size, group_rows = 1;
     while (kernel->chain.item_rows == 0 && wanted <= MAX_LANES && lanes % 2 == 0 && lanes / 2 >= wanted &&
-           are_many(list, rows / (2 * group_rows))) {
+           fills_device(list, rows / (2 * group_rows))) {
         lanes /= 2;
         group_rows *= 2;
     }
@@ -177,20 +177,20 @@ static void lower_row(launch_list *list, launch *kernel)
     kernel->body = local ? "row_local" : "row_register";
     kernel->vec = reduces_floats(chain) ? tuff__vector_width(&list->policy, columns) : 1;
     kernel->local_size = local ? row_group_size(list, kernel, rows, columns)
-                               : (uint32_t)tuff__tuned(&list->policy, TUNABLE_row_register_local_size);
+                               : (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_row_register_local_size);
     const int group_rows = local ? rows_of_group(list, kernel, rows, columns) : 1;
     const int64_t item_rows = chain->item_rows > 0 ? chain->item_rows
                               : local              ? group_rows
                                                    : rows_of_item(list, rows, columns);
     const int64_t items = tuff__divide_up(rows, item_rows);
     kernel->groups = (uint64_t)(local ? items : tuff__divide_up(items, kernel->local_size));
-    const int64_t kept = tuff__tuned(&list->policy, TUNABLE_row_register_private_bytes);
+    const int64_t kept = tuff__tunable_value(&list->policy, TUNABLE_row_register_private_bytes);
     const int64_t most = tuff__max_array_bytes(&list->policy, kernel->local_size);
     kernel->private_bytes = local ? 0 : (int)(kept < most ? kept : most);
     kernel->array_bytes = kernel->private_bytes;
     kernel->row_steps = local ? row_steps(kernel, columns, runs, group_rows) : 0;
     const bool hints = list->policy.target.has_memory_hints;
-    const int64_t prefetched = hints ? tuff__tuned(&list->policy, TUNABLE_row_register_prefetch_bytes) : 0;
+    const int64_t prefetched = hints ? tuff__tunable_value(&list->policy, TUNABLE_row_register_prefetch_bytes) : 0;
     kernel->prefetches = !local && prefetched > 0 && columns * (int64_t)sizeof(float) >= prefetched;
     const int used = snprintf(kernel->defines, sizeof kernel->defines,
                               "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
@@ -199,7 +199,7 @@ static void lower_row(launch_list *list, launch *kernel)
         snprintf(kernel->defines + used, sizeof kernel->defines - (size_t)used,
                  "#define ROW_STEPS %d\n#define GROUP_ROWS %d\n#define JOINED %d\n", kernel->row_steps, group_rows,
                  group_rows > 1 ? 1 : joined_lanes(kernel->local_size));
-    tuff__set_fixed(kernel, (int64_t[]){rows, columns, runs, item_rows}, 4);
+    tuff__set_parameters(kernel, (int64_t[]){rows, columns, runs, item_rows}, 4);
     if (!local)
         stream_results(list, kernel);
 }
@@ -210,7 +210,7 @@ static int64_t column_vectors(const launch_list *list, const fused_chain *chain,
 {
     const int sums = chain->reduction_count < 1 ? 1 : chain->reduction_count;
     const int longest = list->policy.target.max_array_vectors;
-    const int64_t allowed = tuff__divide_up(tuff__tuned(&list->policy, TUNABLE_column_register_vectors), sums);
+    const int64_t allowed = tuff__divide_up(tuff__tunable_value(&list->policy, TUNABLE_column_register_vectors), sums);
     const int64_t most = allowed * sums > longest ? tuff__divide_up(longest, sums) : allowed;
     const int64_t items = 2 * (int64_t)list->policy.target.info->compute_units;
     const int64_t share = rows * vectors / (items < 1 ? 1 : items);
@@ -226,27 +226,27 @@ static void lower_column(launch_list *list, launch *kernel)
     const bool local = !tuff__uses_registers(&list->policy) && reduces_floats(chain);
     kernel->body = local ? "column_local" : "column_register";
     kernel->vec = local || !reduces_floats(chain) ? 1 : tuff__vector_width(&list->policy, columns);
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, local ? TUNABLE_column_local_local_size
-                                                                    : TUNABLE_column_register_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, local ? TUNABLE_column_local_local_size
+                                                                            : TUNABLE_column_register_local_size);
     const int64_t vectors =
         local || kernel->vec == 1 ? 1 : column_vectors(list, chain, rows, tuff__divide_up(columns, kernel->vec));
     const int64_t tiles = tuff__divide_up(columns, local ? 32 : vectors * kernel->vec), items = rows * tiles;
     kernel->groups = (uint64_t)(local ? items : tuff__divide_up(items, kernel->local_size));
-    const int at_once = tuff__tuned(&list->policy, TUNABLE_column_register_rows_at_once);
+    const int at_once = tuff__tunable_value(&list->policy, TUNABLE_column_register_rows_at_once);
     kernel->array_bytes = (int64_t)sizeof(float) * kernel->vec * (2 * vectors * chain->reduction_count + at_once);
     snprintf(kernel->defines, sizeof kernel->defines,
              "#define COLUMN_TAIL %d\n#define COLUMN_VECTORS %d\n#define ROWS_AT_ONCE %d\n", columns % kernel->vec != 0,
              (int)vectors, at_once);
-    tuff__set_fixed(kernel, (int64_t[]){items, columns, tiles, runs}, 4);
+    tuff__set_parameters(kernel, (int64_t[]){items, columns, tiles, runs}, 4);
 }
 
 static void lower_scan(launch_list *list, launch *kernel)
 {
     const int64_t columns = extent_of_vector_axis(&kernel->chain, true), rows = count_of(&kernel->chain, AXIS_OUTER);
     kernel->vec = 1;
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_scan_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_scan_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(rows, kernel->local_size);
-    tuff__set_fixed(kernel, (int64_t[]){rows, columns}, 2);
+    tuff__set_parameters(kernel, (int64_t[]){rows, columns}, 2);
 }
 
 tuff_status tuff__lower_reducing(launch_list *list, int index, fused_chain *chain)

@@ -57,15 +57,15 @@ static tuff_status convert_words(launch_list *list, int source, int destination)
     kernel->chain.buffers[1].dtype = TUFF_U32;
     kernel->chain.buffers[1].read = true;
     kernel->chain.buffer_count = 2;
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_pack_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_pack_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(words, kernel->local_size);
-    kernel->fixed[0] = words;
-    kernel->fixed[1] = to->count;
-    kernel->fixed[4] = skip;
-    kernel->fixed_buffer[0] = kernel->fixed_buffer[1] = kernel->fixed_buffer[4] = -1;
-    kernel->fixed_buffer[2] = 0;
-    kernel->fixed_buffer[3] = 1;
-    kernel->fixed_count = 5;
+    kernel->parameters[0] = words;
+    kernel->parameters[1] = to->count;
+    kernel->parameters[4] = skip;
+    kernel->parameter_buffers[0] = kernel->parameter_buffers[1] = kernel->parameter_buffers[4] = -1;
+    kernel->parameter_buffers[2] = 0;
+    kernel->parameter_buffers[3] = 1;
+    kernel->parameter_count = 5;
     snprintf(kernel->defines, sizeof kernel->defines, "%s", packing_of(to->dtype));
     return TUFF_OK;
 }

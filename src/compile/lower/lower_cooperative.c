@@ -133,7 +133,7 @@ static void try_warpgroups(const launch_list *list, const fused_chain *chain, ma
 {
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     if (!list->policy.target.info->matrix_warpgroup ||
-        !tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_warpgroups) || rows <= WARPGROUP_ROWS / 2 ||
+        !tuff__tunable_value(&list->policy, TUNABLE_matmul_cooperative_warpgroups) || rows <= WARPGROUP_ROWS / 2 ||
         columns <= MIN_WARPGROUP_COLUMNS / 2 || tile->rows % WARPGROUP_ROWS != 0 ||
         (tile->columns != MIN_WARPGROUP_COLUMNS && tile->columns % MAX_WARPGROUP_COLUMNS != 0) ||
         (tile->step != 32 && tile->step != 64))
@@ -154,12 +154,12 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
                          .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
                          .is_padded = info->cooperative_matrix != TUFF_MATRIX_NVIDIA &&
                                       info->cooperative_matrix != TUFF_MATRIX_INTEL,
-                         .rows = tuff__tuned(policy, TUNABLE_matmul_cooperative_block_rows),
-                         .columns = tuff__tuned(policy, TUNABLE_matmul_cooperative_block_columns),
-                         .step = tuff__tuned(policy, TUNABLE_matmul_cooperative_step_k),
-                         .buffers = tuff__tuned(policy, TUNABLE_matmul_cooperative_buffers),
-                         .subgroup_rows = tuff__tuned(policy, TUNABLE_matmul_cooperative_subgroup_rows),
-                         .subgroup_columns = tuff__tuned(policy, TUNABLE_matmul_cooperative_subgroup_columns),
+                         .rows = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_block_rows),
+                         .columns = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_block_columns),
+                         .step = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_step_k),
+                         .buffers = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_buffers),
+                         .subgroup_rows = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_subgroup_rows),
+                         .subgroup_columns = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_subgroup_columns),
                          .dtype = factor_dtype(list, chain)};
     if (out->subgroup_columns == 0) /* the default: four blocks of a subgroup side by side */
         out->subgroup_columns = out->columns / (4 * out->shape[1]) > 0 ? out->columns / (4 * out->shape[1]) : 1;
@@ -169,8 +169,8 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
     if (out->rows % (out->subgroup_rows * out->shape[0]) != 0 ||
         out->columns % (out->subgroup_columns * out->shape[1]) != 0 || out->step % out->shape[2] != 0)
         return FAIL(TUFF_E_LIMIT,
-                    "compile: tiles of %d by %d by %d are not whole blocks of %d by %d by %d for each of "
-                    "%d by %d subgroups",
+                    "compile: a tile of %d x %d x %d does not divide into blocks of %d x %d x %d for each of "
+                    "%d x %d subgroups",
                     out->rows, out->columns, out->step, out->shape[0], out->shape[1], out->shape[2], out->subgroup_rows,
                     out->subgroup_columns);
     shrink(list, chain, out);
@@ -179,8 +179,8 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
     while (!fits(info, out) && (halve(&out->rows, &out->subgroup_rows, out->shape[0]) || halve_columns(out)))
         continue;
     if (!fits(info, out))
-        return FAIL(TUFF_E_LIMIT, "compile: blocks of %d by %d, %u bytes, are too large for %s", out->rows,
-                    out->columns, local_bytes(out), info->selector);
+        return FAIL(TUFF_E_LIMIT, "compile: a tile of %d x %d, with %u bytes of local memory, is too large for %s",
+                    out->rows, out->columns, local_bytes(out), info->selector);
     return TUFF_OK;
 }
 
@@ -213,7 +213,7 @@ static tuff_status define(launch *kernel, const matrix_tile *tile, int64_t inner
                    tile->shape[0], tile->shape[1], tile->shape[2], tile->dtype == TUFF_BF16, tile->lanes, tile->rows,
                    tile->columns, tile->step, tile->buffers, tile->subgroup_rows, tile->subgroup_columns,
                    inner % tile->step != 0, copies, tile->of_warpgroups);
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 static tuff_status finish(const launch_list *list, launch *kernel, const matrix_tile *tile, int64_t inner)
@@ -229,12 +229,12 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
     kernel->local_size = (uint32_t)(tile->lanes * tile->subgroup_rows * tile->subgroup_columns);
     kernel->local_bytes = local_bytes(tile);
     kernel->groups = (uint64_t)groups_of(tile, rows, columns, batches);
-    tuff__set_fixed(kernel,
-                    (int64_t[]){rows, columns, inner, tuff__divide_up(rows, tile->rows),
-                                tuff__divide_up(columns, tile->columns), batches, chain->operand_strides[0][0],
-                                chain->operand_strides[0][1], chain->operand_strides[1][0],
-                                chain->operand_strides[1][1]},
-                    10);
+    tuff__set_parameters(kernel,
+                         (int64_t[]){rows, columns, inner, tuff__divide_up(rows, tile->rows),
+                                     tuff__divide_up(columns, tile->columns), batches, chain->operand_strides[0][0],
+                                     chain->operand_strides[0][1], chain->operand_strides[1][0],
+                                     chain->operand_strides[1][1]},
+                         10);
     return define(kernel, tile, inner);
 }
 
@@ -243,16 +243,17 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
 static tuff_status suits_matrix_units(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
     const target *device = &list->policy.target;
-    const bool asked = tuff__family(&list->policy) == TUFF_FAMILY_COOPERATIVE;
+    const bool requested = tuff__family(&list->policy) == TUFF_FAMILY_COOPERATIVE;
     const tuff_dtype dtype = factor_dtype(list, chain);
     *suits = false;
     if (!device->has_subgroup_matrices)
-        return !asked
-                   ? TUFF_OK
-                   : FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units", device->info->selector);
-    *suits = !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
-             (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) && inner > 0 &&
-             (asked || (chain->extent[chain->rank - 2] >= MIN_LINES && chain->extent[chain->rank - 1] >= MIN_LINES));
+        return !requested ? TUFF_OK
+                          : FAIL(TUFF_E_UNSUPPORTED, "compile: the self-test found no working matrix units on %s",
+                                 device->info->selector);
+    *suits =
+        !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
+        (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) && inner > 0 &&
+        (requested || (chain->extent[chain->rank - 2] >= MIN_LINES && chain->extent[chain->rank - 1] >= MIN_LINES));
     return TUFF_OK;
 }
 

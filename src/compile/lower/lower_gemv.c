@@ -18,7 +18,7 @@ static tuff_status define_gemv(launch *kernel, int rows, int columns, int step)
         tuff__text_add(&defines, "#define SPAN %d\n#define STEP_K %d\n", columns, step);
     else
         tuff__text_add(&defines, "#define TILE_COLUMNS %d\n", columns);
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 /* Contiguous columns: each item computes a long span of them. */
@@ -29,21 +29,21 @@ static tuff_status finish_spans(const launch_list *list, launch *kernel, int64_t
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     const int64_t span = tuff__gemv_span(&list->policy, chain, kernel->vec);
     const int64_t tiles = tuff__divide_up(columns, span * kernel->vec);
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_matmul_gemv_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_matmul_gemv_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(tiles * batches, kernel->local_size);
-    const int step = tuff__tuned(&list->policy, TUNABLE_matmul_gemv_step_k);
+    const int step = tuff__tunable_value(&list->policy, TUNABLE_matmul_gemv_step_k);
     kernel->array_bytes = (int64_t)sizeof(float) * kernel->vec * rows * (span + step + 1);
-    tuff__set_fixed(kernel,
-                    (int64_t[]){columns, inner, tiles, batches, chain->operand_strides[0][0],
-                                chain->operand_strides[0][1], chain->operand_strides[1][0]},
-                    7);
+    tuff__set_parameters(kernel,
+                         (int64_t[]){columns, inner, tiles, batches, chain->operand_strides[0][0],
+                                     chain->operand_strides[0][1], chain->operand_strides[1][0]},
+                         7);
     return define_gemv(kernel, (int)rows, (int)span, step);
 }
 
 /* If there are few items, each is a group of its own, so that all cores get some. */
 static uint32_t items_of_group(const launch_list *list, int64_t items)
 {
-    const int tuned = tuff__tuned(&list->policy, TUNABLE_matmul_dot_local_size);
+    const int tuned = tuff__tunable_value(&list->policy, TUNABLE_matmul_dot_local_size);
     return tuned > 0 ? (uint32_t)tuned : items < 64 ? 1 : 4;
 }
 
@@ -61,10 +61,10 @@ static tuff_status finish_dots(const launch_list *list, launch *kernel, int64_t 
     kernel->local_size = items_of_group(list, items);
     kernel->groups = (uint64_t)tuff__divide_up(items, kernel->local_size);
     kernel->array_bytes = (int64_t)sizeof(float) * tile_rows * tile_columns * (kernel->vec + 1);
-    tuff__set_fixed(kernel,
-                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
-                                chain->operand_strides[1][1]},
-                    8);
+    tuff__set_parameters(kernel,
+                         (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches,
+                                     chain->operand_strides[0][0], chain->operand_strides[1][1]},
+                         8);
     return define_gemv(kernel, tile_rows, tile_columns, 0);
 }
 
@@ -90,8 +90,8 @@ static tuff_status lower_gemv(launch_list *list, int index, fused_chain *chain, 
    share their terms. More lanes go to the columns if there are too few terms for all. */
 static int lane_columns(const launch_list *list, bool along_k, int64_t inner, uint32_t local_size)
 {
-    int columns = tuff__tuned(&list->policy,
-                              along_k ? TUNABLE_matmul_gemv_local_lane_dots : TUNABLE_matmul_gemv_local_lane_columns);
+    int columns = tuff__tunable_value(&list->policy, along_k ? TUNABLE_matmul_gemv_local_lane_dots
+                                                             : TUNABLE_matmul_gemv_local_lane_columns);
     while (columns < (int)local_size && 4 * ((int64_t)local_size / columns) > inner)
         columns *= 2;
     return columns < (int)local_size ? columns : (int)local_size;
@@ -117,7 +117,7 @@ static tuff_status define_gemv_local(const launch_list *list, launch *kernel, bo
                    "#define TILE_ROWS %d\n#define LANE_COLUMNS %d\n#define ALONG_K %d\n#define A_VECTORS %d\n"
                    "#define WHOLE_COLUMNS %d\n#define WHOLE_INNER %d\n",
                    (int)rows, columns_of_group, along_k, x[1] == 1, columns % 4 == 0, inner % 4 == 0);
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 static tuff_status suits_gemv_local(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
@@ -135,15 +135,16 @@ static tuff_status lower_gemv_local(launch_list *list, int index, fused_chain *c
     const fused_chain *own = &kernel->chain;
     const int64_t columns = own->extent[own->rank - 1], batches = tuff__batch_count(own, own->rank - 2);
     kernel->vec = 4;
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_matmul_gemv_local_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_matmul_gemv_local_local_size);
     const int lanes = lane_columns(list, along_k, inner, kernel->local_size);
     const int64_t tiles = tuff__divide_up(columns, (int64_t)lanes * 4);
     kernel->groups = (uint64_t)(tiles * batches);
     kernel->local_bytes = (uint32_t)(16 * own->extent[own->rank - 2]) * kernel->local_size;
-    tuff__set_fixed(kernel,
-                    (int64_t[]){columns, inner, tiles, batches, own->operand_strides[0][0], own->operand_strides[0][1],
-                                own->operand_strides[1][0], own->operand_strides[1][1]},
-                    8);
+    tuff__set_parameters(kernel,
+                         (int64_t[]){columns, inner, tiles, batches, own->operand_strides[0][0],
+                                     own->operand_strides[0][1], own->operand_strides[1][0],
+                                     own->operand_strides[1][1]},
+                         8);
     return define_gemv_local(list, kernel, along_k, lanes, inner);
 }
 

@@ -65,7 +65,7 @@ bool tuff__has_epilogue(const fused_chain *chain)
 }
 
 /* Returns the address of an element in contiguous memory. */
-static affine in_order(const fused_chain *chain)
+static affine contiguous_address(const fused_chain *chain)
 {
     affine out = {.offset = 0};
     int64_t stride = 1;
@@ -87,7 +87,7 @@ static tuff_status copy_chain(const fused_chain *from, fused_chain *out)
     return TUFF_OK;
 }
 
-static bool is_of_producer(const fused_chain *chain, int value)
+static bool belongs_to_producer(const fused_chain *chain, int value)
 {
     bool found = false;
     for (int i = 0; i < 2; ++i)
@@ -104,14 +104,14 @@ static void keep_product(fused_chain *chain, int product)
     for (int i = 0; i < chain->value_count; ++i) {
         if (chain->values[i].kind == VALUE_RESULT)
             result = i;
-        else if (!is_of_producer(chain, i))
+        else if (!belongs_to_producer(chain, i))
             chain->values[i] = none;
     }
     for (int i = 0; i < chain->buffer_count; ++i)
         chain->buffers[i].written = false;
     chain->buffers[chain->buffer_count] = (chain_buffer){.id = product, .dtype = TUFF_F32, .written = true};
     chain->outputs[0] = (chain_output){
-        .value = result, .buffer = chain->buffer_count++, .address = in_order(chain), .every_point = true};
+        .value = result, .buffer = chain->buffer_count++, .address = contiguous_address(chain), .every_point = true};
     chain->output_count = 1;
     tuff__chain_drop_buffers(chain);
 }
@@ -119,7 +119,7 @@ static void keep_product(fused_chain *chain, int product)
 /* Makes the chain a map that reads the product from buffer `product`. */
 static void keep_epilogue(fused_chain *chain, int product)
 {
-    const affine address = in_order(chain);
+    const affine address = contiguous_address(chain);
     for (int i = 0; i < 2; ++i)
         if (tuff__is_produced(chain, i))
             tuff__chain_drop_producer(chain, i);
@@ -142,7 +142,7 @@ static void keep_epilogue(fused_chain *chain, int product)
 tuff_status tuff__split_epilogue(launch_list *list, fused_chain *chain, fused_chain *epilogue)
 {
     if (chain->buffer_count >= MAX_CHAIN_BUFFERS)
-        return FAIL(TUFF_E_LIMIT, "compile: too many buffers for a product of its own");
+        return FAIL(TUFF_E_LIMIT, "compile: a matmul binds too many buffers to split off its epilogue");
     const int product = tuff__buffer_add(list, TUFF_F32, tuff__batch_count(chain, chain->rank));
     if (product < 0)
         return TUFF_E_OOM_HOST;

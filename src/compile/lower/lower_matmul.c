@@ -16,7 +16,7 @@ static tuff_status define(launch *kernel, bool aligned, bool gathers, const char
     if (gathers)
         tuff__define_load(&kernel->chain, 1, "LOADI_B", "LOADI", &defines);
     tuff__text_add(&defines, "%s", tunables);
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 /* Returns the width of a subgroup whose lanes pass each other the elements of the first operand, or 0. A CPU device
@@ -40,7 +40,7 @@ static int64_t unrolled_values(const fused_chain *chain, const matmul_tile *tile
 
 /* Returns the factor by which a step along k takes longer if operands come from many pages. Measured on AVX2, and with
    wide vectors on AVX-512. */
-static double delay_of(const launch_list *list, const matmul_problem *problem)
+static double step_slowdown(const launch_list *list, const matmul_problem *problem)
 {
     const bool wide = tuff__native_lanes(&list->policy) >= 16;
     return 1 + 0.4 * problem->scattered[0] + (wide ? 0.1 : 0.4) * problem->scattered[1];
@@ -72,15 +72,16 @@ static tuff_status finish_registers(launch_list *list, launch *kernel, const mat
                                                                                                  : tile->local_size;
     kernel->array_bytes = (int64_t)sizeof(float) * tile->vec * tile->rows * tile->columns;
     kernel->unrolled = unrolled_values(chain, tile, column_tail != 0);
-    tuff__set_tile(kernel, tile->rows, tile->columns, (double)inner * delay_of(list, problem));
+    tuff__set_tile(kernel, tile->rows, tile->columns, (double)inner * step_slowdown(list, problem));
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     kernel->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, kernel->local_size);
     if (list->policy.target.items_are_lanes)
         kernel->groups = (uint64_t)(row_tiles * tuff__divide_up(column_tiles, kernel->local_size) * batches);
-    tuff__set_fixed(kernel,
-                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
-                                chain->operand_strides[0][1], chain->operand_strides[1][0], panel_stride, a_panel},
-                    11);
+    tuff__set_parameters(kernel,
+                         (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches,
+                                     chain->operand_strides[0][0], chain->operand_strides[0][1],
+                                     chain->operand_strides[1][0], panel_stride, a_panel},
+                         11);
     const bool aligned = tuff__operand_is_aligned(list, chain, 1, chain->rank - 2, chain->operand_strides[1][0]);
     return define(kernel, packed || (aligned && columns % 4 == 0), column_tail == 2, tunables);
 }
@@ -151,7 +152,7 @@ static tuff_status define_blocks(const launch_list *list, launch *kernel, const 
                    "#define FUSED_MULTIPLY_ADD 1\n#define ROLLED_ROWS %d\n",
                    inner % blocks->step_k == 0, rows % blocks->rows == 0, columns % blocks->columns == 0,
                    columns % 4 != 0, has_long_epilogue(list, chain));
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 /* Blocks in local memory, for GPUs. */
@@ -169,11 +170,11 @@ static tuff_status finish_local(launch_list *list, launch *kernel, int64_t inner
                       (double)problem.batches;
     kernel->local_size = (uint32_t)(blocks.rows * blocks.columns / (blocks.thread_rows * blocks.thread_columns));
     kernel->groups = (uint64_t)(row_tiles * column_tiles * problem.batches);
-    tuff__set_fixed(kernel,
-                    (int64_t[]){problem.rows, problem.columns, inner, row_tiles, column_tiles, problem.batches,
-                                blocks.band, chain->operand_strides[0][0], chain->operand_strides[0][1],
-                                chain->operand_strides[1][0], chain->operand_strides[1][1]},
-                    11);
+    tuff__set_parameters(kernel,
+                         (int64_t[]){problem.rows, problem.columns, inner, row_tiles, column_tiles, problem.batches,
+                                     blocks.band, chain->operand_strides[0][0], chain->operand_strides[0][1],
+                                     chain->operand_strides[1][0], chain->operand_strides[1][1]},
+                         11);
     return define_blocks(list, kernel, &blocks, inner);
 }
 
@@ -264,7 +265,7 @@ static tuff_status find_library(const launch_list *list, const fused_chain *chai
     *found = false;
     if (tuff__library(&list->policy) != TUFF_MATMUL_CLBLAST)
         return TUFF_OK;
-    const char *absence = tuff__device_library_absence(list->device);
+    const char *absence = tuff__device_library_unavailable_reason(list->device);
     if (absence != NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
     *found = tuff__find_library_gemm(list, chain, inner, product);
@@ -323,7 +324,7 @@ static tuff_status lower_in_two(launch_list *list, int index, fused_chain *chain
 
 tuff_status tuff__lower_matmul(launch_list *list, int index, fused_chain *chain)
 {
-    const bool in_two = tuff__has_epilogue(chain) && tuff__tuned(&list->policy, TUNABLE_matmul_epilogue) != 0;
+    const bool in_two = tuff__has_epilogue(chain) && tuff__tunable_value(&list->policy, TUNABLE_matmul_epilogue) != 0;
     const tuff_status status = in_two ? lower_in_two(list, index, chain) : lower_whole(list, index, chain);
     tuff__chain_free(chain); /* empty if a launch took it */
     return status;

@@ -107,7 +107,7 @@ static void set_axes(const fused_chain *matmul, const struct packing *shape, fus
 }
 
 /* Maps the address of an operand's element to the axes of its copy. */
-static affine on_panels(const struct packing *shape, const chain_producer *producer, const affine *address)
+static affine address_in_panels(const struct packing *shape, const chain_producer *producer, const affine *address)
 {
     const int line = producer->axis + (shape->operand == 0 ? 0 : 1),
               term = producer->axis + (shape->operand == 0 ? 1 : 0);
@@ -129,15 +129,15 @@ static bool has_address(const chain_value *value)
 static tuff_status add_produced(const fused_chain *matmul, const struct packing *shape, int inside, fused_chain *out)
 {
     const chain_producer *producer = &matmul->producers[shape->operand];
-    int *now = tuff__calloc((size_t)producer->end, sizeof *now);
-    tuff_status status = now == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    int *new_index = tuff__calloc((size_t)producer->end, sizeof *new_index);
+    tuff_status status = new_index == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
     for (int i = producer->begin; i < producer->end && status == TUFF_OK; ++i) {
         chain_value value = matmul->values[i];
         for (int k = 0; k < 3; ++k)
-            value.args[k] = value.args[k] == NO_VALUE ? NO_VALUE : now[value.args[k]];
-        value.guard = value.guard == NO_VALUE ? NO_VALUE : now[value.guard];
+            value.args[k] = value.args[k] == NO_VALUE ? NO_VALUE : new_index[value.args[k]];
+        value.guard = value.guard == NO_VALUE ? NO_VALUE : new_index[value.guard];
         if (has_address(&value))
-            value.address = on_panels(shape, producer, &value.address);
+            value.address = address_in_panels(shape, producer, &value.address);
         const bool reads = (value.kind == VALUE_LOAD || value.kind == VALUE_LOOKUP) &&
                            value.address.stride[shape->batch_rank + 2] != 0;
         if (reads && inside != NO_VALUE && value.guard != NO_VALUE) {
@@ -152,11 +152,11 @@ static tuff_status add_produced(const fused_chain *matmul, const struct packing 
         }
         if (status == TUFF_OK)
             status = add_value(out, value);
-        now[i] = out->value_count - 1;
+        new_index[i] = out->value_count - 1;
     }
-    if (status == TUFF_OK && now[producer->value] != out->value_count - 1)
-        status = add_value(out, out->values[now[producer->value]]);
-    tuff__free(now);
+    if (status == TUFF_OK && new_index[producer->value] != out->value_count - 1)
+        status = add_value(out, out->values[new_index[producer->value]]);
+    tuff__free(new_index);
     return status;
 }
 
@@ -228,9 +228,9 @@ tuff_status tuff__finish_transpose(const launch_list *list, launch *kernel, int 
     const int64_t batches = tuff__batch_count(chain, chain->rank), inner_blocks = tuff__divide_up(inner, vec),
                   column_blocks = tuff__divide_up(lines, width) * width / vec;
     kernel->vec = vec;
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_pack_transpose_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_pack_transpose_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, kernel->local_size);
-    tuff__set_fixed(kernel, (int64_t[]){lines, inner, inner_blocks, column_blocks, batches, line_stride}, 6);
+    tuff__set_parameters(kernel, (int64_t[]){lines, inner, inner_blocks, column_blocks, batches, line_stride}, 6);
     text defines = {0};
     const bool aligned = tuff__operand_is_aligned(list, chain, 0, chain->rank, line_stride) && inner % 4 == 0;
     tuff__define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
@@ -242,11 +242,11 @@ tuff_status tuff__finish_transpose(const launch_list *list, launch *kernel, int 
         inner % vec == 0 ? 0
         : inner >= vec   ? 1
                          : 2);
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 /* Makes the operand's producer that of the copy. */
-static tuff_status take_producer(const fused_chain *matmul, const struct packing *shape, int destination,
+static tuff_status copy_producer(const fused_chain *matmul, const struct packing *shape, int destination,
                                  fused_chain *out)
 {
     copy_buffers(matmul, destination, out);
@@ -265,17 +265,17 @@ static tuff_status take_producer(const fused_chain *matmul, const struct packing
 static tuff_status finish_lines(const launch_list *list, launch *kernel, int vec, const struct packing *packing)
 {
     const fused_chain *chain = &kernel->chain;
-    const int terms = tuff__tuned(&list->policy, TUNABLE_pack_lines_terms),
-              panels = tuff__tuned(&list->policy, TUNABLE_pack_lines_panels);
+    const int terms = tuff__tunable_value(&list->policy, TUNABLE_pack_lines_terms),
+              panels = tuff__tunable_value(&list->policy, TUNABLE_pack_lines_panels);
     const int64_t batches = tuff__batch_count(chain, chain->rank), term_blocks = tuff__divide_up(packing->inner, terms),
                   panel_blocks = tuff__divide_up(packing->panels, panels);
     kernel->vec = vec;
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_pack_lines_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_pack_lines_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(batches * term_blocks * panel_blocks, kernel->local_size);
-    tuff__set_fixed(kernel,
-                    (int64_t[]){packing->lines, packing->inner, packing->panels, term_blocks, panel_blocks, batches,
-                                packing->inner_stride},
-                    7);
+    tuff__set_parameters(kernel,
+                         (int64_t[]){packing->lines, packing->inner, packing->panels, term_blocks, panel_blocks,
+                                     batches, packing->inner_stride},
+                         7);
     text defines = {0};
     tuff__define_load(chain, 0, "LOADV_B", "LOADU", &defines);
     tuff__define_load(chain, 0, "LOAD_B", "LOAD", &defines);
@@ -284,7 +284,7 @@ static tuff_status finish_lines(const launch_list *list, launch *kernel, int vec
                    "#define PANEL %d\n#define TERMS %d\n#define PANELS %d\n",
                    tuff_dtype_name(packing->dtype), chain->operand_buffers[1], tuff_dtype_name(packing->dtype),
                    chain->operand_buffers[1], (int)packing->width, terms, panels);
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 /* Copies by blocks in registers, transposed if terms are contiguous and lines are not. */
@@ -306,7 +306,7 @@ static tuff_status pack_blocks(launch_list *list, int index, const fused_chain *
     chain->extra[0] = matmul->extra[packing->operand];
     chain->extra[1] = packing->target;
     if (tuff__is_produced(matmul, packing->operand)) {
-        TRY(take_producer(matmul, packing, destination, chain));
+        TRY(copy_producer(matmul, packing, destination, chain));
     } else {
         set_buffers(matmul, packing, destination, chain);
         chain->operand_buffers[1] = 1;

@@ -83,8 +83,8 @@ static chain_buffer buffer_for(const launch_list *list, int id, bool written)
 }
 
 /* Builds the chain that copies an operand, with the list axes outermost, to contiguous memory. */
-static tuff_status copying_chain(const launch_list *list, const split *scatter, const tuff_tensor *operand,
-                                 bool list_only, int destination, fused_chain *out)
+static tuff_status build_copy_chain(const launch_list *list, const split *scatter, const tuff_tensor *operand,
+                                    bool list_only, int destination, fused_chain *out)
 {
     view layout;
     const node *missing = NULL;
@@ -168,16 +168,16 @@ static tuff_status find_rows(launch_list *list, int index, const split *scatter,
     if (out->id < 0)
         return TUFF_E_OOM_HOST;
     fused_chain copy;
-    const tuff_status status = copying_chain(list, scatter, operand, false, out->id, &copy);
+    const tuff_status status = build_copy_chain(list, scatter, operand, false, out->id, &copy);
     return finish_copy(list, index, status, &copy);
 }
 
 /* Builds the list of keys, relative to key `first` of a part: each index combined with the coordinates of the other
    list axes, or a key beyond all others if the index is out of range. */
-static tuff_status key_chain(const launch_list *list, const split *scatter, int64_t first, int destination,
-                             fused_chain *out)
+static tuff_status build_key_chain(const launch_list *list, const split *scatter, int64_t first, int destination,
+                                   fused_chain *out)
 {
-    TRY(copying_chain(list, scatter, scatter->at->inputs[1], true, destination, out));
+    TRY(build_copy_chain(list, scatter, scatter->at->inputs[1], true, destination, out));
     const tuff_shape *shape = &scatter->at->outputs[0].shape;
     int64_t stride = 1, own_stride = 1;
     chain_value place = plain_value(VALUE_INDEX, TUFF_I32);
@@ -210,7 +210,7 @@ static tuff_status key_chain(const launch_list *list, const split *scatter, int6
 /* Adds a launch of a body without a chain. access: a letter for each buffer id, 'r' read, 'w' written, 'b' both. The
    last parameters, one for each buffer, are offsets, to which those of the buffers are added. */
 static tuff_status add_plain(launch_list *list, int index, const char *body, const int *ids, const char *access,
-                             int64_t items, const int64_t *fixed, int fixed_count)
+                             int64_t items, const int64_t *parameters, int parameter_count)
 {
     launch *kernel = tuff__launch_add(list, body, WALK_MAP, index);
     if (kernel == NULL)
@@ -221,13 +221,13 @@ static tuff_status add_plain(launch_list *list, int index, const char *body, con
         kernel->chain.buffers[i].written |= access[i] == 'b';
     }
     kernel->chain.buffer_count = count;
-    for (int i = 0; i < fixed_count; ++i) {
-        kernel->fixed[i] = fixed[i];
-        kernel->fixed_buffer[i] = i >= fixed_count - count ? i - (fixed_count - count) : -1;
+    for (int i = 0; i < parameter_count; ++i) {
+        kernel->parameters[i] = parameters[i];
+        kernel->parameter_buffers[i] = i >= parameter_count - count ? i - (parameter_count - count) : -1;
     }
-    kernel->fixed_count = fixed_count;
+    kernel->parameter_count = parameter_count;
     kernel->vec = 1;
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_scatter_local_size);
+    kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_scatter_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(items, kernel->local_size);
     return TUFF_OK;
 }
@@ -301,7 +301,7 @@ static int64_t run_length(int64_t keys)
     return at_least_one((int64_t)ceil(sqrt((double)keys)));
 }
 
-static tuff_status clear(launch_list *list, int index, int buffer, int64_t count)
+static tuff_status clear_buffer(launch_list *list, int index, int buffer, int64_t count)
 {
     fused_chain chain = {.rank = 1, .extent = {count}, .classes = {AXIS_OUTER}, .buffer_count = 1, .output_count = 1};
     chain.buffers[0] = buffer_for(list, buffer, true);
@@ -311,32 +311,33 @@ static tuff_status clear(launch_list *list, int index, int buffer, int64_t count
 }
 
 /* Finds where each key's segment starts: the first launch adds up runs, the second makes the starts from these sums. */
-static tuff_status find_starts(launch_list *list, int index, int64_t keys, const scratch *use)
+static tuff_status find_starts(launch_list *list, int index, int64_t keys, const scratch *buffers)
 {
     const int64_t length = run_length(keys), runs = at_least_one(tuff__divide_up(keys, length));
-    const int64_t fixed[] = {keys, length, runs, 0, 0, 0};
-    TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums}, "rw", runs, fixed, 6));
+    const int64_t parameters[] = {keys, length, runs, 0, 0, 0};
+    TRY(add_plain(list, index, "scatter_starts", (int[]){buffers->totals, buffers->sums}, "rw", runs, parameters, 6));
     launch *made = &list->launches[list->launch_count - 1];
     for (int i = 3; i < 6; ++i)
-        made->fixed_buffer[i] = i < 5 ? i - 3 : -1; /* the first launch does not have the starts */
+        made->parameter_buffers[i] = i < 5 ? i - 3 : -1; /* the first launch does not have the starts */
     snprintf(made->defines, sizeof made->defines, "#define RUN_SUMS\n");
-    return add_plain(list, index, "scatter_starts", (int[]){use->totals, use->sums, use->starts}, "rrw", runs, fixed,
-                     6);
+    return add_plain(list, index, "scatter_starts", (int[]){buffers->totals, buffers->sums, buffers->starts}, "rrw",
+                     runs, parameters, 6);
 }
 
 /* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], relative to the part's first item. */
-static tuff_status sort_list(launch_list *list, int index, const scatter_part *part, const scratch *use)
+static tuff_status sort_list(launch_list *list, int index, const scatter_part *part, const scratch *buffers)
 {
     const int64_t blocks = part->blocks, batch = part->items / part->batches, size = tuff__divide_up(batch, blocks);
     const int64_t items = part->batches * blocks;
-    TRY(clear(list, index, use->counts, blocks * part->keys));
-    TRY(add_plain(list, index, "scatter_count", (int[]){use->list, use->counts}, "rb", items,
+    TRY(clear_buffer(list, index, buffers->counts, blocks * part->keys));
+    TRY(add_plain(list, index, "scatter_count", (int[]){buffers->list, buffers->counts}, "rb", items,
                   (int64_t[]){items, blocks, size, batch, part->keys, part->item, 0}, 7));
-    TRY(add_plain(list, index, "scatter_offsets", (int[]){use->counts, use->totals}, "bw", part->keys,
+    TRY(add_plain(list, index, "scatter_offsets", (int[]){buffers->counts, buffers->totals}, "bw", part->keys,
                   (int64_t[]){part->keys, blocks, 0, 0}, 4));
-    TRY(find_starts(list, index, part->keys, use));
-    return add_plain(list, index, "scatter_place", (int[]){use->list, use->counts, use->starts, use->positions}, "rbrw",
-                     items, (int64_t[]){items, blocks, size, batch, part->keys, part->item, 0, 0, 0}, 9);
+    TRY(find_starts(list, index, part->keys, buffers));
+    return add_plain(list, index, "scatter_place",
+                     (int[]){buffers->list, buffers->counts, buffers->starts, buffers->positions}, "rbrw", items,
+                     (int64_t[]){items, blocks, size, batch, part->keys, part->item, 0, 0, 0}, 9);
 }
 
 /* Operands are loaded in the dtype that they have in memory. */
@@ -351,25 +352,25 @@ static void define_values(const launch_list *list, launch *kernel, int source, i
 }
 
 static tuff_status sum_segments(launch_list *list, int index, const split *scatter, const scatter_part *part,
-                                const scratch *use, const operand_rows *source, const operand_rows *x, int result)
+                                const scratch *buffers, const operand_rows *source, const operand_rows *x, int result)
 {
     const int64_t tile = tile_columns(list, scatter), tiles = tuff__divide_up(scatter->columns, tile);
     const int64_t items = tiles * part->keys;
-    const int64_t fixed[] = {items,
-                             scatter->columns,
-                             tiles,
-                             tile,
-                             source->row_stride,
-                             source->column_stride,
-                             x->row_stride,
-                             x->column_stride,
-                             0,
-                             0,
-                             source->offset + part->item * source->row_stride,
-                             x->offset + part->key * x->row_stride,
-                             part->key * scatter->columns};
-    TRY(add_plain(list, index, "scatter_sum", (int[]){use->starts, use->positions, source->id, x->id, result}, "rrrrw",
-                  items, fixed, sizeof fixed / sizeof *fixed));
+    const int64_t parameters[] = {items,
+                                  scatter->columns,
+                                  tiles,
+                                  tile,
+                                  source->row_stride,
+                                  source->column_stride,
+                                  x->row_stride,
+                                  x->column_stride,
+                                  0,
+                                  0,
+                                  source->offset + part->item * source->row_stride,
+                                  x->offset + part->key * x->row_stride,
+                                  part->key * scatter->columns};
+    TRY(add_plain(list, index, "scatter_sum", (int[]){buffers->starts, buffers->positions, source->id, x->id, result},
+                  "rrrrw", items, parameters, sizeof parameters / sizeof *parameters));
     launch *last = &list->launches[list->launch_count - 1];
     last->k = (double)part->items;
     define_values(list, last, source->id, x->id, list->buffers[result].dtype);
@@ -377,12 +378,12 @@ static tuff_status sum_segments(launch_list *list, int index, const split *scatt
 }
 
 /* Computes the rows of some keys: adds up one part of the list after another, from `x` to `result`. */
-static tuff_status add_parts(launch_list *list, int index, const split *scatter, scatter_part part, const scratch *use,
-                             const operand_rows *source, operand_rows x, int result)
+static tuff_status add_parts(launch_list *list, int index, const split *scatter, scatter_part part,
+                             const scratch *buffers, const operand_rows *source, operand_rows x, int result)
 {
     const int64_t most = at_least_one(part.items);
     fused_chain keys;
-    const tuff_status status = key_chain(list, scatter, part.key, use->list, &keys);
+    const tuff_status status = build_key_chain(list, scatter, part.key, buffers->list, &keys);
     TRY(finish_copy(list, index, status, &keys));
     for (part.item = 0; part.item == 0 || part.item < scatter->list_size; part.item += most) {
         const int64_t left = scatter->list_size - part.item;
@@ -391,15 +392,15 @@ static tuff_status add_parts(launch_list *list, int index, const split *scatter,
             left <= most ? result : tuff__buffer_add(list, list->buffers[result].dtype, list->buffers[result].count);
         if (to < 0)
             return TUFF_E_OOM_HOST;
-        TRY(sort_list(list, index, &part, use));
-        TRY(sum_segments(list, index, scatter, &part, use, source, &x, to));
+        TRY(sort_list(list, index, &part, buffers));
+        TRY(sum_segments(list, index, scatter, &part, buffers, source, &x, to));
         x = (operand_rows){.id = to, .row_stride = scatter->columns, .column_stride = 1};
     }
     return TUFF_OK;
 }
 
 /* Puts the axes back in the node's order: the result has the list axes outermost. */
-static tuff_status put_back(launch_list *list, int index, const split *scatter, int result)
+static tuff_status restore_axis_order(launch_list *list, int index, const split *scatter, int result)
 {
     fused_chain copy = {.rank = scatter->rank};
     const tuff_shape *shape = &scatter->at->outputs[0].shape;
@@ -457,19 +458,19 @@ tuff_status tuff__lower_scatter(launch_list *list, int index)
     if (!keeps_order(list, &scatter))
         result = tuff__buffer_add(list, list->buffers[at->id].dtype, tuff_shape_count(at->outputs[0].shape));
     const int64_t most = at_least_one(part.keys);
-    scratch use = {.list = tuff__buffer_add(list, TUFF_I32, scatter.list_size),
-                   .counts = tuff__buffer_add(list, TUFF_I32, part.blocks * part.keys)};
-    use.totals = tuff__buffer_add(list, TUFF_I32, part.keys);
-    use.sums = tuff__buffer_add(list, TUFF_I32, run_length(part.keys));
-    use.starts = tuff__buffer_add(list, TUFF_I32, part.keys + 1);
-    use.positions = tuff__buffer_add(list, TUFF_I32, scatter.list_size);
-    if (use.list < 0 || use.counts < 0 || use.totals < 0 || use.sums < 0 || use.starts < 0 || use.positions < 0 ||
-        result < 0)
+    scratch buffers = {.list = tuff__buffer_add(list, TUFF_I32, scatter.list_size),
+                       .counts = tuff__buffer_add(list, TUFF_I32, part.blocks * part.keys)};
+    buffers.totals = tuff__buffer_add(list, TUFF_I32, part.keys);
+    buffers.sums = tuff__buffer_add(list, TUFF_I32, run_length(part.keys));
+    buffers.starts = tuff__buffer_add(list, TUFF_I32, part.keys + 1);
+    buffers.positions = tuff__buffer_add(list, TUFF_I32, scatter.list_size);
+    if (buffers.list < 0 || buffers.counts < 0 || buffers.totals < 0 || buffers.sums < 0 || buffers.starts < 0 ||
+        buffers.positions < 0 || result < 0)
         return TUFF_E_OOM_HOST;
     TRY(find_rows(list, index, &scatter, 2, &source));
     for (; part.key == 0 || part.key < scatter.keys; part.key += most) {
         part.keys = scatter.keys - part.key < most ? scatter.keys - part.key : most;
-        TRY(add_parts(list, index, &scatter, part, &use, &source, x, result));
+        TRY(add_parts(list, index, &scatter, part, &buffers, &source, x, result));
     }
-    return result == at->id ? TUFF_OK : put_back(list, index, &scatter, result);
+    return result == at->id ? TUFF_OK : restore_axis_order(list, index, &scatter, result);
 }

@@ -18,10 +18,10 @@ static int64_t columns_of(const struct lanes *form)
 static struct lanes choose_lanes(const launch_list *list, int width, int64_t rows, int64_t columns)
 {
     struct lanes best = {.width = width,
-                         .lane_rows = tuff__tuned(&list->policy, TUNABLE_matmul_subgroup_lane_rows),
-                         .tile_rows = tuff__tuned(&list->policy, TUNABLE_matmul_subgroup_tile_rows),
-                         .tile_columns = tuff__tuned(&list->policy, TUNABLE_matmul_subgroup_tile_columns),
-                         .subgroups = tuff__tuned(&list->policy, TUNABLE_matmul_subgroup_subgroups)};
+                         .lane_rows = tuff__tunable_value(&list->policy, TUNABLE_matmul_subgroup_lane_rows),
+                         .tile_rows = tuff__tunable_value(&list->policy, TUNABLE_matmul_subgroup_tile_rows),
+                         .tile_columns = tuff__tunable_value(&list->policy, TUNABLE_matmul_subgroup_tile_columns),
+                         .subgroups = tuff__tunable_value(&list->policy, TUNABLE_matmul_subgroup_subgroups)};
     const int64_t most = list->policy.target.info->max_group_size;
     while (best.lane_rows > width)
         best.lane_rows /= 2;
@@ -55,7 +55,7 @@ static tuff_status define(const launch_list *list, launch *kernel, const struct 
                    "#define PACKED_B %d\n#define COLUMN_TAIL %d\n#define A_ROW_CONTIGUOUS %d\n",
                    lanes->lane_rows, lanes->tile_rows, lanes->tile_columns, packed, tail,
                    chain->operand_strides[0][0] == 1 && chain->operand_strides[0][1] != 1);
-    return tuff__keep_defines(kernel, &defines);
+    return tuff__set_defines(kernel, &defines);
 }
 
 static tuff_status finish(const launch_list *list, launch *kernel, const struct lanes *lanes, int64_t inner,
@@ -71,10 +71,11 @@ static tuff_status finish(const launch_list *list, launch *kernel, const struct 
     tuff__set_tile(kernel, lanes->tile_rows, lanes->tile_columns, (double)inner);
     kernel->local_size = (uint32_t)(lanes->width * lanes->subgroups);
     kernel->groups = (uint64_t)(row_tiles * column_tiles * batches);
-    tuff__set_fixed(kernel,
-                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
-                                chain->operand_strides[0][1], chain->operand_strides[1][0], inner * columns_of(lanes)},
-                    10);
+    tuff__set_parameters(kernel,
+                         (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches,
+                                     chain->operand_strides[0][0], chain->operand_strides[0][1],
+                                     chain->operand_strides[1][0], inner * columns_of(lanes)},
+                         10);
     return define(list, kernel, lanes, packed);
 }
 
@@ -84,7 +85,7 @@ static tuff_status suits_subgroups(const launch_list *list, const fused_chain *c
     const tuff_device_info *info = list->policy.target.info;
     const uint32_t width = info->proved_subgroup_size;
     if (!info->subgroup_shuffle || width < 2 || (width & (width - 1)) != 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have subgroups whose lanes share registers",
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: the self-test found no working subgroup shuffles on %s",
                     info->selector);
     *suits = true;
     return TUFF_OK;

@@ -63,5 +63,6 @@ tuff_status tuff__check_accumulators(const launch_list *list, int vec, int64_t c
     const int64_t registers = count * tuff__vector_registers(&list->policy.target, vec);
     if (registers <= MAX_ACCUMULATORS)
         return TUFF_OK;
-    return FAIL(TUFF_E_LIMIT, "compile: tiles of %lld vectors, at most %d", (long long)registers, MAX_ACCUMULATORS);
+    return FAIL(TUFF_E_LIMIT, "compile: a tile needs %lld vector registers for sums; at most %d are allowed",
+                (long long)registers, MAX_ACCUMULATORS);
 }

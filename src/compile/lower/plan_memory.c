@@ -40,7 +40,7 @@ static int root_of(const launch_list *list, int id)
 
 /* Extends the lifetimes of a buffer and of the wholes that it is a part of. The lifetime of a whole begins only when a
    launch uses it as a whole. */
-static void use(launch_list *list, int id, int launch_index)
+static void extend_lifetime(launch_list *list, int id, int launch_index)
 {
     for (int i = id; i >= 0; i = list->buffers[i].parent) {
         memory_buffer *buffer = &list->buffers[i];
@@ -59,10 +59,10 @@ static void find_lifetimes(launch_list *list)
     for (int i = 0; i < list->launch_count; ++i) {
         const launch *kernel = &list->launches[i];
         for (int k = 0; k < kernel->chain.buffer_count; ++k)
-            use(list, kernel->chain.buffers[k].id, i);
+            extend_lifetime(list, kernel->chain.buffers[k].id, i);
         if (kernel->kind == LAUNCH_COPY) {
-            use(list, kernel->copy_from, i);
-            use(list, kernel->copy_to, i);
+            extend_lifetime(list, kernel->copy_from, i);
+            extend_lifetime(list, kernel->copy_to, i);
         }
     }
 }
@@ -107,7 +107,7 @@ static tuff_status find_placements(planner *self)
             continue;
         if (bound_size(list, buffer) > info->max_binding)
             return FAIL(TUFF_E_LIMIT,
-                        "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
+                        "compile: a tensor of %llu bytes exceeds the limit of %llu bytes for a buffer on %s",
                         (unsigned long long)size, (unsigned long long)info->max_binding, info->name);
         if (buffer->fixed || buffer->parent >= 0)
             continue;
@@ -147,7 +147,8 @@ static void find_pieces(planner *self)
 }
 
 /* Returns how far `placed`, tried at offset `at`, must move to clear `other` at `start`; 0 if they do not conflict. */
-static uint64_t clash(const planner *self, const placement *placed, uint64_t at, const placement *other, uint64_t start)
+static uint64_t required_shift(const planner *self, const placement *placed, uint64_t at, const placement *other,
+                               uint64_t start)
 {
     if (start >= at + placed->size || at >= start + other->size)
         return 0;
@@ -161,13 +162,13 @@ static uint64_t clash(const planner *self, const placement *placed, uint64_t at,
     return 0;
 }
 
-static uint64_t find_clash(const planner *self, int index, uint64_t block, uint64_t at)
+static uint64_t find_required_shift(const planner *self, int index, uint64_t block, uint64_t at)
 {
     for (int i = 0; i < index; ++i) {
         const uint64_t planned = self->list->buffers[self->all[i].id].planned;
         const uint64_t step = planned >> BLOCK_SHIFT != block
                                   ? 0
-                                  : clash(self, &self->all[index], at, &self->all[i], planned & OFFSET_MASK);
+                                  : required_shift(self, &self->all[index], at, &self->all[i], planned & OFFSET_MASK);
         if (step != 0)
             return step;
     }
@@ -178,7 +179,7 @@ static void place(const planner *self, int index, uint64_t limit)
 {
     for (uint64_t block = 0;; ++block) {
         uint64_t at = 0, step = 0;
-        while ((step = find_clash(self, index, block, at)) != 0)
+        while ((step = find_required_shift(self, index, block, at)) != 0)
             at += (step + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         if (at == 0 || at + self->all[index].size <= limit) {
             self->list->buffers[self->all[index].id].planned = block << BLOCK_SHIFT | at;
@@ -210,16 +211,16 @@ static uint64_t measure_blocks(launch_list *list, const placement *all, int coun
     return block_count;
 }
 
-/* Returns the block of list->like to reuse, or NULL if there is none that is large enough. */
-static storage *block_of_other(const launch_list *list, uint64_t block, uint64_t size)
+/* Returns the block of list->reuse_from to reuse, or NULL if there is none that is large enough. */
+static storage *reusable_block(const launch_list *list, uint64_t block, uint64_t size)
 {
-    const launch_list *like = list->like;
+    const launch_list *from = list->reuse_from;
     const bool fits =
-        like != NULL && block < (uint64_t)like->block_count && tuff__storage_size(like->blocks[block]) >= size;
-    return fits ? like->blocks[block] : NULL;
+        from != NULL && block < (uint64_t)from->block_count && tuff__storage_size(from->blocks[block]) >= size;
+    return fits ? from->blocks[block] : NULL;
 }
 
-static tuff_status allocate_kept(launch_list *list)
+static tuff_status allocate_kept_copies(launch_list *list)
 {
     for (int i = 0; i < list->copy_count; ++i) {
         packed_copy *copy = &list->copies[i];
@@ -238,7 +239,7 @@ static tuff_status allocate_blocks(launch_list *list, const placement *all, int 
         return TUFF_E_OOM_HOST;
     for (uint64_t block = 0; block < block_count; ++block) {
         const uint64_t size = size_of_block(list, all, count, block);
-        storage *other = block_of_other(list, block, size);
+        storage *other = reusable_block(list, block, size);
         if (other != NULL)
             tuff__storage_retain(list->blocks[block] = other);
         else
@@ -280,7 +281,7 @@ static tuff_status plan(planner *self)
     const uint64_t block_count = measure_blocks(list, self->all, self->count);
     if (list->peak > list->budget)
         return TUFF_OK;
-    TRY(allocate_kept(list));
+    TRY(allocate_kept_copies(list));
     TRY(allocate_blocks(list, self->all, self->count, block_count));
     for (int i = 0; i < self->count; ++i)
         resolve_whole(list, &list->buffers[self->all[i].id]);

@@ -280,9 +280,9 @@ static tuff_status check_loads(const verifier *self, int index)
 static bool has_enough_groups(const launch *kernel)
 {
     enum { ROWS, COLUMNS, TILES, TILE, ROWS_OF_ITEM, FIXED = 6 };
-    const int64_t *fixed = kernel->fixed;
+    const int64_t *fixed = kernel->parameters;
     int64_t points = 1;
-    if (strcmp(kernel->body, "map") != 0 || kernel->fixed_count < FIXED)
+    if (strcmp(kernel->body, "map") != 0 || kernel->parameter_count < FIXED)
         return true;
     for (int i = 0; i < kernel->chain.rank; ++i)
         points *= kernel->chain.extent[i];
@@ -315,9 +315,9 @@ static tuff_status check_store(const verifier *self, int index, const chain_outp
 static bool find_range(const launch *kernel, int64_t *first, int64_t *count)
 {
     enum { ITEMS, COLUMNS, TILES, RESULT_AT = 12 };
-    if (strcmp(kernel->body, "scatter_sum") != 0 || kernel->fixed_count <= RESULT_AT)
+    if (strcmp(kernel->body, "scatter_sum") != 0 || kernel->parameter_count <= RESULT_AT)
         return false;
-    const int64_t *fixed = kernel->fixed;
+    const int64_t *fixed = kernel->parameters;
     *first = fixed[RESULT_AT];
     *count = fixed[TILES] > 0 ? fixed[ITEMS] / fixed[TILES] * fixed[COLUMNS] : 0;
     return true;
@@ -575,8 +575,9 @@ static tuff_status sort_keys(verifier *self, int index)
     if (!counts && strcmp(kernel->body, "scatter_place") != 0)
         return TUFF_OK;
     const int id = kernel->chain.buffers[0].id;
-    const int64_t first = kernel->fixed[FIRST], blocks = kernel->fixed[BLOCKS] < 1 ? 1 : kernel->fixed[BLOCKS];
-    const int64_t end = first + kernel->fixed[ITEMS] / blocks * kernel->fixed[BATCH];
+    const int64_t first = kernel->parameters[FIRST],
+                  blocks = kernel->parameters[BLOCKS] < 1 ? 1 : kernel->parameters[BLOCKS];
+    const int64_t end = first + kernel->parameters[ITEMS] / blocks * kernel->parameters[BATCH];
     int64_t *sorted = &self->contents[id].sorted;
     if (*sorted != (counts ? first : end))
         return wrong(self, index, id, "is not sorted from where the launch before it ended");
@@ -719,7 +720,7 @@ static tuff_status check_results(const verifier *self)
 {
     const launch_list *list = self->list;
     for (int i = 0; i < self->graph->output_count; ++i) {
-        const memory_buffer *to = &list->buffers[list->outputs[i].buffer];
+        const memory_buffer *to = &list->buffers[list->outputs[i].buffer_id];
         TRY(check_result(self, self->graph->outputs[i].tensor->node->id, to->storage, to->offset, to->count,
                          list->outputs[i].dtype));
     }

@@ -59,7 +59,7 @@ static double *values_of(const tuff_tensor *x)
     return out;
 }
 
-static tuff_tensor *scalar_as(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double value)
+static tuff_tensor *make_scalar(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double value)
 {
     const op_attributes attributes = {.value = value};
     tuff_shape ones = shape;
@@ -75,7 +75,7 @@ static tuff_tensor *scalar_as(tuff_graph *graph, tuff_dtype dtype, tuff_shape sh
 }
 
 /* Rounds a value as ops pass it on: floats to f32. CAST alone rounds to narrower floats, and has already done so. */
-static double passed_on(tuff_dtype dtype, double value)
+static double round_for_ops(tuff_dtype dtype, double value)
 {
     return tuff__round_to(tuff__dtype_is_float(dtype) ? TUFF_F32 : dtype, value);
 }
@@ -85,7 +85,7 @@ static bool are_exact(tuff_dtype dtype, const double *values, int64_t count)
 {
     bool exact = true;
     for (int64_t i = 0; i < count && exact; ++i) {
-        const double kept = passed_on(dtype, values[i]);
+        const double kept = round_for_ops(dtype, values[i]);
         exact = isnan(kept) || tuff__round_to(dtype, kept) == kept;
     }
     return exact;
@@ -93,14 +93,14 @@ static bool are_exact(tuff_dtype dtype, const double *values, int64_t count)
 
 /* Returns a constant with these elements: a scalar seen through views if all are equal, bit for bit. Returns NULL if
    its dtype would round them, or memory ran out. */
-static tuff_tensor *constant_of(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const double *values)
+static tuff_tensor *make_constant(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const double *values)
 {
     const int64_t count = tuff_shape_count(shape);
     bool equal = count > 0;
     for (int64_t i = 1; i < count && equal; ++i)
         equal = memcmp(&values[i], &values[0], sizeof *values) == 0;
     if (equal)
-        return scalar_as(graph, dtype, shape, passed_on(dtype, values[0]));
+        return make_scalar(graph, dtype, shape, round_for_ops(dtype, values[0]));
     if (!are_exact(dtype, values, count))
         return NULL;
     void *data = tuff__arena_alloc(&graph->arena, (size_t)(count == 0 ? 1 : count) * tuff_dtype_size(dtype));
@@ -158,7 +158,7 @@ static tuff_tensor *evaluate_scalars(tuff_graph *graph, op_code op, tuff_dtype d
                                .value = &result};
     if (tuff__evaluate(&scalar) != TUFF_OK)
         return NULL;
-    return scalar_as(graph, dtype, shape, passed_on(dtype, result));
+    return make_scalar(graph, dtype, shape, round_for_ops(dtype, result));
 }
 
 tuff_tensor *tuff__fold(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor *const *inputs,
@@ -191,7 +191,7 @@ tuff_tensor *tuff__fold(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_sh
                             .value = out};
     tuff_tensor *result = NULL;
     if (whole && out != NULL && tuff__evaluate(&all) == TUFF_OK)
-        result = constant_of(graph, dtype, shape, out);
+        result = make_constant(graph, dtype, shape, out);
     for (int i = 0; i < 3; ++i)
         tuff__free(values[i]);
     tuff__free(out);

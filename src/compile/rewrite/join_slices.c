@@ -22,26 +22,26 @@ static bool is_block(const node *slice, int64_t *begin)
     return true;
 }
 
-static slice_range range_of(tuff_tensor *x)
+static slice_range find_range(tuff_tensor *x)
 {
-    slice_range found = {.of = x, .count = tuff_shape_count(x->shape)};
+    slice_range found = {.source = x, .count = tuff_shape_count(x->shape)};
     int64_t begin;
     for (;;) {
-        const node *at = found.of->node;
+        const node *at = found.source->node;
         if (at->op == OP_SLICE && is_block(at, &begin))
             found.begin += begin;
         else if (at->op != OP_RESHAPE)
             return found;
-        found.of = at->inputs[0];
+        found.source = at->inputs[0];
     }
 }
 
 /* Whether `next` begins where a range of arrays ends. The range may begin behind its first array's first element, but
    must end with the last element of its last array. */
-static bool is_behind(const slice_range *range, const slice_range *next)
+static bool continues_range(const slice_range *range, const slice_range *next)
 {
-    const node *first = range->of->node, *other = next->of->node;
-    if (next->of == range->of)
+    const node *first = range->source->node, *other = next->source->node;
+    if (next->source == range->source)
         return next->begin == range->begin + range->count;
     if (first->op != OP_ARRAY || other->op != OP_ARRAY || next->begin != 0)
         return false;
@@ -55,10 +55,10 @@ static bool is_behind(const slice_range *range, const slice_range *next)
 int tuff__slice_run(tuff_tensor *const *parts, int count, slice_range *out)
 {
     int taken = 1;
-    *out = range_of(parts[0]);
+    *out = find_range(parts[0]);
     for (; taken < count; ++taken) {
-        const slice_range next = range_of(parts[taken]);
-        if (next.count == 0 || !is_behind(out, &next))
+        const slice_range next = find_range(parts[taken]);
+        if (next.count == 0 || !continues_range(out, &next))
             break;
         out->count += next.count;
     }

@@ -157,8 +157,8 @@ static tuff_tensor *buffer_region(rewriting *self, const factor *operand, int64_
 /* Returns [count, lines, width]: lines `pitch` apart in blocks `distance` apart, from the operand's offset on; NULL if
    there is no such view. If the last line would reach beyond the memory, all lines begin a little earlier, and these
    elements are sliced off. */
-static tuff_tensor *strided(rewriting *self, const factor *operand, int count, int64_t distance, int64_t lines,
-                            int64_t width)
+static tuff_tensor *strided_view(rewriting *self, const factor *operand, int count, int64_t distance, int64_t lines,
+                                 int64_t width)
 {
     const int64_t pitch = pitch_of(operand), length = (count - 1) * distance + lines * pitch;
     int64_t before = 0;
@@ -180,26 +180,26 @@ static tuff_tensor *strided(rewriting *self, const factor *operand, int count, i
 /* Returns the lines as the matmuls read them: columns innermost, cast to the dtype of the factor. */
 static tuff_tensor *as_factor(const factor *operand, tuff_tensor *lines)
 {
-    const int turned[] = {0, 2, 1};
+    const int order[] = {0, 2, 1};
     if (lines == NULL)
         return NULL;
     if (operand->place.stride[1] != 1)
-        lines = tuff_permute(lines, turned);
+        lines = tuff_permute(lines, order);
     return tuff_cast(lines, operand->dtype);
 }
 
 static tuff_tensor *join_along(rewriting *self, const factor *factors, int count, int axis)
 {
     const bool unit_axis = factors->place.stride[axis] == 1;
-    int64_t together = 0;
+    int64_t total = 0;
     for (int i = 0; i < count; ++i)
-        together += factors[i].place.extent[axis];
+        total += factors[i].place.extent[axis];
     const int64_t other = factors->place.extent[1 - axis];
     tuff_tensor *joined =
-        as_factor(factors, strided(self, factors, 1, 0, unit_axis ? other : together, unit_axis ? together : other));
+        as_factor(factors, strided_view(self, factors, 1, 0, unit_axis ? other : total, unit_axis ? total : other));
     if (joined == NULL)
         return NULL;
-    return tuff_reshape(joined, axis == 1 ? TUFF_SHAPE(other, together) : TUFF_SHAPE(together, other));
+    return tuff_reshape(joined, axis == 1 ? TUFF_SHAPE(other, total) : TUFF_SHAPE(total, other));
 }
 
 tuff_tensor *tuff__join_columns(rewriting *self, const factor *factors, int count)
@@ -216,5 +216,5 @@ tuff_tensor *tuff__join_stack(rewriting *self, const factor *factors, int count)
 {
     const int64_t distance = factors[1].place.offset - factors[0].place.offset, lines = lines_of(factors);
     const int64_t width = factors->place.stride[1] == 1 ? factors->place.extent[1] : factors->place.extent[0];
-    return as_factor(factors, strided(self, factors, count, distance, lines, width));
+    return as_factor(factors, strided_view(self, factors, count, distance, lines, width));
 }

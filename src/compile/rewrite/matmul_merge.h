@@ -28,9 +28,9 @@ typedef struct rewriting {
     int original_count; /* nodes from this id on are new */
     int *use_count;     /* by original node: uses as an input of the graph's nodes */
     node **user;        /* by original node: one of its users */
-    bool *kept;         /* by original node: it is an output, or assigned */
+    bool *is_output;    /* by original node: it is an output, or assigned */
     bool *taken;        /* by original node: it was replaced, or is a part of something new */
-    tuff_tensor **now;  /* by original node: the tensor that replaces its value; NULL: none */
+    tuff_tensor **replacement; /* by original node: the tensor that replaces its value; NULL: none */
     target target;
     pass_choices *passes;
 } rewriting;

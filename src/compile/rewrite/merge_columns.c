@@ -7,8 +7,8 @@
 #include "compile/rewrite/matmul_merge.h"
 
 #define MAX_KEPT (256 << 10) /* bytes of parts that may be kept longer than they are needed */
-#define MAX_LOOKED_AT 16     /* nodes visited to find what a vector is made of, at most */
-#define MAX_WALKED 4         /* parts of a concat between which a kernel can select without a copy */
+#define MAX_VISITED 16       /* nodes visited to find what a vector is made of, at most */
+#define MAX_SELECTED 4       /* parts of a concat between which a kernel can select without a copy */
 
 /* Values [..., columns of part i] joined into one: [parts, ..., columns] if stacked, else [..., all columns]. */
 typedef struct bundle {
@@ -16,7 +16,7 @@ typedef struct bundle {
     int count;
     int oldest; /* the lowest id of the products: older nodes depend on none of them */
     bool stacked;
-    tuff_tensor *joined;
+    tuff_tensor *whole;
 } bundle;
 
 static int64_t columns_of(const tuff_tensor *part)
@@ -47,14 +47,14 @@ static bool is_vector(const tuff_tensor *x)
 
 /* Whether a value can be an operand of the joined op: it must not depend on a part. It has to be made, by views and
    elementwise ops alone, of nodes older than the products; at most *most such ops are visited. */
-static bool comes_before(const bundle *joined, const node *at, int *most)
+static bool is_independent(const bundle *joined, const node *at, int *most)
 {
     if (tuff__op_is_source(at->op) || at->input_count == 0 || at->id < joined->oldest)
         return true;
-    bool before = (tuff__op_is_view(at->op) || tuff__op_is_elementwise(at->op)) && --*most >= 0;
-    for (int i = 0; i < at->input_count && before; ++i)
-        before = comes_before(joined, at->inputs[i]->node, most);
-    return before;
+    bool independent = (tuff__op_is_view(at->op) || tuff__op_is_elementwise(at->op)) && --*most >= 0;
+    for (int i = 0; i < at->input_count && independent; ++i)
+        independent = is_independent(joined, at->inputs[i]->node, most);
+    return independent;
 }
 
 /* Joins the vectors that were expanded to the parts into one that is expanded to the whole; NULL if that is impossible
@@ -62,14 +62,14 @@ static bool comes_before(const bundle *joined, const node *at, int *most)
 static tuff_tensor *join_vectors(const bundle *joined, tuff_tensor *const *operands, tuff_shape shape)
 {
     tuff_tensor *vectors[MAX_MERGED];
-    if (joined->count > MAX_WALKED)
+    if (joined->count > MAX_SELECTED)
         return NULL;
     for (int i = 0; i < joined->count; ++i) {
         const node *at = operands[i]->node;
         const int64_t columns = columns_of(operands[i]);
-        int most = MAX_LOOKED_AT;
+        int most = MAX_VISITED;
         if (at->op != OP_EXPAND || !is_vector(at->inputs[0]) || columns_of(at->inputs[0]) != columns ||
-            !comes_before(joined, at->inputs[0]->node, &most))
+            !is_independent(joined, at->inputs[0]->node, &most))
             return NULL;
         vectors[i] = tuff_reshape(at->inputs[0], joined->stacked ? TUFF_SHAPE(1, columns) : TUFF_SHAPE(columns));
     }
@@ -121,7 +121,7 @@ static bool users_agree(const rewriting *self, const bundle *joined, node **user
 {
     for (int i = 0; i < joined->count; ++i) {
         users[i] = tuff__only_user(self, joined->parts[i]->node);
-        if (users[i] == NULL || self->kept[users[i]->id])
+        if (users[i] == NULL || self->is_output[users[i]->id])
             return false;
         const tuff_tensor *first = &users[0]->outputs[0], *value = &users[i]->outputs[0];
         const int at = position_of(users[i], joined->parts[i]);
@@ -142,7 +142,7 @@ static bool users_agree(const rewriting *self, const bundle *joined, node **user
 
 /* Applies the op that all parts go through next to the joined value; returns false if they go through different ones,
    or its operands cannot be joined. */
-static bool take_step(const rewriting *self, bundle *joined)
+static bool apply_next_op(const rewriting *self, bundle *joined)
 {
     node *users[MAX_MERGED] = {NULL};
     int position = 0;
@@ -157,18 +157,18 @@ static bool take_step(const rewriting *self, bundle *joined)
         tuff_tensor *operands[MAX_MERGED];
         for (int i = 0; i < joined->count; ++i)
             operands[i] = users[i]->inputs[k];
-        inputs[k] = k == position ? joined->joined : join_operands(joined, operands, shape);
+        inputs[k] = k == position ? joined->whole : join_operands(joined, operands, shape);
         if (inputs[k] == NULL)
             return false;
     }
     if (self->graph->status != TUFF_OK)
         return false;
     if (users[0]->op == OP_RESHAPE)
-        next = tuff_reshape(joined->joined, shape);
+        next = tuff_reshape(joined->whole, shape);
     else
         next = tuff__node_create(self->graph, users[0]->op, first->dtype, shape, inputs, users[0]->input_count,
                                  &users[0]->attributes);
-    joined->joined = next;
+    joined->whole = next;
     for (int i = 0; i < joined->count; ++i)
         joined->parts[i] = &users[i]->outputs[0];
     return self->graph->status == TUFF_OK;
@@ -177,14 +177,14 @@ static bool take_step(const rewriting *self, bundle *joined)
 /* Replaces each part with a slice of the whole. */
 static void replace_parts(rewriting *self, const bundle *joined)
 {
-    const tuff_shape whole = joined->joined->shape;
+    const tuff_shape whole = joined->whole->shape;
     const int axis = joined->stacked ? 0 : whole.rank - 1;
     int64_t start[TUFF_MAX_RANK] = {0}, stop[TUFF_MAX_RANK];
     memcpy(stop, whole.extent, sizeof stop);
     for (int i = 0; i < joined->count && self->graph->status == TUFF_OK; ++i) {
         const tuff_tensor *part = joined->parts[i];
         stop[axis] = start[axis] + (joined->stacked ? 1 : columns_of(part));
-        self->now[part->node->id] = tuff_reshape(tuff_slice(joined->joined, start, stop, NULL), part->shape);
+        self->replacement[part->node->id] = tuff_reshape(tuff_slice(joined->whole, start, stop, NULL), part->shape);
         start[axis] = stop[axis];
     }
 }
@@ -270,9 +270,9 @@ static bool merge(rewriting *self, node **members, const factor *factors, int co
     const tuff_shape shape = joined_shape(&joined, joined.parts[0]->shape);
     if (stacked)
         x = tuff_expand(x, TUFF_SHAPE(count, x->shape.extent[0], x->shape.extent[1]));
-    joined.joined = tuff__node_create(self->graph, OP_MATMUL, members[0]->outputs[0].dtype, shape,
-                                      (tuff_tensor *[]){x, w}, 2, NULL);
-    while (take_step(self, &joined))
+    joined.whole = tuff__node_create(self->graph, OP_MATMUL, members[0]->outputs[0].dtype, shape,
+                                     (tuff_tensor *[]){x, w}, 2, NULL);
+    while (apply_next_op(self, &joined))
         continue;
     if (self->graph->status != TUFF_OK ||
         !tuff__pass_decides(self->passes, TUNABLE_fusion_columns, pays(self, &joined, members[0]->inputs[0])))
@@ -287,10 +287,10 @@ static void merge_readers(rewriting *self, node **members, factor *factors, int 
 {
     tuff__sort_factors(factors, members, count);
     for (int i = 0; i < count;) {
-        const int beside = tuff__run_of_columns(factors + i, count - i);
+        const int side_by_side = tuff__run_of_columns(factors + i, count - i);
         const int stacked = tuff__run_of_stack(factors + i, count - i);
-        int run = beside >= stacked ? beside : stacked;
-        while (run > 1 && !merge(self, members + i, factors + i, run, beside < stacked))
+        int run = side_by_side >= stacked ? side_by_side : stacked;
+        while (run > 1 && !merge(self, members + i, factors + i, run, side_by_side < stacked))
             --run;
         i += run;
     }
@@ -298,7 +298,7 @@ static void merge_readers(rewriting *self, node **members, factor *factors, int 
 
 static bool is_candidate(const rewriting *self, const node *at, factor *out)
 {
-    return at->op == OP_MATMUL && at->outputs[0].shape.rank == 2 && !self->taken[at->id] && !self->kept[at->id] &&
+    return at->op == OP_MATMUL && at->outputs[0].shape.rank == 2 && !self->taken[at->id] && !self->is_output[at->id] &&
            self->use_count[at->id] > 0 && tuff__factor_of(at->inputs[1], out);
 }
 

@@ -3,51 +3,51 @@
    side by side for it. */
 #include "compile/rewrite/matmul_merge.h"
 
-/* Neighbouring parts of a concat of vectors that are products or, if turned, transposed products. */
+/* Neighbouring parts of a concat of vectors that are products or, if `transposed` is set, transposed products. */
 typedef struct run_of_parts {
     node *products[MAX_MERGED];
     int count;
-    bool turned;
+    bool transposed;
 } run_of_parts;
 
-/* Returns the matmul whose elements make up the part, row by row or (*turned) column by column; NULL if there is
+/* Returns the matmul whose elements make up the part, row by row or (*transposed) column by column; NULL if there is
    none. */
-static node *product_of(const rewriting *self, const tuff_tensor *part, bool *turned)
+static node *find_product(const rewriting *self, const tuff_tensor *part, bool *transposed)
 {
     node *at = part->node;
-    *turned = false;
+    *transposed = false;
     if (at->op != OP_RESHAPE || tuff__only_user(self, at) == NULL)
         return NULL;
     at = at->inputs[0]->node;
     if (at->op == OP_PERMUTE && at->outputs[0].shape.rank == 2 && tuff__only_user(self, at) != NULL) {
-        *turned = true;
+        *transposed = true;
         at = at->inputs[0]->node;
     }
     const bool found = at->op == OP_MATMUL && at->outputs[0].shape.rank == 2 && tuff__only_user(self, at) != NULL;
     return found ? at : NULL;
 }
 
-static bool continues(const run_of_parts *run, const node *product, bool turned)
+static bool continues(const run_of_parts *run, const node *product, bool transposed)
 {
     const node *first = run->products[0];
-    if (run->count == MAX_MERGED || turned != run->turned || product->inputs[0] != first->inputs[0] ||
+    if (run->count == MAX_MERGED || transposed != run->transposed || product->inputs[0] != first->inputs[0] ||
         product->copy != first->copy)
         return false;
     for (int i = 0; i < run->count; ++i)
         if (product->inputs[1] == run->products[i]->inputs[1])
             return false;
-    return turned || tuff_shape_equal(product->outputs[0].shape, first->outputs[0].shape);
+    return transposed || tuff_shape_equal(product->outputs[0].shape, first->outputs[0].shape);
 }
 
-static run_of_parts run_from(const rewriting *self, const node *concat, int first)
+static run_of_parts find_run(const rewriting *self, const node *concat, int first)
 {
     run_of_parts run = {.count = 0};
     for (int i = first; i < concat->input_count; ++i) {
-        bool turned;
-        node *product = product_of(self, concat->inputs[i], &turned);
-        if (product == NULL || (run.count > 0 && !continues(&run, product, turned)))
+        bool transposed;
+        node *product = find_product(self, concat->inputs[i], &transposed);
+        if (product == NULL || (run.count > 0 && !continues(&run, product, transposed)))
             break;
-        run.turned = turned;
+        run.transposed = transposed;
         run.products[run.count++] = product;
     }
     return run;
@@ -67,7 +67,7 @@ static bool pays(const rewriting *self, const run_of_parts *run)
         copies += 8 * (double)tuff_shape_count(y[i]->shape);
         waiting += i > 0 ? 4 * (double)tuff_shape_count(y[i]->shape) : 0;
     }
-    const bool free_of_copies = tuff__concat_is_free(self, y, run->count, run->turned ? 1 : 0);
+    const bool free_of_copies = tuff__concat_is_free(self, y, run->count, run->transposed ? 1 : 0);
     cost.launches_saved = run->count - 1 - !free_of_copies;
     cost.bytes_added = waiting + (free_of_copies ? 0 : copies);
     return tuff__merge_is_profitable(self, &cost);
@@ -83,11 +83,11 @@ static tuff_tensor *join(rewriting *self, const run_of_parts *run)
     for (int i = 0; i < run->count; ++i)
         y[i] = run->products[i]->inputs[1];
     tuff__graph_set_origin(self->graph, run->products[0]);
-    tuff_tensor *right = tuff__concat_as_view(self, y, run->count, run->turned ? 1 : 0);
+    tuff_tensor *right = tuff__concat_as_view(self, y, run->count, run->transposed ? 1 : 0);
     if (self->graph->status != TUFF_OK)
         return right;
     tuff_shape shape = TUFF_SHAPE(rows, right->shape.extent[1]);
-    if (!run->turned) {
+    if (!run->transposed) {
         shape = TUFF_SHAPE(run->count, rows, columns);
         x = tuff_expand(x, TUFF_SHAPE(run->count, rows, inner));
         right = tuff_reshape(right, TUFF_SHAPE(run->count, inner, columns));
@@ -96,14 +96,14 @@ static tuff_tensor *join(rewriting *self, const run_of_parts *run)
         return right;
     tuff_tensor *product =
         tuff__node_create(self->graph, OP_MATMUL, first->dtype, shape, (tuff_tensor *[]){x, right}, 2, NULL);
-    return tuff_reshape(run->turned ? tuff_permute(product, turn) : product, TUFF_SHAPE(-1));
+    return tuff_reshape(run->transposed ? tuff_permute(product, turn) : product, TUFF_SHAPE(-1));
 }
 
 static void merge_parts(rewriting *self, node *concat)
 {
     int count = 0;
     for (int i = 0; i < concat->input_count && self->graph->status == TUFF_OK;) {
-        const run_of_parts run = run_from(self, concat, i);
+        const run_of_parts run = find_run(self, concat, i);
         const bool joined =
             run.count > 1 && tuff__pass_decides(self->passes, TUNABLE_fusion_gradients, pays(self, &run));
         const int taken = joined ? run.count : 1;

@@ -43,7 +43,8 @@ static void add_term(const rewriting *self, tuff_tensor *term, terms *out)
 static bool is_whole_sum(const rewriting *self, const node *at)
 {
     const node *user = tuff__only_user(self, at);
-    return at->op == OP_ADD && self->use_count[at->id] + self->kept[at->id] > 0 && (user == NULL || user->op != OP_ADD);
+    return at->op == OP_ADD && self->use_count[at->id] + self->is_output[at->id] > 0 &&
+           (user == NULL || user->op != OP_ADD);
 }
 
 /* Whether joining pays. Each product but one saves a read and a write of the running sum. Only half of this traffic is
@@ -79,7 +80,7 @@ static tuff_tensor *joined_product(rewriting *self, node *const *products, const
     return tuff__node_create(self->graph, OP_MATMUL, result->dtype, result->shape, (tuff_tensor *[]){left, v}, 2, NULL);
 }
 
-static tuff_tensor *plus(tuff_tensor *sum, tuff_tensor *term, tuff_shape shape)
+static tuff_tensor *add_to_sum(tuff_tensor *sum, tuff_tensor *term, tuff_shape shape)
 {
     tuff_tensor *formed = tuff_reshape(term, shape);
     return sum == NULL ? formed : tuff_add(sum, formed);
@@ -95,9 +96,9 @@ static bool join_products(rewriting *self, terms *all, tuff_shape shape, tuff_te
         tuff_tensor *joined = run > 1 ? joined_product(self, all->products + i, all->factors + i, run) : NULL;
         any |= joined != NULL;
         for (int k = 0; k < run && joined == NULL; ++k)
-            *sum = plus(*sum, &all->products[i + k]->outputs[0], shape);
+            *sum = add_to_sum(*sum, &all->products[i + k]->outputs[0], shape);
         if (joined != NULL)
-            *sum = plus(*sum, joined, shape);
+            *sum = add_to_sum(*sum, joined, shape);
         i += run;
     }
     return any;
@@ -117,8 +118,8 @@ tuff_status tuff__merge_terms(rewriting *self)
         if (!found.complete || found.product_count < 2 || !join_products(self, &found, at->outputs[0].shape, &sum))
             continue;
         for (int k = 0; k < found.other_count; ++k)
-            sum = plus(sum, found.others[k], at->outputs[0].shape);
-        self->now[i] = sum;
+            sum = add_to_sum(sum, found.others[k], at->outputs[0].shape);
+        self->replacement[i] = sum;
     }
     return self->graph->status;
 }

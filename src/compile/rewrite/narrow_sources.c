@@ -29,8 +29,8 @@ typedef struct narrowing {
     group *groups;
     int group_count;
     int *group_of; /* by node: index of its group; -1: not a source that matmuls read */
-    int *before;   /* by new node: id of the original node in front of which it goes */
-    int before_count, before_capacity;
+    int *insert_before; /* by new node: id of the original node in front of which it goes */
+    int insert_before_count, insert_before_capacity;
 } narrowing;
 
 /* Returns the f32 source behind an operand's views; NULL if there is none. */
@@ -127,16 +127,16 @@ static void find_groups(narrowing *self)
 static tuff_status place(narrowing *self, int before)
 {
     TRY(self->graph->status);
-    while (self->original_count + self->before_count < self->graph->node_count) {
-        if (!GROW(self->before, self->before_count, self->before_capacity))
+    while (self->original_count + self->insert_before_count < self->graph->node_count) {
+        if (!GROW(self->insert_before, self->insert_before_count, self->insert_before_capacity))
             return TUFF_E_OOM_HOST;
-        self->before[self->before_count++] = before;
+        self->insert_before[self->insert_before_count++] = before;
     }
     return TUFF_OK;
 }
 
 /* Returns one array that spans all arrays of a group. */
-static tuff_tensor *stretch_of(narrowing *self, const group *from)
+static tuff_tensor *array_spanning(narrowing *self, const group *from)
 {
     const tuff_array *first = self->sources[from->first]->attributes.array;
     tuff_array *joined = tuff__arena_alloc(&self->graph->arena, sizeof *joined);
@@ -155,14 +155,14 @@ static tuff_tensor *copy_for(narrowing *self, group *from, int reader)
     if (from->copy != NULL && !late)
         return from->copy;
     const node *first = self->sources[from->first];
-    from->copy = tuff_cast(from->count > 1 ? stretch_of(self, from) : (tuff_tensor *)&first->outputs[0], self->to);
+    from->copy = tuff_cast(from->count > 1 ? array_spanning(self, from) : (tuff_tensor *)&first->outputs[0], self->to);
     if (from->copy->node != NULL)
         from->copy->node->is_late_copy = late;
     return from->copy;
 }
 
 /* Returns a source's elements in the copy of its group. */
-static tuff_tensor *narrowed(narrowing *self, const node *source, int reader)
+static tuff_tensor *elements_in_copy(narrowing *self, const node *source, int reader)
 {
     group *from = &self->groups[self->group_of[source->id]];
     tuff_tensor *copy = copy_for(self, from, reader);
@@ -178,7 +178,7 @@ static tuff_tensor *narrowed(narrowing *self, const node *source, int reader)
 static tuff_tensor *view_of_copy(narrowing *self, const node *at, int reader)
 {
     if (!tuff__op_is_view(at->op))
-        return narrowed(self, at, reader);
+        return elements_in_copy(self, at, reader);
     tuff_tensor *inner = view_of_copy(self, at->inputs[0]->node, reader);
     return inner->node == NULL
                ? inner
@@ -207,7 +207,7 @@ static tuff_status sort(narrowing *self)
     if (sorted == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < self->original_count; ++i) {
-        for (; next < self->before_count && self->before[next] == i; ++next)
+        for (; next < self->insert_before_count && self->insert_before[next] == i; ++next)
             sorted[count++] = graph->nodes[self->original_count + next];
         sorted[count++] = graph->nodes[i];
     }
@@ -244,6 +244,6 @@ tuff_status tuff__narrow_sources(tuff_graph *graph, tuff_precision precision)
     tuff__free(self.sources);
     tuff__free(self.groups);
     tuff__free(self.group_of);
-    tuff__free(self.before);
+    tuff__free(self.insert_before);
     return status;
 }

@@ -9,8 +9,8 @@
 #define LATE_GAP 48
 
 typedef struct pass_choices {
-    tune_config by;    /* the choices to follow; unset ones have their defaults */
-    tune_config found; /* set, with default values, for the rewritings that are possible in the graph */
+    tune_config chosen;   /* the choices to follow; unset ones have their defaults */
+    tune_config possible; /* set, with default values, for the rewritings that are possible in the graph */
 } pass_choices;
 
 /* Whether a rewriting is done at a place where it is possible. choices may be NULL: the defaults. */
@@ -18,8 +18,8 @@ static inline bool tuff__pass_decides(pass_choices *choices, tunable pass, bool 
 {
     if (choices == NULL)
         return pays;
-    tuff__config_set(&choices->found, pass, 1);
-    const int value = tuff__config_value(&choices->by, pass, 1);
+    tuff__config_set(&choices->possible, pass, 1);
+    const int value = tuff__config_value(&choices->chosen, pass, 1);
     return value == 1 ? pays : value > 1;
 }
 

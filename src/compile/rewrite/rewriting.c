@@ -5,14 +5,14 @@
 
 node *tuff__only_user(const rewriting *self, const node *at)
 {
-    if (at->id >= self->original_count || self->use_count[at->id] != 1 || self->kept[at->id])
+    if (at->id >= self->original_count || self->use_count[at->id] != 1 || self->is_output[at->id])
         return NULL;
     return self->user[at->id];
 }
 
 /* Returns the seconds that compute units would idle during the last tiles of separate products, minus those of the
    joined product. */
-static double waiting_saved(const cost_parameters *on, const merge_cost *cost)
+static double idle_seconds_saved(const cost_parameters *on, const merge_cost *cost)
 {
     const double tile = 2.0 * (double)(on->tile_rows * on->tile_columns * cost->inner) / on->rate;
     int64_t apart = 0, tiles = 0;
@@ -30,7 +30,7 @@ static double waiting_saved(const cost_parameters *on, const merge_cost *cost)
 bool tuff__merge_is_profitable(const rewriting *self, const merge_cost *cost)
 {
     const cost_parameters on = tuff__cost_parameters(&self->target);
-    const double saved = (double)cost->launches_saved * on.launch + waiting_saved(&on, cost);
+    const double saved = (double)cost->launches_saved * on.launch + idle_seconds_saved(&on, cost);
     return saved > cost->bytes_added / on.bandwidth;
 }
 
@@ -49,13 +49,13 @@ static bool is_part(const rewriting *self, const node *at)
 static bool can_be_placed(const rewriting *self, const tuff_tensor *value)
 {
     const node *at = value->node;
-    if (self->kept[at->id] || is_part(self, at))
+    if (self->is_output[at->id] || is_part(self, at))
         return false;
     while (at->op == OP_RESHAPE || at->op == OP_PERMUTE)
         at = at->inputs[0]->node;
     const bool computed = tuff__op_is_elementwise(at->op) || at->op == OP_MATMUL || at->op == OP_SUM ||
                           (tuff__op_is_attention(at->op) && at->op != OP_ATTENTION_LSE);
-    return computed && !self->kept[at->id] && !self->taken[at->id];
+    return computed && !self->is_output[at->id] && !self->taken[at->id];
 }
 
 /* Returns an existing concat of the values, or NULL. */
@@ -100,10 +100,11 @@ tuff_status tuff__rewriting_begin(rewriting *self, tuff_graph *graph)
         (rewriting){.graph = graph, .original_count = graph->node_count, .target = tuff__device_target(graph->device)};
     self->use_count = tuff__calloc(count, sizeof *self->use_count);
     self->user = tuff__calloc(count, sizeof *self->user);
-    self->kept = tuff__calloc(count, sizeof *self->kept);
+    self->is_output = tuff__calloc(count, sizeof *self->is_output);
     self->taken = tuff__calloc(count, sizeof *self->taken);
-    self->now = tuff__calloc(count, sizeof *self->now);
-    if (self->use_count == NULL || self->user == NULL || self->kept == NULL || self->taken == NULL || self->now == NULL)
+    self->replacement = tuff__calloc(count, sizeof *self->replacement);
+    if (self->use_count == NULL || self->user == NULL || self->is_output == NULL || self->taken == NULL ||
+        self->replacement == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < graph->node_count; ++i)
         for (int k = 0; k < graph->nodes[i]->input_count; ++k) {
@@ -112,9 +113,9 @@ tuff_status tuff__rewriting_begin(rewriting *self, tuff_graph *graph)
             self->user[input] = graph->nodes[i];
         }
     for (int i = 0; i < graph->output_count; ++i)
-        self->kept[graph->outputs[i].tensor->node->id] = true;
+        self->is_output[graph->outputs[i].tensor->node->id] = true;
     for (int i = 0; i < graph->assign_count; ++i)
-        self->kept[graph->assigns[i]->inputs[0]->node->id] = true;
+        self->is_output[graph->assigns[i]->inputs[0]->node->id] = true;
     return TUFF_OK;
 }
 
@@ -125,14 +126,14 @@ static void redirect(const rewriting *self)
         node *at = self->graph->nodes[i];
         for (int k = 0; k < at->input_count; ++k) {
             const int input = at->inputs[k]->node->id;
-            if (input < self->original_count && self->now[input] != NULL)
-                at->inputs[k] = self->now[input];
+            if (input < self->original_count && self->replacement[input] != NULL)
+                at->inputs[k] = self->replacement[input];
         }
     }
     for (int i = 0; i < self->graph->output_count; ++i) {
         const int id = self->graph->outputs[i].tensor->node->id;
-        if (id < self->original_count && self->now[id] != NULL)
-            self->graph->outputs[i].tensor = self->now[id];
+        if (id < self->original_count && self->replacement[id] != NULL)
+            self->graph->outputs[i].tensor = self->replacement[id];
     }
 }
 
@@ -220,8 +221,8 @@ tuff_status tuff__rewriting_end(rewriting *self, tuff_status status)
     }
     tuff__free(self->use_count);
     tuff__free(self->user);
-    tuff__free(self->kept);
+    tuff__free(self->is_output);
     tuff__free(self->taken);
-    tuff__free(self->now);
+    tuff__free(self->replacement);
     return status;
 }

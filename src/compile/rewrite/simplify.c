@@ -126,7 +126,7 @@ static tuff_tensor *simplify_identity(op_code op, tuff_tensor *const *inputs)
 }
 
 /* Returns a value that may have memory of its own: a source gets an identity reshape, which becomes a copy. */
-static tuff_tensor *with_memory(tuff_graph *graph, tuff_tensor *x)
+static tuff_tensor *copy_if_source(tuff_graph *graph, tuff_tensor *x)
 {
     if (!tuff__op_is_source(x->node->op))
         return x;
@@ -135,7 +135,7 @@ static tuff_tensor *with_memory(tuff_graph *graph, tuff_tensor *x)
 
 /* Gives parts that are sources or occur twice a node of their own, which is never shared, so that each can be written
    into its place. */
-static void separate_parts(tuff_graph *graph, tuff_tensor **inputs, int count)
+static void copy_shared_parts(tuff_graph *graph, tuff_tensor **inputs, int count)
 {
     for (int i = count - 1; i >= 0; --i) {
         bool separate = tuff__op_is_source(inputs[i]->node->op);
@@ -154,13 +154,13 @@ static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *s
     const int count = tuff__join_pads(inputs[0], inputs[1], parts, &attributes.axis);
     if (count == 0)
         return NULL;
-    separate_parts(graph, parts, count);
+    copy_shared_parts(graph, parts, count);
     return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
 }
 
 /* Returns the `count` elements from the start of an array on, including those of arrays behind it, as a single
    array. */
-static tuff_tensor *stretch(tuff_graph *graph, const tuff_array *first, int64_t count)
+static tuff_tensor *array_spanning(tuff_graph *graph, const tuff_array *first, int64_t count)
 {
     const tuff_shape shape = TUFF_SHAPE(count);
     for (int i = 0; i < graph->node_count; ++i) {
@@ -181,11 +181,11 @@ static tuff_tensor *stretch(tuff_graph *graph, const tuff_array *first, int64_t 
 
 static tuff_tensor *view_of_range(tuff_graph *graph, const slice_range *found, tuff_shape shape)
 {
-    int64_t all = tuff_shape_count(found->of->shape);
-    tuff_tensor *x = found->of;
+    int64_t all = tuff_shape_count(found->source->shape);
+    tuff_tensor *x = found->source;
     if (found->begin + found->count > all) {
         all = found->begin + found->count;
-        x = stretch(graph, x->node->attributes.array, all);
+        x = array_spanning(graph, x->node->attributes.array, all);
     }
     if (found->count != all) {
         const op_attributes attributes = {.start = {found->begin}, .step = {1}};
@@ -228,7 +228,7 @@ static tuff_tensor *simplify_concat(tuff_graph *graph, const node *at, tuff_tens
     const int count = join_parts(graph, inputs, at->input_count, at->attributes.axis);
     if (count == 1)
         return inputs[0];
-    separate_parts(graph, inputs, count);
+    copy_shared_parts(graph, inputs, count);
     return tuff__share_node(graph, OP_CONCAT, value->dtype, value->shape, inputs, count, &at->attributes);
 }
 
@@ -256,12 +256,12 @@ static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inp
     if ((found = tuff__split_bias_gradient(graph, at, inputs)) != NULL)
         return found;
     if (at->op == OP_ASSIGN)
-        inputs[0] = with_memory(graph, inputs[0]);
+        inputs[0] = copy_if_source(graph, inputs[0]);
     return tuff__share_node(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);
 }
 
 /* Copies names, data, and arrays that the graph owns into the new graph's arena. */
-static tuff_status own_attributes(tuff_graph *graph, op_attributes *attributes, const tuff_tensor *value)
+static tuff_status copy_attributes(tuff_graph *graph, op_attributes *attributes, const tuff_tensor *value)
 {
     if (attributes->array != NULL && attributes->options == ARRAY_OF_GRAPH) {
         tuff_array *copy = tuff__arena_alloc(&graph->arena, sizeof *copy);
@@ -285,7 +285,7 @@ static tuff_status own_attributes(tuff_graph *graph, op_attributes *attributes, 
 
 /* Returns an assigned value as its array stores it, rounded by a cast between equal dtypes: values that ops pass on are
    wider than narrow floats in memory. No op builder makes such a cast. */
-static tuff_tensor *kept_value(tuff_graph *graph, const node *assign)
+static tuff_tensor *stored_value(tuff_graph *graph, const node *assign)
 {
     tuff_tensor *x = assign->inputs[0];
     const tuff_dtype dtype = assign->outputs[0].dtype;
@@ -304,7 +304,7 @@ static tuff_status rebuild_node(rebuild *self, const node *at)
     for (int i = 0; i < at->input_count; ++i)
         inputs[i] = self->map[at->inputs[i]->node->id];
     if (at->op == OP_INPUT || at->op == OP_CONSTANT || at->op == OP_ARRAY)
-        TRY(own_attributes(graph, &copy.attributes, &at->outputs[0]));
+        TRY(copy_attributes(graph, &copy.attributes, &at->outputs[0]));
     tuff__graph_set_origin(graph, at);
     tuff_tensor *made = self->only_live ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape,
                                                             inputs, at->input_count, &copy.attributes)
@@ -319,7 +319,7 @@ static tuff_status rebuild_node(rebuild *self, const node *at)
         return TUFF_E_OOM_HOST;
     graph->assigns[graph->assign_count++] = made->node;
     if (!self->only_live)
-        self->map[at->id] = kept_value(graph, made->node);
+        self->map[at->id] = stored_value(graph, made->node);
     return self->map[at->id]->node == NULL ? graph->status : TUFF_OK;
 }
 
@@ -330,7 +330,7 @@ static tuff_status rebuild_outputs(rebuild *self)
         const graph_output *output = &self->source->outputs[i];
         tuff_tensor *value = self->map[output->tensor->node->id];
         if (!self->only_live)
-            value = with_memory(graph, value);
+            value = copy_if_source(graph, value);
         const char *name = tuff__arena_strdup(&graph->arena, output->name);
         if (name == NULL || value->node == NULL || !GROW(graph->outputs, graph->output_count, graph->output_capacity))
             return TUFF_E_OOM_HOST;
@@ -340,7 +340,7 @@ static tuff_status rebuild_outputs(rebuild *self)
 }
 
 /* Appends an increment of the step counter if the graph owns one, so that it rises by one with each run. */
-static tuff_status raise_step(rebuild *self)
+static tuff_status increment_step(rebuild *self)
 {
     tuff_graph *source = self->source, *graph = self->target;
     if (!source->owns_step)
@@ -364,12 +364,12 @@ static tuff_status rebuild_all(rebuild *self)
             TRY(rebuild_node(self, self->source->nodes[i]));
     tuff__graph_set_origin(self->target, NULL);
     TRY(rebuild_outputs(self));
-    return raise_step(self);
+    return increment_step(self);
 }
 
 /* Returns a rebuilt copy of a graph; NULL on failure. Without only_live the rules may leave nodes that nothing reads: a
    second pass over the result removes them. */
-static tuff_graph *rebuilt(tuff_graph *source, bool only_live)
+static tuff_graph *rebuild_graph(tuff_graph *source, bool only_live)
 {
     tuff_graph *target = tuff_graph_create(source->device);
     const size_t count = (size_t)source->node_count + 1;
@@ -387,12 +387,12 @@ static tuff_graph *rebuilt(tuff_graph *source, bool only_live)
 
 tuff_graph *tuff__simplify(tuff_graph *source, bool only_live)
 {
-    tuff_graph *first = rebuilt(source, only_live);
+    tuff_graph *first = rebuild_graph(source, only_live);
     if (only_live || first == NULL)
         return first;
     const bool owned = first->owns_step;
     first->owns_step = false; /* the increment is in the graph already */
-    tuff_graph *second = rebuilt(first, true);
+    tuff_graph *second = rebuild_graph(first, true);
     if (second != NULL) {
         second->step_array = first->step_array;
         second->owns_step = owned;

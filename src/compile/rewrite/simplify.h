@@ -24,7 +24,7 @@ tuff_tensor *tuff__fold(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_sh
 int tuff__join_pads(tuff_tensor *x, tuff_tensor *y, tuff_tensor **parts, int *axis);
 /* The range of `count` elements of a value in row-major order that starts at `begin`. */
 typedef struct slice_range {
-    tuff_tensor *of;
+    tuff_tensor *source;
     int64_t begin, count;
 } slice_range;
 /* Returns how many of the parts, from the first on, follow each other in one value, at least 1, and in *out the range

@@ -53,17 +53,17 @@ static bool is_along_terms(const tuff_tensor *y)
     for (; from->op == OP_PERMUTE || from->op == OP_EXPAND || from->op == OP_SLICE || from->op == OP_CAST ||
            from->op == OP_RESHAPE;
          from = from->inputs[0]->node) {
-        const tuff_shape *now = &from->outputs[0].shape, *before = &from->inputs[0]->shape;
-        const int less = now->rank - before->rank;
+        const tuff_shape *outer = &from->outputs[0].shape, *inner = &from->inputs[0]->shape;
+        const int less = outer->rank - inner->rank;
         if (from->op == OP_PERMUTE) {
             axis = from->attributes.order[axis];
         } else if (from->op == OP_RESHAPE) { /* only axes in front of the last two may change */
             for (int i = last - 1; i <= last; ++i)
-                if (axis < last - 1 || i < less || before->extent[i - less] != now->extent[i])
+                if (axis < last - 1 || i < less || inner->extent[i - less] != outer->extent[i])
                     return axis == last;
             axis -= less;
         }
-        last = before->rank - 1;
+        last = inner->rank - 1;
     }
     return axis == last;
 }
@@ -85,7 +85,7 @@ static int64_t count_for_reading(const rewriting *self, int64_t groups, int64_t 
 {
     enum { GROUPS_OF_UNIT = 4, MIN_TERMS_OF_PART = 256, MIN_ELEMENTS = 1 << 22 };
     const int64_t units = tuff__cost_parameters(&self->target).units;
-    if (self->target.keeps_to_registers || columns * inner < MIN_ELEMENTS)
+    if (self->target.avoids_local_memory || columns * inner < MIN_ELEMENTS)
         return 1;
     for (int64_t split_k = 1; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS_OF_PART; ++split_k)
         if (inner % split_k == 0 && groups * split_k >= GROUPS_OF_UNIT * units)
@@ -143,7 +143,7 @@ tuff_status tuff__split_k(rewriting *self)
         tuff__graph_set_origin(self->graph, at);
         tuff_tensor *parts = tuff_matmul(cut(at->inputs[0], at->inputs[0]->shape.rank - 1, &split),
                                          cut(at->inputs[1], at->inputs[1]->shape.rank - 2, &split));
-        self->now[i] = tuff_sum(parts, &axis, 1, false);
+        self->replacement[i] = tuff_sum(parts, &axis, 1, false);
         TRY(self->graph->status);
     }
     return TUFF_OK;

@@ -59,7 +59,7 @@ static int64_t terms_of_piece(int64_t extent, int64_t limit)
     return limit;
 }
 
-static double neutral(op_code op, tuff_dtype dtype)
+static double neutral_element(op_code op, tuff_dtype dtype)
 {
     if (op == OP_SUM)
         return 0;
@@ -75,7 +75,7 @@ static tuff_tensor *reduce_axis(tuff_graph *graph, op_code op, tuff_tensor *x, i
     if (extent <= 2 * limit || x->shape.rank == TUFF_MAX_RANK)
         return reduce(graph, op, x, 1u << axis);
     const int64_t terms = terms_of_piece(extent, limit), pieces = (extent + terms - 1) / terms;
-    tuff_tensor *cut = cut_axis(graph, x, axis, pieces, terms, neutral(op, x->dtype));
+    tuff_tensor *cut = cut_axis(graph, x, axis, pieces, terms, neutral_element(op, x->dtype));
     if (cut->node == NULL)
         return cut;
     tuff_tensor *sums = reduce(graph, op, cut, 1u << (axis + 1));

@@ -67,14 +67,14 @@ static view without_units(const view *old)
     return result;
 }
 
-static bool reshape(view *tuning_task, const tuff_shape *shape)
+static bool reshape(view *layout, const tuff_shape *shape)
 {
-    view out = {.rank = shape->rank, .offset = tuning_task->offset};
+    view out = {.rank = shape->rank, .offset = layout->offset};
     memcpy(out.extent, shape->extent, sizeof out.extent);
-    const view old = without_units(tuning_task);
-    for (int i = 0; i < tuning_task->rank; ++i)
-        if (tuning_task->extent[i] == 0) {
-            *tuning_task = tuff__view_contiguous(*shape);
+    const view old = without_units(layout);
+    for (int i = 0; i < layout->rank; ++i)
+        if (layout->extent[i] == 0) {
+            *layout = tuff__view_contiguous(*shape);
             return true;
         }
     int old_first = 0, new_first = 0;
@@ -95,58 +95,58 @@ static bool reshape(view *tuning_task, const tuff_shape *shape)
         old_first = old_last + 1;
         new_first = new_last + 1;
     }
-    *tuning_task = out;
+    *layout = out;
     return true;
 }
 
 /* Splits one axis into windows and the elements of a window. */
-static void unfold(view *tuning_task, const path *step)
+static void unfold(view *layout, const path *step)
 {
-    const view old = *tuning_task;
-    tuning_task->rank = step->shape.rank;
+    const view old = *layout;
+    layout->rank = step->shape.rank;
     for (int i = 0; i < step->shape.rank; ++i) {
-        tuning_task->extent[i] = step->shape.extent[i];
-        tuning_task->stride[i] = old.stride[i <= step->axis ? i : i - 1];
+        layout->extent[i] = step->shape.extent[i];
+        layout->stride[i] = old.stride[i <= step->axis ? i : i - 1];
     }
-    tuning_task->stride[step->axis] *= step->step[0];
-    tuning_task->stride[step->axis + 1] *= step->step[1];
+    layout->stride[step->axis] *= step->step[0];
+    layout->stride[step->axis + 1] *= step->step[1];
 }
 
-bool tuff__view_apply(view *tuning_task, const path *step)
+bool tuff__view_apply(view *layout, const path *step)
 {
     if (step->kind == STEP_RESHAPE)
-        return reshape(tuning_task, &step->shape);
+        return reshape(layout, &step->shape);
     if (step->kind == STEP_UNFOLD) {
-        unfold(tuning_task, step);
+        unfold(layout, step);
         return true;
     }
-    view out = {.rank = step->shape.rank, .offset = tuning_task->offset};
+    view out = {.rank = step->shape.rank, .offset = layout->offset};
     for (int i = 0; i < out.rank; ++i) {
         out.extent[i] = step->shape.extent[i];
         switch (step->kind) {
         case STEP_PERMUTE:
-            out.stride[i] = tuning_task->stride[step->order[i]];
+            out.stride[i] = layout->stride[step->order[i]];
             break;
         case STEP_EXPAND:
-            out.stride[i] = tuning_task->extent[i] == out.extent[i] ? tuning_task->stride[i] : 0;
+            out.stride[i] = layout->extent[i] == out.extent[i] ? layout->stride[i] : 0;
             break;
         case STEP_SLICE:
-            out.stride[i] = tuning_task->stride[i] * step->step[i];
-            out.offset += tuning_task->stride[i] * step->start[i];
+            out.stride[i] = layout->stride[i] * step->step[i];
+            out.offset += layout->stride[i] * step->start[i];
             break;
         default:
-            out.stride[i] = tuning_task->stride[i];
-            out.offset -= tuning_task->stride[i] * step->start[i];
+            out.stride[i] = layout->stride[i];
+            out.offset -= layout->stride[i] * step->start[i];
         }
     }
-    *tuning_task = out;
+    *layout = out;
     return true;
 }
 
-bool tuff__view_along(view *tuning_task, const path *inner, const path **failed)
+bool tuff__view_along(view *layout, const path *inner, const path **failed)
 {
     for (const path *step = inner; step != NULL; step = step->outer)
-        if (!tuff__view_apply(tuning_task, step)) {
+        if (!tuff__view_apply(layout, step)) {
             if (failed != NULL)
                 *failed = step;
             return false;

@@ -34,12 +34,12 @@ view tuff__view_contiguous(tuff_shape shape);
 /* Returns the layout of a shape whose axes are in the given order in memory, outermost first. */
 view tuff__view_ordered(tuff_shape shape, const int *order);
 /* Applies one step. Returns false if strides cannot express the result (a reshape across a seam). */
-bool tuff__view_apply(view *view, const path *step);
+bool tuff__view_apply(view *layout, const path *step);
 /* Applies all steps from inner outwards. If one fails, returns false and, unless failed is NULL, sets *failed to that
    step. */
-bool tuff__view_along(view *view, const path *inner, const path **failed);
+bool tuff__view_along(view *layout, const path *inner, const path **failed);
 /* Returns the number of elements from the first to the last one that a view without negative strides touches. */
-int64_t tuff__view_span(const view *view);
+int64_t tuff__view_span(const view *layout);
 bool tuff__view_equal(const view *a, const view *b); /* as address functions: strides of extent 1 are ignored */
 
 /* Returns the step of a movement node (RESHAPE, PERMUTE, EXPAND, SLICE, PAD, UNFOLD), in front of outer. */

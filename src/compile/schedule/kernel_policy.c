@@ -6,10 +6,10 @@ bool tuff__uses_registers(const kernel_policy *policy)
     const tuff_family family = tuff__family(policy);
     if (family == TUFF_FAMILY_REGISTER || family == TUFF_FAMILY_LOCAL)
         return family == TUFF_FAMILY_REGISTER;
-    return policy->target.keeps_to_registers;
+    return policy->target.avoids_local_memory;
 }
 
-int tuff__tunable_of(const kernel_policy *policy, tunable name)
+int tuff__tunable_device_default(const kernel_policy *policy, tunable name)
 {
     const tuff_device_info *info = policy->target.info;
     if (!policy->target.is_cpu || !tuff__uses_registers(policy))
@@ -19,7 +19,7 @@ int tuff__tunable_of(const kernel_policy *policy, tunable name)
 }
 
 /* Returns the configuration's value, else the default. */
-int tuff__tuned_from(const kernel_policy *policy, tunable name, int by_default)
+int tuff__tunable_value_or(const kernel_policy *policy, tunable name, int by_default)
 {
     if (policy->defaults != NULL)
         by_default = tuff__config_value(policy->defaults, name, by_default);
@@ -28,23 +28,23 @@ int tuff__tuned_from(const kernel_policy *policy, tunable name, int by_default)
     return policy->config == NULL ? by_default : tuff__config_value(policy->config, name, by_default);
 }
 
-int tuff__tuned(const kernel_policy *policy, tunable name)
+int tuff__tunable_value(const kernel_policy *policy, tunable name)
 {
-    return tuff__tuned_from(policy, name, tuff__tunable_of(policy, name));
+    return tuff__tunable_value_or(policy, name, tuff__tunable_device_default(policy, name));
 }
 
 tuff_family tuff__family(const kernel_policy *policy)
 {
     if (policy->family != TUFF_FAMILY_DEVICE)
         return policy->family;
-    const int wanted = tuff__tuned_from(policy, TUNABLE_task_family, TUFF_FAMILY_DEVICE);
+    const int wanted = tuff__tunable_value_or(policy, TUNABLE_task_family, TUFF_FAMILY_DEVICE);
     return wanted >= FAMILY_COUNT ? TUFF_FAMILY_DEVICE : (tuff_family)wanted;
 }
 
 tuff_matmul_library tuff__library(const kernel_policy *policy)
 {
     const bool wanted = policy->family == TUFF_FAMILY_DEVICE &&
-                        tuff__tuned_from(policy, TUNABLE_task_family, TUFF_FAMILY_DEVICE) >= FAMILY_COUNT;
+                        tuff__tunable_value_or(policy, TUNABLE_task_family, TUFF_FAMILY_DEVICE) >= FAMILY_COUNT;
     return wanted ? TUFF_MATMUL_CLBLAST : policy->library;
 }
 
@@ -53,7 +53,7 @@ int tuff__native_lanes(const kernel_policy *policy)
     const uint32_t lanes = policy->target.info->vector_width;
     if (policy->target.items_are_lanes || !tuff__uses_registers(policy))
         return 4;
-    const int wanted = tuff__tuned_from(policy, TUNABLE_task_lanes, 0);
+    const int wanted = tuff__tunable_value_or(policy, TUNABLE_task_lanes, 0);
     return wanted >= 4 ? wanted : lanes > 0 && lanes < 8 ? 4 : lanes == 8 ? 8 : 16;
 }
 

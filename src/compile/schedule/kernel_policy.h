@@ -17,11 +17,11 @@ typedef struct kernel_policy {
 } kernel_policy;
 
 /* Returns the value of a tunable. A CPU device for which the local family is requested gets a GPU's default. */
-int tuff__tuned(const kernel_policy *policy, tunable name);
+int tuff__tunable_value(const kernel_policy *policy, tunable name);
 /* The same if the default depends on the task's shape, not on the table. */
-int tuff__tuned_from(const kernel_policy *policy, tunable name, int by_default);
+int tuff__tunable_value_or(const kernel_policy *policy, tunable name, int by_default);
 /* Returns the table's default for the device. */
-int tuff__tunable_of(const kernel_policy *policy, tunable name);
+int tuff__tunable_device_default(const kernel_policy *policy, tunable name);
 /* The family of kernels and the library, from the options and the configuration. */
 tuff_family tuff__family(const kernel_policy *policy);
 tuff_matmul_library tuff__library(const kernel_policy *policy);

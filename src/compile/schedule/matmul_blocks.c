@@ -36,10 +36,10 @@ static block_shape choose_shape(const kernel_policy *policy, const matmul_proble
 {
     static const block_shape smaller[] = {
         {64, 64, 4, 4, 16}, {32, 128, 4, 8, 16}, {32, 64, 4, 4, 18}, {32, 32, 4, 4, 22}, {16, 64, 4, 4, 22}};
-    const block_shape table = {tuff__tunable_of(policy, TUNABLE_matmul_local_block_rows),
-                               tuff__tunable_of(policy, TUNABLE_matmul_local_block_columns),
-                               tuff__tunable_of(policy, TUNABLE_matmul_local_thread_rows),
-                               tuff__tunable_of(policy, TUNABLE_matmul_local_thread_columns), 10};
+    const block_shape table = {tuff__tunable_device_default(policy, TUNABLE_matmul_local_block_rows),
+                               tuff__tunable_device_default(policy, TUNABLE_matmul_local_block_columns),
+                               tuff__tunable_device_default(policy, TUNABLE_matmul_local_thread_rows),
+                               tuff__tunable_device_default(policy, TUNABLE_matmul_local_thread_columns), 10};
     block_shape best = table;
     double least = cost_of_shape(policy, problem, &table, step_k);
     for (size_t i = 0; i < sizeof smaller / sizeof *smaller; ++i) {
@@ -54,7 +54,7 @@ static block_shape choose_shape(const kernel_policy *policy, const matmul_proble
 
 /* Groups that run together should read as few rows and columns of blocks as possible, so a band is about as many blocks
    wide as high: the square root of the groups that the device runs at a time, about two per unit. */
-static int band_of(const kernel_policy *policy)
+static int choose_band(const kernel_policy *policy)
 {
     const int64_t units = policy->target.info->compute_units > 0 ? policy->target.info->compute_units : 16;
     int band = 4;
@@ -65,13 +65,14 @@ static int band_of(const kernel_policy *policy)
 
 matmul_blocks tuff__choose_blocks(const kernel_policy *policy, const matmul_problem *problem)
 {
-    matmul_blocks made = {.step_k = tuff__tuned(policy, TUNABLE_matmul_local_step_k), .band = band_of(policy)};
+    matmul_blocks made = {.step_k = tuff__tunable_value(policy, TUNABLE_matmul_local_step_k),
+                          .band = choose_band(policy)};
     const block_shape shape = choose_shape(policy, problem, made.step_k);
-    made.rows = tuff__tuned_from(policy, TUNABLE_matmul_local_block_rows, shape.rows);
-    made.columns = tuff__tuned_from(policy, TUNABLE_matmul_local_block_columns, shape.columns);
-    made.thread_rows = tuff__tuned_from(policy, TUNABLE_matmul_local_thread_rows, shape.thread_rows);
-    made.thread_columns = tuff__tuned_from(policy, TUNABLE_matmul_local_thread_columns, shape.thread_columns);
-    const int buffers = tuff__tuned(policy, TUNABLE_matmul_local_buffers);
+    made.rows = tuff__tunable_value_or(policy, TUNABLE_matmul_local_block_rows, shape.rows);
+    made.columns = tuff__tunable_value_or(policy, TUNABLE_matmul_local_block_columns, shape.columns);
+    made.thread_rows = tuff__tunable_value_or(policy, TUNABLE_matmul_local_thread_rows, shape.thread_rows);
+    made.thread_columns = tuff__tunable_value_or(policy, TUNABLE_matmul_local_thread_columns, shape.thread_columns);
+    const int buffers = tuff__tunable_value(policy, TUNABLE_matmul_local_buffers);
     made.buffers = 2 * tuff__block_bytes(&made) <= policy->target.info->local_memory_size ? buffers : 1;
     return made;
 }

@@ -11,7 +11,7 @@
 enum { LINE_SIZE = 64, NEAR_SETS = 64, NEAR_WAYS = 8, FAR_SETS = 2048, FAR_WAYS = 8 };
 /* A copy pays off if so many lines of the other operand read it: for a copy made in every run, the same if a vector
    fills a cache line, a copy that outlives the run, and a copy of rows whose terms are contiguous. */
-enum { ENOUGH = 192, ENOUGH_WIDE = 128, ENOUGH_KEPT = 8, ENOUGH_FOR_ROWS = 512, MIN_PACKED_ROWS = 8 };
+enum { MIN_LINES = 192, MIN_LINES_WIDE = 128, MIN_LINES_KEPT = 8, MIN_LINES_FOR_ROWS = 512, MIN_PACKED_ROWS = 8 };
 /* Fewer than FEW_ROWS rows are few; up to MAX_DOT_ROWS a copy of y for one run would cost more than it saves. A y of
    STREAMED bytes or more comes from memory, which is fastest when read as one stream. */
 enum { FEW_ROWS = 8, MAX_DOT_ROWS = 16, STREAMED = 2 << 20 };
@@ -58,7 +58,7 @@ bool tuff__operand_is_steady(const tuff_graph *graph, const fused_chain *matmul,
 
 /* Whether `count` blocks of `size` bytes, `stride` bytes apart, evict each other from a cache: strides that are
    multiples of a high power of two map to few of its sets. */
-static bool thrashes(int64_t count, int64_t size, int64_t stride, int64_t sets, int64_t ways)
+static bool conflicts_in_cache(int64_t count, int64_t size, int64_t stride, int64_t sets, int64_t ways)
 {
     const int64_t lines = tuff__divide_up(size, LINE_SIZE);
     int64_t step = 1; /* sets from one block to the next: only the power of two in it matters */
@@ -84,7 +84,7 @@ typedef struct packing_facts {
     bool wide;                /* a vector fills a cache line */
     bool contiguous_terms[2]; /* terms are contiguous in memory */
     int64_t term_stride[2];   /* from one term to the next */
-    int64_t enough[2];        /* lines of the other operand from which on a copy pays off */
+    int64_t min_lines[2];     /* lines of the other operand from which on a copy pays off */
 } packing_facts;
 
 static packing_facts facts_of(const kernel_policy *policy, const tuff_graph *graph, const fused_chain *chain,
@@ -96,41 +96,43 @@ static packing_facts facts_of(const kernel_policy *policy, const tuff_graph *gra
         const int64_t stride = chain->operand_strides[i][i == 0 ? 1 : 0];
         facts.contiguous_terms[i] = stride == 1;
         facts.term_stride[i] = stride * (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[i]].dtype);
-        facts.enough[i] = tuff__operand_is_steady(graph, chain, i) ? ENOUGH_KEPT : facts.wide ? ENOUGH_WIDE : ENOUGH;
+        facts.min_lines[i] = tuff__operand_is_steady(graph, chain, i) ? MIN_LINES_KEPT
+                             : facts.wide                             ? MIN_LINES_WIDE
+                                                                      : MIN_LINES;
     }
     return facts;
 }
 
 /* Whether y has too few columns for a vector. */
-static bool has_narrow_y(const packing_facts *facts)
+static bool y_is_narrow(const packing_facts *facts)
 {
     const matmul_problem *problem = facts->problem;
-    return problem->columns > 1 && problem->columns < facts->lanes && problem->rows >= facts->enough[1];
+    return problem->columns > 1 && problem->columns < facts->lanes && problem->rows >= facts->min_lines[1];
 }
 
 /* Whether the lines of y that a tile reads evict each other from the cache, or lie in too many pages. */
-static bool has_far_y(const packing_facts *facts)
+static bool y_misses_cache(const packing_facts *facts)
 {
     const matmul_problem *problem = facts->problem;
     const int64_t panel = 2 * (int64_t)sizeof(float) * facts->lanes;
-    return problem->rows >= facts->enough[1] && problem->columns >= panel / (int64_t)sizeof(float) &&
+    return problem->rows >= facts->min_lines[1] && problem->columns >= panel / (int64_t)sizeof(float) &&
            (facts->wide || problem->scattered[1] ||
-            thrashes(problem->inner, panel, facts->term_stride[1], FAR_SETS, FAR_WAYS));
+            conflicts_in_cache(problem->inner, panel, facts->term_stride[1], FAR_SETS, FAR_WAYS));
 }
 
-static bool has_far_x(const packing_facts *facts)
+static bool x_misses_cache(const packing_facts *facts)
 {
     const matmul_problem *problem = facts->problem;
-    return problem->columns >= facts->enough[0] && problem->rows >= MIN_PACKED_ROWS && !facts->contiguous_terms[0] &&
+    return problem->columns >= facts->min_lines[0] && problem->rows >= MIN_PACKED_ROWS && !facts->contiguous_terms[0] &&
            (facts->wide || problem->scattered[0] ||
-            thrashes(problem->inner, LINE_SIZE, facts->term_stride[0], FAR_SETS, FAR_WAYS));
+            conflicts_in_cache(problem->inner, LINE_SIZE, facts->term_stride[0], FAR_SETS, FAR_WAYS));
 }
 
 /* If a vector fills a cache line, a tile consumes terms faster than lines arrive, unless they are read sequentially. */
-static bool has_slow_rows(const packing_facts *facts)
+static bool x_arrives_slowly(const packing_facts *facts)
 {
     const matmul_problem *problem = facts->problem;
-    return problem->columns >= ENOUGH_FOR_ROWS && problem->rows >= MIN_PACKED_ROWS && facts->contiguous_terms[0] &&
+    return problem->columns >= MIN_LINES_FOR_ROWS && problem->rows >= MIN_PACKED_ROWS && facts->contiguous_terms[0] &&
            facts->wide;
 }
 
@@ -138,12 +140,12 @@ static bool has_slow_rows(const packing_facts *facts)
 static const struct packing_rule {
     int operand;
     bool (*applies)(const packing_facts *facts);
-} packing_rules[] = {{1, has_narrow_y}, {1, has_far_y}, {0, has_far_x}, {0, has_slow_rows}};
+} packing_rules[] = {{1, y_is_narrow}, {1, y_misses_cache}, {0, x_misses_cache}, {0, x_arrives_slowly}};
 
 bool tuff__wants_copy(const kernel_policy *policy, tunable name, bool pays)
 {
     enum { BY_RULES, NO };
-    const int wanted = tuff__tuned(policy, name);
+    const int wanted = tuff__tunable_value(policy, name);
     return wanted == BY_RULES ? pays : wanted != NO;
 }
 
@@ -161,9 +163,10 @@ static int max_tile_rows(const kernel_policy *policy, const fused_chain *chain, 
     const int64_t row_stride =
         chain->operand_strides[0][0] * (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[0]].dtype);
     if (problem->packed[0])
-        return tuff__tuned(policy, TUNABLE_matmul_register_packed_rows);
-    const bool meets = chain->operand_strides[0][1] == 1 && thrashes(12, 1, row_stride, NEAR_SETS, NEAR_WAYS);
-    return meets ? NEAR_WAYS : INT_MAX;
+        return tuff__tunable_value(policy, TUNABLE_matmul_register_packed_rows);
+    const bool conflicts =
+        chain->operand_strides[0][1] == 1 && conflicts_in_cache(12, 1, row_stride, NEAR_SETS, NEAR_WAYS);
+    return conflicts ? NEAR_WAYS : INT_MAX;
 }
 
 void tuff__choose_packing(const kernel_policy *policy, const tuff_graph *graph, const fused_chain *chain,
@@ -202,8 +205,8 @@ static double cost_of_tile(const kernel_policy *policy, const matmul_problem *pr
 static void choose_accumulators(const kernel_policy *policy, const matmul_problem *problem, matmul_tile *best)
 {
     const int registers = tuff__cpu_registers(best->vec);
-    const int most = tuff__tuned(policy, problem->packed[1] ? TUNABLE_matmul_register_packed_rows
-                                                            : TUNABLE_matmul_register_tile_rows);
+    const int most = tuff__tunable_value(policy, problem->packed[1] ? TUNABLE_matmul_register_packed_rows
+                                                                    : TUNABLE_matmul_register_tile_rows);
     const int64_t whole = problem->rows < most ? problem->rows : most;
     double least = 0;
     for (int columns = 1; columns <= 4; ++columns)
@@ -224,8 +227,8 @@ static void choose_accumulators(const kernel_policy *policy, const matmul_proble
 /* Returns the tile that the configuration requests, of any shape, else the one given. */
 static matmul_tile configured_tile(const kernel_policy *policy, matmul_tile by_default)
 {
-    const int rows = tuff__tuned(policy, TUNABLE_matmul_register_rows),
-              vectors = tuff__tuned(policy, TUNABLE_matmul_register_vectors);
+    const int rows = tuff__tunable_value(policy, TUNABLE_matmul_register_rows),
+              vectors = tuff__tunable_value(policy, TUNABLE_matmul_register_vectors);
     by_default.rows = rows > 0 ? rows : by_default.rows;
     by_default.columns = vectors > 0 ? vectors : by_default.columns;
     return by_default;
@@ -234,9 +237,9 @@ static matmul_tile configured_tile(const kernel_policy *policy, matmul_tile by_d
 matmul_tile tuff__choose_tile(const kernel_policy *policy, const matmul_problem *problem)
 {
     matmul_tile best = {.vec = tuff__native_lanes(policy),
-                        .rows = tuff__tuned(policy, TUNABLE_matmul_register_tile_rows),
-                        .columns = tuff__tuned(policy, TUNABLE_matmul_register_tile_columns),
-                        .local_size = (uint32_t)tuff__tuned(policy, TUNABLE_matmul_register_local_size)};
+                        .rows = tuff__tunable_value(policy, TUNABLE_matmul_register_tile_rows),
+                        .columns = tuff__tunable_value(policy, TUNABLE_matmul_register_tile_columns),
+                        .local_size = (uint32_t)tuff__tunable_value(policy, TUNABLE_matmul_register_local_size)};
     if (policy->target.items_are_lanes) {
         while (best.columns > 1 && problem->columns < 8 * (int64_t)best.vec * best.columns)
             best.columns /= 2;
@@ -282,8 +285,8 @@ gemv_form tuff__gemv_local_form(const kernel_policy *policy, const fused_chain *
 void tuff__choose_dots(const kernel_policy *policy, const fused_chain *chain, int64_t inner, int *tile_rows,
                        int *tile_columns)
 {
-    const int tuned_rows = tuff__tuned(policy, TUNABLE_matmul_dot_tile_rows);
-    const int tuned_columns = tuff__tuned(policy, TUNABLE_matmul_dot_tile_columns);
+    const int tuned_rows = tuff__tunable_value(policy, TUNABLE_matmul_dot_tile_rows);
+    const int tuned_columns = tuff__tunable_value(policy, TUNABLE_matmul_dot_tile_columns);
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t y_size = columns * inner * (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[1]].dtype);
     const int side_by_side = rows == 1 ? 8 : rows < 5 || rows >= FEW_ROWS ? 4 : 2;
@@ -306,7 +309,7 @@ int64_t tuff__gemv_span(const kernel_policy *policy, const fused_chain *chain, i
 {
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t wanted = tuff__divide_up(wanted_items(policy), tuff__batch_count(chain, chain->rank - 2));
-    const int64_t most = tuff__tuned(policy, TUNABLE_matmul_gemv_span) / rows, share = columns / vec / wanted;
+    const int64_t most = tuff__tunable_value(policy, TUNABLE_matmul_gemv_span) / rows, share = columns / vec / wanted;
     const int64_t span = share < most ? share : most;
     return span < 1 ? 1 : span;
 }

@@ -24,7 +24,7 @@ const char *tuff__cl_load(void)
         return NULL;
     void *library = tuff__library_open(names, 2);
     if (!library)
-        return "libOpenCL.so.1 could not be opened: install an OpenCL loader and a driver (Debian: ocl-icd-libopencl1 "
+        return "cannot open libOpenCL.so.1: install an OpenCL loader and a driver (Debian: ocl-icd-libopencl1 "
                "and pocl-opencl-icd for the CPU, or your GPU's)";
     opencl_api loaded;
 #define X(name)                                                                                         \
@@ -85,7 +85,7 @@ const char *tuff__cl_load(void)
     X(INVALID_PROPERTY, UNSUPPORTED)
 
 /* NVIDIA's driver returns -9999 after a kernel has accessed memory outside its buffers; nothing works after that. */
-enum { NVIDIA_ILLEGAL_ACCESS = -9999, LOADER_FOUND_NO_PLATFORM = -1001 };
+enum { NVIDIA_ILLEGAL_ACCESS = -9999, PLATFORM_NOT_FOUND_KHR = -1001 };
 
 typedef struct error_row {
     cl_int error;
@@ -94,7 +94,7 @@ typedef struct error_row {
 } error_row;
 
 static const error_row errors[] = {{NVIDIA_ILLEGAL_ACCESS, TUFF_E_DEVICE_LOST, "illegal access by a kernel"},
-                                   {LOADER_FOUND_NO_PLATFORM, TUFF_E_NO_DEVICE, "CL_PLATFORM_NOT_FOUND_KHR"},
+                                   {PLATFORM_NOT_FOUND_KHR, TUFF_E_NO_DEVICE, "CL_PLATFORM_NOT_FOUND_KHR"},
 #define X(name, status) {CL_##name, TUFF_E_##status, "CL_" #name},
                                    OPENCL_ERRORS(X)
 #undef X

@@ -81,7 +81,8 @@ tuff_status tuff__cl_fail(cl_int error, const char *call);
             return tuff__cl_fail(error_of_call_, "cl" #call); \
     } while (0)
 
-/* Every CLBlast function that the driver calls; tests may replace any entry after tuff__cl_library_absence. */
+/* Every CLBlast function that the driver calls; tests may replace any entry after
+   tuff__cl_library_unavailable_reason. */
 #define CLBLAST_CALLS(X)                         \
     X(sgemm, CLBlastSgemm)                       \
     X(sgemv, CLBlastSgemv)                       \
@@ -139,10 +140,10 @@ struct driver_device {
     cl_ulong local_overhead;       /* bytes that the driver adds when it reports a kernel's local memory */
     bool makes_ptx;                /* the driver's binaries are PTX */
     bool is_pocl;
-    bool builds_in_turn; /* takes turns with all other such devices */
+    bool serializes_builds; /* takes turns with all other such devices */
     bool is_cpu;
     bool shares_memory;       /* with the host: buffers may lie in memory that the host chooses */
-    bool wants_thread;        /* computes on one more core while a thread waits in the driver */
+    bool needs_wait_thread;   /* computes on one more core while a thread waits in the driver */
     wait_thread *wait_thread; /* NULL until there is work for it */
     bool used_library;        /* for matrix products */
     char identity[1024];
@@ -188,7 +189,7 @@ extern cl_ulong tuff__cl_group_limit;
 extern uint64_t tuff__cl_timeout;
 
 /* open.c */
-int tuff__cl_count(const char **absence);
+int tuff__cl_count(const char **reason);
 tuff_status tuff__cl_describe(int index, tuff_device_info *info);
 tuff_status tuff__cl_open(int index, driver_device **device);
 void tuff__cl_close(driver_device *device);
@@ -264,8 +265,8 @@ tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *recordi
 tuff_status tuff__cl_start_times(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 
 /* library.c */
-const char *tuff__cl_library_absence(driver_device *device);
-void tuff__cl_library_forget(const driver_device *device);
+const char *tuff__cl_library_unavailable_reason(driver_device *device);
+void tuff__cl_library_clear_cache(const driver_device *device);
 /* Enqueues a product; event gets the event of its end. */
 tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue, cl_event *event);
 
@@ -284,7 +285,7 @@ void tuff__cl_wait_thread_stop(driver_device *device);
 tuff_status tuff__cl_wait(driver_device *device);
 /* To be called before a call that blocks, without limit, until the queue is done: waits for tuff's own work, and for an
    application's if it uses the queue too. */
-tuff_status tuff__cl_wait_to_block(driver_device *device);
+tuff_status tuff__cl_wait_before_blocking(driver_device *device);
 /* Waits, within bounds, until the ring has room for one more event and at most staged_limit bytes are staged. */
 tuff_status tuff__cl_reserve_staging(driver_device *device, size_t staged_limit);
 /* Returns a block for a write: a spare one, or new memory; NULL if memory runs out. */
@@ -309,6 +310,6 @@ bool tuff__cl_is_lost(driver_device *device);
 /* Removes completed events, without waiting; whether none is left. */
 bool tuff__cl_is_idle(driver_device *device);
 /* Stops tracking all events. */
-void tuff__cl_forget(driver_device *device);
+void tuff__cl_untrack_all(driver_device *device);
 
 #endif

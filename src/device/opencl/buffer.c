@@ -25,7 +25,7 @@ tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_
 {
     cl_int error = CL_SUCCESS;
     if (size > SIZE_MAX)
-        return FAIL(TUFF_E_OOM_DEVICE, "a buffer of %llu bytes", (unsigned long long)size);
+        return FAIL(TUFF_E_OOM_DEVICE, "a buffer of %llu bytes is too large", (unsigned long long)size);
     driver_buffer *buffer = tuff__calloc(1, sizeof *buffer);
     if (!buffer)
         return TUFF_E_OOM_HOST;
@@ -114,7 +114,7 @@ tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, 
 {
     if ((device->pending_count > 0 || device->pace.is_shared) && size <= STAGED_SIZE)
         return write_staged(device, buffer, (size_t)offset, data, (size_t)size);
-    TRY(tuff__cl_wait_to_block(device));
+    TRY(tuff__cl_wait_before_blocking(device));
     CL_TRY(EnqueueWriteBuffer,
            (device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)size, data, 0, NULL, NULL));
     return TUFF_OK;
@@ -123,7 +123,7 @@ tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, 
 tuff_status tuff__cl_buffer_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
                                  uint64_t size)
 {
-    TRY(tuff__cl_wait_to_block(device));
+    TRY(tuff__cl_wait_before_blocking(device));
     CL_TRY(EnqueueReadBuffer,
            (device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)size, data, 0, NULL, NULL));
     return TUFF_OK;

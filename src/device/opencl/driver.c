@@ -47,5 +47,5 @@ const driver tuff__driver_opencl = {
     .buffer_unwrap = tuff__cl_buffer_unwrap,
     .enqueue_wait = tuff__cl_enqueue_wait,
     .enqueue_signal = tuff__cl_enqueue_signal,
-    .library_absence = tuff__cl_library_absence,
+    .library_unavailable_reason = tuff__cl_library_unavailable_reason,
 };

@@ -29,7 +29,7 @@ static void CL_CALLBACK free_memory(cl_mem memory, void *user)
 }
 
 /* Returns NULL if memory runs out. */
-static buffer_region *map_stretch(size_t size)
+static buffer_region *map_region(size_t size)
 {
     const buffer_region all = {.size = (size + sizeof(buffer_region) + 2 * PAGE - 1) / PAGE * PAGE};
     char *start = mmap(NULL, all.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -44,7 +44,7 @@ cl_mem tuff__cl_create_huge(driver_device *device, size_t size)
 {
     cl_int error = CL_SUCCESS;
     buffer_region *region =
-        device->shares_memory && size >= MIN_SIZE && size <= SIZE_MAX - 4 * PAGE ? map_stretch(size) : NULL;
+        device->shares_memory && size >= MIN_SIZE && size <= SIZE_MAX - 4 * PAGE ? map_region(size) : NULL;
     if (region == NULL)
         return NULL;
     char *first = region->start + (PAGE - (size_t)region->start % PAGE) % PAGE;

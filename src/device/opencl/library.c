@@ -23,7 +23,7 @@ static void load(void)
 #undef X
 }
 
-const char *tuff__cl_library_absence(driver_device *device)
+const char *tuff__cl_library_unavailable_reason(driver_device *device)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)device;
@@ -31,11 +31,11 @@ const char *tuff__cl_library_absence(driver_device *device)
     const clblast_api *all = &tuff__clblast;
     return all->sgemm && all->sgemv && all->sgemm_batched && all->clear_cache && all->override
                ? NULL
-               : "CLBlast could not be opened (libclblast.so.1 with CLBlastSgemmStridedBatched; Debian: libclblast1)";
+               : "cannot open CLBlast: install libclblast.so.1 with CLBlastSgemmStridedBatched (Debian: libclblast1)";
 }
 
 /* CLBlast keeps programs, and with them contexts, until its cache is cleared. */
-void tuff__cl_library_forget(const driver_device *device)
+void tuff__cl_library_clear_cache(const driver_device *device)
 {
     if (device->used_library)
         (void)tuff__clblast.clear_cache();
@@ -60,7 +60,7 @@ static operand operand_of(const command *work, int index)
 
 /* Returns the stride between the elements of a vector, which are one line in memory if its form is `lengthwise`, else
    one per line. */
-static size_t step_along(const operand *side, int lengthwise)
+static size_t vector_stride(const operand *side, int lengthwise)
 {
     return side->form == lengthwise ? 1 : side->line;
 }
@@ -78,8 +78,8 @@ static int multiply_vector(const library_product *product, const operand *x, con
     return tuff__clblast.sgemv(ROW_MAJOR, results_are_lines ? NO_TRANSPOSE : TRANSPOSE,
                                results_are_lines ? length : inner, results_are_lines ? inner : length, 1,
                                matrix->memory, matrix->start, matrix->line, vector->memory, vector->start,
-                               step_along(vector, row ? NO_TRANSPOSE : TRANSPOSE), 0, result->memory, result->start, 1,
-                               queue, event);
+                               vector_stride(vector, row ? NO_TRANSPOSE : TRANSPOSE), 0, result->memory, result->start,
+                               1, queue, event);
 }
 
 /* CLBlast's sgemv adds 0 times the old contents of the result, which may be NaN, so they are cleared. */
@@ -117,7 +117,7 @@ tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue
     if (error != 0 && error > -1000)
         return tuff__cl_fail(error, "CLBlast");
     if (error != 0 || (event && !*event))
-        return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a matmul of %lld x %lld x %lld failed with %d%s",
+        return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a matmul of %lld x %lld x %lld failed with error %d%s",
                     (long long)gemm->rows, (long long)gemm->columns, (long long)gemm->inner, error,
                     error ? "" : " and no event");
     return TUFF_OK;

@@ -80,24 +80,23 @@ static void list_platform(cl_platform_id platform)
             devices[device_count++] = (listed_device){platform, ids[i]};
 }
 
-int tuff__cl_count(const char **absence)
+int tuff__cl_count(const char **reason)
 {
     cl_platform_id platforms[PLATFORM_LIMIT];
     cl_uint count = 0;
     device_count = 0;
-    *absence = tuff__cl_load();
-    if (*absence)
+    *reason = tuff__cl_load();
+    if (*reason)
         return 0;
     if (tuff__cl.GetPlatformIDs(PLATFORM_LIMIT, platforms, &count) != CL_SUCCESS || count == 0) {
-        *absence =
-            "the OpenCL loader is here but finds no driver: install one (Debian: pocl-opencl-icd for the CPU, or "
-            "your GPU's)";
+        *reason = "the OpenCL loader finds no driver: install one (Debian: pocl-opencl-icd for the CPU, or "
+                  "your GPU's)";
         return 0;
     }
     for (cl_uint i = 0; i < count && i < PLATFORM_LIMIT; i++)
         list_platform(platforms[i]);
     if (device_count == 0)
-        *absence = "the OpenCL drivers here offer no device with OpenCL 1.2 and a compiler";
+        *reason = "the OpenCL drivers offer no device with OpenCL 1.2 and a compiler";
     return device_count;
 }
 
@@ -141,7 +140,7 @@ static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
 }
 
 /* Returns where the number ends in "OpenCL 3.0 vendor's text". */
-static size_t number_end(const char *version)
+static size_t version_end(const char *version)
 {
     const size_t prefix = sizeof "OpenCL " - 1, length = strlen(version);
     return length < prefix ? length : prefix + strcspn(version + prefix, " ");
@@ -155,7 +154,7 @@ static tuff_status describe_driver(cl_platform_id platform_id, cl_device_id id, 
     TRY(platform_text(platform_id, CL_PLATFORM_NAME, platform, sizeof platform));
     TRY(platform_text(platform_id, CL_PLATFORM_VERSION, words, sizeof words));
     TRY(tuff__cl_device_text(id, CL_DRIVER_VERSION, version, sizeof version));
-    const char *vendor = words + number_end(words);
+    const char *vendor = words + version_end(words);
     vendor += strspn(vendor, " ");
     int length = (int)strcspn(vendor, " ");
     if (vendor[length] == ' ')
@@ -178,7 +177,7 @@ tuff_status tuff__cl_describe_device(cl_platform_id platform, cl_device_id id, t
     TRY(tuff__cl_device_value(id, CL_DEVICE_TYPE, &type, sizeof type));
     TRY(tuff__cl_device_value(id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
     TRY(tuff__cl_device_value(id, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof unified));
-    snprintf(info->api, sizeof info->api, "%.*s", (int)number_end(version), version);
+    snprintf(info->api, sizeof info->api, "%.*s", (int)version_end(version), version);
     info->device_class = class_of(type, unified);
     info->vendor_id = vendor;
     TRY(describe_limits(id, info));
@@ -206,8 +205,8 @@ static tuff_status fill_identity(driver_device *device)
     TRY(tuff__cl_device_value(device->id, CL_DEVICE_ADDRESS_BITS, &bits, sizeof bits));
     TRY(tuff__cl_device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
     device->is_pocl = strstr(platform, "PoCL") || strstr(platform, "pocl");
-    device->builds_in_turn = device->is_pocl || !(type & CL_DEVICE_TYPE_GPU);
-    device->wants_thread = (type & CL_DEVICE_TYPE_CPU) && vendor == VENDOR_INTEL && !device->is_pocl;
+    device->serializes_builds = device->is_pocl || !(type & CL_DEVICE_TYPE_GPU);
+    device->needs_wait_thread = (type & CL_DEVICE_TYPE_CPU) && vendor == VENDOR_INTEL && !device->is_pocl;
     device->shares_memory = (type & CL_DEVICE_TYPE_CPU) && (device->is_pocl || vendor == VENDOR_INTEL);
     snprintf(device->identity, sizeof device->identity, "platform %s; device %s; %s; driver %s; vendor %04x; %u bits",
              platform, name, version, driver_version, vendor, bits);
@@ -247,9 +246,9 @@ void tuff__cl_close(driver_device *device)
         return;
     }
     tuff__cl_wait_thread_stop(device);
-    tuff__cl_forget(device);
+    tuff__cl_untrack_all(device);
     tuff__cl_free_blocks(device);
-    tuff__cl_library_forget(device);
+    tuff__cl_library_clear_cache(device);
     if (device->timed_queue)
         tuff__cl.ReleaseCommandQueue(device->timed_queue);
     if (device->upload_queue)

@@ -8,7 +8,7 @@
 
 /* The specification lets several threads build programs at once (OpenCL 1.2, appendix A.2). GPU drivers are trusted
    with that; CPU compilers, which share one LLVM in the process, are called by one thread at a time. */
-static mutex compiler = MUTEX_INITIALIZER;
+static mutex compiler_lock = MUTEX_INITIALIZER;
 
 enum { LOG_LINES = 6, LOG_BYTES = 700 };
 
@@ -79,7 +79,7 @@ static void fetch_binary(cl_program program, blob *made)
 static tuff_status check_limits(driver_device *device, const driver_program *program, cl_kernel kernel)
 {
     size_t size = 0;
-    cl_ulong local = 0, room = 0;
+    cl_ulong local = 0, available = 0;
     cl_int error =
         tuff__cl.GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof size, &size, NULL);
     if (error == CL_SUCCESS)
@@ -88,20 +88,20 @@ static tuff_status check_limits(driver_device *device, const driver_program *pro
     if (error != CL_SUCCESS)
         return tuff__cl_fail(error, "clGetKernelWorkGroupInfo");
     if (local > 0)
-        error = tuff__cl.GetDeviceInfo(device->id, CL_DEVICE_LOCAL_MEM_SIZE, sizeof room, &room, NULL);
+        error = tuff__cl.GetDeviceInfo(device->id, CL_DEVICE_LOCAL_MEM_SIZE, sizeof available, &available, NULL);
     if (error != CL_SUCCESS)
         return tuff__cl_fail(error, "clGetDeviceInfo");
     if (size < program->local_size)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu; the device can run it in groups of up to %zu",
+        return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu items; the device can run it in groups of at most %zu",
                     program->name, (unsigned long)program->local_size, size);
-    if (local > room + device->local_overhead)
-        return FAIL(TUFF_E_LIMIT, "kernel %s: it takes %llu bytes of local memory; the device has %llu", program->name,
-                    (unsigned long long)local, (unsigned long long)room);
+    if (local > available + device->local_overhead)
+        return FAIL(TUFF_E_LIMIT, "kernel %s: needs %llu bytes of local memory; the device has %llu", program->name,
+                    (unsigned long long)local, (unsigned long long)available);
     return TUFF_OK;
 }
 
 /* Returns the bytes that an item spills; 0 if the driver does not say. */
-static uint64_t ask_spills(driver_device *device, cl_kernel kernel)
+static uint64_t query_spills(driver_device *device, cl_kernel kernel)
 {
     cl_ulong bytes = 0;
     if (device->spill_query == 0 || tuff__cl.GetKernelWorkGroupInfo(kernel, device->id, device->spill_query,
@@ -118,7 +118,7 @@ static tuff_status check_kernel(driver_device *device, driver_program *program)
     if (error != CL_SUCCESS || !kernel)
         return tuff__cl_fail(error, "clCreateKernel");
     const tuff_status status = check_limits(device, program, kernel);
-    program->spilled = ask_spills(device, kernel);
+    program->spilled = query_spills(device, kernel);
     tuff__cl.ReleaseKernel(kernel);
     return status;
 }
@@ -129,39 +129,40 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
     for (int i = 0; i < SUBGROUP_SIZES; i++)
         found |= device->subgroup_sizes[i] == request->subgroup_size;
     return found ? TUFF_OK
-                 : FAIL(TUFF_E_UNSUPPORTED, "kernel %s: no kernel can require subgroups of %lu here", request->name,
-                        (unsigned long)request->subgroup_size);
+                 : FAIL(TUFF_E_UNSUPPORTED, "kernel %s: the device does not support a required subgroup size of %lu",
+                        request->name, (unsigned long)request->subgroup_size);
 }
 
-static cl_int build(const driver_device *device, cl_program program, bool many_registers, const char *further)
+static cl_int build(const driver_device *device, cl_program program, bool many_registers, const char *extra_options)
 {
     char options[sizeof device->build_options + 96];
-    const bool chooses = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP"); /* on Intel's GPUs */
-    snprintf(options, sizeof options, "%s%s%s", device->build_options, chooses ? " -cl-intel-256-GRF-per-thread" : "",
-             further);
-    if (device->builds_in_turn)
-        tuff__lock(&compiler);
+    /* On Intel's GPUs. */
+    const bool wants_more_registers = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP");
+    snprintf(options, sizeof options, "%s%s%s", device->build_options,
+             wants_more_registers ? " -cl-intel-256-GRF-per-thread" : "", extra_options);
+    if (device->serializes_builds)
+        tuff__lock(&compiler_lock);
     const cl_int error = tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
-    if (device->builds_in_turn)
-        tuff__unlock(&compiler);
+    if (device->serializes_builds)
+        tuff__unlock(&compiler_lock);
     return error;
 }
 
 /* Instructions that the OpenCL compiler's target lacks are written as PTX comments, which the compiler keeps: NVIDIA's
    wgmma needs sm_90a, which no option selects. The binary, which is PTX, is then built again with the comments turned
    into instructions and the target into sm_*a. */
-static const char hidden[] = "//@", target[] = ".target sm_";
+static const char ptx_comment[] = "//@", ptx_target[] = ".target sm_";
 
-static size_t copy_with_shown(blob ptx, unsigned char *out)
+static size_t copy_uncommented(blob ptx, unsigned char *out)
 {
-    const size_t mark = sizeof hidden - 1, word = sizeof target - 1;
+    const size_t mark = sizeof ptx_comment - 1, word = sizeof ptx_target - 1;
     const char *bytes = ptx.data;
     size_t made = 0;
     for (size_t i = 0; i < ptx.size;) {
         const size_t left = ptx.size - i;
-        if (left >= mark && memcmp(bytes + i, hidden, mark) == 0) {
+        if (left >= mark && memcmp(bytes + i, ptx_comment, mark) == 0) {
             i += mark;
-        } else if (left >= word && memcmp(bytes + i, target, word) == 0) {
+        } else if (left >= word && memcmp(bytes + i, ptx_target, word) == 0) {
             size_t length = word;
             while (length < left && bytes[i + length] >= '0' && bytes[i + length] <= '9')
                 length++;
@@ -176,22 +177,22 @@ static size_t copy_with_shown(blob ptx, unsigned char *out)
     return made;
 }
 
-static bool has_hidden(blob ptx)
+static bool has_ptx_comments(blob ptx)
 {
-    for (size_t i = 0; i + sizeof hidden <= ptx.size; i++)
-        if (memcmp((const char *)ptx.data + i, hidden, sizeof hidden - 1) == 0)
+    for (size_t i = 0; i + sizeof ptx_comment <= ptx.size; i++)
+        if (memcmp((const char *)ptx.data + i, ptx_comment, sizeof ptx_comment - 1) == 0)
             return true;
     return false;
 }
 
-static tuff_status build_shown(driver_device *device, const program_request *request, blob ptx, cl_program *out)
+static tuff_status build_uncommented(driver_device *device, const program_request *request, blob ptx, cl_program *out)
 {
-    unsigned char *shown = tuff__calloc(ptx.size + ptx.size / (sizeof target - 1) + 1, 1);
-    if (!shown)
+    unsigned char *uncommented = tuff__calloc(ptx.size + ptx.size / (sizeof ptx_target - 1) + 1, 1);
+    if (!uncommented)
         return TUFF_E_OOM_HOST;
     cl_program made = NULL;
-    tuff_status status = create_from_binary(device, (blob){shown, copy_with_shown(ptx, shown)}, &made);
-    tuff__free(shown);
+    tuff_status status = create_from_binary(device, (blob){uncommented, copy_uncommented(ptx, uncommented)}, &made);
+    tuff__free(uncommented);
     if (status != TUFF_OK)
         return status;
     const cl_int error = build(device, made, false, "");
@@ -204,16 +205,16 @@ static tuff_status build_shown(driver_device *device, const program_request *req
     return status;
 }
 
-static tuff_status show_hidden(driver_device *device, const program_request *request, cl_program *program)
+static tuff_status enable_ptx_comments(driver_device *device, const program_request *request, cl_program *program)
 {
     blob ptx = {0};
-    cl_program shown = NULL;
+    cl_program uncommented = NULL;
     fetch_binary(*program, &ptx);
-    const tuff_status status = has_hidden(ptx) ? build_shown(device, request, ptx, &shown) : TUFF_OK;
+    const tuff_status status = has_ptx_comments(ptx) ? build_uncommented(device, request, ptx, &uncommented) : TUFF_OK;
     tuff__free(ptx.data);
-    if (shown) {
+    if (uncommented) {
         tuff__cl.ReleaseProgram(*program);
-        *program = shown;
+        *program = uncommented;
     }
     return status;
 }
@@ -229,8 +230,8 @@ static tuff_status fill_program(driver_device *device, const program_request *re
     const cl_int error = build(device, program->program, request->many_registers, "");
     if (error != CL_SUCCESS)
         return build_failure(device, program->program, error, request->name);
-    if (cached.size == 0 && device->makes_ptx && strstr(request->text, hidden))
-        TRY(show_hidden(device, request, &program->program));
+    if (cached.size == 0 && device->makes_ptx && strstr(request->text, ptx_comment))
+        TRY(enable_ptx_comments(device, request, &program->program));
     TRY(check_kernel(device, program));
     if (cached.size == 0 && made)
         fetch_binary(program->program, made);
@@ -269,9 +270,9 @@ bool tuff__cl_is_binary_costly(driver_device *device)
 tuff_status tuff__cl_program_bytes(driver_device *device, driver_program *program, blob *made)
 {
     (void)device;
-    tuff__lock(&compiler);
+    tuff__lock(&compiler_lock);
     fetch_binary(program->program, made);
-    tuff__unlock(&compiler);
+    tuff__unlock(&compiler_lock);
     return TUFF_OK;
 }
 

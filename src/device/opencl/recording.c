@@ -4,7 +4,7 @@
 #include "device/opencl/api.h"
 
 /* One event is kept for this many steps of a submission: its completion is the progress that waits look for. */
-enum { STEPS_A_SIGN = 16 };
+enum { STEPS_PER_EVENT = 16 };
 
 /* What one call enqueues; a command that was split has several steps. */
 typedef struct step {
@@ -13,11 +13,11 @@ typedef struct step {
     cl_kernel kernel;
     size_t global_size, local_size;
     cl_uint base, base_index; /* the first group, and the index of the kernel's argument for it; 0: there is none */
-    bool is_moved;            /* the argument still has another value, from an earlier submission */
+    bool has_other_base;      /* the argument still has another value, from an earlier submission */
     cl_mem source, destination;
     size_t source_offset, destination_offset, size;
-    command *product;       /* owned */
-    cl_event before, event; /* of the last timed submission; before: a marker in front of a product */
+    command *product;             /* owned */
+    cl_event start_marker, event; /* of the last timed submission; start_marker: a marker in front of a product */
 } step;
 
 struct driver_recording {
@@ -114,7 +114,7 @@ static tuff_status add_dispatch(driver_device *device, driver_recording *record,
 {
     const driver_program *program = work->program;
     if (work->binding_count != program->buffer_count || work->word_count != program->word_count)
-        return FAIL(TUFF_E_USAGE, "kernel %s takes %d buffers and %d words, not %d and %d", program->name,
+        return FAIL(TUFF_E_USAGE, "kernel %s expects %d buffers and %d words, got %d and %d", program->name,
                     program->buffer_count, program->word_count, work->binding_count, work->word_count);
     const uint64_t limit = launch_limit(device, record, work);
     if (work->group_count > limit && work->word_count == 0)
@@ -187,9 +187,9 @@ static void release_events(driver_recording *record)
         step *part = &record->steps[i];
         if (part->event)
             tuff__cl.ReleaseEvent(part->event);
-        if (part->before)
-            tuff__cl.ReleaseEvent(part->before);
-        part->event = part->before = NULL;
+        if (part->start_marker)
+            tuff__cl.ReleaseEvent(part->start_marker);
+        part->event = part->start_marker = NULL;
     }
 }
 
@@ -241,8 +241,8 @@ static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *e
 
 /* Enqueues a step and notes the dispatch that the driver refused. The loss of the device and lack of memory, on the
    host or for buffers, are not a kernel's fault. */
-static tuff_status enqueue_noted(const driver_device *device, driver_recording *record, const step *part,
-                                 cl_event *event)
+static tuff_status enqueue_checked(const driver_device *device, driver_recording *record, const step *part,
+                                   cl_event *event)
 {
     cl_int error;
     const tuff_status status = enqueue(device->queue, part, event, &error);
@@ -253,28 +253,28 @@ static tuff_status enqueue_noted(const driver_device *device, driver_recording *
 }
 
 /* The steps enqueued since the last event. */
-typedef struct stretch {
+typedef struct step_batch {
     int first;
     double seconds; /* predicted */
     bool is_idle;   /* the queue was idle when the first of them was enqueued */
-} stretch;
+} step_batch;
 
 static double predict(const driver_device *device, const driver_recording *record, int index)
 {
     return tuff__pace_predict(&device->pace, &record->shares[index]);
 }
 
-/* Whether a step is the last of its stretch: events must be frequent enough, and no stretch may take too long. */
-static bool ends_stretch(const driver_device *device, const driver_recording *record, const stretch *run, int index)
+/* Whether a step is the last of its batch: events must be frequent enough, and no batch may take too long. */
+static bool ends_batch(const driver_device *device, const driver_recording *record, const step_batch *batch, int index)
 {
-    if (index % STEPS_A_SIGN == STEPS_A_SIGN - 1 || index == record->count - 1)
+    if (index % STEPS_PER_EVENT == STEPS_PER_EVENT - 1 || index == record->count - 1)
         return true;
     return device->pace.is_on &&
-           run->seconds + predict(device, record, index) + predict(device, record, index + 1) > PACE_SECONDS;
+           batch->seconds + predict(device, record, index) + predict(device, record, index + 1) > PACE_SECONDS;
 }
 
-/* Tracks the event at the end of a stretch and flushes the queue. */
-static tuff_status end_stretch(driver_device *device, cl_event event, pace_mark mark, bool is_idle)
+/* Tracks the event at the end of a batch and flushes the queue. */
+static tuff_status end_batch(driver_device *device, cl_event event, pace_mark mark, bool is_idle)
 {
     tuff__cl_track(device, event, NULL, 0);
     if (device->pace.is_on)
@@ -285,17 +285,17 @@ static tuff_status end_stretch(driver_device *device, cl_event event, pace_mark 
 
 static tuff_status set_base(step *part, cl_uint base)
 {
-    part->is_moved = base != part->base;
+    part->has_other_base = base != part->base;
     return set_argument(part->kernel, (int)part->base_index, sizeof base, &base);
 }
 
-/* Submits a launch in parts, each a stretch of its own. */
+/* Submits a launch in parts, each a batch of its own. */
 static tuff_status submit_parts(driver_device *device, driver_recording *record, int index, uint64_t parts)
 {
     const pace_share whole = record->shares[index];
     step part = record->steps[index];
     const uint64_t groups = part.global_size / part.local_size, most = (groups + parts - 1) / parts;
-    record->steps[index].is_moved = true;
+    record->steps[index].has_other_base = true;
     for (uint64_t at = 0; at < groups; at += most) {
         const uint64_t count = groups - at < most ? groups - at : most;
         cl_event event = NULL;
@@ -303,54 +303,55 @@ static tuff_status submit_parts(driver_device *device, driver_recording *record,
         const bool is_idle = tuff__cl_is_idle(device);
         TRY(set_base(&part, part.base + (cl_uint)at));
         part.global_size = (size_t)count * part.local_size;
-        TRY(enqueue_noted(device, record, &part, &event));
+        TRY(enqueue_checked(device, record, &part, &event));
         const pace_share own = {whole.scale, whole.seconds * (double)count / (double)groups};
-        TRY(end_stretch(device, event, (pace_mark){.owner = record, .own = own}, is_idle));
+        TRY(end_batch(device, event, (pace_mark){.owner = record, .own = own}, is_idle));
     }
     return TUFF_OK;
 }
 
-static tuff_status submit_step(driver_device *device, driver_recording *record, int index, stretch *run)
+static tuff_status submit_step(driver_device *device, driver_recording *record, int index, step_batch *batch)
 {
     step *part = &record->steps[index];
     cl_event event = NULL;
-    const bool sign = ends_stretch(device, record, run, index);
-    if (sign)
+    const bool has_event = ends_batch(device, record, batch, index);
+    if (has_event)
         TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
-    if (device->pace.is_on && run->first == index)
-        run->is_idle = tuff__cl_is_idle(device);
-    if (part->is_moved)
+    if (device->pace.is_on && batch->first == index)
+        batch->is_idle = tuff__cl_is_idle(device);
+    if (part->has_other_base)
         TRY(set_base(part, part->base));
-    TRY(enqueue_noted(device, record, part, sign ? &event : NULL));
-    run->seconds += device->pace.is_on ? predict(device, record, index) : 0;
-    if (!sign)
+    TRY(enqueue_checked(device, record, part, has_event ? &event : NULL));
+    batch->seconds += device->pace.is_on ? predict(device, record, index) : 0;
+    if (!has_event)
         return TUFF_OK;
-    const pace_mark mark = {.owner = record, .shares = record->shares + run->first, .count = index + 1 - run->first};
-    const bool is_idle = run->is_idle;
-    *run = (stretch){.first = index + 1};
-    return end_stretch(device, event, mark, is_idle);
+    const pace_mark mark = {
+        .owner = record, .shares = record->shares + batch->first, .count = index + 1 - batch->first};
+    const bool is_idle = batch->is_idle;
+    *batch = (step_batch){.first = index + 1};
+    return end_batch(device, event, mark, is_idle);
 }
 
 /* The last step always has an event, so that a wait for the ring waits for everything. */
 static tuff_status submit_plain(driver_device *device, driver_recording *record)
 {
-    stretch run = {0};
+    step_batch batch = {0};
     for (int i = 0; i < record->count; i++) {
         const step *part = &record->steps[i];
         const uint64_t parts = part->base_index > 0 ? tuff__pace_parts(&device->pace, &record->shares[i],
                                                                        part->global_size / part->local_size)
                                                     : 1;
-        if (parts > 1 && run.first == i) {
+        if (parts > 1 && batch.first == i) {
             TRY(submit_parts(device, record, i, parts));
-            run = (stretch){.first = i + 1};
+            batch = (step_batch){.first = i + 1};
         } else {
-            TRY(submit_step(device, record, i, &run));
+            TRY(submit_step(device, record, i, &batch));
         }
     }
     return TUFF_OK;
 }
 
-static tuff_status need_timed_queue(driver_device *device)
+static tuff_status ensure_timed_queue(driver_device *device)
 {
     cl_int error = CL_SUCCESS;
     if (device->timed_queue)
@@ -368,7 +369,7 @@ static tuff_status enqueue_timed(cl_command_queue queue, step *part)
 {
     cl_int error;
     if (part->kind == COMMAND_PRODUCT)
-        CL_TRY(EnqueueMarkerWithWaitList, (queue, 0, NULL, &part->before));
+        CL_TRY(EnqueueMarkerWithWaitList, (queue, 0, NULL, &part->start_marker));
     return enqueue(queue, part, &part->event, &error);
 }
 
@@ -380,16 +381,16 @@ static tuff_status flush(cl_command_queue queue)
 
 /* Keeps track of steps that are late on the timed queue: waits include them, and what is enqueued from now on begins
    after the last of them. */
-static tuff_status stand_behind(driver_device *device, const driver_recording *record, int late)
+static tuff_status track_late_steps(driver_device *device, const driver_recording *record, int late)
 {
     int last = late;
-    cl_event behind = NULL;
+    cl_event marker = NULL;
     while (last + 1 < record->count && record->steps[last + 1].event)
         ++last;
     CL_TRY(RetainEvent, (record->steps[late].event));
     tuff__cl_track(device, record->steps[late].event, NULL, 0);
-    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 1, &record->steps[last].event, &behind));
-    tuff__cl_track(device, behind, NULL, 0);
+    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 1, &record->steps[last].event, &marker));
+    tuff__cl_track(device, marker, NULL, 0);
     return flush(device->queue);
 }
 
@@ -402,7 +403,7 @@ static tuff_status wait_timed(driver_device *device, const driver_recording *rec
         if (status == TUFF_OK)
             status = one;
         if (one == TUFF_E_TIMEOUT) {
-            (void)stand_behind(device, record, i);
+            (void)track_late_steps(device, record, i);
             break;
         }
     }
@@ -413,7 +414,7 @@ static tuff_status wait_timed(driver_device *device, const driver_recording *rec
    or the other queue waits for it. */
 static tuff_status submit_timed(driver_device *device, driver_recording *record)
 {
-    TRY(need_timed_queue(device));
+    TRY(ensure_timed_queue(device));
     TRY(tuff__cl_wait(device));
     release_events(record);
     tuff_status status = TUFF_OK;
@@ -428,8 +429,8 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
             status = enqueue_timed(device->timed_queue, &record->steps[enqueued]);
     }
     /* Steps enqueued before one that failed are waited for as well. */
-    const tuff_status handed_over = flush(device->timed_queue);
-    status = status == TUFF_OK ? handed_over : status;
+    const tuff_status flushed = flush(device->timed_queue);
+    status = status == TUFF_OK ? flushed : status;
     if (enqueued > 0 && record->steps[enqueued - 1].event)
         tuff__cl_wait_thread_post(device, record->steps[enqueued - 1].event);
     const tuff_status ended = wait_timed(device, record);
@@ -451,8 +452,8 @@ static tuff_status start_of(const step *part, cl_ulong *begin)
 {
     if (!part->event)
         return FAIL(TUFF_E_USAGE, "the recording was not submitted");
-    if (part->before)
-        CL_TRY(GetEventProfilingInfo, (part->before, CL_PROFILING_COMMAND_END, sizeof *begin, begin, NULL));
+    if (part->start_marker)
+        CL_TRY(GetEventProfilingInfo, (part->start_marker, CL_PROFILING_COMMAND_END, sizeof *begin, begin, NULL));
     else
         CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_START, sizeof *begin, begin, NULL));
     return TUFF_OK;

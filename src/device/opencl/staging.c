@@ -8,10 +8,10 @@
 struct driver_staging {
     cl_mem memory;
     void *mapped;
-    cl_event event;  /* of the last copy enqueued; NULL: there is none, or it is known to be done */
-    cl_mem landing;  /* the device buffer; NULL: it does not send */
-    cl_event landed; /* event of the last upload to it; NULL: none */
-    bool has_landed; /* the uploaded bytes wait for a staging_copy */
+    cl_event event;       /* of the last copy enqueued; NULL: there is none, or it is known to be done */
+    cl_mem device_buffer; /* for uploads; NULL: it does not send */
+    cl_event upload_done; /* event of the last upload to it; NULL: none */
+    bool has_upload;      /* the uploaded bytes wait for a staging_copy */
 };
 
 static tuff_status map_memory(driver_device *device, size_t size, driver_staging *self)
@@ -21,7 +21,7 @@ static tuff_status map_memory(driver_device *device, size_t size, driver_staging
         tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, NULL, &error);
     if (error != CL_SUCCESS || self->memory == NULL)
         return tuff__cl_fail(error, "clCreateBuffer");
-    TRY(tuff__cl_wait_to_block(device));
+    TRY(tuff__cl_wait_before_blocking(device));
     self->mapped = tuff__cl.EnqueueMapBuffer(device->queue, self->memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size,
                                              0, NULL, NULL, &error);
     if (error != CL_SUCCESS || self->mapped == NULL)
@@ -29,7 +29,7 @@ static tuff_status map_memory(driver_device *device, size_t size, driver_staging
     return TUFF_OK;
 }
 
-static tuff_status make_landing(driver_device *device, size_t size, driver_staging *self)
+static tuff_status create_device_buffer(driver_device *device, size_t size, driver_staging *self)
 {
     cl_int error = CL_SUCCESS;
     if (!device->upload_queue) {
@@ -38,21 +38,21 @@ static tuff_status make_landing(driver_device *device, size_t size, driver_stagi
             return tuff__cl_fail(error, "clCreateCommandQueue");
         device->upload_queue = queue;
     }
-    self->landing = tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE, size, NULL, &error);
-    return error == CL_SUCCESS && self->landing ? TUFF_OK : tuff__cl_fail(error, "clCreateBuffer");
+    self->device_buffer = tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE, size, NULL, &error);
+    return error == CL_SUCCESS && self->device_buffer ? TUFF_OK : tuff__cl_fail(error, "clCreateBuffer");
 }
 
 tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, bool sends, driver_staging **out,
                                     void **memory)
 {
     if (size > SIZE_MAX)
-        return FAIL(TUFF_E_OOM_HOST, "staging memory of %llu bytes", (unsigned long long)size);
+        return FAIL(TUFF_E_OOM_HOST, "staging memory of %llu bytes is too large", (unsigned long long)size);
     driver_staging *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return TUFF_E_OOM_HOST;
     tuff_status status = map_memory(device, (size_t)size, self);
     if (status == TUFF_OK && sends)
-        status = make_landing(device, (size_t)size, self);
+        status = create_device_buffer(device, (size_t)size, self);
     if (status != TUFF_OK) {
         tuff__cl_staging_destroy(device, self);
         return status;
@@ -63,7 +63,7 @@ tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, bool s
 }
 
 /* Waits for the event; whether it is complete. A wait that fails is repeated once, because giving up leaks objects. */
-static bool is_settled(driver_device *device, cl_event event)
+static bool settle(driver_device *device, cl_event event)
 {
     cl_int state = CL_QUEUED;
     bool done = event == NULL;
@@ -78,14 +78,14 @@ static bool is_settled(driver_device *device, cl_event event)
 /* Never frees memory that the device may still use. */
 void tuff__cl_staging_destroy(driver_device *device, driver_staging *self)
 {
-    if (!is_settled(device, self->event) || !is_settled(device, self->landed))
+    if (!settle(device, self->event) || !settle(device, self->upload_done))
         return;
     if (self->event != NULL)
         tuff__cl.ReleaseEvent(self->event);
-    if (self->landed != NULL)
-        tuff__cl.ReleaseEvent(self->landed);
-    if (self->landing != NULL)
-        tuff__cl.ReleaseMemObject(self->landing);
+    if (self->upload_done != NULL)
+        tuff__cl.ReleaseEvent(self->upload_done);
+    if (self->device_buffer != NULL)
+        tuff__cl.ReleaseMemObject(self->device_buffer);
     if (self->mapped != NULL)
         (void)tuff__cl.EnqueueUnmapMemObject(device->queue, self->memory, self->mapped, 0, NULL, NULL);
     if (self->memory != NULL)
@@ -97,9 +97,10 @@ static tuff_status enqueue(driver_device *device, const driver_staging *self, co
                            cl_event *event)
 {
     char *host = (char *)self->mapped + copy->staging_offset;
-    if (upload && self->has_landed)
-        CL_TRY(EnqueueCopyBuffer, (device->queue, self->landing, copy->buffer->memory, (size_t)copy->staging_offset,
-                                   (size_t)copy->offset, (size_t)copy->size, 1, &self->landed, event));
+    if (upload && self->has_upload)
+        CL_TRY(EnqueueCopyBuffer,
+               (device->queue, self->device_buffer, copy->buffer->memory, (size_t)copy->staging_offset,
+                (size_t)copy->offset, (size_t)copy->size, 1, &self->upload_done, event));
     else if (upload)
         CL_TRY(EnqueueWriteBuffer, (device->queue, copy->buffer->memory, CL_FALSE, (size_t)copy->offset,
                                     (size_t)copy->size, host, 0, NULL, event));
@@ -134,7 +135,7 @@ tuff_status tuff__cl_staging_copy(driver_device *device, driver_staging *self, c
     if (status != TUFF_OK && self->event == NULL)
         (void)tuff__cl_wait(device);
     if (status == TUFF_OK && upload)
-        self->has_landed = false;
+        self->has_upload = false;
     return status;
 }
 
@@ -146,13 +147,13 @@ bool tuff__cl_has_upload_queue(driver_device *device)
 
 tuff_status tuff__cl_staging_send(driver_device *device, driver_staging *self, uint64_t size)
 {
-    self->has_landed = false;
-    if (self->landed != NULL)
-        tuff__cl.ReleaseEvent(self->landed);
-    self->landed = NULL;
-    CL_TRY(EnqueueWriteBuffer,
-           (device->upload_queue, self->landing, CL_FALSE, 0, (size_t)size, self->mapped, 0, NULL, &self->landed));
-    self->has_landed = true;
+    self->has_upload = false;
+    if (self->upload_done != NULL)
+        tuff__cl.ReleaseEvent(self->upload_done);
+    self->upload_done = NULL;
+    CL_TRY(EnqueueWriteBuffer, (device->upload_queue, self->device_buffer, CL_FALSE, 0, (size_t)size, self->mapped, 0,
+                                NULL, &self->upload_done));
+    self->has_upload = true;
     CL_TRY(Flush, (device->upload_queue));
     return TUFF_OK;
 }
@@ -176,15 +177,15 @@ tuff_status tuff__cl_staging_poll(driver_device *device, driver_staging *self, b
 {
     (void)device;
     TRY(poll_one(&self->event, done));
-    bool has_landed = self->landed == NULL;
+    bool has_upload = self->upload_done == NULL;
     cl_int state = CL_QUEUED;
     /* A completed event is kept: the next upload may still wait for it. */
-    const tuff_status status = has_landed ? TUFF_OK : tuff__cl_poll_event(self->landed, &has_landed, &state);
-    if (status != TUFF_OK && has_landed) {
-        tuff__cl.ReleaseEvent(self->landed);
-        self->landed = NULL;
-        self->has_landed = false;
+    const tuff_status status = has_upload ? TUFF_OK : tuff__cl_poll_event(self->upload_done, &has_upload, &state);
+    if (status != TUFF_OK && has_upload) {
+        tuff__cl.ReleaseEvent(self->upload_done);
+        self->upload_done = NULL;
+        self->has_upload = false;
     }
-    *done = *done && has_landed;
+    *done = *done && has_upload;
     return status;
 }

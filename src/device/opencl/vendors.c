@@ -55,7 +55,7 @@ static void list_subgroup_sizes(cl_device_id id, const char *extensions, size_t 
         memset(sizes, 0, SUBGROUP_SIZES * sizeof *sizes);
 }
 
-static uint32_t as_width(size_t size)
+static uint32_t clamp_width(size_t size)
 {
     return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 }
@@ -158,7 +158,7 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
         return tuff_last_status();
     list_subgroup_sizes(id, extensions, sizes);
     for (int i = 0; i < SUBGROUP_SIZES; i++) {
-        const uint32_t width = as_width(sizes[i]);
+        const uint32_t width = clamp_width(sizes[i]);
         if (width > info->max_subgroup_size)
             info->max_subgroup_size = width;
         if (width > 0 && (info->min_subgroup_size == 0 || width < info->min_subgroup_size))
@@ -269,7 +269,7 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device)
     list_subgroup_sizes(device->id, extensions, device->subgroup_sizes);
     device->spill_query = find_spill_query(type, extensions);
     write_build_options(device, type, choose_language(device->id, type, vendor, extensions));
-    tuff__pace_begin(&device->pace, find_watchdog(device->id, extensions, type) != TUFF_WATCHDOG_NONE);
+    tuff__pace_init(&device->pace, find_watchdog(device->id, extensions, type) != TUFF_WATCHDOG_NONE);
     tuff__free(extensions);
     device->has_larger_buffers = tuff__cl_has_larger_buffers(device->id);
     device->group_limit = find_group_limit(type, vendor);

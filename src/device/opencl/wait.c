@@ -7,7 +7,8 @@
 #define MICROSECOND 1000u
 #define MILLISECOND 1000000u
 #define SECOND 1000000000u
-#define UNSTARTED 8 /* times the timeout before work begins: drivers compile late, and other work may come first */
+#define UNSTARTED_FACTOR \
+    8 /* times the timeout before work begins: drivers compile late, and other work may come first */
 
 uint64_t tuff__cl_timeout = 30ull * SECOND;
 
@@ -18,7 +19,7 @@ tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state)
     return *state < 0 ? tuff__cl_fail(*state, "an enqueued command") : TUFF_OK;
 }
 
-static void CL_CALLBACK announce(cl_event event, cl_int state, void *nothing)
+static void CL_CALLBACK announce_end(cl_event event, cl_int state, void *nothing)
 {
     (void)event;
     (void)state;
@@ -29,13 +30,14 @@ static void CL_CALLBACK announce(cl_event event, cl_int state, void *nothing)
 /* Pauses between two polls. At first only yields to other threads, which suits short work. Then sleeps: on a CPU device
    until the event announces its end; on others for a small fraction of the time waited so far, because NVIDIA's driver
    announces ends up to 20 ms late. *told: the event has a callback that will announce its end. */
-static void pause_for(const driver_device *device, cl_event event, uint64_t waited, uint64_t seen, bool *told)
+static void pause_for(const driver_device *device, cl_event event, uint64_t waited, uint64_t seen, bool *has_callback)
 {
     if (waited < 100 * MICROSECOND)
         tuff__sleep(0);
     else if (!device->is_cpu)
         tuff__sleep(waited < 16 * MILLISECOND ? waited / 32 : 500 * MICROSECOND);
-    else if (*told || (*told = tuff__cl.SetEventCallback(event, CL_COMPLETE, announce, NULL) == CL_SUCCESS))
+    else if (*has_callback ||
+             (*has_callback = tuff__cl.SetEventCallback(event, CL_COMPLETE, announce_end, NULL) == CL_SUCCESS))
         tuff__event_wait(seen, 20 * MILLISECOND);
     else
         tuff__sleep(waited < 5 * MILLISECOND ? 50 * MICROSECOND : 500 * MICROSECOND);
@@ -54,7 +56,7 @@ tuff_status tuff__cl_wait_event(driver_device *device, cl_event event)
     const uint64_t begin = tuff__nanoseconds();
     uint64_t progress = begin;
     cl_int state = CL_QUEUED, last = CL_QUEUED;
-    bool told = false;
+    bool has_callback = false;
     for (;;) {
         bool done = false;
         const uint64_t seen = tuff__event_count();
@@ -68,13 +70,13 @@ tuff_status tuff__cl_wait_event(driver_device *device, cl_event event)
             last = state;
             progress = now;
         }
-        const uint64_t timeout = state == CL_RUNNING ? limit : UNSTARTED * limit;
+        const uint64_t timeout = state == CL_RUNNING ? limit : UNSTARTED_FACTOR * limit;
         const bool hangs = now - progress > timeout;
         set_hung(device, hangs);
         if (hangs)
-            return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
+            return FAIL(TUFF_E_TIMEOUT, "the device made no progress for %.1f s: a kernel may be hanging",
                         (double)timeout / SECOND);
-        pause_for(device, event, now - begin, seen, &told);
+        pause_for(device, event, now - begin, seen, &has_callback);
     }
 }
 
@@ -101,10 +103,10 @@ static tuff_status wait_first(driver_device *device)
     cl_int state = CL_QUEUED;
     bool done = false;
     cl_event event = device->pending[device->pending_first].event;
-    const bool is_early = device->pace.is_on && tuff__cl_poll_event(event, &done, &state) == TUFF_OK && !done;
+    const bool was_pending = device->pace.is_on && tuff__cl_poll_event(event, &done, &state) == TUFF_OK && !done;
     tuff_status status = tuff__cl_wait_event(device, event);
     if (status == TUFF_OK || (tuff__cl_poll_event(event, &done, &state) != TUFF_OK && done))
-        drop_first(device, status == TUFF_OK && is_early);
+        drop_first(device, status == TUFF_OK && was_pending);
     return status;
 }
 
@@ -206,13 +208,13 @@ tuff_status tuff__cl_wait(driver_device *device)
     return status;
 }
 
-tuff_status tuff__cl_wait_to_block(driver_device *device)
+tuff_status tuff__cl_wait_before_blocking(driver_device *device)
 {
     return device->pending_count > 0 || device->pace.is_shared ? tuff__cl_wait(device) : TUFF_OK;
 }
 
 /* Never frees a block that the device may still read. Work that was not seen to end is no measurement for the pace. */
-void tuff__cl_forget(driver_device *device)
+void tuff__cl_untrack_all(driver_device *device)
 {
     reap(device);
     while (device->pending_count > 0) {

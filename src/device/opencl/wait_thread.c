@@ -104,10 +104,10 @@ static wait_thread *create(void)
 
 void tuff__cl_wait_thread_post(driver_device *device, cl_event event)
 {
-    if (!device->wants_thread)
+    if (!device->needs_wait_thread)
         return;
     if (device->wait_thread == NULL && (device->wait_thread = create()) == NULL) {
-        device->wants_thread = false;
+        device->needs_wait_thread = false;
         return;
     }
     wait_thread *self = device->wait_thread;

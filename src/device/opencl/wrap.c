@@ -15,13 +15,13 @@ static tuff_status check_queue(const tuff_opencl_handles *handles)
     CL_TRY(GetCommandQueueInfo, (queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), &id, NULL));
     CL_TRY(GetCommandQueueInfo, (queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
     if (context != handles->context || id != handles->device_id)
-        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_opencl: the queue is one of another context or device");
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_opencl: the queue belongs to another context or device");
     if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
-        return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_opencl: the queue is out of order; make one in order");
+        return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_opencl: the queue is out of order; create an in-order queue");
     return TUFF_OK;
 }
 
-static tuff_status fill(driver_device *device, const tuff_opencl_handles *handles, tuff_device_info *info)
+static tuff_status fill_device(driver_device *device, const tuff_opencl_handles *handles, tuff_device_info *info)
 {
     cl_platform_id platform = NULL;
     device->id = handles->device_id;
@@ -43,7 +43,7 @@ tuff_status tuff__cl_wrap(const void *handles, tuff_device_info *info, driver_de
     driver_device *device = tuff__calloc(1, sizeof *device);
     if (!device)
         return TUFF_E_OOM_HOST;
-    tuff_status status = fill(device, handles, info);
+    tuff_status status = fill_device(device, handles, info);
     if (status != TUFF_OK) {
         tuff__cl_close(device);
         return status;
@@ -63,10 +63,10 @@ static tuff_status check_buffer(const driver_device *device, cl_mem memory, uint
     CL_TRY(GetMemObjectInfo, (memory, CL_MEM_FLAGS, sizeof flags, &flags, NULL));
     CL_TRY(GetMemObjectInfo, (memory, CL_MEM_SIZE, sizeof size, &size, NULL));
     if (context != device->context || type != CL_MEM_OBJECT_BUFFER)
-        return FAIL(TUFF_E_USAGE, "tuff_array_import: not a buffer of this device's context");
+        return FAIL(TUFF_E_USAGE, "tuff_array_import: expected a buffer of the device's context");
     if (flags &
         (CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY | CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY))
-        return FAIL(TUFF_E_USAGE, "tuff_array_import: the buffer is not open to reads and writes by host and kernels");
+        return FAIL(TUFF_E_USAGE, "tuff_array_import: the buffer must allow reads and writes by host and kernels");
     *bytes = size;
     return TUFF_OK;
 }
@@ -105,13 +105,13 @@ void tuff__cl_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle)
 tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *signal)
 {
     cl_context context = NULL;
-    cl_event before = signal->event, behind = NULL;
+    cl_event before = signal->event, marker = NULL;
     CL_TRY(GetEventInfo, (before, CL_EVENT_CONTEXT, sizeof(cl_context), &context, NULL));
     if (context != device->context)
-        return FAIL(TUFF_E_USAGE, "tuff_opencl_enqueue_wait: the event is one of another context");
+        return FAIL(TUFF_E_USAGE, "tuff_opencl_enqueue_wait: the event belongs to another context");
     TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
-    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 1, &before, &behind));
-    tuff__cl_track(device, behind, NULL, 0);
+    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 1, &before, &marker));
+    tuff__cl_track(device, marker, NULL, 0);
     CL_TRY(Flush, (device->queue));
     return TUFF_OK;
 }

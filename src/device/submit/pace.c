@@ -7,16 +7,16 @@
 #define MIN_SECONDS 0.02
 /* The scale assumed for a program that has not run, on a device that is known: so much do kernels differ in how well
    the model fits. */
-#define NEW_PROGRAM 4.0
+#define NEW_PROGRAM_SCALE 4.0
 /* Smallest share that counts, in modelled seconds: less is mostly launch cost, and says nothing about other
    programs. */
 #define MIN_SHARE 1e-4
 /* The smallest factor by which one submission can lower a scale. */
-#define FALL 0.7
+#define MIN_FALL 0.7
 
 uint64_t (*tuff__pace_clock)(void) = tuff__nanoseconds;
 
-void tuff__pace_begin(pace *self, bool is_on)
+void tuff__pace_init(pace *self, bool is_on)
 {
     *self = (pace){.is_on = is_on, .scale = PACE_CAUTION};
 }
@@ -80,7 +80,7 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
     int count;
     const pace_share *shares = shares_of(mark, &count);
     double slowest = 0;
-    ratio = ratio < FALL ? FALL : ratio;
+    ratio = ratio < MIN_FALL ? MIN_FALL : ratio;
     for (int i = 0; i < count; i++) {
         if (shares[i].seconds <= 0 || is_repeated(shares, i))
             continue;
@@ -94,8 +94,8 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
     if (slowest == 0 && ratio > 1)
         return;
     slowest = slowest < MAX_PACE_SCALE ? slowest : MAX_PACE_SCALE;
-    const double least = NEW_PROGRAM > slowest ? NEW_PROGRAM : slowest, fallen = self->scale * FALL;
-    self->scale = least > fallen ? least : fallen;
+    const double lowest = NEW_PROGRAM_SCALE > slowest ? NEW_PROGRAM_SCALE : slowest, fallen = self->scale * MIN_FALL;
+    self->scale = lowest > fallen ? lowest : fallen;
 }
 
 /* is_exact: the submission took this long; else at most this long, from which it only follows if the prediction was too
@@ -103,10 +103,10 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
 static void learn(pace *self, const pace_mark *mark, double seconds, bool is_exact)
 {
     const double predicted = predict_all(self, mark);
-    const double told = seconds < MIN_SECONDS ? MIN_SECONDS : seconds;
-    if (predicted <= 0 || (told > predicted && (!is_exact || seconds < MIN_SECONDS)))
+    const double bounded = seconds < MIN_SECONDS ? MIN_SECONDS : seconds;
+    if (predicted <= 0 || (bounded > predicted && (!is_exact || seconds < MIN_SECONDS)))
         return;
-    const double ratio = told / predicted;
+    const double ratio = bounded / predicted;
     if (ratio > 1.05 || ratio < 0.95)
         correct(self, mark, ratio);
 }
@@ -118,11 +118,11 @@ void tuff__pace_ended(pace *self, const pace_mark *mark, bool waited)
     if (!self->is_on)
         return;
     const uint64_t now = tuff__pace_clock();
-    const bool is_exact = waited && !self->is_shared && (mark->was_idle || self->fresh);
-    const bool is_behind = is_exact && !mark->was_idle && self->seen > mark->submitted;
-    const uint64_t begin = is_behind ? self->seen : mark->submitted;
+    const bool is_exact = waited && !self->is_shared && (mark->was_idle || self->is_last_end_exact);
+    const bool follows_another = is_exact && !mark->was_idle && self->last_end > mark->submitted;
+    const uint64_t begin = follows_another ? self->last_end : mark->submitted;
     if (mark->submitted > 0)
         learn(self, mark, (double)(now - begin) * 1e-9, is_exact);
-    self->seen = now;
-    self->fresh = waited;
+    self->last_end = now;
+    self->is_last_end_exact = waited;
 }

@@ -19,11 +19,11 @@
 
 typedef struct pace {
     bool is_on;
-    bool is_shared;   /* others submit to the queue too: measurements may include their work */
-    double scale;     /* for programs that have not run */
-    uint64_t version; /* raised whenever a prediction changes */
-    uint64_t seen;    /* when the last submission was seen to end; fresh: it was seen at once, and not later */
-    bool fresh;
+    bool is_shared;         /* others submit to the queue too: measurements may include their work */
+    double scale;           /* for programs that have not run */
+    uint64_t version;       /* raised whenever a prediction changes */
+    uint64_t last_end;      /* when the last submission was seen to end */
+    bool is_last_end_exact; /* that was seen at once, not later */
 } pace;
 
 /* How many times longer than modelled a program's work takes; 0: it has not run. */
@@ -48,7 +48,7 @@ typedef struct pace_mark {
 /* The clock, in nanoseconds; tests replace it. */
 extern uint64_t (*tuff__pace_clock)(void);
 
-void tuff__pace_begin(pace *self, bool is_on);
+void tuff__pace_init(pace *self, bool is_on);
 /* Returns the predicted seconds of a share. */
 double tuff__pace_predict(const pace *self, const pace_share *share);
 /* Returns into how many parts to split a dispatch of that many groups: MAX_PACE_PARTS at most. */

@@ -13,12 +13,11 @@ tuff_status tuff__vulkan_load_global(void)
     if (!tuff__vk.vkGetInstanceProcAddr) {
         void *library = tuff__library_open(names, (int)(sizeof names / sizeof *names));
         if (!library)
-            return FAIL(TUFF_E_NO_DEVICE, "libvulkan.so.1 could not be opened: install the Vulkan loader (Debian: "
+            return FAIL(TUFF_E_NO_DEVICE, "cannot open libvulkan.so.1: install the Vulkan loader (Debian: "
                                           "libvulkan1) and a driver (Debian: mesa-vulkan-drivers)");
         void *symbol = tuff__library_symbol(library, "vkGetInstanceProcAddr");
         if (!symbol)
-            return FAIL(TUFF_E_NO_DEVICE,
-                        "libvulkan.so.1 has no vkGetInstanceProcAddr: install the Vulkan loader again");
+            return FAIL(TUFF_E_NO_DEVICE, "libvulkan.so.1 has no vkGetInstanceProcAddr: reinstall the Vulkan loader");
         /* ISO C cannot convert an object pointer to a function pointer. */
         memcpy(&tuff__vk.vkGetInstanceProcAddr, &symbol, sizeof symbol);
     }
@@ -52,7 +51,7 @@ tuff_status tuff__vulkan_load_instance(vulkan_api *vk, VkInstance instance)
         (PFN_vkGetPipelineExecutableStatisticsKHR)find(instance, "vkGetPipelineExecutableStatisticsKHR");
     vk->counter_value = (PFN_vkGetSemaphoreCounterValue)find(instance, "vkGetSemaphoreCounterValue");
     vk->counter_value_khr = (PFN_vkGetSemaphoreCounterValue)find(instance, "vkGetSemaphoreCounterValueKHR");
-    return missing ? FAIL(TUFF_E_NO_DEVICE, "Vulkan is older than 1.1 here: it has no %s", missing) : TUFF_OK;
+    return missing ? FAIL(TUFF_E_NO_DEVICE, "Vulkan is older than 1.1: it has no %s", missing) : TUFF_OK;
 }
 
 static const struct {

@@ -117,7 +117,7 @@ tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uin
 
 typedef struct download {
     driver_buffer *buffer;
-    uint64_t offset, size, asked, got; /* bytes of the range that were requested and that have arrived */
+    uint64_t offset, size, requested, received; /* bytes of the range that were requested and that have arrived */
     char *data;
     uint32_t slots[STAGING_SLOTS]; /* of the pieces in flight */
     uint32_t first, count;
@@ -128,30 +128,30 @@ static uint64_t next_piece(const download *range, uint64_t done)
     return range->size - done < STAGING_SLOT_SIZE ? range->size - done : STAGING_SLOT_SIZE;
 }
 
-static tuff_status ask(driver_device *device, download *range)
+static tuff_status request_piece(driver_device *device, download *range)
 {
     uint32_t slot;
     TRY(take_slot(device, &slot));
     VkBufferCopy region = {
-        .srcOffset = range->offset + range->asked,
+        .srcOffset = range->offset + range->requested,
         .dstOffset = (uint64_t)slot * STAGING_SLOT_SIZE,
-        .size = next_piece(range, range->asked),
+        .size = next_piece(range, range->requested),
     };
     TRY(copy_slot(device, slot, range->buffer->handle, device->staging.buffer.handle, region));
     range->buffer->last_use = device->submitted;
-    range->asked += region.size;
+    range->requested += region.size;
     range->slots[(range->first + range->count++) % STAGING_SLOTS] = slot;
     return TUFF_OK;
 }
 
-static tuff_status get(driver_device *device, download *range)
+static tuff_status receive_piece(driver_device *device, download *range)
 {
     uint32_t slot = range->slots[range->first];
-    uint64_t size = next_piece(range, range->got);
+    uint64_t size = next_piece(range, range->received);
     TRY(tuff__vulkan_wait_until(device, device->staging.tickets[slot]));
     TRY(tuff__vulkan_read_mapped(device, &device->staging.buffer, (uint64_t)slot * STAGING_SLOT_SIZE,
-                                 range->data + range->got, size));
-    range->got += size;
+                                 range->data + range->received, size));
+    range->received += size;
     range->first = (range->first + 1) % STAGING_SLOTS;
     range->count--;
     return TUFF_OK;
@@ -160,15 +160,15 @@ static tuff_status get(driver_device *device, download *range)
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
 {
     TRY(tuff__vulkan_wait_until(device, device->submitted));
-    if (is_direct(buffer) && !device->reads_copies)
+    if (is_direct(buffer) && !device->reads_through_copies)
         return tuff__vulkan_read_mapped(device, buffer, offset, data, size);
     download range = {.buffer = buffer, .offset = offset, .size = size, .data = data};
     /* Half of the ring is in flight while the other half is emptied. */
-    while (range.got < size)
-        if (range.asked < size && range.count < STAGING_SLOTS / 2)
-            TRY(ask(device, &range));
+    while (range.received < size)
+        if (range.requested < size && range.count < STAGING_SLOTS / 2)
+            TRY(request_piece(device, &range));
         else
-            TRY(get(device, &range));
+            TRY(receive_piece(device, &range));
     return TUFF_OK;
 }
 

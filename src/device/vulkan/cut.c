@@ -1,5 +1,5 @@
-/* Cuts lists of commands into submissions: with few enough commands that their ends show progress, and so little work
-   that no watchdog takes it for a hanging kernel (submit/pace.h). */
+/* Partitions lists of commands into submissions: with few enough commands that their ends show progress, and so little
+   work that no watchdog takes it for a hanging kernel (submit/pace.h). */
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
@@ -25,7 +25,7 @@ static uint64_t part_size(const driver_device *device, const command *step)
     return size > row && parts > 1 ? (size + row - 1) / row * row : size;
 }
 
-static tuff_status add_part(vulkan_cut *out, vulkan_part part, pace_share share)
+static tuff_status add_part(vulkan_partition *out, vulkan_part part, pace_share share)
 {
     if (!GROW(out->parts, out->part_count, out->part_capacity) ||
         !GROW(out->shares, out->part_count, out->share_capacity))
@@ -35,7 +35,7 @@ static tuff_status add_part(vulkan_cut *out, vulkan_part part, pace_share share)
     return TUFF_OK;
 }
 
-static tuff_status add_command(const driver_device *device, const command *step, uint32_t index, vulkan_cut *out)
+static tuff_status add_command(const driver_device *device, const command *step, uint32_t index, vulkan_partition *out)
 {
     const uint64_t count = step->kind == COMMAND_DISPATCH ? step->group_count : 1, size = part_size(device, step);
     for (uint64_t base = 0; base < count; base += size) {
@@ -47,7 +47,7 @@ static tuff_status add_command(const driver_device *device, const command *step,
     return TUFF_OK;
 }
 
-static tuff_status add_segments(const driver_device *device, vulkan_cut *out)
+static tuff_status add_segments(const driver_device *device, vulkan_partition *out)
 {
     double seconds = 0;
     for (int i = 0; i < out->part_count; i++) {
@@ -66,29 +66,30 @@ static tuff_status add_segments(const driver_device *device, vulkan_cut *out)
     return TUFF_OK;
 }
 
-tuff_status tuff__vulkan_cut(const driver_device *device, const command *commands, uint32_t count, vulkan_cut *out)
+tuff_status tuff__vulkan_partition(const driver_device *device, const command *commands, uint32_t count,
+                                   vulkan_partition *out)
 {
-    *out = (vulkan_cut){0};
+    *out = (vulkan_partition){0};
     for (uint32_t i = 0; i < count; i++)
         TRY(add_command(device, &commands[i], i, out));
     return add_segments(device, out);
 }
 
-void tuff__vulkan_cut_free(vulkan_cut *self)
+void tuff__vulkan_partition_free(vulkan_partition *self)
 {
     tuff__free(self->parts);
     tuff__free(self->shares);
     tuff__free(self->segments);
-    *self = (vulkan_cut){0};
+    *self = (vulkan_partition){0};
 }
 
 /* Whether a segment is predicted to take longer than allowed, by more than the error of predictions. */
-static bool is_too_long(const driver_device *device, const vulkan_cut *cut)
+static bool is_too_long(const driver_device *device, const vulkan_partition *partition)
 {
-    for (int i = 0; i < cut->segment_count; i++) {
+    for (int i = 0; i < partition->segment_count; i++) {
         double seconds = 0;
-        for (int k = cut->segments[i].first; k < cut->segments[i].end; k++)
-            seconds += tuff__pace_predict(&device->pace, &cut->shares[k]);
+        for (int k = partition->segments[i].first; k < partition->segments[i].end; k++)
+            seconds += tuff__pace_predict(&device->pace, &partition->shares[k]);
         if (seconds > 1.1 * PACE_SECONDS)
             return true;
     }
@@ -101,32 +102,33 @@ static int least_segments(const driver_device *device, uint32_t command_count)
     return ((int)command_count + device->segment_size - 1) / device->segment_size;
 }
 
-bool tuff__vulkan_may_cut_again(const driver_device *device, const vulkan_cut *cut, uint32_t command_count)
+bool tuff__vulkan_may_repartition(const driver_device *device, const vulkan_partition *partition,
+                                  uint32_t command_count)
 {
     double modelled = 0, predicted = 0;
-    for (int i = 0; i < cut->part_count; i++) {
-        modelled += cut->shares[i].seconds;
-        predicted += tuff__pace_predict(&device->pace, &cut->shares[i]);
+    for (int i = 0; i < partition->part_count; i++) {
+        modelled += partition->shares[i].seconds;
+        predicted += tuff__pace_predict(&device->pace, &partition->shares[i]);
     }
-    return device->pace.is_on &&
-           ((uint32_t)cut->part_count > command_count || cut->segment_count > least_segments(device, command_count) ||
-            modelled * 5 * PACE_CAUTION >= PACE_SECONDS || predicted * 5 >= PACE_SECONDS);
+    return device->pace.is_on && ((uint32_t)partition->part_count > command_count ||
+                                  partition->segment_count > least_segments(device, command_count) ||
+                                  modelled * 5 * PACE_CAUTION >= PACE_SECONDS || predicted * 5 >= PACE_SECONDS);
 }
 
-tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording *recording, vulkan_cut *fresh,
-                                   bool *is_better)
+tuff_status tuff__vulkan_repartition(const driver_device *device, driver_recording *recording, vulkan_partition *fresh,
+                                     bool *is_better)
 {
-    *fresh = (vulkan_cut){0};
+    *fresh = (vulkan_partition){0};
     *is_better = false;
     if (!recording->commands || recording->version == device->pace.version)
         return TUFF_OK;
     recording->version = device->pace.version;
-    TRY(tuff__vulkan_cut(device, recording->commands, recording->command_count, fresh));
-    *is_better = 2 * fresh->segment_count <= recording->cut.segment_count ||
-                 (is_too_long(device, &recording->cut) && fresh->part_count >= recording->cut.part_count &&
-                  fresh->segment_count > recording->cut.segment_count);
+    TRY(tuff__vulkan_partition(device, recording->commands, recording->command_count, fresh));
+    *is_better = 2 * fresh->segment_count <= recording->partition.segment_count ||
+                 (is_too_long(device, &recording->partition) && fresh->part_count >= recording->partition.part_count &&
+                  fresh->segment_count > recording->partition.segment_count);
     /* Once every command fits, fewer submissions are better. */
     const int least = least_segments(device, recording->command_count);
-    *is_better |= fresh->segment_count == least && recording->cut.segment_count > least;
+    *is_better |= fresh->segment_count == least && recording->partition.segment_count > least;
     return TUFF_OK;
 }

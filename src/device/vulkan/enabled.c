@@ -10,58 +10,58 @@
 /* A VkBool32 of vulkan_physical, and one that an application sets for it. */
 typedef struct feature_source {
     const char *name;
-    size_t kept;
+    size_t field;
     VkStructureType type;
-    size_t place; /* offset in the structure of that type */
+    size_t offset; /* offset in the structure of that type */
 } feature_source;
 
-#define SOURCE(member, kept, type, structure)                                              \
-    {                                                                                      \
-#member, offsetof(vulkan_physical, kept.member), type, offsetof(structure, member) \
+#define SOURCE(member, field, type, structure)                                              \
+    {                                                                                       \
+#member, offsetof(vulkan_physical, field.member), type, offsetof(structure, member) \
     }
-#define OF_DEVICE(member)                                                                                           \
+#define SOURCE_CORE(member)                                                                                         \
     {                                                                                                               \
 #member, offsetof(vulkan_physical, features.features.member), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, \
             offsetof(VkPhysicalDeviceFeatures2, features.member)                                                    \
     }
-#define OF_11(member, kept) \
-    SOURCE(member, kept, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, VkPhysicalDeviceVulkan11Features)
-#define OF_12(member, kept) \
-    SOURCE(member, kept, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features)
-#define OF_13(member, kept) \
-    SOURCE(member, kept, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VkPhysicalDeviceVulkan13Features)
+#define SOURCE_11(member, field) \
+    SOURCE(member, field, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, VkPhysicalDeviceVulkan11Features)
+#define SOURCE_12(member, field) \
+    SOURCE(member, field, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features)
+#define SOURCE_13(member, field) \
+    SOURCE(member, field, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VkPhysicalDeviceVulkan13Features)
 
 static const feature_source sources[] = {
-    OF_DEVICE(shaderInt64),
-    OF_DEVICE(shaderInt16),
+    SOURCE_CORE(shaderInt64),
+    SOURCE_CORE(shaderInt16),
     SOURCE(storageBuffer16BitAccess, storage16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
            VkPhysicalDevice16BitStorageFeatures),
-    OF_11(storageBuffer16BitAccess, storage16),
+    SOURCE_11(storageBuffer16BitAccess, storage16),
     SOURCE(storageBuffer8BitAccess, storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES,
            VkPhysicalDevice8BitStorageFeatures),
-    OF_12(storageBuffer8BitAccess, storage8),
+    SOURCE_12(storageBuffer8BitAccess, storage8),
     SOURCE(shaderFloat16, arithmetic, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
            VkPhysicalDeviceShaderFloat16Int8Features),
-    OF_12(shaderFloat16, arithmetic),
+    SOURCE_12(shaderFloat16, arithmetic),
     SOURCE(shaderInt8, arithmetic, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
            VkPhysicalDeviceShaderFloat16Int8Features),
-    OF_12(shaderInt8, arithmetic),
+    SOURCE_12(shaderInt8, arithmetic),
     SOURCE(subgroupSizeControl, subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
            VkPhysicalDeviceSubgroupSizeControlFeatures),
-    OF_13(subgroupSizeControl, subgroup_control),
+    SOURCE_13(subgroupSizeControl, subgroup_control),
     SOURCE(computeFullSubgroups, subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
            VkPhysicalDeviceSubgroupSizeControlFeatures),
-    OF_13(computeFullSubgroups, subgroup_control),
+    SOURCE_13(computeFullSubgroups, subgroup_control),
     SOURCE(cooperativeMatrix, matrices, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
            VkPhysicalDeviceCooperativeMatrixFeaturesNV),
     SOURCE(cooperativeMatrix, matrices, (VkStructureType)COOPERATIVE_FEATURES_KHR,
            VkPhysicalDeviceCooperativeMatrixFeaturesNV),
     SOURCE(vulkanMemoryModel, memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
            VkPhysicalDeviceVulkanMemoryModelFeatures),
-    OF_12(vulkanMemoryModel, memory_model),
+    SOURCE_12(vulkanMemoryModel, memory_model),
     SOURCE(timelineSemaphore, timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
            VkPhysicalDeviceTimelineSemaphoreFeatures),
-    OF_12(timelineSemaphore, timeline),
+    SOURCE_12(timelineSemaphore, timeline),
     SOURCE(pipelineExecutableInfo, executables,
            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
            VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR),
@@ -73,7 +73,7 @@ static bool is_on(const void *chain, const feature_source *source)
     for (const VkBaseInStructure *at = chain; at; at = at->pNext)
         if (at->sType == source->type) {
             VkBool32 value;
-            memcpy(&value, (const char *)at + source->place, sizeof value);
+            memcpy(&value, (const char *)at + source->offset, sizeof value);
             if (value)
                 return true;
         }
@@ -83,23 +83,23 @@ static bool is_on(const void *chain, const feature_source *source)
 /* Both extensions for matrix units have a feature of this name: only the one that tuff uses counts. */
 static bool is_other_matrix(const vulkan_physical *physical, const feature_source *source)
 {
-    return source->kept == offsetof(vulkan_physical, matrices.cooperativeMatrix) &&
+    return source->field == offsetof(vulkan_physical, matrices.cooperativeMatrix) &&
            source->type != physical->matrices.sType;
 }
 
-void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain)
+void tuff__vulkan_restrict_features(vulkan_physical *physical, const void *chain)
 {
     size_t length = 0;
     physical->disabled[0] = 0;
     for (int i = 0; i < SOURCE_COUNT; i++) {
-        VkBool32 *kept = (VkBool32 *)((char *)physical + sources[i].kept);
+        VkBool32 *field = (VkBool32 *)((char *)physical + sources[i].field);
         bool enabled = false;
-        for (int k = 0; k < SOURCE_COUNT && *kept; k++)
-            if (sources[k].kept == sources[i].kept && !is_other_matrix(physical, &sources[k]))
+        for (int k = 0; k < SOURCE_COUNT && *field; k++)
+            if (sources[k].field == sources[i].field && !is_other_matrix(physical, &sources[k]))
                 enabled |= is_on(chain, &sources[k]);
-        if (enabled || !*kept)
+        if (enabled || !*field)
             continue;
-        *kept = VK_FALSE;
+        *field = VK_FALSE;
         const int added = snprintf(physical->disabled + length, sizeof physical->disabled - length, "%s%s",
                                    length ? ", " : "", sources[i].name);
         if (added > 0 && length + (size_t)added < sizeof physical->disabled)
@@ -110,21 +110,21 @@ void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain)
 static bool is_first_source(int index)
 {
     for (int i = 0; i < index; i++)
-        if (sources[i].kept == sources[index].kept)
+        if (sources[i].field == sources[index].field)
             return false;
     return true;
 }
 
-void tuff__vulkan_add_usable(const vulkan_physical *physical, text *out)
+void tuff__vulkan_append_features(const vulkan_physical *physical, text *out)
 {
     const uint32_t *shape = physical->matrix_shape;
     tuff__text_add(out, "\nas %u.%u, float controls %d, matrices %u of %u %u %u, with",
                    VK_API_VERSION_MAJOR(physical->version), VK_API_VERSION_MINOR(physical->version),
                    physical->float_controls.sType != 0, physical->cooperative_matrix, shape[0], shape[1], shape[2]);
     for (int i = 0; i < SOURCE_COUNT; i++) {
-        VkBool32 kept;
-        memcpy(&kept, (const char *)physical + sources[i].kept, sizeof kept);
-        if (kept && is_first_source(i))
+        VkBool32 field;
+        memcpy(&field, (const char *)physical + sources[i].field, sizeof field);
+        if (field && is_first_source(i))
             tuff__text_add(out, " %s", sources[i].name);
     }
 }

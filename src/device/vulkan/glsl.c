@@ -37,9 +37,9 @@ static mutex lock = MUTEX_INITIALIZER; /* held while the compiler is found and w
 /* Where the module is looked for. The first three are relative to the folder of the library, or of the program that it
    is linked into: like lib/tuff/ to lib/ and to bin/, and in the same folder, as in a build. The last one is where it
    is to be installed. */
-static const char *const places[] = {("tuff/" MODULE), TUFF_SHADERC_MODULE_FROM_PROGRAM, MODULE,
-                                     TUFF_SHADERC_MODULE_INSTALLED};
-enum { PLACE_COUNT = sizeof places / sizeof places[0], PATH_SIZE = 4096 };
+static const char *const module_paths[] = {("tuff/" MODULE), TUFF_SHADERC_MODULE_FROM_PROGRAM, MODULE,
+                                           TUFF_SHADERC_MODULE_INSTALLED};
+enum { MODULE_PATH_COUNT = sizeof module_paths / sizeof module_paths[0], PATH_SIZE = 4096 };
 
 static tuff_status open_module(const char *path, void **module)
 {
@@ -52,21 +52,21 @@ static tuff_status open_module(const char *path, void **module)
 static tuff_status find_module(void **module)
 {
     char folder[PATH_SIZE], path[2 * PATH_SIZE];
-    const char *named = secure_getenv("TUFF_SHADERC_MODULE");
-    if (named)
-        return open_module(named, module);
+    const char *override = secure_getenv("TUFF_SHADERC_MODULE");
+    if (override)
+        return open_module(override, module);
     const bool has_folder = tuff__library_folder(folder, sizeof folder);
-    for (int i = 0; i < PLACE_COUNT; i++) {
-        const bool is_absolute = places[i][0] == '/';
+    for (int i = 0; i < MODULE_PATH_COUNT; i++) {
+        const bool is_absolute = module_paths[i][0] == '/';
         if (!is_absolute && !has_folder)
             continue;
-        snprintf(path, sizeof path, "%s%s%s", is_absolute ? "" : folder, is_absolute ? "" : "/", places[i]);
+        snprintf(path, sizeof path, "%s%s%s", is_absolute ? "" : folder, is_absolute ? "" : "/", module_paths[i]);
         if (tuff__library_exists(path))
             return open_module(path, module);
     }
     return FAIL(TUFF_E_IO,
-                "the GLSL compiler module %s cannot be opened: it is neither beside tuff in %s nor at %s; the variable "
-                "TUFF_SHADERC_MODULE names it where it is elsewhere",
+                "the GLSL compiler module %s cannot be opened: it is neither next to tuff in %s nor at %s; if it is "
+                "elsewhere, set TUFF_SHADERC_MODULE to its path",
                 MODULE, has_folder ? folder : "?", TUFF_SHADERC_MODULE_INSTALLED);
 }
 

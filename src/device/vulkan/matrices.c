@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "device/vulkan/state.h"
 
-enum { UNIT = 8, MAX_SIDE = 32 };
+enum { SIDE_MULTIPLE = 8, MAX_SIDE = 32 };
 
 /* One way to multiply; types are numbered like NV's. */
 typedef struct block {
@@ -18,7 +18,7 @@ static bool is_wanted(const block *one)
 {
     bool fits = true;
     for (int i = 0; i < 3; i++)
-        fits = fits && one->shape[i] % UNIT == 0 && one->shape[i] > 0 && one->shape[i] <= MAX_SIDE &&
+        fits = fits && one->shape[i] % SIDE_MULTIPLE == 0 && one->shape[i] > 0 && one->shape[i] <= MAX_SIDE &&
                (one->shape[i] & (one->shape[i] - 1)) == 0;
     return fits && one->a == VK_COMPONENT_TYPE_FLOAT16_NV && one->b == VK_COMPONENT_TYPE_FLOAT16_NV &&
            one->c == VK_COMPONENT_TYPE_FLOAT32_NV && one->result == VK_COMPONENT_TYPE_FLOAT32_NV &&
@@ -26,7 +26,7 @@ static bool is_wanted(const block *one)
 }
 
 /* Keeps the larger block, or the first one of equal blocks. */
-static void take(const block *one, uint32_t shape[3])
+static void keep_larger(const block *one, uint32_t shape[3])
 {
     if (is_wanted(one) && one->shape[0] * one->shape[1] * one->shape[2] > shape[0] * shape[1] * shape[2])
         memcpy(shape, one->shape, sizeof one->shape);
@@ -42,13 +42,13 @@ static void find_nv(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t shap
         all[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
     if (all && vk->cooperative_nv(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
-            take(&(block){{all[i].MSize, all[i].NSize, all[i].KSize},
-                          all[i].AType,
-                          all[i].BType,
-                          all[i].CType,
-                          all[i].DType,
-                          all[i].scope},
-                 shape);
+            keep_larger(&(block){{all[i].MSize, all[i].NSize, all[i].KSize},
+                                 all[i].AType,
+                                 all[i].BType,
+                                 all[i].CType,
+                                 all[i].DType,
+                                 all[i].scope},
+                        shape);
     tuff__free(all);
 }
 
@@ -63,7 +63,7 @@ static void find_khr(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t sha
     if (all && vk->cooperative_khr(handle, &count, all) >= 0)
         for (uint32_t i = 0; i < count; i++)
             if (!all[i].saturating)
-                take(
+                keep_larger(
                     &(block){{all[i].m, all[i].n, all[i].k}, all[i].a, all[i].b, all[i].c, all[i].result, all[i].scope},
                     shape);
     tuff__free(all);
@@ -82,12 +82,12 @@ static tuff_status compile_khr(void)
 
 /* Whether this build's GLSL compiler knows KHR's form, which is newer than the compilers of some distributions (Debian
    12). It is tried once, and again only if memory was short. */
-static bool compiles_khr(void)
+static bool compiler_supports_khr(void)
 {
-    static mutex asking = MUTEX_INITIALIZER;
+    static mutex khr_lock = MUTEX_INITIALIZER;
     static bool is_known, compiles;
     saved_error before;
-    tuff__lock(&asking);
+    tuff__lock(&khr_lock);
     if (!is_known) {
         tuff__error_save(&before);
         const tuff_status status = compile_khr();
@@ -95,9 +95,9 @@ static bool compiles_khr(void)
         compiles = status == TUFF_OK;
         is_known = status != TUFF_E_OOM_HOST;
     }
-    const bool answer = compiles;
-    tuff__unlock(&asking);
-    return answer;
+    const bool result = compiles;
+    tuff__unlock(&khr_lock);
+    return result;
 }
 
 /* Prefers KHR's form if the compiler knows it. It is also used if there is no other; the self-test then finds out
@@ -105,7 +105,7 @@ static bool compiles_khr(void)
 uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv, uint32_t shape[3])
 {
     memset(shape, 0, 3 * sizeof *shape);
-    if (nv && (!khr || !compiles_khr()))
+    if (nv && (!khr || !compiler_supports_khr()))
         find_nv(vk, handle, shape);
     if (shape[0] > 0)
         return TUFF_MATRIX_NV;

@@ -37,11 +37,11 @@ static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t al
 static int choose_type(const driver_device *device, uint32_t allowed, vulkan_memory_kind kind)
 {
     const uint32_t visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-    const uint32_t easy = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    const uint32_t preferred = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const VkPhysicalDeviceMemoryProperties *memory = &device->physical.memory;
     if (kind == MEMORY_HOST)
-        return find_type(memory, allowed, visible, easy);
-    int type = device->mapped ? find_type(memory, allowed, local | visible, easy) : -1;
+        return find_type(memory, allowed, visible, preferred);
+    int type = device->mapped ? find_type(memory, allowed, local | visible, preferred) : -1;
     if (type < 0)
         type = find_type(memory, allowed, local, 0);
     return type < 0 ? find_type(memory, allowed, 0, 0) : type;
@@ -51,14 +51,14 @@ static int choose_type(const driver_device *device, uint32_t allowed, vulkan_mem
    notice, and everything gets slow. */
 static bool is_over_budget(const driver_device *device, int type, uint64_t size)
 {
-    const VkMemoryType *of = &device->physical.memory.memoryTypes[type];
-    const uint64_t available = of->propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
-                                   ? tuff__vulkan_available(&device->physical, (int)of->heapIndex)
+    const VkMemoryType *memory_type = &device->physical.memory.memoryTypes[type];
+    const uint64_t available = memory_type->propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+                                   ? tuff__vulkan_available_memory(&device->physical, (int)memory_type->heapIndex)
                                    : 0;
     return available > 0 && size > available;
 }
 
-static tuff_status allocate_of(driver_device *device, int type, vulkan_memory_kind kind, vulkan_memory *memory)
+static tuff_status allocate_type(driver_device *device, int type, vulkan_memory_kind kind, vulkan_memory *memory)
 {
     const VkMemoryPropertyFlags flags = device->physical.memory.memoryTypes[type].propertyFlags;
     memory->coherent = flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -76,13 +76,13 @@ static tuff_status allocate_of(driver_device *device, int type, vulkan_memory_ki
 /* Tries every type that the device can use, its own memory first. */
 static tuff_status allocate_anywhere(driver_device *device, uint32_t allowed, int first, vulkan_memory *memory)
 {
-    tuff_status status = allocate_of(device, first, MEMORY_ANYWHERE, memory);
+    tuff_status status = allocate_type(device, first, MEMORY_ANYWHERE, memory);
     for (uint32_t left = allowed & ~(UINT32_C(1) << first); status == TUFF_E_OOM_DEVICE && !memory->handle && left;) {
         const int type = find_type(&device->physical.memory, left, 0, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
         if (type < 0)
             break;
         left &= ~(UINT32_C(1) << type);
-        status = allocate_of(device, type, MEMORY_ANYWHERE, memory);
+        status = allocate_type(device, type, MEMORY_ANYWHERE, memory);
     }
     return status;
 }
@@ -92,7 +92,7 @@ static tuff_status allocate(driver_device *device, const VkMemoryRequirements *r
 {
     int type = choose_type(device, requirements->memoryTypeBits, kind);
     if (type < 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: no memory type serves a buffer of %llu bytes",
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: no memory type can hold a buffer of %llu bytes",
                     (unsigned long long)requirements->size);
     /* Flushes round to whole atoms, which must lie within the memory. */
     if (!tuff__align_u64(requirements->size, device->physical.properties.properties.limits.nonCoherentAtomSize,
@@ -102,9 +102,9 @@ static tuff_status allocate(driver_device *device, const VkMemoryRequirements *r
     if (kind == MEMORY_ANYWHERE)
         return allocate_anywhere(device, requirements->memoryTypeBits, type, memory);
     if (kind == MEMORY_DEVICE && is_over_budget(device, type, memory->size))
-        return FAIL(TUFF_E_OOM_DEVICE, "vulkan: a buffer of %llu bytes is more than is left of the device's memory",
+        return FAIL(TUFF_E_OOM_DEVICE, "vulkan: not enough free device memory for a buffer of %llu bytes",
                     (unsigned long long)memory->size);
-    return allocate_of(device, type, kind, memory);
+    return allocate_type(device, type, kind, memory);
 }
 
 static tuff_status fill_buffer(driver_device *device, uint64_t size, vulkan_memory_kind kind, bool shared,
@@ -135,7 +135,7 @@ tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, vul
     *buffer = (driver_buffer){.size = size};
     uint64_t limit = tuff__vulkan_max_allocation(&device->physical);
     if (size > limit)
-        return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is larger than %s allows (%llu)",
+        return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes exceeds the limit of %s (%llu)",
                     (unsigned long long)size, device->physical.properties.properties.deviceName,
                     (unsigned long long)limit);
     tuff_status status = fill_buffer(device, size, kind, shared, buffer);
@@ -154,8 +154,8 @@ void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer)
 }
 
 /* Returns the whole atoms around a range. */
-static VkMappedMemoryRange atoms(const driver_device *device, const driver_buffer *buffer, uint64_t offset,
-                                 uint64_t size)
+static VkMappedMemoryRange atom_range(const driver_device *device, const driver_buffer *buffer, uint64_t offset,
+                                      uint64_t size)
 {
     uint64_t atom = device->physical.properties.properties.limits.nonCoherentAtomSize;
     uint64_t first = offset / atom * atom, end = (offset + size + atom - 1) / atom * atom;
@@ -171,7 +171,7 @@ tuff_status tuff__vulkan_flush(driver_device *device, const driver_buffer *buffe
 {
     if (buffer->memory.coherent)
         return TUFF_OK;
-    VkMappedMemoryRange range = atoms(device, buffer, offset, size);
+    VkMappedMemoryRange range = atom_range(device, buffer, offset, size);
     return VULKAN(device->vk, vkFlushMappedMemoryRanges, device->handle, 1, &range);
 }
 
@@ -179,7 +179,7 @@ tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *
 {
     if (buffer->memory.coherent)
         return TUFF_OK;
-    VkMappedMemoryRange range = atoms(device, buffer, offset, size);
+    VkMappedMemoryRange range = atom_range(device, buffer, offset, size);
     return VULKAN(device->vk, vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
 }
 

@@ -13,7 +13,7 @@
 static VkInstance instance;
 static VkPhysicalDevice *usable_devices;
 static int usable_count;
-static char absence_text[256];
+static char reason_text[256];
 
 /* Loaders from 2022 on hide devices of layers over other APIs unless this extension is enabled. */
 static tuff_status has_portability(bool *found)
@@ -80,7 +80,7 @@ static tuff_status list_devices(VkInstance from)
     return TUFF_OK;
 }
 
-static tuff_status start(void)
+static tuff_status initialize(void)
 {
     VkInstance made = NULL;
     TRY(tuff__vulkan_load_global());
@@ -95,14 +95,14 @@ static tuff_status start(void)
     return status;
 }
 
-static int count_devices(const char **absence)
+static int count_devices(const char **reason)
 {
-    if (instance || start() == TUFF_OK)
+    if (instance || initialize() == TUFF_OK)
         return usable_count;
-    const char *reason = tuff_error();
+    const char *error = tuff_error();
     const char *advice = ": install a Vulkan driver (Debian: mesa-vulkan-drivers, which also runs on the CPU)";
-    snprintf(absence_text, sizeof absence_text, "%.150s%s", reason, strstr(reason, "install") ? "" : advice);
-    *absence = absence_text;
+    snprintf(reason_text, sizeof reason_text, "%.150s%s", error, strstr(error, "install") ? "" : advice);
+    *reason = reason_text;
     return 0;
 }
 
@@ -120,11 +120,11 @@ static tuff_status create_device(driver_device *device)
 {
     const vulkan_physical *physical = &device->physical;
     const float priorities[] = {1, 1};
-    const bool is_apart = physical->upload.family != physical->queue_family;
+    const bool has_upload_family = physical->upload.family != physical->queue_family;
     VkDeviceQueueCreateInfo queues[2] = {{
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
         .queueFamilyIndex = physical->queue_family,
-        .queueCount = is_apart ? 1 : physical->upload.index + 1,
+        .queueCount = has_upload_family ? 1 : physical->upload.index + 1,
         .pQueuePriorities = priorities,
     }};
     queues[1] = queues[0];
@@ -132,7 +132,7 @@ static tuff_status create_device(driver_device *device)
     VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
         .pNext = &physical->features,
-        .queueCreateInfoCount = is_apart ? 2 : 1,
+        .queueCreateInfoCount = has_upload_family ? 2 : 1,
         .pQueueCreateInfos = queues,
         .enabledExtensionCount = physical->extension_count,
         .ppEnabledExtensionNames = physical->extensions,
@@ -151,9 +151,9 @@ tuff_status tuff__vulkan_prepare(driver_device *device)
     device->wait_limit = WAIT_LIMIT;
     /* On a CPU one command may take seconds, and submissions are cheap; on GPUs it is the other way round. */
     device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
-    device->mapped = tuff__vulkan_is_reached(&device->physical);
-    device->reads_copies = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
-    tuff__pace_begin(&device->pace, type != VK_PHYSICAL_DEVICE_TYPE_CPU);
+    device->mapped = tuff__vulkan_is_host_visible(&device->physical);
+    device->reads_through_copies = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    tuff__pace_init(&device->pace, type != VK_PHYSICAL_DEVICE_TYPE_CPU);
     device->pace.is_shared = device->is_wrapped;
     TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->commands));
     pool.queueFamilyIndex = device->physical.upload.family;
@@ -181,7 +181,7 @@ static void destroy_objects(driver_device *device)
 void tuff__vulkan_close(driver_device *device)
 {
     /* A device that still runs after the time limit keeps its objects: destroying them could block forever. */
-    if (tuff__vulkan_settle(device, device->submitted) && !device->keeps_uploads)
+    if (tuff__vulkan_settle(device, device->submitted) && !device->has_stuck_upload)
         destroy_objects(device);
     tuff__free(device->identity);
     tuff__free(device);
@@ -231,7 +231,7 @@ static tuff_status wait_for_all(driver_device *device)
 
 static bool has_upload_queue(driver_device *device)
 {
-    return device->physical.upload.is_second;
+    return device->physical.upload.is_separate;
 }
 
 static void set_timeout(driver_device *device, uint64_t nanoseconds)
@@ -282,7 +282,7 @@ const driver tuff__driver_vulkan = {
     .loads_in_parallel = true,
     .compiles_in_parallel = true,
     .program_destroy = tuff__vulkan_drop_program,
-    .tell_spills = tuff__vulkan_tell_spills,
+    .collect_spill_statistics = tuff__vulkan_collect_spill_statistics,
     .spilled_bytes = tuff__vulkan_spilled_bytes,
     .recording_create = tuff__vulkan_record,
     .recording_destroy = tuff__vulkan_drop_recording,

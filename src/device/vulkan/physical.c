@@ -31,12 +31,12 @@ static bool find_queue_family(const VkQueueFamilyProperties *families, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || !families[i].queueCount)
             continue;
-        bool alone = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) && families[i].timestampValidBits;
-        if (found && !alone)
+        bool is_dedicated = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) && families[i].timestampValidBits;
+        if (found && !is_dedicated)
             continue;
         *family = i;
         *timestamp_bits = families[i].timestampValidBits;
-        if (alone)
+        if (is_dedicated)
             return true;
         found = true;
     }
@@ -51,9 +51,9 @@ vulkan_upload_queue tuff__vulkan_choose_upload_queue(const VkQueueFamilyProperti
     for (uint32_t i = 0; i < count; i++)
         if (families[i].queueCount > 0 && families[i].queueFlags & VK_QUEUE_TRANSFER_BIT &&
             !(families[i].queueFlags & ~allowed))
-            return (vulkan_upload_queue){.family = i, .is_second = true};
+            return (vulkan_upload_queue){.family = i, .is_separate = true};
     const bool has_two = families[compute_family].queueCount > 1;
-    return (vulkan_upload_queue){.family = compute_family, .index = has_two ? 1 : 0, .is_second = has_two};
+    return (vulkan_upload_queue){.family = compute_family, .index = has_two ? 1 : 0, .is_separate = has_two};
 }
 
 enum { MAX_FAMILIES = 32 };
@@ -81,17 +81,19 @@ static bool choose_queues(VkPhysicalDevice handle, vulkan_physical *physical)
 }
 
 /* Takes the application's queue, for uploads too. */
-static tuff_status take_queue(const tuff_vulkan_handles *application, vulkan_physical *physical)
+static tuff_status use_application_queue(const tuff_vulkan_handles *application, vulkan_physical *physical)
 {
     VkQueueFamilyProperties families[MAX_FAMILIES];
     const uint32_t count = list_families(physical->vk, physical->handle, families);
     const uint32_t family = application->queue_family;
     if (family >= count)
-        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: queue family %u of a device that has %u", family, count);
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: queue family %u is out of range: the device has %u", family,
+                    count);
     if (!(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT))
-        return FAIL(TUFF_E_UNSUPPORTED,
-                    "tuff_device_wrap_vulkan: queue family %u cannot compute: take one with VK_QUEUE_COMPUTE_BIT",
-                    family);
+        return FAIL(
+            TUFF_E_UNSUPPORTED,
+            "tuff_device_wrap_vulkan: queue family %u does not support compute: choose one with VK_QUEUE_COMPUTE_BIT",
+            family);
     physical->queue_family = family;
     physical->timestamp_bits = families[family].timestampValidBits;
     physical->upload = (vulkan_upload_queue){.family = family};
@@ -106,7 +108,7 @@ bool tuff__vulkan_is_usable(VkPhysicalDevice handle)
     return properties.apiVersion >= VK_API_VERSION_1_1 && choose_queues(handle, &physical);
 }
 
-static bool has(const VkExtensionProperties *extensions, uint32_t count, const char *name)
+static bool has_extension(const VkExtensionProperties *extensions, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(extensions[i].extensionName, name) == 0)
@@ -133,7 +135,7 @@ static tuff_status list_extensions(const vulkan_physical *physical, extension_li
 
 static bool can_use(const extension_list *list, const char *name)
 {
-    return has(list->items, list->count, name) &&
+    return has_extension(list->items, list->count, name) &&
            (!list->application || tuff__vulkan_has_enabled(list->application, name));
 }
 
@@ -156,7 +158,7 @@ static void query_properties(vulkan_physical *physical, const extension_list *li
     CHAIN(*head, physical->maintenance3, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
     CHAIN(*head, physical->subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
     if (physical->version >= VK_API_VERSION_1_2 ||
-        has(list->items, list->count, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
+        has_extension(list->items, list->count, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
         CHAIN(*head, physical->driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
     if (physical->subgroup_control.sType)
         CHAIN(*head, physical->subgroup_sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
@@ -164,9 +166,9 @@ static void query_properties(vulkan_physical *physical, const extension_list *li
         CHAIN(*head, physical->float_controls, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
     if (physical->version >= VK_API_VERSION_1_3)
         CHAIN(*head, physical->maintenance4, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
-    if (has(list->items, list->count, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
+    if (has_extension(list->items, list->count, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
         CHAIN(*head, physical->multiprocessors, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
-    if (has(list->items, list->count, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME))
+    if (has_extension(list->items, list->count, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME))
         CHAIN(*head, physical->compute_units, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
     physical->vk->vkGetPhysicalDeviceProperties2(physical->handle, head);
 }
@@ -232,9 +234,9 @@ static void query_features(vulkan_physical *physical, const extension_list *list
     keep_used_features(physical);
 }
 
-static void find_version(const tuff_vulkan_handles *application, uint32_t of_device, vulkan_physical *physical)
+static void find_version(const tuff_vulkan_handles *application, uint32_t device_version, vulkan_physical *physical)
 {
-    uint32_t version = of_device & ~UINT32_C(0xfff), limit = VK_API_VERSION_1_3;
+    uint32_t version = device_version & ~UINT32_C(0xfff), limit = VK_API_VERSION_1_3;
     if (application)
         limit = application->api_version ? application->api_version & ~UINT32_C(0xfff) : VK_API_VERSION_1_1;
     if (limit > VK_API_VERSION_1_3)
@@ -245,7 +247,7 @@ static void find_version(const tuff_vulkan_handles *application, uint32_t of_dev
 static tuff_status find_queues(const tuff_vulkan_handles *application, const char *name, vulkan_physical *physical)
 {
     if (application)
-        return take_queue(application, physical);
+        return use_application_queue(application, physical);
     if (choose_queues(physical->handle, physical))
         return TUFF_OK;
     return FAIL(TUFF_E_NO_DEVICE, "vulkan: %s has no compute queue", name);
@@ -265,12 +267,12 @@ tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, 
         query_features(physical, &list);
         query_properties(physical, &list);
         if (application)
-            tuff__vulkan_keep_enabled(physical, application->features);
+            tuff__vulkan_restrict_features(physical, application->features);
         vk->vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
         /* A property of the physical device alone: no application has to enable it. */
-        physical->has_budget = has(list.items, list.count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+        physical->has_budget = has_extension(list.items, list.count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         /* Layers over other APIs, such as MoltenVK, require that their restrictions are accepted. */
-        if (has(list.items, list.count, "VK_KHR_portability_subset"))
+        if (has_extension(list.items, list.count, "VK_KHR_portability_subset"))
             physical->extensions[physical->extension_count++] = "VK_KHR_portability_subset";
     }
     tuff__free(list.items);
@@ -291,7 +293,7 @@ static tuff_device_class device_class(VkPhysicalDeviceType type)
     }
 }
 
-static uint32_t lower(uint32_t a, uint32_t b)
+static uint32_t min_u32(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -316,7 +318,7 @@ static int main_heap(const VkPhysicalDeviceMemoryProperties *memory)
     return best;
 }
 
-uint64_t tuff__vulkan_available(const vulkan_physical *physical, int heap)
+uint64_t tuff__vulkan_available_memory(const vulkan_physical *physical, int heap)
 {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
@@ -331,7 +333,7 @@ uint64_t tuff__vulkan_available(const vulkan_physical *physical, int heap)
 
 /* True for a card if its window on the bus is as large as its memory; with a small window, drivers have another heap
    for it. */
-bool tuff__vulkan_is_reached(const vulkan_physical *physical)
+bool tuff__vulkan_is_host_visible(const vulkan_physical *physical)
 {
     const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
     const VkPhysicalDeviceType type = physical->properties.properties.deviceType;
@@ -358,7 +360,7 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
 {
     const VkPhysicalDeviceLimits *limits = &physical->properties.properties.limits;
     const VkPhysicalDeviceShaderCorePropertiesAMD *amd = &physical->compute_units;
-    uint32_t bindings = lower(limits->maxPerStageDescriptorStorageBuffers, limits->maxDescriptorSetStorageBuffers);
+    uint32_t bindings = min_u32(limits->maxPerStageDescriptorStorageBuffers, limits->maxDescriptorSetStorageBuffers);
     info->memory_size = memory_size(&physical->memory);
     info->max_allocation = tuff__vulkan_max_allocation(physical);
     info->max_binding = limits->maxStorageBufferRange / 256u * 256u;
@@ -367,16 +369,16 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
     if (info->offset_alignment < 16)
         info->offset_alignment = 16;
     info->local_memory_size = limits->maxComputeSharedMemorySize;
-    info->max_group_size = lower(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]);
-    info->max_bindings = lower(lower(bindings, limits->maxPerStageResources), MAX_BINDINGS);
+    info->max_group_size = min_u32(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]);
+    info->max_bindings = min_u32(min_u32(bindings, limits->maxPerStageResources), MAX_BINDINGS);
     info->compute_units = physical->multiprocessors.shaderSMCount;
     if (!info->compute_units)
         info->compute_units =
             amd->shaderEngineCount * amd->shaderArraysPerEngineCount * amd->computeUnitsPerShaderArray;
     if (!info->compute_units)
         tuff__vulkan_estimate_units(info);
-    info->memory_available = tuff__vulkan_available(physical, main_heap(&physical->memory));
-    info->writes_directly = tuff__vulkan_is_reached(physical);
+    info->memory_available = tuff__vulkan_available_memory(physical, main_heap(&physical->memory));
+    info->writes_directly = tuff__vulkan_is_host_visible(physical);
 }
 
 /* Fills in the subgroup widths that kernels can require. */
@@ -450,7 +452,7 @@ char *tuff__vulkan_identity(const vulkan_physical *physical)
     add_uuid(&lines, "pipeline cache", properties->pipelineCacheUUID);
     add_uuid(&lines, "driver", physical->id.driverUUID);
     tuff__text_add(&lines, "\nSPIR-V " SPIRV_REVISION);
-    tuff__vulkan_add_usable(physical, &lines);
+    tuff__vulkan_append_features(physical, &lines);
     char *copy = lines.failed ? NULL : tuff__strdup(tuff__text_get(&lines));
     tuff__text_free(&lines);
     return copy;

@@ -74,7 +74,7 @@ static tuff_status choose_width(const vulkan_physical *physical, const program_r
     }
     if (can_require(physical, width)) {
         if (request->local_size > (uint64_t)width * sizes->maxComputeWorkgroupSubgroups)
-            return FAIL(TUFF_E_LIMIT, "%s: groups of %u items are more than %u subgroups of %u", request->name,
+            return FAIL(TUFF_E_LIMIT, "%s: groups of %u items exceed %u subgroups of %u", request->name,
                         request->local_size, sizes->maxComputeWorkgroupSubgroups, width);
         *out = width;
         return TUFF_OK;
@@ -82,7 +82,7 @@ static tuff_status choose_width(const vulkan_physical *physical, const program_r
     bool varies = physical->subgroup_control.subgroupSizeControl && sizes->minSubgroupSize != sizes->maxSubgroupSize;
     if (!varies && physical->subgroup.subgroupSize == width)
         return TUFF_OK;
-    return FAIL(TUFF_E_UNSUPPORTED, "%s: %s has no subgroups of %u items", request->name,
+    return FAIL(TUFF_E_UNSUPPORTED, "%s: %s does not support subgroups of %u items", request->name,
                 physical->properties.properties.deviceName, width);
 }
 
@@ -98,7 +98,7 @@ static tuff_status create_pipeline(driver_device *device, const program_request 
     bool full = width > 0 && device->physical.subgroup_control.computeFullSubgroups && request->local_size % width == 0;
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .flags = device->tells_spills ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,
+        .flags = device->collects_statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -155,7 +155,7 @@ static tuff_status create(driver_device *device, const program_request *request,
         return TUFF_E_OOM_HOST;
     program->buffer_count = (uint32_t)request->buffer_count;
     program->word_count = (uint32_t)request->word_count;
-    program->has_statistics = device->tells_spills;
+    program->has_statistics = device->collects_statistics;
     tuff_status status = build(device, request, spirv, program);
     if (status == TUFF_OK)
         *out = program;

@@ -22,7 +22,7 @@ tuff_status tuff__vulkan_check_lost(const driver_device *device)
 {
     if (!device->lost)
         return TUFF_OK;
-    return FAIL(TUFF_E_DEVICE_LOST, "vulkan: %s was lost (%s)", device->physical.properties.properties.deviceName,
+    return FAIL(TUFF_E_DEVICE_LOST, "vulkan: %s was lost in %s", device->physical.properties.properties.deviceName,
                 device->lost_in);
 }
 
@@ -41,8 +41,8 @@ static void finish_oldest(driver_device *device, bool waited)
 /* Whether a wait took longer than one for a fence that was already signalled. */
 static bool has_blocked(const driver_device *device, uint64_t begin)
 {
-    enum { CALL = 50000 };
-    return device->pace.is_on && tuff__pace_clock() - begin > CALL;
+    enum { CALL_NANOSECONDS = 50000 };
+    return device->pace.is_on && tuff__pace_clock() - begin > CALL_NANOSECONDS;
 }
 
 static tuff_status wait_within(driver_device *device, uint64_t ticket, uint64_t limit)
@@ -133,11 +133,12 @@ static tuff_status next_fence(driver_device *device, VkFence *out)
 
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket)
 {
-    return tuff__vulkan_submit_between(device, commands, NULL, NULL, ticket);
+    return tuff__vulkan_submit_with_semaphores(device, commands, NULL, NULL, ticket);
 }
 
-tuff_status tuff__vulkan_submit_between(driver_device *device, VkCommandBuffer commands, const vulkan_semaphore *wait,
-                                        const vulkan_semaphore *signal, uint64_t *ticket)
+tuff_status tuff__vulkan_submit_with_semaphores(driver_device *device, VkCommandBuffer commands,
+                                                const vulkan_semaphore *wait, const vulkan_semaphore *signal,
+                                                uint64_t *ticket)
 {
     static const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     const vulkan_semaphore none = {0}, *before = wait ? wait : &none, *after = signal ? signal : &none;
@@ -176,10 +177,11 @@ void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle)
     device->marks[device->submitted % MAX_IN_FLIGHT] = mark;
 }
 
-void tuff__vulkan_unmark(driver_device *device, const vulkan_cut *cut)
+void tuff__vulkan_unmark(driver_device *device, const vulkan_partition *partition)
 {
-    for (int i = 0; i < MAX_IN_FLIGHT && cut->shares; i++)
-        if (device->marks[i].shares >= cut->shares && device->marks[i].shares < cut->shares + cut->part_count)
+    for (int i = 0; i < MAX_IN_FLIGHT && partition->shares; i++)
+        if (device->marks[i].shares >= partition->shares &&
+            device->marks[i].shares < partition->shares + partition->part_count)
             device->marks[i] = (pace_mark){0};
 }
 
@@ -218,7 +220,7 @@ bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
     }
     if (result == VK_SUCCESS || device->lost)
         return true;
-    device->keeps_uploads = true;
+    device->has_stuck_upload = true;
     return false;
 }
 

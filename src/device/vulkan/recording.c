@@ -1,5 +1,5 @@
-/* Lists of commands, recorded once and replayed. A recording is cut into segments, each with a command buffer and a
-   submission of its own: their ends are the progress that bounded waits look for, and short ones do not run into
+/* Lists of commands, recorded once and replayed. A recording is partitioned into segments, each with a command buffer
+   and a submission of its own: their ends are the progress that bounded waits look for, and short ones do not run into
    watchdogs. */
 #include <string.h>
 
@@ -92,7 +92,7 @@ static tuff_status record_command(driver_device *device, VkCommandBuffer command
     case COMMAND_PRODUCT: /* rejected at the front door */
         break;
     }
-    return FAIL(TUFF_E_USAGE, "vulkan: command kind %d", (int)step->kind);
+    return FAIL(TUFF_E_USAGE, "vulkan: unsupported command kind %d", (int)step->kind);
 }
 
 /* Records a part of a command, with the barriers and timestamps around it. pending: the stages of the commands since
@@ -132,15 +132,16 @@ static void reset_queries(const driver_device *device, const driver_recording *r
 }
 
 static tuff_status record_segment(driver_device *device, driver_recording *recording, const command *commands,
-                                  const vulkan_cut *cut, const vulkan_segment *segment)
+                                  const vulkan_partition *partition, const vulkan_segment *segment)
 {
     VkPipelineStageFlags pending = 0;
     TRY(tuff__vulkan_begin(device, segment->commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
     if (recording->queries)
-        reset_queries(device, recording, &cut->parts[segment->first], segment->end - segment->first, segment->commands);
+        reset_queries(device, recording, &partition->parts[segment->first], segment->end - segment->first,
+                      segment->commands);
     for (int i = segment->first; i < segment->end; i++)
-        TRY(record_part(device, recording, segment->commands, &commands[cut->parts[i].command], &cut->parts[i],
-                        &pending));
+        TRY(record_part(device, recording, segment->commands, &commands[partition->parts[i].command],
+                        &partition->parts[i], &pending));
     return tuff__vulkan_end(device, segment->commands);
 }
 
@@ -229,7 +230,7 @@ static tuff_status create_queries(driver_device *device, driver_recording *recor
 {
     const VkPhysicalDeviceProperties *properties = &device->physical.properties.properties;
     if (!device->physical.timestamp_bits || properties->limits.timestampPeriod <= 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: %s has no timestamps", properties->deviceName);
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: %s does not support timestamps", properties->deviceName);
     VkQueryPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
@@ -238,40 +239,40 @@ static tuff_status create_queries(driver_device *device, driver_recording *recor
     return VULKAN(device->vk, vkCreateQueryPool, device->handle, &info, NULL, &recording->queries);
 }
 
-static void free_commands(driver_device *device, vulkan_cut *cut)
+static void free_commands(driver_device *device, vulkan_partition *partition)
 {
-    for (int i = 0; i < cut->segment_count; i++)
-        if (cut->segments[i].commands)
-            device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &cut->segments[i].commands);
+    for (int i = 0; i < partition->segment_count; i++)
+        if (partition->segments[i].commands)
+            device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &partition->segments[i].commands);
 }
 
-/* Allocates and records the command buffers of a cut. */
-static tuff_status record_cut(driver_device *device, driver_recording *recording, const command *commands,
-                              vulkan_cut *cut)
+/* Allocates and records the command buffers of a partition. */
+static tuff_status record_partition(driver_device *device, driver_recording *recording, const command *commands,
+                                    vulkan_partition *partition)
 {
     VkCommandBufferAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
         .commandPool = device->commands,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = (uint32_t)cut->segment_count,
+        .commandBufferCount = (uint32_t)partition->segment_count,
     };
-    VkCommandBuffer *buffers = tuff__calloc((size_t)cut->segment_count + 1, sizeof(VkCommandBuffer));
+    VkCommandBuffer *buffers = tuff__calloc((size_t)partition->segment_count + 1, sizeof(VkCommandBuffer));
     tuff_status status = buffers ? TUFF_OK : TUFF_E_OOM_HOST;
-    if (status == TUFF_OK && cut->segment_count)
+    if (status == TUFF_OK && partition->segment_count)
         status = VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, buffers);
-    for (int i = 0; status == TUFF_OK && i < cut->segment_count; i++)
-        cut->segments[i].commands = buffers[i];
-    for (int i = 0; status == TUFF_OK && i < cut->segment_count; i++)
-        status = record_segment(device, recording, commands, cut, &cut->segments[i]);
+    for (int i = 0; status == TUFF_OK && i < partition->segment_count; i++)
+        partition->segments[i].commands = buffers[i];
+    for (int i = 0; status == TUFF_OK && i < partition->segment_count; i++)
+        status = record_segment(device, recording, commands, partition, &partition->segments[i]);
     tuff__free(buffers);
     return status;
 }
 
-/* Keeps the commands if the recording may have to be cut again. */
+/* Keeps the commands if the recording may have to be partitioned again. */
 static tuff_status keep_commands(const driver_device *device, driver_recording *recording, const command *commands)
 {
     recording->version = device->pace.version;
-    if (!tuff__vulkan_may_cut_again(device, &recording->cut, recording->command_count))
+    if (!tuff__vulkan_may_repartition(device, &recording->partition, recording->command_count))
         return TUFF_OK;
     recording->commands = tuff__memdup(commands, recording->command_count * sizeof *commands);
     return recording->commands ? TUFF_OK : TUFF_E_OOM_HOST;
@@ -283,9 +284,9 @@ static tuff_status record_all(driver_device *device, driver_recording *recording
     if (timed && recording->command_count)
         TRY(create_queries(device, recording));
     TRY(create_sets(device, recording, commands));
-    TRY(tuff__vulkan_cut(device, commands, recording->command_count, &recording->cut));
+    TRY(tuff__vulkan_partition(device, commands, recording->command_count, &recording->partition));
     TRY(keep_commands(device, recording, commands));
-    return record_cut(device, recording, commands, &recording->cut);
+    return record_partition(device, recording, commands, &recording->partition);
 }
 
 tuff_status tuff__vulkan_record(driver_device *device, const command *commands, int count, bool timed,
@@ -305,7 +306,7 @@ tuff_status tuff__vulkan_record(driver_device *device, const command *commands, 
 
 static void destroy_objects(driver_device *device, driver_recording *recording)
 {
-    free_commands(device, &recording->cut);
+    free_commands(device, &recording->partition);
     if (recording->pool)
         device->vk->vkDestroyDescriptorPool(device->handle, recording->pool, NULL);
     if (recording->queries)
@@ -316,35 +317,35 @@ void tuff__vulkan_drop_recording(driver_device *device, driver_recording *record
 {
     if (tuff__vulkan_settle(device, recording->last_use))
         destroy_objects(device, recording);
-    tuff__vulkan_unmark(device, &recording->cut);
-    tuff__vulkan_cut_free(&recording->cut);
+    tuff__vulkan_unmark(device, &recording->partition);
+    tuff__vulkan_partition_free(&recording->partition);
     tuff__free(recording->commands);
     tuff__free(recording->sets);
     tuff__free(recording->buffers);
     tuff__free(recording);
 }
 
-/* Cuts the recording again, if measurements suggest it, once its earlier submissions are done. If that fails, for
-   example for lack of memory, the present cut still works. */
-static tuff_status update_cut(driver_device *device, driver_recording *recording)
+/* Partitions the recording again, if measurements suggest it, once its earlier submissions are done. If that fails, for
+   example for lack of memory, the present partition still works. */
+static tuff_status update_partition(driver_device *device, driver_recording *recording)
 {
-    vulkan_cut fresh;
+    vulkan_partition fresh;
     bool is_better = false;
     saved_error before;
     tuff__error_save(&before);
-    tuff_status status = tuff__vulkan_cut_again(device, recording, &fresh, &is_better);
+    tuff_status status = tuff__vulkan_repartition(device, recording, &fresh, &is_better);
     if (status == TUFF_OK && is_better)
         status = tuff__vulkan_wait_until(device, recording->last_use);
     if (status == TUFF_OK && is_better)
-        status = record_cut(device, recording, recording->commands, &fresh);
-    vulkan_cut *old = &fresh;
+        status = record_partition(device, recording, recording->commands, &fresh);
+    vulkan_partition *old = &fresh;
     if (status == TUFF_OK && is_better) {
-        const vulkan_cut swapped = recording->cut;
-        recording->cut = fresh;
+        const vulkan_partition swapped = recording->partition;
+        recording->partition = fresh;
         fresh = swapped;
     }
     free_commands(device, old);
-    tuff__vulkan_cut_free(old);
+    tuff__vulkan_partition_free(old);
     if (status == TUFF_E_DEVICE_LOST || status == TUFF_E_TIMEOUT)
         return status;
     tuff__error_restore(&before);
@@ -358,7 +359,7 @@ static tuff_status submit_segment(driver_device *device, driver_recording *recor
     if (device->pace.is_on)
         tuff__vulkan_mark(
             device,
-            (pace_mark){.shares = recording->cut.shares + segment->first, .count = segment->end - segment->first},
+            (pace_mark){.shares = recording->partition.shares + segment->first, .count = segment->end - segment->first},
             is_idle);
     return TUFF_OK;
 }
@@ -366,10 +367,10 @@ static tuff_status submit_segment(driver_device *device, driver_recording *recor
 tuff_status tuff__vulkan_replay(driver_device *device, driver_recording *recording)
 {
     if (recording->commands)
-        TRY(update_cut(device, recording));
+        TRY(update_partition(device, recording));
     tuff_status status = TUFF_OK;
-    for (int i = 0; status == TUFF_OK && i < recording->cut.segment_count; i++)
-        status = submit_segment(device, recording, &recording->cut.segments[i]);
+    for (int i = 0; status == TUFF_OK && i < recording->partition.segment_count; i++)
+        status = submit_segment(device, recording, &recording->partition.segments[i]);
     for (uint32_t i = 0; i < recording->buffer_count; i++)
         recording->buffers[i]->last_use = device->submitted;
     return status;
@@ -389,13 +390,13 @@ static tuff_status read_ticks(driver_device *device, driver_recording *recording
         device->vk->vkGetQueryPoolResults(device->handle, recording->queries, 2 * index, 2, 2 * sizeof *ticks, ticks,
                                           sizeof *ticks, VK_QUERY_RESULT_64_BIT);
     TRY(tuff__vulkan_check(result, "vkGetQueryPoolResults"));
-    return result == VK_SUCCESS ? TUFF_OK : FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver kept no timestamps");
+    return result == VK_SUCCESS ? TUFF_OK : FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver returned no timestamps");
 }
 
 static tuff_status wait_for_ticks(driver_device *device, driver_recording *recording)
 {
     if (!recording->queries || !recording->last_use)
-        return FAIL(TUFF_E_USAGE, "vulkan: timestamps of a recording that is not timed or was never submitted");
+        return FAIL(TUFF_E_USAGE, "vulkan: no timestamps: the recording is not timed or was not submitted");
     return tuff__vulkan_wait_until(device, recording->last_use);
 }
 

@@ -17,15 +17,15 @@ static const declaration keep_denormals = {4464, 4459}, keep_special = {4466, 44
 enum { MAX_DECLARATIONS = 3, MAX_ADDED_WORDS = MAX_DECLARATIONS * (2 + 4) + EXTENSION_WORDS };
 
 /* Offsets in a module, in words. */
-typedef struct places {
+typedef struct module_offsets {
     size_t capabilities_end, modes_end;
     uint32_t entry_point;
     bool declared; /* the module itself declares float behaviour */
-} places;
+} module_offsets;
 
-static bool find_places(const uint32_t *words, size_t count, places *found)
+static bool find_offsets(const uint32_t *words, size_t count, module_offsets *found)
 {
-    *found = (places){.capabilities_end = HEADER_WORDS};
+    *found = (module_offsets){.capabilities_end = HEADER_WORDS};
     for (size_t i = HEADER_WORDS; i < count;) {
         size_t length = words[i] >> 16;
         uint32_t operation = words[i] & 0xffff;
@@ -93,8 +93,8 @@ tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *s
     const int added_count = list_declarations(physical, added);
     const uint32_t *words = spirv->data;
     size_t count = spirv->size / 4;
-    places at;
-    if (!find_places(words, count, &at))
+    module_offsets at;
+    if (!find_offsets(words, count, &at))
         return FAIL(TUFF_E_COMPILE, "vulkan: the compiler's SPIR-V is malformed");
     if (at.declared || added_count == 0)
         return TUFF_OK;

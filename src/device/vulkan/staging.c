@@ -11,12 +11,12 @@ struct driver_staging {
     uint64_t ticket; /* of the copies submitted last */
     bool is_download;
     /* The following is set only if it sends. */
-    driver_buffer landing; /* on the device; no handle: it does not send */
+    driver_buffer device_buffer; /* for uploads; no handle: it does not send */
     VkCommandBuffer upload_commands;
-    VkFence uploaded;
-    VkSemaphore landed;
+    VkFence upload_fence;
+    VkSemaphore upload_semaphore;
     bool is_uploading; /* the fence is not known to be signalled */
-    bool has_landed;   /* the semaphore is signalled, or will be, and nothing waits for it yet */
+    bool has_upload;   /* the semaphore is signalled, or will be, and nothing waits for it yet */
 };
 
 static tuff_status allocate_commands(driver_device *device, VkCommandPool pool, VkCommandBuffer *out)
@@ -44,9 +44,9 @@ static tuff_status fill_staging(driver_device *device, uint64_t size, bool sends
     if (!sends)
         return TUFF_OK;
     TRY(allocate_commands(device, device->upload_commands, &self->upload_commands));
-    TRY(VULKAN(device->vk, vkCreateFence, device->handle, &fence, NULL, &self->uploaded));
-    TRY(create_semaphore(device, &self->landed));
-    return tuff__vulkan_buffer_create(device, size, MEMORY_ANYWHERE, true, &self->landing);
+    TRY(VULKAN(device->vk, vkCreateFence, device->handle, &fence, NULL, &self->upload_fence));
+    TRY(create_semaphore(device, &self->upload_semaphore));
+    return tuff__vulkan_buffer_create(device, size, MEMORY_ANYWHERE, true, &self->device_buffer);
 }
 
 tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, bool sends, driver_staging **out,
@@ -71,17 +71,17 @@ static void destroy_objects(driver_device *device, driver_staging *self)
         device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &self->commands);
     if (self->upload_commands)
         device->vk->vkFreeCommandBuffers(device->handle, device->upload_commands, 1, &self->upload_commands);
-    if (self->uploaded)
-        device->vk->vkDestroyFence(device->handle, self->uploaded, NULL);
-    if (self->landed)
-        device->vk->vkDestroySemaphore(device->handle, self->landed, NULL);
-    tuff__vulkan_buffer_release(device, &self->landing);
+    if (self->upload_fence)
+        device->vk->vkDestroyFence(device->handle, self->upload_fence, NULL);
+    if (self->upload_semaphore)
+        device->vk->vkDestroySemaphore(device->handle, self->upload_semaphore, NULL);
+    tuff__vulkan_buffer_release(device, &self->device_buffer);
     tuff__vulkan_buffer_release(device, &self->buffer);
 }
 
 void tuff__vulkan_staging_destroy(driver_device *device, driver_staging *self)
 {
-    const bool is_uploaded = !self->is_uploading || tuff__vulkan_settle_upload(device, self->uploaded);
+    const bool is_uploaded = !self->is_uploading || tuff__vulkan_settle_upload(device, self->upload_fence);
     if (tuff__vulkan_settle(device, self->ticket) && is_uploaded)
         destroy_objects(device, self);
     tuff__free(self);
@@ -94,7 +94,7 @@ static void record_copy(const driver_device *device, const driver_staging *self,
         .dstOffset = upload ? copy->offset : copy->staging_offset,
         .size = copy->size,
     };
-    const VkBuffer staged = upload && self->has_landed ? self->landing.handle : self->buffer.handle;
+    const VkBuffer staged = upload && self->has_upload ? self->device_buffer.handle : self->buffer.handle;
     const VkBuffer from = upload ? staged : copy->buffer->handle;
     const VkBuffer to = upload ? copy->buffer->handle : staged;
     device->vk->vkCmdCopyBuffer(self->commands, from, to, 1, &region);
@@ -103,17 +103,18 @@ static void record_copy(const driver_device *device, const driver_staging *self,
 tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *self, const staged_copy *copies, int count,
                                       bool upload)
 {
-    const bool has_landed = upload && self->has_landed;
-    if (upload && !has_landed)
+    const bool has_upload = upload && self->has_upload;
+    if (upload && !has_upload)
         TRY(tuff__vulkan_flush(device, &self->buffer, 0, self->buffer.size));
     TRY(tuff__vulkan_begin(device, self->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
     for (int i = 0; i < count; i++)
         record_copy(device, self, &copies[i], upload);
     TRY(tuff__vulkan_end(device, self->commands));
-    const vulkan_semaphore landed = {.handle = self->landed};
-    TRY(tuff__vulkan_submit_between(device, self->commands, has_landed ? &landed : NULL, NULL, &self->ticket));
+    const vulkan_semaphore upload_semaphore = {.handle = self->upload_semaphore};
+    TRY(tuff__vulkan_submit_with_semaphores(device, self->commands, has_upload ? &upload_semaphore : NULL, NULL,
+                                            &self->ticket));
     self->is_download = !upload;
-    self->has_landed = self->has_landed && !upload;
+    self->has_upload = self->has_upload && !upload;
     for (int i = 0; i < count; i++)
         copies[i].buffer->last_use = self->ticket;
     return TUFF_OK;
@@ -122,10 +123,10 @@ tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *sel
 /* A semaphore that was signalled but never waited for cannot be signalled again. */
 static tuff_status renew_semaphore(driver_device *device, driver_staging *self)
 {
-    device->vk->vkDestroySemaphore(device->handle, self->landed, NULL);
-    self->landed = VK_NULL_HANDLE;
-    TRY(create_semaphore(device, &self->landed));
-    self->has_landed = false;
+    device->vk->vkDestroySemaphore(device->handle, self->upload_semaphore, NULL);
+    self->upload_semaphore = VK_NULL_HANDLE;
+    TRY(create_semaphore(device, &self->upload_semaphore));
+    self->has_upload = false;
     return TUFF_OK;
 }
 
@@ -136,19 +137,19 @@ static tuff_status record_upload(const driver_device *device, driver_staging *se
                                            .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     const VkBufferCopy region = {.size = size};
     TRY(VULKAN(device->vk, vkBeginCommandBuffer, self->upload_commands, &info));
-    device->vk->vkCmdCopyBuffer(self->upload_commands, self->buffer.handle, self->landing.handle, 1, &region);
+    device->vk->vkCmdCopyBuffer(self->upload_commands, self->buffer.handle, self->device_buffer.handle, 1, &region);
     return VULKAN(device->vk, vkEndCommandBuffer, self->upload_commands);
 }
 
 tuff_status tuff__vulkan_staging_send(driver_device *device, driver_staging *self, uint64_t size)
 {
-    if (self->has_landed || !self->landed)
+    if (self->has_upload || !self->upload_semaphore)
         TRY(renew_semaphore(device, self));
     TRY(tuff__vulkan_flush(device, &self->buffer, 0, self->buffer.size));
     TRY(record_upload(device, self, size));
-    TRY(VULKAN(device->vk, vkResetFences, device->handle, 1, &self->uploaded));
-    TRY(tuff__vulkan_submit_upload(device, self->upload_commands, self->landed, self->uploaded));
-    self->is_uploading = self->has_landed = true;
+    TRY(VULKAN(device->vk, vkResetFences, device->handle, 1, &self->upload_fence));
+    TRY(tuff__vulkan_submit_upload(device, self->upload_commands, self->upload_semaphore, self->upload_fence));
+    self->is_uploading = self->has_upload = true;
     self->is_download = false;
     return TUFF_OK;
 }
@@ -158,7 +159,7 @@ tuff_status tuff__vulkan_staging_poll(driver_device *device, driver_staging *sel
     *done = tuff__vulkan_is_done(device, self->ticket);
     TRY(tuff__vulkan_check_lost(device));
     if (*done && self->is_uploading) {
-        TRY(tuff__vulkan_is_uploaded(device, self->uploaded, done));
+        TRY(tuff__vulkan_is_uploaded(device, self->upload_fence, done));
         self->is_uploading = !*done;
     }
     if (*done && self->is_download)

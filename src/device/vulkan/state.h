@@ -21,7 +21,7 @@ uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handl
 /* A queue of a device, by its family and its index in the family. The compute queue is the first one of its family. */
 typedef struct vulkan_upload_queue {
     uint32_t family, index;
-    bool is_second; /* false: this is the compute queue, because the device has no other */
+    bool is_separate; /* false: this is the compute queue, because the device has no other */
 } vulkan_upload_queue;
 
 /* Chooses the queue for uploads that run concurrently with kernels: one of a transfer-only family, which is a copy
@@ -109,16 +109,17 @@ struct driver_device {
     vulkan_semaphore signals[MAX_IN_FLIGHT]; /* what the submission of ticket t signals: signals[t % MAX_IN_FLIGHT] */
     pace_mark marks[MAX_IN_FLIGHT];          /* likewise, the predicted time of each */
     pace pace;
-    VkCommandBuffer entry; /* a barrier after an application's work; NULL until the first wait for a semaphore */
-    uint64_t wait_limit;   /* nanoseconds without progress until TUFF_E_TIMEOUT */
-    int segment_size;      /* most commands of a recording that are submitted together */
+    VkCommandBuffer
+        entry_barrier;   /* a barrier after an application's work; NULL until the first wait for a semaphore */
+    uint64_t wait_limit; /* nanoseconds without progress until TUFF_E_TIMEOUT */
+    int segment_size;    /* most commands of a recording that are submitted together */
     bool lost;
-    const char *lost_in; /* the function that first reported the loss */
-    _Atomic bool hung;   /* also read while programs are made, concurrently with other calls */
-    bool keeps_uploads;  /* an upload did not end in time: the device is never destroyed */
-    bool mapped;         /* buffers live in memory that host and device both reach */
-    bool reads_copies;   /* reads go through copies, because the host is slow to read a card's memory across the bus */
-    bool tells_spills;   /* pipelines are created with statistics */
+    const char *lost_in;       /* the function that first reported the loss */
+    _Atomic bool hung;         /* also read while programs are made, concurrently with other calls */
+    bool has_stuck_upload;     /* an upload did not end in time: the device is never destroyed */
+    bool mapped;               /* buffers live in memory that host and device both reach */
+    bool reads_through_copies; /* reads go through copies: a card's memory is slow to read across the bus */
+    bool collects_statistics;  /* pipelines are created with statistics */
     vulkan_staging staging;
     char *identity;
 };
@@ -145,19 +146,19 @@ typedef struct vulkan_segment {
     int first, end;
 } vulkan_segment;
 
-/* A recording cut into parts and segments. */
-typedef struct vulkan_cut {
+/* A recording partitioned into parts and segments. */
+typedef struct vulkan_partition {
     vulkan_part *parts;
     pace_share *shares; /* one per part */
     int part_count, part_capacity, share_capacity;
     vulkan_segment *segments;
     int segment_count, segment_capacity;
-} vulkan_cut;
+} vulkan_partition;
 
 struct driver_recording {
-    vulkan_cut cut;
-    command *commands; /* if the recording may have to be cut again; else NULL */
-    uint64_t version;  /* of the device's pace, when a new cut was last considered */
+    vulkan_partition partition;
+    command *commands; /* if the recording may have to be partitioned again; else NULL */
+    uint64_t version;  /* of the device's pace, when a new partition was last considered */
     uint32_t command_count;
     VkDescriptorSet *sets; /* one per command, VK_NULL_HANDLE for those without buffers; NULL if none has buffers */
     VkDescriptorPool pool;
@@ -168,14 +169,16 @@ struct driver_recording {
 };
 
 /* cut.c */
-/* Cuts commands into parts and segments, which do not have command buffers yet. */
-tuff_status tuff__vulkan_cut(const driver_device *device, const command *commands, uint32_t count, vulkan_cut *out);
-void tuff__vulkan_cut_free(vulkan_cut *self);
-/* Whether another cut of the same commands may ever be better. */
-bool tuff__vulkan_may_cut_again(const driver_device *device, const vulkan_cut *cut, uint32_t command_count);
-/* Whether another cut would be better by the present measurements. *fresh is that cut, freed by the caller. */
-tuff_status tuff__vulkan_cut_again(const driver_device *device, driver_recording *recording, vulkan_cut *fresh,
-                                   bool *is_better);
+/* Partitions commands into parts and segments, which do not have command buffers yet. */
+tuff_status tuff__vulkan_partition(const driver_device *device, const command *commands, uint32_t count,
+                                   vulkan_partition *out);
+void tuff__vulkan_partition_free(vulkan_partition *self);
+/* Whether another partition of the same commands may ever be better. */
+bool tuff__vulkan_may_repartition(const driver_device *device, const vulkan_partition *partition,
+                                  uint32_t command_count);
+/* Whether another partition would be better by the present measurements. *fresh is that one, freed by the caller. */
+tuff_status tuff__vulkan_repartition(const driver_device *device, driver_recording *recording, vulkan_partition *fresh,
+                                     bool *is_better);
 
 /* physical.c */
 /* application: the handles of an application's device, with the queue family and all that was enabled; NULL for a
@@ -188,19 +191,19 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
 /* Returns the size of the largest buffer in bytes. */
 uint64_t tuff__vulkan_max_allocation(const vulkan_physical *physical);
 /* Returns how many more bytes of a heap (-1: no heap) this process may use; 0: the driver does not say. */
-uint64_t tuff__vulkan_available(const vulkan_physical *physical, int heap);
+uint64_t tuff__vulkan_available_memory(const vulkan_physical *physical, int heap);
 /* Whether the host can reach all of the device's own memory. */
-bool tuff__vulkan_is_reached(const vulkan_physical *physical);
+bool tuff__vulkan_is_host_visible(const vulkan_physical *physical);
 /* Returns the device's exact name for cache keys; NULL if memory runs out. */
 char *tuff__vulkan_identity(const vulkan_physical *physical);
 
 /* enabled.c */
 /* Clears the features that are off in the chain of structures, as vkCreateDevice got it, and records their names. */
-void tuff__vulkan_keep_enabled(vulkan_physical *physical, const void *chain);
+void tuff__vulkan_restrict_features(vulkan_physical *physical, const void *chain);
 /* Adds the device's usable features to its identity: the same device, opened by tuff or wrapped with fewer features,
    has other self-test results and other programs. */
 struct text;
-void tuff__vulkan_add_usable(const vulkan_physical *physical, struct text *out);
+void tuff__vulkan_append_features(const vulkan_physical *physical, struct text *out);
 bool tuff__vulkan_has_enabled(const tuff_vulkan_handles *application, const char *extension);
 
 /* open.c */
@@ -219,8 +222,9 @@ tuff_status tuff__vulkan_check_device(driver_device *device, VkResult result, co
 tuff_status tuff__vulkan_check_lost(const driver_device *device);
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket);
 /* Submits commands that wait for one semaphore and signal another one; each may be NULL, and so may the commands. */
-tuff_status tuff__vulkan_submit_between(driver_device *device, VkCommandBuffer commands, const vulkan_semaphore *wait,
-                                        const vulkan_semaphore *signal, uint64_t *ticket);
+tuff_status tuff__vulkan_submit_with_semaphores(driver_device *device, VkCommandBuffer commands,
+                                                const vulkan_semaphore *wait, const vulkan_semaphore *signal,
+                                                uint64_t *ticket);
 /* Submits to the upload queue; work there has no ticket. */
 tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,
                                        VkFence fence);
@@ -230,7 +234,7 @@ tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool 
 bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence);
 /* Records the predicted time of the last ticket; is_idle: nothing was in flight before. */
 void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle);
-void tuff__vulkan_unmark(driver_device *device, const vulkan_cut *cut);
+void tuff__vulkan_unmark(driver_device *device, const vulkan_partition *partition);
 tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket);
 /* Whether work up to ticket is done; does not wait. */
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket);
@@ -297,7 +301,7 @@ tuff_status tuff__vulkan_staging_poll(driver_device *device, driver_staging *sta
 tuff_status tuff__vulkan_new_program(driver_device *device, const program_request *request, blob cached, blob *made,
                                      driver_program **program);
 void tuff__vulkan_drop_program(driver_device *device, driver_program *program);
-void tuff__vulkan_tell_spills(driver_device *device);
+void tuff__vulkan_collect_spill_statistics(driver_device *device);
 tuff_status tuff__vulkan_spilled_bytes(driver_device *device, driver_program *program, uint64_t *out);
 tuff_status tuff__vulkan_record(driver_device *device, const command *commands, int count, bool timed,
                                 driver_recording **recording);

@@ -36,7 +36,7 @@ static const struct {
     {"STP Count", REGISTERS},                                    /* Turnip: stores to private memory */
     {"Spills", REGISTERS},                                       /* PanVK */
 };
-enum { SPILLS = sizeof spills / sizeof *spills };
+enum { SPILL_STATISTIC_COUNT = sizeof spills / sizeof *spills };
 
 static uint64_t bytes_of(statistic_unit unit, uint64_t number, uint32_t subgroup_size)
 {
@@ -52,23 +52,24 @@ static uint64_t bytes_of(statistic_unit unit, uint64_t number, uint32_t subgroup
     }
 }
 
-static bool is_whole(VkPipelineExecutableStatisticFormatKHR format)
+static bool is_integer(VkPipelineExecutableStatisticFormatKHR format)
 {
     return format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR ||
            format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR;
 }
 
 /* Returns 0 if the statistics have none of the names. */
-static uint64_t bytes_among(const VkPipelineExecutableStatisticKHR *statistics, uint32_t count, uint32_t subgroup_size)
+static uint64_t find_spill_bytes(const VkPipelineExecutableStatisticKHR *statistics, uint32_t count,
+                                 uint32_t subgroup_size)
 {
-    for (int i = 0; i < SPILLS; i++)
+    for (int i = 0; i < SPILL_STATISTIC_COUNT; i++)
         for (uint32_t k = 0; k < count; k++)
-            if (is_whole(statistics[k].format) && strcmp(statistics[k].name, spills[i].name) == 0)
+            if (is_integer(statistics[k].format) && strcmp(statistics[k].name, spills[i].name) == 0)
                 return bytes_of(spills[i].unit, statistics[k].value.u64, subgroup_size);
     return 0;
 }
 
-static tuff_status count_executable(driver_device *device, const driver_program *program, uint32_t index,
+static tuff_status query_executable(driver_device *device, const driver_program *program, uint32_t index,
                                     uint32_t subgroup_size, uint64_t *out)
 {
     const VkPipelineExecutableInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
@@ -83,14 +84,14 @@ static tuff_status count_executable(driver_device *device, const driver_program 
         statistics[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
     const tuff_status status = VULKAN(device->vk, executable_statistics, device->handle, &info, &count, statistics);
     if (status == TUFF_OK)
-        *out = bytes_among(statistics, count, subgroup_size);
+        *out = find_spill_bytes(statistics, count, subgroup_size);
     tuff__free(statistics);
     return status;
 }
 
-void tuff__vulkan_tell_spills(driver_device *device)
+void tuff__vulkan_collect_spill_statistics(driver_device *device)
 {
-    device->tells_spills = device->physical.executables.pipelineExecutableInfo;
+    device->collects_statistics = device->physical.executables.pipelineExecutableInfo;
 }
 
 /* A pipeline may consist of several executables: the one that spills most counts. */
@@ -110,7 +111,7 @@ tuff_status tuff__vulkan_spilled_bytes(driver_device *device, driver_program *pr
     tuff_status status = VULKAN(device->vk, executable_properties, device->handle, &info, &count, executables);
     for (uint32_t i = 0; i < count && status == TUFF_OK; i++) {
         uint64_t bytes = 0;
-        status = count_executable(device, program, i, executables[i].subgroupSize, &bytes);
+        status = query_executable(device, program, i, executables[i].subgroupSize, &bytes);
         *out = bytes > *out ? bytes : *out;
     }
     tuff__free(executables);

@@ -14,9 +14,9 @@ static tuff_status check_handles(const tuff_vulkan_handles *handles)
         return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: instance, physical_device, device, queue and "
                                   "get_instance_proc must not be NULL");
     if (!handles->lock_queue != !handles->unlock_queue)
-        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: lock_queue and unlock_queue come together or not at all");
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: set both lock_queue and unlock_queue, or neither");
     if (handles->extension_count && !handles->extensions)
-        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: extensions is NULL, but there are %u",
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: extensions is NULL, but extension_count is %u",
                     handles->extension_count);
     for (uint32_t i = 0; i < handles->extension_count; i++)
         if (!handles->extensions[i])
@@ -32,7 +32,7 @@ static tuff_status check_versions(const vulkan_api *vk, const tuff_vulkan_handle
     if (device >= VK_API_VERSION_1_1 && (!instance || instance >= VK_API_VERSION_1_1))
         return TUFF_OK;
     const uint32_t low = device < VK_API_VERSION_1_1 ? device : instance;
-    return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_vulkan: tuff needs Vulkan 1.1, but the %s is of version %u.%u",
+    return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_vulkan: tuff needs Vulkan 1.1, but the %s has version %u.%u",
                 device < VK_API_VERSION_1_1 ? "device" : "instance", VK_API_VERSION_MAJOR(low),
                 VK_API_VERSION_MINOR(low));
 }
@@ -57,7 +57,7 @@ static tuff_status connect(driver_device *device, const tuff_vulkan_handles *han
     *info = (tuff_device_info){0};
     tuff__vulkan_describe(&device->physical, info);
     if (device->physical.disabled[0])
-        tuff__log(TUFF_LOG_INFO, "vulkan: %s is used without what its application did not enable: %s", info->name,
+        tuff__log(TUFF_LOG_INFO, "vulkan: %s: not using features that the application did not enable: %s", info->name,
                   device->physical.disabled);
     return TUFF_OK;
 }
@@ -91,7 +91,8 @@ static tuff_status check_buffer(const driver_device *device, const tuff_vulkan_b
     device->vk->vkGetBufferMemoryRequirements(device->handle, handle, &requirements);
     if (from->size == 0 || from->size > requirements.size)
         return FAIL(TUFF_E_USAGE,
-                    "tuff_array_import_vulkan: a size of %llu bytes; the buffer occupies %llu bytes of memory",
+                    "tuff_array_import_vulkan: size %llu must be between 1 and %llu, the bytes of memory that the "
+                    "buffer occupies",
                     (unsigned long long)from->size, (unsigned long long)requirements.size);
     return TUFF_OK;
 }
@@ -112,23 +113,24 @@ tuff_status tuff__vulkan_import(driver_device *device, const void *handle, uint6
     return TUFF_OK;
 }
 
-static tuff_status take_semaphore(const driver_device *device, const driver_signal *signal, const char *call,
-                                  vulkan_semaphore *out)
+static tuff_status import_semaphore(const driver_device *device, const driver_signal *signal, const char *call,
+                                    vulkan_semaphore *out)
 {
     out->value = signal->value;
     _Static_assert(sizeof out->handle == sizeof signal->semaphore, "a pointer or a number, of 64 bits");
     memcpy(&out->handle, &signal->semaphore, sizeof out->handle);
     if (signal->value && !device->physical.timeline.timelineSemaphore)
-        return FAIL(TUFF_E_UNSUPPORTED,
-                    "%s: the device has no timelineSemaphore enabled: enable it, and name it in "
-                    "tuff_vulkan_handles, or pass a binary semaphore and 0",
-                    call);
+        return FAIL(
+            TUFF_E_UNSUPPORTED,
+            "%s: the feature timelineSemaphore is not enabled: enable it and list it in tuff_vulkan_handles, or "
+            "pass a binary semaphore and value 0",
+            call);
     return TUFF_OK;
 }
 
 /* Makes the application's writes visible to all later work and to the host, by one command buffer that is submitted
    after every semaphore. */
-static tuff_status make_entry(driver_device *device)
+static tuff_status create_entry_barrier(driver_device *device)
 {
     const VkCommandBufferAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -154,7 +156,7 @@ static tuff_status make_entry(driver_device *device)
         status = VULKAN(device->vk, vkEndCommandBuffer, commands);
     }
     if (status == TUFF_OK)
-        device->entry = commands;
+        device->entry_barrier = commands;
     else
         device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &commands);
     return status;
@@ -164,10 +166,10 @@ tuff_status tuff__vulkan_enqueue_wait(driver_device *device, const driver_signal
 {
     vulkan_semaphore semaphore;
     uint64_t ticket;
-    TRY(take_semaphore(device, signal, "tuff_vulkan_enqueue_wait", &semaphore));
-    if (!device->entry)
-        TRY(make_entry(device));
-    return tuff__vulkan_submit_between(device, device->entry, &semaphore, NULL, &ticket);
+    TRY(import_semaphore(device, signal, "tuff_vulkan_enqueue_wait", &semaphore));
+    if (!device->entry_barrier)
+        TRY(create_entry_barrier(device));
+    return tuff__vulkan_submit_with_semaphores(device, device->entry_barrier, &semaphore, NULL, &ticket);
 }
 
 /* A timeline never goes back: the value must be greater than the semaphore's and greater than those that submissions in
@@ -176,21 +178,23 @@ static tuff_status check_value(driver_device *device, const vulkan_semaphore *se
 {
     const PFN_vkGetSemaphoreCounterValue counter_value =
         device->physical.version >= VK_API_VERSION_1_2 ? device->vk->counter_value : device->vk->counter_value_khr;
-    uint64_t reached = 0, coming = 0;
+    uint64_t reached = 0, pending_value = 0;
     if (!counter_value)
-        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: there is no vkGetSemaphoreCounterValue");
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: vkGetSemaphoreCounterValue is not available");
     (void)tuff__vulkan_is_done(device, device->submitted);
     for (uint64_t ticket = device->finished + 1; ticket <= device->submitted; ticket++) {
-        const vulkan_semaphore *under_way = &device->signals[ticket % MAX_IN_FLIGHT];
-        if (under_way->handle == semaphore->handle && under_way->value > coming)
-            coming = under_way->value;
+        const vulkan_semaphore *pending = &device->signals[ticket % MAX_IN_FLIGHT];
+        if (pending->handle == semaphore->handle && pending->value > pending_value)
+            pending_value = pending->value;
     }
     TRY(tuff__vulkan_check_device(device, counter_value(device->handle, semaphore->handle, &reached),
                                   "vkGetSemaphoreCounterValue"));
-    reached = coming > reached ? coming : reached;
+    reached = pending_value > reached ? pending_value : reached;
     if (semaphore->value > reached)
         return TUFF_OK;
-    return FAIL(TUFF_E_USAGE, "tuff_vulkan_enqueue_signal: value %llu of a timeline semaphore that has or gets %llu",
+    return FAIL(TUFF_E_USAGE,
+                "tuff_vulkan_enqueue_signal: value %llu must be greater than %llu, which the timeline semaphore has or "
+                "will get",
                 (unsigned long long)semaphore->value, (unsigned long long)reached);
 }
 
@@ -198,8 +202,8 @@ tuff_status tuff__vulkan_enqueue_signal(driver_device *device, driver_signal *si
 {
     vulkan_semaphore semaphore;
     uint64_t ticket;
-    TRY(take_semaphore(device, signal, "tuff_vulkan_enqueue_signal", &semaphore));
+    TRY(import_semaphore(device, signal, "tuff_vulkan_enqueue_signal", &semaphore));
     if (semaphore.value)
         TRY(check_value(device, &semaphore));
-    return tuff__vulkan_submit_between(device, NULL, NULL, &semaphore, &ticket);
+    return tuff__vulkan_submit_with_semaphores(device, NULL, NULL, &semaphore, &ticket);
 }

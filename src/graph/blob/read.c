@@ -113,7 +113,8 @@ static tuff_status read_array(reading *self, int index)
     if (self->from->failed)
         return TUFF_OK;
     tuff__storage_retain(self->storages[memory]);
-    made->array = self->arrays[index] = tuff__array_over(self->device, self->storages[memory], offset, dtype, shape);
+    made->array = self->arrays[index] =
+        tuff__array_from_storage(self->device, self->storages[memory], offset, dtype, shape);
     if (made->array == NULL)
         return TUFF_E_OOM_HOST;
     self->graph->array_count++;

@@ -334,7 +334,7 @@ static bool needs_composite(const heads *sizes, const tuff_attention_options *op
 static bool is_quicker_composed(const tuff_graph *graph, const heads *sizes)
 {
     const int64_t scores = sizes->batch * sizes->heads * sizes->queries;
-    return !tuff__device_target(graph->device).keeps_arrays_near &&
+    return !tuff__device_target(graph->device).has_fast_private_arrays &&
            scores <= MAX_SCORES / (int64_t)sizeof(float) / sizes->keys;
 }
 

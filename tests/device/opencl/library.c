@@ -1,5 +1,5 @@
-/* CLBlast as a plan's library when it fails, lies or is not there: an error that says so, nothing lost, a device that
-   works on. */
+/* CLBlast as a plan's library if it fails, is wrong or is missing: a clear error, nothing leaked, and the device still
+   works. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,8 +60,8 @@ static void check_failures(tuff_device *device)
     } cases[] = {{CL_OUT_OF_RESOURCES, TUFF_E_OOM_DEVICE, "CL_OUT_OF_RESOURCES"},
                  {-2045, TUFF_E_UNSUPPORTED, "-2045"},
                  {0, TUFF_E_UNSUPPORTED, "no event"}};
-    if (tuff__device_library_absence(device)) {
-        leave_out_device(tuff__device_library_absence(device));
+    if (tuff__device_library_unavailable_reason(device)) {
+        leave_out_device(tuff__device_library_unavailable_reason(device));
         return;
     }
     real = tuff__clblast;
@@ -89,14 +89,14 @@ static void failures_are_told(void **unused)
     for_each_driver(check_failures);
 }
 
-/* What the result's memory holds before does not matter, though CLBlast's sgemv multiplies it by 0. */
+/* The old content of the result's memory does not matter, even though CLBlast's sgemv multiplies it by 0. */
 static void check_leftovers(tuff_device *device)
 {
     enum { INNER = 3, COLUMNS = 5 };
     static const float bad[INNER] = {NAN, NAN, NAN}, good[INNER] = {1, 2, 3};
     float w[INNER * COLUMNS], y[COLUMNS];
-    if (tuff__device_library_absence(device)) {
-        leave_out_device(tuff__device_library_absence(device));
+    if (tuff__device_library_unavailable_reason(device)) {
+        leave_out_device(tuff__device_library_unavailable_reason(device));
         return;
     }
     for (int i = 0; i < INNER * COLUMNS; i++)
@@ -127,7 +127,7 @@ static void leftovers_do_not_matter(void **unused)
 
 static cl_event first_of_two;
 
-/* As CLBlast does that copies into padded memory first: several kernels, and the event of the last. */
+/* Like CLBlast with copies into padded memory: several kernels, and the event of the last one. */
 static int sgemm_in_two(int layout, int a_form, int b_form, size_t m, size_t n, size_t k, float alpha, cl_mem a,
                         size_t a_start, size_t a_line, cl_mem b, size_t b_start, size_t b_line, float beta, cl_mem c,
                         size_t c_start, size_t c_line, cl_command_queue *queue, cl_event *event)
@@ -139,13 +139,14 @@ static int sgemm_in_two(int layout, int a_form, int b_form, size_t m, size_t n, 
                                     beta, c, c_start, c_line, queue, event);
 }
 
-/* A call that is first in its recording has nothing before it that its time could be counted from. */
+/* If a call is the first command of its recording, there is no command before it from whose end its time could be
+   measured. */
 static void check_times(tuff_device *device)
 {
     cl_ulong begin, end;
     uint64_t time;
-    if (tuff__device_library_absence(device)) {
-        leave_out_device(tuff__device_library_absence(device));
+    if (tuff__device_library_unavailable_reason(device)) {
+        leave_out_device(tuff__device_library_unavailable_reason(device));
         return;
     }
     tuff_graph *graph = tuff_graph_create(device);
@@ -184,8 +185,8 @@ static void all_kernels_of_a_call_are_timed(void **unused)
 
 static void check_absence(tuff_device *device)
 {
-    if (tuff__device_library_absence(device)) {
-        leave_out_device(tuff__device_library_absence(device));
+    if (tuff__device_library_unavailable_reason(device)) {
+        leave_out_device(tuff__device_library_unavailable_reason(device));
         return;
     }
     real = tuff__clblast;
@@ -214,7 +215,7 @@ int main(void)
 #else
 static void there_is_none(tuff_device *device)
 {
-    assert_non_null(tuff__device_library_absence(device));
+    assert_non_null(tuff__device_library_unavailable_reason(device));
 }
 
 static void without_opencl_there_is_no_library(void **unused)

@@ -1,5 +1,6 @@
-/* The OpenCL driver when calls fail: each call of a script fails once, with each kind of error, and what follows is a
-   status that fits, no object or block left over, and a script that runs again. Also waits that end. */
+/* The OpenCL driver with failing calls: each call of a script fails once, with each kind of error. The status must be
+   the right one, no object or block may leak, and the script must run again afterwards. Also tests waits that time
+   out. */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ static void count_release(void *user, void *block)
 
 enum { COUNT = 3000, LARGE = 5 << 20 };
 
-/* What the script makes; all of it may be missing when it ends. */
+/* The objects that the script creates; any of them may be missing at its end. */
 typedef struct script {
     tuff_device *device;
     storage *words, *copy, *large;
@@ -67,10 +68,10 @@ static tuff_status make_storages(script *run)
     return TUFF_OK;
 }
 
-/* Whether the script compiles: that takes most of its time, and only few calls are about it. */
+/* Whether the script compiles: this takes most of its time, and tests only few calls. */
 static bool compiles = true;
 
-/* One program from the cache where an earlier run left it; the other one, and a broken one, from text. */
+/* Creates one program from the cache, if an earlier run stored it there; another one, and a broken one, from source. */
 static tuff_status make_programs(script *run)
 {
     test_kernel texts;
@@ -93,7 +94,7 @@ static tuff_status make_programs(script *run)
     return status;
 }
 
-/* x = (x + 1) * 3 in pieces, then the copy, with a hole. */
+/* x = (x + 1) * 3 in parts, then a copy with a gap. */
 static tuff_status make_recordings(script *run)
 {
     test_kernel first = {.program = run->compiled}, second = {.program = run->from_disk};
@@ -128,15 +129,15 @@ static tuff_status wait_staged(script *run)
     return TUFF_OK;
 }
 
-/* Up and down again, behind each other on the queue. */
+/* An upload and a download, one after the other on the queue. */
 static tuff_status move_staged(script *run)
 {
     TRY(tuff__staging_create(run->device, 512, true, &run->staged));
     unsigned char *bytes = tuff__staging_memory(run->staged);
     for (int i = 0; i < 256; i++)
         bytes[i] = (unsigned char)(i ^ 5);
-    const staging_move up[] = {{run->large, 1000, 0, 100}, {run->large, 5000, 100, 156}};
-    const staging_move down[] = {{run->large, 1000, 256, 100}, {run->large, 5000, 356, 156}};
+    const staging_transfer up[] = {{run->large, 1000, 0, 100}, {run->large, 5000, 100, 156}};
+    const staging_transfer down[] = {{run->large, 1000, 256, 100}, {run->large, 5000, 356, 156}};
     TRY(tuff__submit(run->device, run->recorded));
     TRY(tuff__storage_copy(run->device, run->copy, 0, run->large, 1000, 300));
     TRY(tuff__staging_upload(run->staged, up, 2));
@@ -187,7 +188,7 @@ static tuff_status run_script(const char *selector)
     script run = {.device = tuff_device_open(selector)};
     if (!run.device)
         return tuff_last_status();
-    /* Binaries are fetched the first time on every driver. */
+    /* Makes every driver fetch binaries on first use. */
     run.device->handle->is_pocl = false;
     tuff_status status = run_steps(&run);
     end_script(&run);
@@ -203,7 +204,7 @@ static const fault kinds[] = {{CL_OUT_OF_RESOURCES, TUFF_E_OOM_DEVICE},
                               {CL_DEVICE_NOT_AVAILABLE, TUFF_E_DEVICE_LOST},
                               {CL_OUT_OF_HOST_MEMORY, TUFF_E_OOM_HOST}};
 
-/* A failure may be harmless (a retry, a release), or leave the device out while names are looked up. */
+/* Accepts harmless failures (a retry, a release), and ones that hide the device while names are looked up. */
 static void expect_clean(const char *selector, int site, int call, fault kind, long blocks_before)
 {
     arm(site, call, 1, kind.error);
@@ -223,7 +224,7 @@ static bool is_about_compiling(int site)
            site == SITE_GetProgramInfo || site == SITE_GetKernelWorkGroupInfo || site == SITE_ReleaseProgram;
 }
 
-/* Polls of events come as often as time wants: only the first ones are made to fail. */
+/* The number of event polls depends on time: only the first ones are made to fail. */
 static int call_limit(int site)
 {
     return site == SITE_GetEventInfo ? 40 : 100000;
@@ -256,7 +257,7 @@ static void fail_every_call(const char *selector)
     print_message("  %s: %d calls failed\n", selector, total);
 }
 
-/* Every site that the script reaches must be among those that were seen. */
+/* Every call that the script reaches must be one that was made to fail. */
 static void expect_every_site_reached(const char *selector)
 {
     assert_int_equal(run_script(selector), TUFF_OK);
@@ -272,7 +273,7 @@ static void expect_every_site_reached(const char *selector)
     }
 }
 
-/* Skips the test where there is no device. */
+/* Skips the test if there is no device. */
 static void for_each_opencl(void (*test)(const char *selector))
 {
     if (tuff_device_unavailable_reason("opencl"))
@@ -293,7 +294,7 @@ static void every_call_may_fail_once(void **state)
     for_each_opencl(fail_every_call);
 }
 
-/* Calls that go on failing: nothing hangs, and the device can be closed. */
+/* Calls that keep failing: nothing hangs, and the device can be closed. */
 static void fail_for_good(const char *selector)
 {
     disarm();
@@ -303,7 +304,7 @@ static void fail_for_good(const char *selector)
         for (size_t kind = 0; kind < 3; kind++) {
             arm(site, 1 + (int)kind, 1 << 30, kinds[kind].error);
             tuff_status status = run_script(selector);
-            /* A queue that answers so to everything is not short of memory. */
+            /* A queue that returns this error for everything is lost, not out of memory. */
             const bool is_lost = kinds[kind].error == CL_OUT_OF_RESOURCES && status == TUFF_E_DEVICE_LOST;
             assert_true(status == TUFF_OK || status == TUFF_E_NO_DEVICE || status == kinds[kind].status || is_lost);
             assert_int_equal(faults.alive, 0);
@@ -320,7 +321,7 @@ static void calls_may_fail_for_good(void **state)
     for_each_opencl(fail_for_good);
 }
 
-/* The first open with its self-test, which the other tests take from its record. */
+/* The first open with its self-test; the other tests read its record instead. */
 static void fail_the_first_open(const char *selector)
 {
     const int sites[] = {
@@ -394,7 +395,7 @@ static void check_waits(const char *selector)
     assert_int_equal(make_recordings(&run), TUFF_OK);
     uint64_t timeout = tuff__cl_timeout;
     tuff__cl_timeout = 30000000;
-    /* A device that never gets on. */
+    /* A device whose work never finishes. */
     told_state = CL_RUNNING;
     tuff__cl.GetEventInfo = tell_state;
     assert_int_equal(tuff__submit(run.device, run.recorded), TUFF_OK);
@@ -406,14 +407,14 @@ static void check_waits(const char *selector)
     assert_int_equal(tuff__wait(run.device), TUFF_E_TIMEOUT);
     tuff__cl.GetEventInfo = faults.real.GetEventInfo;
     assert_int_equal(tuff__wait(run.device), TUFF_OK);
-    /* Memory that ran out only when the command began. */
+    /* Memory runs out only when the command starts. */
     assert_int_equal(tuff__submit(run.device, run.recorded), TUFF_OK);
     told_state = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     tuff__cl.GetEventInfo = tell_state;
     assert_int_equal(tuff__wait(run.device), TUFF_E_OOM_DEVICE);
     tuff__cl.GetEventInfo = faults.real.GetEventInfo;
     assert_int_equal(tuff__wait(run.device), TUFF_OK);
-    /* A kernel that left its buffers: the device is lost, and stays so. */
+    /* A kernel accessed memory outside its buffers: the device is lost, and stays so. */
     assert_int_equal(tuff__submit(run.device, run.recorded), TUFF_OK);
     told_state = -9999;
     tuff__cl.GetEventInfo = tell_state;
@@ -444,7 +445,7 @@ static cl_int CL_API_CALL wait_held(cl_uint count, const cl_event *events)
     return answer;
 }
 
-/* A device whose driver computes with the threads that wait in it, or for good does not come back to them. */
+/* A device whose driver computes on the threads that wait in it; in the second round the wait never returns. */
 static void check_lending(const char *selector)
 {
     for (int hangs = 0; hangs < 2; hangs++) {
@@ -452,7 +453,7 @@ static void check_lending(const char *selector)
         assert_non_null(run.device);
         waits_begun = waits_ended = 0;
         tuff__cl.WaitForEvents = wait_held;
-        run.device->handle->wants_thread = true;
+        run.device->handle->needs_wait_thread = true;
         holds = hangs;
         assert_int_equal(run_steps(&run), TUFF_OK);
         end_script(&run);
@@ -471,7 +472,7 @@ static void a_thread_is_lent_and_taken_back(void **state)
     for_each_opencl(check_lending);
 }
 
-/* What is answered to one question is a little other than it is. */
+/* The query whose answer is changed slightly. */
 static cl_uint changed_question;
 
 static void change_answer(cl_uint question, void *answer)
@@ -494,7 +495,7 @@ static cl_int CL_API_CALL changed_device_info(cl_device_id a, cl_device_info b, 
     return error;
 }
 
-/* The identity that a device has under a changed answer. */
+/* Gets the device's identity with a changed answer. */
 static void identify(const char *selector, cl_uint question, char *out, size_t size)
 {
     driver_device *device = NULL;
@@ -524,7 +525,8 @@ static void check_identity(const char *selector)
     tuff__cl.GetDeviceInfo = faulty_GetDeviceInfo;
 }
 
-/* Programs are kept under it: whatever another version of the driver answers otherwise makes another. */
+/* The identity is part of a program's cache key: if another version of the driver answers any query differently, it
+   gets another program. */
 static void versions_of_a_driver_are_told_apart(void **state)
 {
     (void)state;
@@ -544,7 +546,7 @@ static void errors_have_names(void **state)
 static int begin(void **state)
 {
     (void)state;
-    /* Listing fills the table. */
+    /* Listing the devices fills the table. */
     if (tuff_device_count() > 0 && !tuff_device_unavailable_reason("opencl"))
         install_faults();
     disarm();

@@ -1,5 +1,5 @@
-/* Replaces the table of OpenCL calls by ones that count, fail the one that was armed, keep a ledger of living objects
-   and refuse null handles. Included by opencl.c alone. */
+/* Replaces the table of OpenCL calls by wrappers that count calls, fail the armed one, keep track of living objects and
+   refuse null handles. Included by opencl.c only. */
 #ifndef TUFF_TESTS_OPENCL_FAULTS_H
 #define TUFF_TESTS_OPENCL_FAULTS_H
 
@@ -7,7 +7,7 @@
 
 #include "device/opencl/api.h"
 
-/* Calls that answer an error and make nothing. X(name, parameters, arguments). */
+/* Calls that return an error and create nothing. X(name, parameters, arguments). */
 #define PLAIN_CALLS(X)                                                                                               \
     X(GetPlatformIDs, (cl_uint a, cl_platform_id * b, cl_uint * c), (a, b, c))                                       \
     X(GetPlatformInfo, (cl_platform_id a, cl_platform_info b, size_t c, void *d, size_t *e), (a, b, c, d, e))        \
@@ -57,7 +57,7 @@
     X(Flush, (cl_command_queue a), (a))
 
 /* Calls about an application's own objects, and events.
-   X(name, parameters, arguments, what success adds to the ledger). */
+   X(name, parameters, arguments, change of the count of living objects on success). */
 #define WRAP_CALLS(X)                                                                                   \
     X(RetainContext, (cl_context a), (a), 1)                                                            \
     X(RetainCommandQueue, (cl_command_queue a), (a), 1)                                                 \
@@ -67,7 +67,7 @@
       (a, b, c, d, e), 0)                                                                               \
     X(GetMemObjectInfo, (cl_mem a, cl_mem_info b, size_t c, void *d, size_t *e), (a, b, c, d, e), 0)
 
-/* Calls that make an object and answer an error through their last parameter.
+/* Calls that create an object and return an error through their last parameter.
    X(name, object, parameters, arguments). */
 #define MAKERS(X)                                                                                                     \
     X(CreateContext, cl_context,                                                                                      \
@@ -108,11 +108,11 @@ static const char *const site_names[SITE_COUNT] = {
         "clEnqueueMapBuffer",
 };
 
-/* calls: of each function since the last reset. From call armed_call (from 1) of armed_site on, armed_count calls
-   answer armed_error. alive: objects made and events given, less those released. */
+/* calls: number of calls of each function since the last reset. From call armed_call (from 1) of armed_site on,
+   armed_count calls return armed_error. alive: objects and events created minus those released. */
 static struct {
     opencl_api real;
-    atomic_int calls[SITE_COUNT]; /* the thread that waits in the driver calls too */
+    atomic_int calls[SITE_COUNT]; /* atomic, because the thread that waits in the driver calls, too */
     int armed_site, armed_call, armed_count;
     cl_int armed_error;
     atomic_int hits, alive, null_handles;
@@ -127,7 +127,7 @@ static bool fails(enum fault_site site)
     return true;
 }
 
-/* Calls with an event as their last parameter give an object when the caller asks for it. */
+/* Calls with an event as their last parameter create an object if the caller passes a pointer. */
 static void count_event(const cl_event *event)
 {
     if (event && *event)
@@ -206,7 +206,7 @@ static void *CL_API_CALL faulty_EnqueueMapBuffer(cl_command_queue a, cl_mem b, c
 MAKERS(X)
 #undef X
 
-/* A release that fails has released all the same: nobody could do more. */
+/* A failing release still releases the object: the caller could not do more. */
 #define X(name, object)                               \
     static cl_int CL_API_CALL faulty_##name(object a) \
     {                                                 \
@@ -238,7 +238,7 @@ static void remove_faults(void)
     tuff__cl = faults.real;
 }
 
-/* Counts from zero on; the armed call fails once, or for count calls. */
+/* Resets the counts and arms a call; it and the following ones fail, count in all. */
 static void arm(int site, int call, int count, cl_int error)
 {
     for (int i = 0; i < SITE_COUNT; i++)

@@ -1,5 +1,5 @@
-/* Drivers that compile what a group has no room for, and say so only when asked: it is refused by name, before it runs,
-   and the device goes on. */
+/* Drivers that compile kernels that exceed a group's limits and only report it when queried: such a kernel is refused
+   by name before it runs, and the device keeps working. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,11 +27,11 @@ static cl_int CL_API_CALL lie(cl_kernel kernel, cl_device_id device, cl_kernel_w
 {
     const cl_int error = real_info(kernel, device, parameter, size, out, needed);
     if (error == CL_SUCCESS && parameter == lied_about)
-        memcpy(out, &answer, size); /* a cl_ulong, or the size_t of the same bytes */
+        memcpy(out, &answer, size); /* a cl_ulong, or a size_t of the same size */
     return error;
 }
 
-/* The status of compiling what was compiled before on no device of this process. */
+/* Returns the status of compiling a graph; each count gives a kernel that no device of this process compiled before. */
 static tuff_status compile(tuff_device *device, int64_t count)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -45,7 +45,7 @@ static tuff_status compile(tuff_device *device, int64_t count)
     return status;
 }
 
-/* The same while the driver tells something else of its kernels. */
+/* The same while the driver reports another value about its kernels. */
 static tuff_status compile_under_lie(tuff_device *device, int64_t count, cl_kernel_work_group_info about,
                                      cl_ulong instead)
 {
@@ -71,7 +71,7 @@ static void what_does_not_fit_is_refused(void **state)
     tuff_device_close(device);
 }
 
-/* Of kernels that take all local memory NVIDIA's driver says that they take 16 bytes more. */
+/* For kernels that use all local memory NVIDIA's driver reports 16 bytes more. */
 static void what_the_driver_adds_is_allowed(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
-/* NVIDIA's instructions that OpenCL's target has not: they go through the driver's compiler as comments of its PTX, and
-   back to it as instructions for the target that has them. The driver is a processor's, whose binary is said to be
-   PTX. */
+/* NVIDIA's instructions that OpenCL's target lacks: they pass the driver's compiler as comments in its PTX, and are
+   turned back into instructions for the target that has them. The driver is a CPU's whose binary is replaced by PTX. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +36,7 @@ static cl_int CL_API_CALL tell_ptx(cl_program asked, cl_program_info parameter, 
     return CL_SUCCESS;
 }
 
-/* Keeps what it is given, and makes what the text makes. */
+/* Stores the PTX that it gets, and builds the program from source. */
 static cl_program CL_API_CALL build_ptx(cl_context context, cl_uint count, const cl_device_id *devices,
                                         const size_t *lengths, const unsigned char **binaries, cl_int *status,
                                         cl_int *error)
@@ -52,7 +51,7 @@ static cl_program CL_API_CALL build_ptx(cl_context context, cl_uint count, const
     return refuses ? NULL : tuff__cl.CreateProgramWithSource(context, 1, &source, NULL, error);
 }
 
-/* What becomes of the text where the driver's binary of it is this; built stays empty where it is not built again. */
+/* Compiles the text with a driver that returns this binary; built stays empty if the program is not built again. */
 static tuff_status compile(tuff_device *device, const char *binary, blob *made)
 {
     const program_request request = {
@@ -80,9 +79,9 @@ static void hidden_instructions_are_shown(void **state)
     assert_int_equal(compile(device, ".version 9.0\n.target sm_90, texmode\n//@first;\n{ second; //@third;\n}", &made),
                      TUFF_OK);
     assert_string_equal(built, ".version 9.0\n.target sm_90a, texmode\nfirst;\n{ second; third;\n}");
-    assert_true(made.size > 0); /* what is kept is asked of the program that was built last */
+    assert_true(made.size > 0); /* the binary to store is that of the program built last */
     tuff__free(made.data);
-    /* Without any, and at the very end. */
+    /* No instructions to restore, and a target at the very end. */
     assert_int_equal(compile(device, ".target sm_90\n// none: //", NULL), TUFF_OK);
     assert_string_equal(built, "");
     assert_int_equal(compile(device, "//@x\n.target sm_", NULL), TUFF_OK);

@@ -1,5 +1,5 @@
-/* What drivers of OpenCL tell of registers that lie in memory: nothing on a CPU, and the right number on one that is
-   said to be a GPU. */
+/* The register spills that OpenCL drivers report: none on a CPU, and the right number on one that is presented as a
+   GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static const driver *const opencl = &tuff__driver_opencl;
 
-static const char *extensions; /* that the device says it has */
+static const char *extensions; /* that the device reports */
 static opencl_api truth;
 
 static cl_int CL_API_CALL gpu_info(cl_device_id device, cl_device_info parameter, size_t size, void *out,
@@ -53,7 +53,7 @@ static uint64_t spilled(driver_device *device, driver_program *program)
     return bytes;
 }
 
-/* Of a kernel made from its text, and from what that made. */
+/* Returns the spills of a kernel from source, and checks those of the same kernel from its binary. */
 static uint64_t opencl_spills(int index)
 {
     static const char text[] = "kernel void twice(global float *x, uint base) { x[get_global_id(0)] *= 2.0f; }";

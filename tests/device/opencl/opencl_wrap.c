@@ -1,5 +1,5 @@
-/* An application's own OpenCL objects: tuff works on its context, queue and buffers, leaves them to it, and refuses
-   what it cannot use. */
+/* An application's own OpenCL objects: tuff uses its context, queue and buffers, never destroys them, and refuses those
+   that it cannot use. */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 enum { COUNT = 1000 };
 
-/* What an application has made for itself, through the same table. */
+/* Objects that an application created itself, through the same table. */
 typedef struct application {
     cl_platform_id platform;
     cl_device_id id;
@@ -52,7 +52,7 @@ static application make_application(cl_platform_id platform, cl_device_id id)
     assert_int_equal(error, CL_SUCCESS);
     app.foreign = tuff__cl.CreateCommandQueue(app.other, id, 0, &error);
     assert_int_equal(error, CL_SUCCESS);
-    /* Not every driver has such queues. */
+    /* Not every driver supports such queues. */
     app.unordered = tuff__cl.CreateCommandQueue(app.context, id, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error);
     app.buffer = tuff__cl.CreateBuffer(app.context, CL_MEM_READ_WRITE, COUNT * 4, NULL, &error);
     assert_int_equal(error, CL_SUCCESS);
@@ -118,7 +118,7 @@ static void refuse_wrong_buffers(const application *app, tuff_device *device)
     tuff__cl.ReleaseMemObject(read_only);
 }
 
-/* What was wrapped comes out as it went in. */
+/* The handles are those that were wrapped. */
 static void expect_the_same_handles(const application *app, tuff_device *device)
 {
     tuff_opencl_handles handles = {0};
@@ -137,8 +137,8 @@ static void expect_the_same_handles(const application *app, tuff_device *device)
     tuff_array_destroy(part);
 }
 
-/* The application's commands on tuff's queue and buffer: after what tuff enqueued before, and before what comes
-   then. */
+/* The application's commands on tuff's queue and buffer run after the work that tuff enqueued before, and before what
+   it enqueues later. */
 static void write_between_runs(tuff_device *device)
 {
     uint32_t words[COUNT], part[100];
@@ -199,7 +199,7 @@ static void use_application(const application *app)
     }
 }
 
-/* Every call about the application's objects fails in turn; what it made stays as it was. */
+/* Each call about the application's objects fails in turn; its objects stay unchanged. */
 static void fail_calls(const application *app)
 {
     const int sites[] = {SITE_RetainContext, SITE_RetainCommandQueue, SITE_RetainMemObject, SITE_GetCommandQueueInfo,
@@ -244,7 +244,7 @@ static void for_each_application(void (*test)(const application *app))
     remove_faults();
 }
 
-/* User events are no call of tuff's. */
+/* tuff itself never calls these functions. */
 typedef struct user_event_calls {
     cl_event(CL_API_CALL *create)(cl_context context, cl_int *error);
     cl_int(CL_API_CALL *set)(cl_event event, cl_int status);
@@ -295,8 +295,8 @@ static cl_int read_behind(cl_command_queue queue, cl_mem buffer, uint32_t *words
     return error == CL_SUCCESS ? tuff__cl.Flush(queue) : error;
 }
 
-/* The application writes on a queue of its own, tuff copies, the application reads, all behind an event that is set
-   when everything is enqueued: nobody waits on the way. */
+/* The application writes on a queue of its own, tuff copies, and the application reads. All of it waits for an event
+   that is set once everything is enqueued, so that no call blocks. */
 static void follow_events(const application *app, tuff_device *device)
 {
     static uint32_t words[COUNT], back[COUNT];

@@ -1,5 +1,5 @@
-/* Memory that the host writes through caches of its own: what these have of the bytes around a write is not what the
-   device wrote there since. */
+/* Memory that the host writes through caches that are not coherent: a flush must not write back stale bytes around the
+   written ones, which the device may have changed since. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,9 +10,9 @@ fake_opencl_state fake_opencl;
 
 static const fake_opencl_device *listed;
 static int listed_count;
-static char platforms[16]; /* one a device, by address */
+static char platforms[16]; /* one per device; only the addresses matter */
 
-/* What every object is: handles are pointers to these. */
+/* All objects; handles are pointers to these. */
 typedef struct object {
     int references;
     const fake_opencl_device *device;
@@ -20,8 +20,8 @@ typedef struct object {
     size_t size;
     cl_program program;
     bool is_timed; /* a queue with profiling */
-    int number;    /* of an event's command */
-    bool is_held;  /* an event of such a queue, what waits for one, and a queue from there on */
+    int number;    /* number of an event's command */
+    bool is_held;  /* never finishes: an event of a timed queue, what waits for one, and the rest of that queue */
 } object;
 
 #define OBJECT(handle) ((object *)(void *)(handle))
@@ -95,7 +95,7 @@ static cl_int CL_API_CALL list_ids(cl_platform_id platform, cl_device_type type,
     return CL_SUCCESS;
 }
 
-/* The questions of vendors' extensions. */
+/* Answers queries of vendors' extensions. */
 static cl_int tell_vendor(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
                           size_t *needed)
 {
@@ -227,7 +227,7 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
     }
     object *made = make(error);
     made->size = size;
-    made->bytes = size <= 64 << 20 ? calloc(size + 1, 1) : NULL; /* larger ones are never looked into */
+    made->bytes = size <= 64 << 20 ? calloc(size + 1, 1) : NULL; /* larger ones are never accessed */
     return (cl_mem)(void *)made;
 }
 
@@ -288,7 +288,7 @@ static cl_int CL_API_CALL tell_kernel(cl_kernel kernel, cl_device_id id, cl_kern
     return question == CL_KERNEL_WORK_GROUP_SIZE ? ANSWER(group) : ANSWER(none);
 }
 
-/* What a command answers, and its event. */
+/* Returns the status of a command, and creates its event. */
 static cl_int enqueue(cl_command_queue queue, cl_uint count, const cl_event *list, cl_event *event)
 {
     object *self = OBJECT(queue);

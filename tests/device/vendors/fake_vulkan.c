@@ -13,13 +13,13 @@ fake_vulkan_state fake_vulkan;
 static const fake_vulkan_device *listed;
 static uint32_t listed_count;
 
-/* Of every object; handles are pointers to these. */
+/* All objects; handles are pointers to these. */
 typedef struct object {
     uint64_t size;
     char *bytes;
 } object;
 
-/* Devices are pointers to their physical ones. */
+/* Device handles point to their physical devices. */
 static const fake_vulkan_device *profile_of(void *handle)
 {
     return handle;
@@ -111,7 +111,7 @@ static VKAPI_ATTR void VKAPI_CALL tell_properties(VkPhysicalDevice device, VkPhy
     snprintf(out->deviceName, sizeof out->deviceName, "%s", self->name);
 }
 
-/* What is asked for by a chain of structures. */
+/* Fills one structure of a query's chain. */
 static void fill_property(const fake_vulkan_device *self, VkBaseOutStructure *at)
 {
     void *it = at;
@@ -345,7 +345,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL map(VkDevice device, VkDeviceMemory memory
     return VK_SUCCESS;
 }
 
-/* Counts variables of one binding, and those that are declared to be aliased. */
+/* Counts variables that share a binding, and those declared as aliased. */
 static void count_aliases(const VkShaderModuleCreateInfo *info)
 {
     enum { DECORATE = 71, ALIASED = 20, BINDING = 33, HEADER_WORDS = 5, BINDINGS = 64 };
@@ -363,7 +363,7 @@ static void count_aliases(const VkShaderModuleCreateInfo *info)
         fake_vulkan.shared += variables[i] > 1 ? variables[i] : 0;
 }
 
-/* Notes the execution modes that the module declares. */
+/* Records the execution modes that the module declares. */
 static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCreateInfo *info,
                                                     const VkAllocationCallbacks *memory, VkShaderModule *out)
 {
@@ -432,7 +432,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL fence_status(VkDevice device, VkFence fenc
     return fake_vulkan.hangs ? VK_NOT_READY : VK_SUCCESS;
 }
 
-/* Functions whose calls change nothing here: by what they answer and take. */
+/* Functions without effect, grouped by their results and parameters. */
 static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationCallbacks *memory)
 {
     (void)instance, (void)memory;

@@ -1,5 +1,5 @@
-/* Memory of more elements than 32 bits count, on devices whose kernels are given all of a buffer: what they would have
-   to count to beyond that is placed elsewhere, or refused. A fake driver's large buffers have no bytes. */
+/* Memory of more elements than 32-bit indices reach, on devices whose kernels bind whole buffers: values that would end
+   beyond that limit are placed elsewhere, or refused. Large buffers of the fake driver have no memory behind them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static const fake_opencl_device devices[] = {{.platform = "ARM Platform",
 
 enum { BUFFERS = 4 };
 
-/* Four tensors that one launch uses, of two fifths of 2^31 elements each: kernels reach all elements of all of them. */
+/* One launch with four tensors of two fifths of 2^31 elements each: kernels must reach all elements of all of them. */
 static void temporaries_end_where_kernels_can_count_to(void **state)
 {
     (void)state;
@@ -48,7 +48,7 @@ static void temporaries_end_where_kernels_can_count_to(void **state)
             buffers[i] = (memory_buffer){.dtype = dtypes[d], .count = LIMIT / 5 * 2, .parent = -1};
             work.chain.buffers[i].id = i;
         }
-        /* Without a budget nothing is allocated. */
+        /* Planning without a budget allocates nothing. */
         launch_list list = {.buffers = buffers, .buffer_count = BUFFERS, .launches = &work, .launch_count = 1};
         list.policy.target.info = &info;
         assert_int_equal(tuff__plan_memory(&list), TUFF_OK);
@@ -58,11 +58,11 @@ static void temporaries_end_where_kernels_can_count_to(void **state)
             assert_true(at / tuff_dtype_size(dtypes[d]) + (uint64_t)buffers[i].count < (uint64_t)LIMIT);
             behind += at > 0;
         }
-        assert_int_equal(behind, BUFFERS / 2); /* two fit a block */
+        assert_int_equal(behind, BUFFERS / 2); /* two fit in a block */
     }
 }
 
-/* What lies before an array, down to where ranges may begin, is bound with it. */
+/* A bound range begins at an aligned offset, so that it includes the bytes before the array. */
 static void ranges_with_what_is_before_an_array_fit_a_binding(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void arrays_end_where_kernels_can_count_to(void **state)
     tuff_device *device = tuff_device_open("opencl:0");
     if (!device)
         fail_msg("%s", tuff_error());
-    device->info.loop_limit = 0; /* what computes nothing looks like one that ends loops */
+    device->info.loop_limit = 0; /* the self-test takes a device that computes nothing for one with a loop limit */
     tuff_array *whole = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(LIMIT / 2 * 3));
     assert_non_null(whole);
     assert_int_equal(double_part(device, whole, LIMIT - 65), TUFF_OK);

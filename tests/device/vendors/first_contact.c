@@ -1,5 +1,5 @@
-/* What the first machine with a GPU could meet: fake drivers that answer as those of vendors do, a case for each thing
-   that was foreseen to fail there. */
+/* Problems that the first machine with a GPU could have: fake drivers behave like those of vendors, with a case for
+   each thing that was expected to fail there. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -36,20 +36,20 @@ static bool has(const char *words, const char *part)
     return strstr(words, part) != NULL;
 }
 
-/* Whether what stays of a text after its conditions calls functions of subgroups. */
+/* Whether a source, after its preprocessor conditions, calls subgroup functions. */
 static bool uses_subgroups(const char *source)
 {
     return has(source, "#define SUBGROUP_WIDTH") || (has(source, "void probe(") && has(source, "sub_group_"));
 }
 
-/* NVIDIA's compiler of OpenCL C knows neither halves nor subgroups. */
+/* NVIDIA's OpenCL C compiler supports neither half nor subgroups. */
 static bool nvidia_compiles(const char *source, const char *options)
 {
     (void)options;
     return !uses_subgroups(source) && !(has(source, "void probe(") && has(source, "cl_khr_fp16 : enable"));
 }
 
-/* Clang has the functions of subgroups from OpenCL C 2.0 on. */
+/* Clang has subgroup functions from OpenCL C 2.0 on. */
 static bool amd_compiles(const char *source, const char *options)
 {
     return !uses_subgroups(source) || has(options, "-cl-std=CL2.0");
@@ -229,7 +229,7 @@ static tuff_device *open_fake(const char *api, int index, tuff_device_info *info
     tuff_device *device = tuff_device_open(selector);
     if (!device)
         fail_msg("%s: %s", selector, tuff_error());
-    device->info.loop_limit = 0; /* what computes nothing looks like one that ends loops */
+    device->info.loop_limit = 0; /* the self-test takes a device that computes nothing for one with a loop limit */
     if (info)
         assert_int_equal(tuff_device_describe(device, info), TUFF_OK);
     return device;
@@ -244,7 +244,7 @@ static tuff_device_info describe(const char *api, int index)
     return info;
 }
 
-/* A product with a row of additions behind it, of that storage; NULL where it does not compile. */
+/* Compiles a product of tensors of that dtype with a row of additions after it; returns NULL if it does not compile. */
 static tuff_plan *compile_product(tuff_device *device, tuff_dtype dtype, int64_t side)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -257,7 +257,6 @@ static tuff_plan *compile_product(tuff_device *device, tuff_dtype dtype, int64_t
     return plan;
 }
 
-/* 1 */
 static void a_watchdog_is_asked_for(void **state)
 {
     (void)state;
@@ -273,7 +272,6 @@ static void a_watchdog_is_asked_for(void **state)
     }
 }
 
-/* 2 */
 static void a_fault_that_reads_as_no_memory_loses_the_device(void **state)
 {
     (void)state;
@@ -281,7 +279,7 @@ static void a_fault_that_reads_as_no_memory_loses_the_device(void **state)
     storage *memory = NULL, *more = NULL;
     uint32_t word = 0;
     assert_int_equal(tuff__storage_create(device, 4096, true, &memory), TUFF_OK);
-    /* Memory that is short is no such thing: the device goes on. */
+    /* Lack of memory is no such fault: the device keeps working. */
     fake_opencl.memory_error = CL_OUT_OF_RESOURCES;
     assert_int_equal(tuff__storage_create(device, 1 << 20, false, &more), TUFF_E_OOM_DEVICE);
     fake_opencl.memory_error = 0;
@@ -289,8 +287,8 @@ static void a_fault_that_reads_as_no_memory_loses_the_device(void **state)
     fake_opencl.faulted = true;
     const int buffers = fake_opencl.buffers;
     assert_int_equal(tuff__storage_read(device, memory, 0, &word, 4), TUFF_E_DEVICE_LOST);
-    assert_true(has(tuff_error(), "takes no work any more"));
-    /* It stays lost, and nothing is tried on it. */
+    assert_true(has(tuff_error(), "accepts no more work"));
+    /* The device stays lost, and nothing is called on it any more. */
     fake_opencl.faulted = false;
     assert_int_equal(tuff__storage_create(device, 1 << 20, false, &more), TUFF_E_DEVICE_LOST);
     assert_int_equal(fake_opencl.buffers, buffers);
@@ -300,7 +298,6 @@ static void a_fault_that_reads_as_no_memory_loses_the_device(void **state)
     tuff_device_close(device);
 }
 
-/* 3 */
 static void a_warp_has_32_lanes(void **state)
 {
     (void)state;
@@ -321,19 +318,18 @@ static void expect_first(const char *selector, const char *expected)
     assert_string_equal(info.selector, expected);
 }
 
-/* 4 */
 static void the_largest_card_is_preferred(void **state)
 {
     (void)state;
     expect_first("auto", "opencl:2");
     expect_first("vulkan", "vulkan:2");
     expect_first("auto:matrix", "vulkan:2");
-    expect_first("opencl:nvidia", "opencl:0"); /* the other one has more memory */
+    expect_first("opencl:nvidia", "opencl:0"); /* the second device has more memory */
     assert_int_equal(describe("opencl", RAPHAEL).device_class, TUFF_DEVICE_GPU_INTEGRATED);
     assert_int_equal(describe("opencl", RX_6950).device_class, TUFF_DEVICE_GPU_DISCRETE);
 }
 
-/* A command over the whole of a storage. */
+/* Returns a command over a whole storage. */
 static command over(storage *memory, driver_program *made)
 {
     command work = {.kind = COMMAND_DISPATCH, .program = made, .group_count = 1, .binding_count = 1, .word_count = 2};
@@ -341,7 +337,6 @@ static command over(storage *memory, driver_program *made)
     return work;
 }
 
-/* 5 */
 static void buffers_of_more_than_4_gib(void **state)
 {
     (void)state;
@@ -371,11 +366,11 @@ static void buffers_of_more_than_4_gib(void **state)
     tuff__storage_release(small);
     tuff__program_release(device, made);
     tuff_device_close(device);
-    /* Other vendors' limit is what they say. */
+    /* Other vendors' limits are taken as reported. */
     assert_int_equal(describe("opencl", RTX_3060).max_allocation, 3 * GIB);
 }
 
-/* A buffer of 5 GiB that an application made. */
+/* Reports a buffer of 5 GiB that an application created. */
 static cl_int CL_API_CALL tell_large(cl_mem memory, cl_mem_info question, size_t size, void *out, size_t *needed)
 {
     const uint64_t value = question == CL_MEM_CONTEXT ? (uintptr_t)memory
@@ -383,7 +378,7 @@ static cl_int CL_API_CALL tell_large(cl_mem memory, cl_mem_info question, size_t
                            : question == CL_MEM_SIZE  ? 5 * GIB
                                                       : 0;
     (void)needed;
-    memcpy(out, &value, size); /* where the lowest byte comes first */
+    memcpy(out, &value, size); /* little-endian: the low bytes come first */
     return CL_SUCCESS;
 }
 
@@ -392,7 +387,7 @@ static cl_int CL_API_CALL retain_nothing(cl_mem memory)
     return memory ? CL_SUCCESS : CL_INVALID_MEM_OBJECT;
 }
 
-/* 5: those that are imported, too. */
+/* The same for imported buffers. */
 static void imported_buffers_of_more_than_4_gib(void **state)
 {
     (void)state;
@@ -409,7 +404,7 @@ static void imported_buffers_of_more_than_4_gib(void **state)
     tuff__cl = real;
 }
 
-/* 5: parameters beyond the largest range, and beyond what 32-bit indices reach, lie in several slabs. */
+/* Parameters beyond the largest binding, or beyond the reach of 32-bit indices, are in several slabs. */
 static void parameters_beyond_a_binding_lie_in_several_slabs(void **state)
 {
     (void)state;
@@ -443,7 +438,6 @@ static void parameters_beyond_a_binding_lie_in_several_slabs(void **state)
     }
 }
 
-/* 6 */
 static void nvidia_has_no_halves_and_no_subgroups(void **state)
 {
     (void)state;
@@ -462,7 +456,6 @@ static void nvidia_has_no_halves_and_no_subgroups(void **state)
     tuff_device_close(device);
 }
 
-/* 7 */
 static void amd_builds_as_its_highest_version(void **state)
 {
     (void)state;
@@ -490,7 +483,6 @@ static uint32_t width_for(tuff_device *device, const char *words)
 
 #define EMPTY_KERNEL(head) "#version 450\n" head "layout(local_size_x = 64) in;\nvoid main() {}\n"
 
-/* 8 */
 static void kernels_with_many_sums_get_narrow_subgroups(void **state)
 {
     (void)state;
@@ -508,17 +500,16 @@ static void kernels_with_many_sums_get_narrow_subgroups(void **state)
     }
 }
 
-/* 9 */
 static void unused_matrix_units_are_told(void **state)
 {
     (void)state;
     tuff_device_info info;
     tuff_set_log(hear, NULL);
-    for (int i = 0; i < 2; i++) { /* by the self-test, and by its record */
+    for (int i = 0; i < 2; i++) { /* first from the self-test, then from its record */
         tuff_device *device = open_fake("vulkan", VULKAN_7900, &info);
         assert_int_equal(info.cooperative_matrix, 0);
         assert_true(info.matrix_state == TUFF_MATRICES_NO_COMPILER || info.matrix_state == TUFF_MATRICES_WRONG);
-        assert_true(has(messages, "matrix units stay unused"));
+        assert_true(has(messages, "matrix units are not used"));
         tuff_device_close(device);
     }
     tuff_device *device = open_fake("vulkan", VULKAN_M1, &info);
@@ -531,8 +522,7 @@ static void unused_matrix_units_are_told(void **state)
     tuff_set_log(NULL, NULL);
 }
 
-/* 10: submits work that never ends and gives up on the device, within a second. */
-/* What a hung device keeps is lost on purpose: the sanitizer's search for leaks passes over it. */
+/* The next test leaks the objects that a hung device may still use, on purpose: LeakSanitizer ignores them. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -566,7 +556,7 @@ static void a_hung_kernel_keeps_its_objects(void **state)
     (void)state;
     hang(open_fake("opencl", ARC_A770, NULL), &fake_opencl.hangs, &fake_opencl.releases);
     hang(open_fake("vulkan", VULKAN_A770, NULL), &fake_vulkan.hangs, &fake_vulkan.destroyed);
-    /* The process goes on with another device, or the same anew. */
+    /* The process can go on with another device, or open the same one again. */
     tuff_device_close(open_fake("opencl", ARC_A770, NULL));
     tuff_device_close(open_fake("vulkan", VULKAN_A770, NULL));
 }
@@ -579,7 +569,6 @@ static bool declares(uint32_t mode)
     return false;
 }
 
-/* 11 */
 static void denormals_are_asked_for(void **state)
 {
     (void)state;
@@ -592,12 +581,11 @@ static void denormals_are_asked_for(void **state)
         tuff_device *device = open_fake("vulkan", tried[i], NULL);
         (void)width_for(device, EMPTY_KERNEL("// of floats\n"));
         assert_int_equal(declares(DENORM_PRESERVE), expected[i]);
-        assert_false(declares(ROUNDING_TO_EVEN)); /* widths depend on each other */
+        assert_false(declares(ROUNDING_TO_EVEN)); /* not allowed if the mode depends on other widths */
         tuff_device_close(device);
     }
 }
 
-/* 12 */
 static void units_of_intel_are_known(void **state)
 {
     (void)state;
@@ -610,7 +598,7 @@ static void units_of_intel_are_known(void **state)
     assert_int_equal(describe("vulkan", VULKAN_3060).compute_units, 28);
 }
 
-/* MoltenVK: a kernel sees 31 buffers, of which parameters are one. */
+/* MoltenVK: a kernel can bind 31 buffers, one of them for its parameters. */
 static void a_chain_keeps_within_31_buffers(void **state)
 {
     (void)state;
@@ -638,7 +626,8 @@ static void a_chain_keeps_within_31_buffers(void **state)
     tuff_device_close(device);
 }
 
-/* A kernel sees a buffer as elements and as vectors: two variables of one binding, which are declared to be aliased. */
+/* A kernel sees a buffer as elements and as vectors: two variables of one binding, which must be declared as
+   aliased. */
 static void two_views_of_a_buffer_are_aliases(void **state)
 {
     (void)state;
@@ -660,7 +649,7 @@ static void two_views_of_a_buffer_are_aliases(void **state)
     tuff_device_close(device);
 }
 
-/* Whether a kernel of the plan puts anything into local memory. */
+/* Whether a kernel of the plan uses local memory. */
 static bool uses_local_memory(const tuff_plan *plan)
 {
     tuff_plan_info about;
@@ -674,7 +663,7 @@ static bool uses_local_memory(const tuff_plan *plan)
     return found;
 }
 
-/* Mali: products in registers, since local memory is no nearer than the rest. */
+/* Mali: products stay in registers, since its local memory is no faster than global memory. */
 static void mali_keeps_products_in_registers(void **state)
 {
     (void)state;
@@ -698,7 +687,7 @@ static tuff_status make_storage(tuff_device *device, uint64_t size, storage **ou
     return tuff__storage_create(device, size, false, out);
 }
 
-/* The driver's budget counts before the heap's size, and what is full is made up for from the host's memory. */
+/* The driver's budget takes precedence over the heap's size, and buffers beyond it go to host memory. */
 static void full_memory_spills_to_the_host(void **state)
 {
     (void)state;
@@ -714,7 +703,7 @@ static void full_memory_spills_to_the_host(void **state)
     fake_vulkan.room = 0;
     assert_int_equal(make_storage(device, 4 << 20, &second), TUFF_OK);
     assert_int_equal(fake_vulkan.type, 1);
-    assert_true(has(messages, "its memory is full"));
+    assert_true(has(messages, "device memory is full"));
     fake_vulkan.room = UINT64_MAX;
     fake_vulkan.budget = fake_vulkan.usage = 0;
     tuff__storage_release(first);
@@ -723,7 +712,7 @@ static void full_memory_spills_to_the_host(void **state)
     tuff_set_log(NULL, NULL);
 }
 
-/* Where the host reaches all of a card's memory it writes there itself, and still reads by copies. */
+/* If the host can map all of a card's memory, it writes there directly, but still reads by copies. */
 static void writes_go_through_a_large_window(void **state)
 {
     (void)state;
@@ -748,7 +737,7 @@ static void writes_go_through_a_large_window(void **state)
     }
 }
 
-/* What a test that failed left behind goes. */
+/* Resets the state that a failed test left behind. */
 static int begin(void **state)
 {
     (void)state;

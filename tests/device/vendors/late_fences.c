@@ -1,4 +1,4 @@
-/* Fences that are asked, not waited for, tell what waits are told: that a device is lost, and that it goes on. */
+/* Polling a fence reports the same as waiting for it: that the device is lost, or that it recovered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

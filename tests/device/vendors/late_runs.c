@@ -1,4 +1,4 @@
-/* Runs that take longer than waits do: what comes behind them waits for them, whichever queue they are on. */
+/* Runs that take longer than the timeout of waits: later work waits for them, whatever its queue. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static const fake_opencl_device devices[] = {{.platform = "ARM Platform",
                                               .memory = 1 << 30,
                                               .allocation = 1 << 30}};
 
-/* A device whose waits are short, and two fills of memory to be timed. */
+/* A device with a short timeout, and two timed fills. */
 typedef struct timed_fills {
     tuff_device *device;
     storage *memory;
@@ -70,13 +70,13 @@ static void a_late_timed_run_is_waited_for(void **state)
     drop_fills(&fills);
 }
 
-/* The steps before one that fails are under way all the same: the wait for them does not last until it is given up. */
+/* The commands before a failing one were already enqueued: the wait for them must not last until the timeout. */
 static void a_timed_run_that_fails_half_way_ends(void **state)
 {
     (void)state;
     const timed_fills fills = make_fills();
     fake_opencl.is_lazy = true;
-    fake_opencl.failing = 3; /* behind the wait's marker and the first fill */
+    fake_opencl.failing = 3; /* after the wait's marker and the first fill */
     assert_int_equal(tuff__submit(fills.device, fills.recorded), TUFF_E_OOM_HOST);
     assert_int_equal(fake_opencl.failing, 0);
     assert_false(fills.device->handle->hung);
@@ -85,7 +85,7 @@ static void a_timed_run_that_fails_half_way_ends(void **state)
     fake_opencl.is_lazy = false;
 }
 
-/* An application may have enqueued anything on a queue that it was given. */
+/* An application may have enqueued anything on a queue that it unwrapped. */
 static void an_applications_work_is_waited_for_within_bounds(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void an_applications_work_is_waited_for_within_bounds(void **state)
     fake_opencl.hangs = false;
     assert_int_equal(tuff__wait(device), TUFF_OK);
     fake_opencl.hangs = true;
-    assert_int_equal(tuff__storage_write(device, memory, 0, bytes, 4), TUFF_OK); /* left to the queue */
+    assert_int_equal(tuff__storage_write(device, memory, 0, bytes, 4), TUFF_OK); /* enqueued only */
     assert_int_equal(tuff__wait(device), TUFF_E_TIMEOUT);
     fake_opencl.hangs = false;
     assert_int_equal(tuff__wait(device), TUFF_OK);

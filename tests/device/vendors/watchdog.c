@@ -1,6 +1,6 @@
-/* A GPU whose driver ends submissions after two seconds and that is a hundredth as fast as the cost model assumes: it
-   trains, no submission takes more than one second, and the weights are those of a device without all that. What is
-   computed is computed by a CPU's driver; how long it takes is told by a clock of the test's own. */
+/* A GPU whose driver kills submissions after two seconds and that is a hundred times slower than the cost model
+   predicts: it trains, no submission takes more than about half a second, and the weights equal those without pacing. A
+   CPU driver computes; a simulated clock defines how long it takes. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -25,26 +25,26 @@
 
 enum { EVENTS = 4096, KERNELS = 1024 };
 
-/* The device as it is simulated: times in nanoseconds. */
+/* The simulated device; times in nanoseconds. */
 static struct {
-    double now, busy; /* the clock, and when the device has done all that it was handed */
-    double collected; /* of the launches since the last flush */
-    double slowness;  /* how many times as long as modelled */
-    double longest;   /* submission */
-    int submissions;  /* with launches in them */
-    cl_event last;    /* event that was asked for its state, how often in a row, since the last launch */
+    double now, busy; /* the clock, and the time at which the device finishes its submissions */
+    double collected; /* time of the launches since the last flush */
+    double slowness;  /* ratio of real to predicted time */
+    double longest;   /* longest submission */
+    int submissions;  /* submissions with launches */
+    cl_event last;    /* the event that was polled last; `asked`: polls in a row since the last launch */
     int asked;
-    int callbacks;    /* that were asked for */
-    bool is_dead;     /* the watchdog ended one */
+    int callbacks; /* callbacks that were requested */
+    bool is_dead;  /* the watchdog killed a submission */
 } device_clock;
 
 static struct {
     cl_event event;
-    double end; /* < 0: not handed over */
+    double end; /* negative: not submitted */
 } events[EVENTS];
 static int event_count;
 
-/* Modelled seconds of a group, by kernel. */
+/* Predicted seconds per group of each kernel. */
 static struct {
     cl_kernel kernel;
     double seconds;
@@ -54,7 +54,7 @@ static int kernel_count;
 static opencl_api truth;
 static const driver *real;
 
-/* The commands of the recording that is made, whose kernels come in their order. */
+/* The commands of the recording in progress, whose kernels are created in this order. */
 static struct {
     const command *commands;
     int count, at;
@@ -147,7 +147,7 @@ static cl_int CL_API_CALL flush(cl_command_queue queue)
     return truth.Flush(queue);
 }
 
-/* Whoever asks again and again waits: time passes until the event's end. */
+/* Repeated polling counts as waiting: the clock advances to the event's end. */
 static void pass_time(cl_event event, double end)
 {
     enum { PATIENCE = 32 };
@@ -171,7 +171,7 @@ static cl_int CL_API_CALL tell_event(cl_event event, cl_event_info question, siz
     return CL_SUCCESS;
 }
 
-/* A GPU's driver may announce ends late, so that nobody waits for it. */
+/* A GPU's driver may deliver callbacks late, so that none should be requested. */
 static cl_int CL_API_CALL refuse_callback(cl_event event, cl_int state,
                                           void(CL_CALLBACK *call)(cl_event, cl_int, void *), void *user)
 {
@@ -190,7 +190,7 @@ static cl_int CL_API_CALL release_event(cl_event event)
     return truth.ReleaseEvent(event);
 }
 
-/* A GPU of one unit. */
+/* Reports a GPU with one compute unit. */
 static cl_int CL_API_CALL tell_device(cl_device_id id, cl_device_info question, size_t size, void *out, size_t *needed)
 {
     const cl_int error = truth.GetDeviceInfo(id, question, size, out, needed);
@@ -223,7 +223,7 @@ static void restore(void)
     tuff__pace_clock = tuff__nanoseconds;
 }
 
-/* The last driver here that computes on the processor, made a GPU; NULL where there is none. */
+/* Opens PoCL presented as a GPU; returns NULL if it is missing. */
 static tuff_device *open_gpu(void)
 {
     if (tuff_device_unavailable_reason("opencl"))
@@ -314,7 +314,7 @@ static void a_slow_gpu_with_a_watchdog_trains(void **state)
                   submissions[STEPS - 1]);
     assert_true(device_clock.longest > 0.1 * SECOND && device_clock.longest <= 0.55 * SECOND);
     assert_true(submissions[STEPS - 1] >= 2);
-    /* The same without: it dies. */
+    /* Without pacing submissions take longer than a second. */
     tuff_device_wait(device);
     device->handle->pace.is_on = false;
     device_clock.longest = 0;
@@ -325,7 +325,7 @@ static void a_slow_gpu_with_a_watchdog_trains(void **state)
     close_gpu(device);
 }
 
-/* The model is wrong by far; what was measured corrects it, both ways. */
+/* The prediction is far off, and measured times correct it in both directions. */
 static void predictions_follow_what_is_measured(void **state)
 {
     (void)state;
@@ -347,8 +347,8 @@ static void predictions_follow_what_is_measured(void **state)
     close_gpu(device);
 }
 
-/* A device that is lost with parts of a launch under way: nothing points to its program any more once the recording is
-   gone, for the program goes before the device does. */
+/* A device is lost while parts of a launch are pending. The recording is destroyed before the program, and the program
+   before the device: nothing may still point to the program. */
 static void a_lost_device_forgets_its_programs(void **state)
 {
     (void)state;
@@ -364,7 +364,7 @@ static void a_lost_device_forgets_its_programs(void **state)
     tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tuning = &tuning});
     tuff_graph_destroy(graph);
     assert_non_null(plan);
-    handle->pace.scale = 1e9; /* every launch is split */
+    handle->pace.scale = 1e9; /* so that every launch is split */
     assert_int_equal(tuff_plan_write(plan, "x", x_values, sizeof x_values), TUFF_OK);
     assert_int_equal(tuff_plan_run(plan), TUFF_OK);
     int parts = 0;
@@ -380,7 +380,7 @@ static void a_lost_device_forgets_its_programs(void **state)
     close_gpu(device);
 }
 
-/* One submission of these shares on an idle queue that took so many seconds, told to a pace of its own. */
+/* Reports to a pace one submission of these shares on an idle queue that took so many seconds. */
 static void tell(pace *self, const pace_share *shares, int count, double seconds)
 {
     pace_mark mark = {.shares = shares, .count = count};
@@ -397,21 +397,21 @@ static void a_pause_says_little(void **state)
     const pace_share tiny = {&scale, 1e-6}, ordinary = {&scale, 0.01}, twice[] = {{&scale, 0}, {&scale, 0.01}};
     tuff__pace_clock = tell_time;
     device_clock.now = SECOND;
-    tuff__pace_begin(&self, true);
-    /* A kernel of a microsecond during which the machine stood still for ten seconds: others are not slow by that. */
+    tuff__pace_init(&self, true);
+    /* The machine stalled for ten seconds during a kernel of a microsecond: other kernels are not slow for that. */
     tell(&self, &tiny, 1, 10);
     assert_true(self.scale <= PACE_CAUTION && scale > PACE_CAUTION);
-    /* Work of some length counts, within bounds. */
+    /* Work that is long enough counts, within bounds. */
     scale = 0;
     tell(&self, &ordinary, 1, 1e4);
     assert_true(self.scale > PACE_CAUTION && self.scale <= MAX_PACE_SCALE);
     assert_int_equal(tuff__pace_parts(&self, &ordinary, 1 << 20), MAX_PACE_PARTS);
     assert_int_equal(tuff__pace_parts(&self, &ordinary, 7), 7);
-    /* A share without work does not stand for the others of its program. */
+    /* A share without work says nothing about other shares of its program. */
     scale = 100;
     tell(&self, twice, 2, 2);
     assert_true(scale > 150 && scale < 250);
-    /* What is measured on a queue of several users may be the others' work: a bound from above alone. */
+    /* On a shared queue the measured time may include others' work: it is only an upper bound. */
     self.is_shared = true;
     scale = 100;
     tell(&self, &ordinary, 1, 10);

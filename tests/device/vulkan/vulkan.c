@@ -1,5 +1,5 @@
-/* The Vulkan driver, straight on its table, on every Vulkan device, as it is and with other memory and limits than the
-   device has. The last test demands that the validation layer (core and synchronisation) had nothing to say. */
+/* The Vulkan driver, called through its table, on every Vulkan device, with its own and with faked memory types and
+   limits. The last test requires that the validation layer (core and synchronisation) reported nothing. */
 #include "vulkan_fixture.h"
 
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
@@ -32,7 +32,7 @@ static void describes_every_device(void **state)
     }
 }
 
-/* One driver may be installed twice: then its devices are the same. */
+/* The same driver may be installed twice, which lists equal devices. */
 static void identifies_devices_apart_and_always_the_same(void **state)
 {
     (void)state;
@@ -57,7 +57,8 @@ static void identifies_devices_apart_and_always_the_same(void **state)
         tuff__free(texts[i]);
 }
 
-/* Whatever another version of the driver may answer otherwise makes another identity: programs are kept under it. */
+/* Every property that may differ in another version of the driver changes the identity, which is part of a program's
+   cache key. */
 static void tells_versions_of_a_driver_apart(void **state)
 {
     (void)state;
@@ -142,7 +143,7 @@ static void check_programs(driver_device *device)
     driver_program *program = NULL, *again = NULL;
     blob made = {0}, empty = {0};
     ok(vulkan->program_create(device, &request, (blob){0}, &made, &program));
-    /* With what was made before, the text is not looked at, and there is nothing new to keep. */
+    /* With a cached binary the source is ignored, and there is nothing new to cache. */
     request.text = "no program";
     ok(vulkan->program_create(device, &request, made, &empty, &again));
     assert_int_equal(empty.size, 0);
@@ -198,7 +199,7 @@ static void check_refusals(driver_device *device)
     assert_null(buffer);
 }
 
-/* A number minus itself is zero, but not for NaN and infinities. Nothing in the text asks for care. */
+/* A number minus itself is zero, except NaN and infinities. Nothing in the text asks for exact arithmetic. */
 static const char *const careless_text = "#version 450\n"
                                          "layout(local_size_x = 64) in;\n"
                                          "layout(std430, binding = 0) readonly buffer A { float x[]; };\n"
@@ -221,7 +222,7 @@ static void check_special_floats(driver_device *device)
     const VkPhysicalDeviceFloatControlsProperties *controls = &device->physical.float_controls;
     bool declares = controls->shaderSignedZeroInfNanPreserveFloat32;
     assert_true((made.size > plain.size) == declares);
-    /* Modules that declare it themselves stay as they are. */
+    /* A module that already declares it stays unchanged. */
     size_t size = made.size;
     ok(tuff__vulkan_declare_floats(&device->physical, &made));
     assert_int_equal(made.size, size);
@@ -385,7 +386,7 @@ static void copies_and_fills_ranges(void **state)
     on_every_device(check_copies);
 }
 
-/* Proof that the layer sees what the tests rely on: the same chain without its barriers. */
+/* Proves that the layer detects missing barriers, on which the tests rely: the same chain without them. */
 static void notices_missing_barriers(void **state)
 {
     (void)state;
@@ -424,11 +425,11 @@ static VKAPI_ATTR VkResult VKAPI_CALL count_submit(VkQueue queue, uint32_t count
     submits++;
     assert_int_equal(count, 1);
     assert_int_equal(infos->commandBufferCount, 1);
-    assert_true(fence != VK_NULL_HANDLE); /* the sign of progress */
+    assert_true(fence != VK_NULL_HANDLE); /* waits detect progress by fences */
     return real_submit(queue, count, infos, fence);
 }
 
-/* One of eight commands on CPUs, of 32 elsewhere. */
+/* A segment has up to eight commands on CPUs, and 32 on other devices. */
 static void check_segments(driver_device *device)
 {
     enum { COUNT = 100 };
@@ -473,7 +474,7 @@ static void check_replays(driver_device *device)
     ok(vulkan->buffer_read(device, buffer, 0, x, sizeof x));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(x[i], REPLAYS);
-    /* Destroyed while it runs: destruction waits. */
+    /* Destroys the recording while it runs: this must wait. */
     ok(vulkan->submit(device, recording));
     vulkan->recording_destroy(device, recording);
     vulkan->buffer_destroy(device, buffer);
@@ -568,7 +569,8 @@ static void has_several_devices_open(void **state)
         vulkan->close(devices[i]);
 }
 
-/* Families of devices as their drivers list them: which queue uploads get where kernels have the first of a family. */
+/* Queue families as drivers list them, and which queue is chosen for uploads if kernels run on the first queue of a
+   given family. */
 static void chooses_the_copy_engine_for_uploads(void **state)
 {
     enum {
@@ -596,7 +598,7 @@ static void chooses_the_copy_engine_for_uploads(void **state)
         const vulkan_upload_queue chosen = tuff__vulkan_choose_upload_queue(families, 4, cases[i].compute);
         assert_int_equal(chosen.family, cases[i].chosen.family);
         assert_int_equal(chosen.index, cases[i].chosen.index);
-        assert_int_equal(chosen.is_second, cases[i].chosen.is_second);
+        assert_int_equal(chosen.is_separate, cases[i].chosen.is_separate);
     }
 }
 
@@ -607,7 +609,8 @@ static void wait_for_staging(driver_device *device, driver_staging *staged)
         ok(vulkan->staging_poll(device, staged, &done));
 }
 
-/* Batches sent ahead beside kernels that read the former ones, in turns of two, now and then in vain. */
+/* Uploads data ahead while kernels read the previous data, alternating between two stagings, and sometimes discards
+   what was sent. */
 static void check_uploads(driver_device *device)
 {
     enum { COUNT = 3001, SIZE = COUNT * 4, ROUNDS = 12 };

@@ -1,4 +1,4 @@
-/* See vulkan_application.h. */
+/* See the header. */
 #define _POSIX_C_SOURCE 200809L
 #include "vulkan_application.h"
 
@@ -22,7 +22,7 @@ static PFN_vkWaitSemaphores wait_semaphores;
 static PFN_vkSignalSemaphore signal_semaphore;
 static PFN_vkDeviceWaitIdle wait_idle;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool is_locked; /* by tuff; guarded by the lock */
+static bool is_locked; /* whether tuff holds the lock; guarded by it */
 
 static VKAPI_ATTR VkBool32 VKAPI_CALL hear(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                            VkDebugUtilsMessageTypeFlagsEXT type,
@@ -87,7 +87,7 @@ static bool create_instance(void)
     return true;
 }
 
-/* Devices of Vulkan 1.2 or later, which have timeline semaphores. */
+/* Lists devices of Vulkan 1.2 or later, which have timeline semaphores. */
 static void list_devices(void)
 {
     VkPhysicalDevice all[MAX_DEVICES];
@@ -106,7 +106,7 @@ int start_applications(void)
     const char *layers = getenv("TUFF_VALIDATION_LAYERS");
     if (layers && layers[0])
         setenv("VK_LAYER_PATH", layers, 1);
-    /* Layers from 2024 on look at the accesses of shaders only when told to. */
+    /* Layers from 2024 on check the accesses of shaders only on request. */
     setenv("VK_KHRONOS_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC", "1", 1);
     if (tuff__vulkan_load_global() != TUFF_OK) {
         printf("no Vulkan: %s\n", tuff_error());
@@ -157,7 +157,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL count_submit(VkQueue queue, uint32_t count
     return loses_devices ? VK_ERROR_DEVICE_LOST : vk.vkQueueSubmit(queue, count, infos, fence);
 }
 
-/* What tuff calls the application's objects by. */
+/* Returns counting wrappers for functions through which tuff calls the application's objects. */
 static void *find_counted(void *from, const char *name)
 {
     PFN_vkVoidFunction found =
@@ -179,8 +179,8 @@ static uint32_t find_family(VkPhysicalDevice physical)
     return 0;
 }
 
-/* What a device has, or what is enabled of it: by the structures of versions, or by one for each subject. They stay
-   where they are, since tuff reads them after the device was created. */
+/* The features that a device has or that are enabled, in structures per version or per feature. They must stay in
+   place, because tuff reads them after the device was created. */
 typedef struct feature_chain {
     VkPhysicalDeviceFeatures2 core;
     VkPhysicalDeviceVulkan11Features of11;

@@ -1,6 +1,5 @@
-/* An application with Vulkan objects of its own: an instance under the validation layer where that is installed,
-   devices with more or fewer features enabled, a locked queue, buffers, and timeline semaphores. Nothing of it is
-   tuff's. */
+/* An application with its own Vulkan objects: an instance, with the validation layer if it is installed, devices with
+   more or fewer features enabled, a locked queue, buffers, and timeline semaphores. None of its code is tuff's. */
 #ifndef TUFF_TESTS_VULKAN_APPLICATION_H
 #define TUFF_TESTS_VULKAN_APPLICATION_H
 
@@ -16,13 +15,13 @@
 #include "device/vulkan/api.h"
 #include "tuff/interop.h"
 
-/* What is enabled when a VkDevice is created. */
+/* The features that are enabled in a VkDevice. */
 typedef enum enabled_features {
-    ENABLED_ALL,      /* what tuff uses, by the structures of versions 1.1 to 1.3 */
-    ENABLED_APART,    /* the same by a structure for each subject */
-    ENABLED_STORAGE,  /* elements of 8 and 16 bits, but no arithmetic with them */
-    ENABLED_TIMELINE, /* timelineSemaphore alone */
-    ENABLED_NONE,     /* and no extension; tuff is told of Vulkan 1.1 */
+    ENABLED_ALL,      /* all that tuff uses, in the structures of versions 1.1 to 1.3 */
+    ENABLED_APART,    /* the same in a structure per feature */
+    ENABLED_STORAGE,  /* storage of 8 and 16-bit elements, but no arithmetic with them */
+    ENABLED_TIMELINE, /* only timelineSemaphore */
+    ENABLED_NONE,     /* and no extension; tuff gets Vulkan 1.1 as the version */
 } enabled_features;
 
 typedef struct application {
@@ -32,7 +31,7 @@ typedef struct application {
     uint32_t family;
     enabled_features enabled;
     VkCommandPool pool;
-    tuff_vulkan_handles handles; /* with callbacks that lock `lock`; features and extensions as they were enabled */
+    tuff_vulkan_handles handles; /* with callbacks that lock `lock`, and the enabled features and extensions */
 } application;
 
 typedef struct application_buffer {
@@ -42,35 +41,36 @@ typedef struct application_buffer {
     tuff_vulkan_buffer import;
 } application_buffer;
 
-extern vulkan_api vk;                         /* the application's calls */
-extern int application_device_count;          /* physical devices that can run tuff */
-extern bool is_application_validated;         /* the layer is there */
-extern int application_messages;              /* of the layer */
-extern int submissions, unlocked_submissions; /* of tuff's; those without the application's lock */
-extern int locks;                             /* taken by tuff */
-extern bool loses_devices;                    /* from now on tuff's submissions answer VK_ERROR_DEVICE_LOST */
+extern vulkan_api vk;                         /* the application's own functions */
+extern int application_device_count;          /* physical devices that tuff supports */
+extern bool is_application_validated;         /* whether the layer is installed */
+extern int application_messages;              /* number of messages of the layer */
+extern int submissions, unlocked_submissions; /* tuff's submissions; those without the application's lock */
+extern int locks;                             /* number of times that tuff took the lock */
+extern bool loses_devices;                    /* makes tuff's submissions return VK_ERROR_DEVICE_LOST */
 
-/* 77 where there is no Vulkan device, else 0. */
+/* Returns 77 if there is no Vulkan device, else 0. */
 int start_applications(void);
 application open_application(int index, enabled_features enabled);
-/* Destroys the device: the layer tells of everything on it that is left. */
+/* Destroys the device; the layer reports any objects on it that are left. */
 void close_application(application *self);
 
 application_buffer create_application_buffer(const application *self, uint64_t size, VkBufferUsageFlags usage);
 void destroy_application_buffer(const application *self, application_buffer *buffer);
 
 VkSemaphore create_application_semaphore(const application *self, bool is_timeline);
-/* When the device is idle: after a wait of the host for its last value, the thread of lavapipe 22.3's queue was seen to
-   use one that had been destroyed. */
+/* Waits until the device is idle: after only a host wait for the semaphore's last value, the queue thread of lavapipe
+   22.3 was seen to use a destroyed one. */
 void destroy_application_semaphore(const application *self, VkSemaphore semaphore);
-uint64_t semaphore_number(VkSemaphore semaphore); /* as tuff takes it */
+uint64_t semaphore_number(VkSemaphore semaphore); /* in the form that tuff takes */
 void signal_from_host(const application *self, VkSemaphore semaphore, uint64_t value);
 void wait_on_host(const application *self, VkSemaphore semaphore, uint64_t value);
 uint64_t semaphore_value(const application *self, VkSemaphore semaphore);
 
-/* Fills `to` with a word, or copies `from` to it, behind one semaphore and before another; 0: none. */
+/* Fills `to` with a word, or copies `from` to it, after waiting for one semaphore and before signalling another; 0:
+   none. */
 typedef struct application_work {
-    const application_buffer *from, *to; /* from NULL: fill */
+    const application_buffer *from, *to; /* from NULL: a fill */
     uint32_t word;
     VkSemaphore wait, signal;
     uint64_t wait_value, signal_value; /* 0 for binary semaphores */

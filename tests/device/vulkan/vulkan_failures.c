@@ -1,12 +1,12 @@
-/* The Vulkan driver where things fail: the loader, every call once, every allocation once, waits without end, memory
-   that needs flushes. No crash, nothing left behind, a status that says what it was, and the next use works. */
+/* The Vulkan driver with failures: of the loader, of each call, of each allocation; also waits that never end, and
+   memory that needs flushes. There must be no crash and no leak, the status must fit, and the next use must work. */
 #include "vulkan_fixture.h"
 
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
 
 #include "vulkan_faults.h"
 
-/* The names that a broken loader lacks, and the calls it fails. */
+/* The functions that a broken loader lacks, and the calls that it fails. */
 static const char *hidden;
 static PFN_vkGetInstanceProcAddr real_find;
 
@@ -59,7 +59,7 @@ static void expect_absence(vulkan_api table, const char *reason)
         fail_msg("\"%s\" does not name \"%s\" and what to install", absence, reason);
 }
 
-/* Runs before any other: the driver keeps the first instance that works. Then starts the tests. */
+/* Must run first, because the driver keeps the first instance that works. Then prepares the other tests. */
 static void finds_no_devices_where_the_loader_fails(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void gives_up_waiting_and_recovers(void **state)
     vulkan->close(device);
 }
 
-/* Everything that the driver does, once, until something fails. Whatever was made is destroyed. */
+/* Uses everything in the driver once, until something fails. Destroys all that was created. */
 typedef struct script {
     driver_device *device;
     driver_buffer *in, *out, *kept;
@@ -170,7 +170,7 @@ static tuff_status move_staged(script *run)
     for (int i = 0; i < 100; i++)
         bytes[i] = (unsigned char)(i + 50);
     TRY(copy_staged(run, &(staged_copy){run->kept, 300, 0, 100}, true));
-    /* Sent twice, for what is sent may be given up. */
+    /* Sent twice, because data that were sent may be discarded. */
     for (int i = 0; i < 2; i++) {
         bool done = false;
         TRY(vulkan->staging_send(run->device, run->staged, 100));
@@ -206,7 +206,7 @@ static tuff_status run_steps(script *run, int index, blob spirv)
         TRY(vulkan->buffer_write(run->device, run->in, 0, x, sizeof x));
         TRY(vulkan->submit(run->device, run->recording));
     }
-    /* Until the fences are used a second time. */
+    /* Enough submissions to reuse the fences. */
     for (int i = 0; i < MAX_IN_FLIGHT; i++)
         TRY(vulkan->submit(run->device, run->recording));
     TRY(vulkan->wait(run->device));
@@ -258,12 +258,12 @@ static void fail_one_call(int index, blob spirv, int site, int call, VkResult re
 {
     faults_arm(site, call, result);
     tuff_status status = run_script(index, spirv);
-    /* How many calls there are depends on the device's speed: a buffer that is idle is written at once. */
+    /* The number of calls depends on the device's speed: an idle buffer is written at once. */
     if (!faults.hits) {
         assert_int_equal(status, TUFF_OK);
         return;
     }
-    /* A question whether work is done may fail: the answer is then no. Waits before destruction are tried again. */
+    /* A failing status query counts as "not finished", and waits before destruction are repeated. */
     bool may_pass = site == SITE_vkGetFenceStatus || site == SITE_vkWaitForFences;
     reached[site] = true;
     if (status != meaning(result) && !(may_pass && status == TUFF_OK))
@@ -361,8 +361,9 @@ static void survives_the_failure_of_every_allocation(void **state)
     assert_true(failures > 8);
 }
 
-/* True where a loader and a driver are there at all: the tests begin with neither. The instance stays, so that no
-   driver is unloaded between the tests: what it leaks then has no name that could be suppressed. */
+/* Whether a loader and a driver are installed, which the tests themselves do not load at first. Keeps the instance, so
+   that no driver is unloaded between the tests: leaks of an unloaded driver have no symbols, so that they could not be
+   suppressed. */
 static bool has_driver(void)
 {
     static VkInstance probe;

@@ -1,11 +1,11 @@
-/* Replaces the table of Vulkan's functions by ones that count calls, fail the one that was armed, keep a ledger of
-   living objects and refuse null handles at destruction. Included by vulkan_failures.c alone. */
+/* Replaces the table of Vulkan functions by wrappers that count calls, fail the armed one, keep track of living objects
+   and refuse to destroy null handles. Included by vulkan_failures.c only. */
 #ifndef TUFF_TESTS_VULKAN_FAULTS_H
 #define TUFF_TESTS_VULKAN_FAULTS_H
 
 #include "device/vulkan/api.h"
 
-/* Functions that answer VkResult and make or change nothing that must be destroyed. X(name, parameters, arguments). */
+/* Functions that return VkResult and create nothing that must be destroyed. X(name, parameters, arguments). */
 #define PLAIN_CALLS(X)                                                                                              \
     X(vkEnumerateDeviceExtensionProperties,                                                                         \
       (VkPhysicalDevice a, const char *b, uint32_t *c, VkExtensionProperties *d), (a, b, c, d))                     \
@@ -25,7 +25,7 @@
     X(vkBeginCommandBuffer, (VkCommandBuffer a, const VkCommandBufferBeginInfo *b), (a, b))                         \
     X(vkEndCommandBuffer, (VkCommandBuffer a), (a))
 
-/* Functions that make one object. X(maker, owner, info, object). */
+/* Functions that create one object. X(maker, owner, info, object). */
 #define OBJECTS(X)                                                                                   \
     X(vkCreateDevice, VkPhysicalDevice, VkDeviceCreateInfo, VkDevice)                                \
     X(vkCreateFence, VkDevice, VkFenceCreateInfo, VkFence)                                           \
@@ -70,7 +70,8 @@ static const char *const site_names[SITE_COUNT] = {
     "vkAllocateCommandBuffers",
 };
 
-/* calls: of each function since the last reset. Call number armed_call (from 1) of armed_site answers armed_result. */
+/* calls: number of calls of each function since the last reset. Call number armed_call (from 1) of armed_site returns
+   armed_result. */
 static struct {
     vulkan_api real;
     PFN_vkDeviceWaitIdle wait_idle;
@@ -101,7 +102,7 @@ static bool fails_now(int site)
     if (++faults.calls[site] != faults.armed_call || site != faults.armed_site)
         return false;
     faults.hits++;
-    /* A lost device runs nothing any more; this one is only said to be lost. */
+    /* A lost device would run nothing any more, but this one still works: waits until it is idle. */
     if (faults.armed_result == VK_ERROR_DEVICE_LOST && faults.device)
         faults.wait_idle(faults.device);
     return true;
@@ -178,7 +179,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL fault_vkAllocateCommandBuffers(VkDevice de
     return faults.real.vkAllocateCommandBuffers(device, how, out);
 }
 
-/* Puts the counting functions into the table, which has been filled. */
+/* Puts the wrappers into the filled table. */
 static void faults_install(PFN_vkDeviceWaitIdle wait_idle)
 {
     faults.real = tuff__vk;

@@ -1,4 +1,4 @@
-/* See vulkan_fixture.h. */
+/* See the header. */
 #define _POSIX_C_SOURCE 200809L
 #include "vulkan_fixture.h"
 
@@ -14,7 +14,7 @@ int device_count;
 int validation_messages;
 bool validated, expects_messages;
 vulkan_lies lies;
-static VkInstance instance; /* the one that the driver made */
+static VkInstance instance; /* the driver's instance */
 
 /* The table without lies. */
 static vulkan_api truth;
@@ -131,7 +131,7 @@ static bool has_validation_layer(void)
     return false;
 }
 
-/* Adds the layer and a listener to the instance that the driver asks for. */
+/* Adds the layer and a message callback to the instance that the driver creates. */
 static VKAPI_ATTR VkResult VKAPI_CALL create_validated(const VkInstanceCreateInfo *how,
                                                        const VkAllocationCallbacks *memory, VkInstance *out)
 {
@@ -180,7 +180,7 @@ int vulkan_start(void)
         printf("no Vulkan: %s\n", tuff_error());
         return 77;
     }
-    /* Layers from 2024 on look at the accesses of shaders only when told to. */
+    /* Layers from 2024 on check the accesses of shaders only on request. */
     setenv("VK_KHRONOS_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC", "1", 1);
     validated = has_validation_layer();
     tuff__vk.vkCreateInstance = create_validated;
@@ -337,7 +337,7 @@ void check_writes_and_reads(driver_device *device)
     write_and_read(device, 7, 11 * (uint64_t)STAGING_SLOT_SIZE + 3);
 }
 
-/* A chain that is longer than a segment: each command needs the one before, and every third is a copy. */
+/* A chain longer than a segment: each command depends on the one before, and every third is a copy. */
 void check_chain(driver_device *device)
 {
     enum { COUNT = 1000, LENGTH = 101 };

@@ -1,5 +1,5 @@
-/* What the tests of the Vulkan driver share: devices that are not what they are (memory, limits, version), two kernels,
-   commands, and the Khronos validation layer, under which everything runs where it is installed. */
+/* Fixtures for tests of the Vulkan driver: devices with faked memory, limits and versions, two kernels, commands, and
+   the Khronos validation layer, under which everything runs if it is installed. */
 #ifndef TUFF_TESTS_VULKAN_FIXTURE_H
 #define TUFF_TESTS_VULKAN_FIXTURE_H
 
@@ -29,33 +29,34 @@
 
 extern const driver *const vulkan;
 extern int device_count;
-extern bool validated; /* the layer is there */
+extern bool validated; /* whether the layer is installed */
 extern int validation_messages;
-extern bool expects_messages; /* they are counted, but not printed */
+extern bool expects_messages; /* messages are counted, but not printed */
 
-/* What the driver is told of the device instead of the truth. */
+/* Properties of the device that are reported wrongly to the driver. */
 typedef struct vulkan_lies {
-    bool discrete;      /* memory is not reached by the host: staging */
+    bool discrete;      /* the host cannot access device memory: staging is used */
     bool incoherent;    /* memory needs flushes */
-    uint32_t groups[2]; /* limits of groups along x and y, 0: as they are */
+    uint32_t groups[2]; /* limits of groups along x and y; 0: unchanged */
     bool no_timestamps;
-    bool old; /* Vulkan 1.1 without any feature */
+    bool old; /* Vulkan 1.1 without features */
 } vulkan_lies;
 extern vulkan_lies lies;
 
 /* y[i] = 2 x[i] + 1. */
 extern const char *const scale_text;
-/* Every group adds one to its element: a group that runs twice or never is seen. */
+/* Every group adds one to its element, which shows groups that run twice or never. */
 extern const char *const tally_text;
 
 /* Whether this build compiles GLSL, which nearly all tests need. */
 extern const bool has_compiler;
 
-/* Counts the devices, with the layer and the lies in place; 77 (skipped) where there are none, else 0. */
+/* Loads the driver with the layer and the lies installed, and counts the devices. Returns 77 (skipped) if there are
+   none, else 0. */
 int vulkan_start(void);
-/* vkDeviceWaitIdle, which the driver does not use. */
+/* Returns vkDeviceWaitIdle, which the driver itself does not use. */
 PFN_vkDeviceWaitIdle vulkan_wait_idle(void);
-/* A test: the layer had nothing to say. */
+/* A test that fails if the layer reported anything. */
 void has_nothing_to_say(void **state);
 
 driver_device *open_device(int index);
@@ -69,7 +70,7 @@ command fill(driver_buffer *buffer, uint64_t offset, uint64_t size);
 /* Runs a check on every device, with host-visible memory and with staging. */
 void on_every_device(void (*check)(driver_device *device));
 
-/* Checks that several programs use. */
+/* Checks that several programs share. */
 void check_writes_and_reads(driver_device *device);
 void check_chain(driver_device *device);
 

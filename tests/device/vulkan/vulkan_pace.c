@@ -1,6 +1,6 @@
-/* Submissions of a slow Vulkan device are short: commands are cut by predicted time, dispatches by their groups, and a
-   recording is cut anew when what was measured says so. The time that work takes is told by a clock of the test's
-   own. */
+/* On a slow Vulkan device submissions are kept short: recordings are split by predicted time, dispatches by groups, and
+   a recording is split anew if the measured times differ from the prediction. A simulated clock defines how long work
+   takes. */
 #define _POSIX_C_SOURCE 200809L
 #include "vulkan_fixture.h"
 
@@ -12,12 +12,12 @@ enum { BUFFERS = 4096, FENCES = 256 };
 
 static struct {
     double now, busy;  /* nanoseconds */
-    double group_cost; /* of each group that is dispatched, in seconds */
-    double longest;    /* submission, in seconds */
-    int submissions;   /* that dispatch */
+    double group_cost; /* seconds per dispatched group */
+    double longest;    /* longest submission, in seconds */
+    int submissions;   /* submissions with dispatches */
 } simulated;
 
-/* Seconds of what each command buffer dispatches, and when each fence's submission ends. */
+/* Seconds of the dispatches in each command buffer, and the end of each fence's submission. */
 static struct {
     VkCommandBuffer commands;
     double groups;
@@ -30,7 +30,7 @@ static struct {
 static int fence_count;
 
 static vulkan_api truth;
-static bool has_no_memory; /* for command buffers */
+static bool has_no_memory; /* fails to allocate command buffers */
 static int refusals;
 
 static uint64_t tell_time(void)
@@ -128,7 +128,8 @@ static void restore(void)
     tuff__pace_clock = tuff__nanoseconds;
 }
 
-/* Submits it so many times, each waited for; every group must have run as often, and once each time. */
+/* Submits the recording `times` times, with a wait after each. Every group must then have run `each` times per
+   submission. */
 static void run(driver_device *device, driver_recording *recording, driver_buffer *buffer, uint32_t count, int times,
                 uint32_t *expected, uint32_t each)
 {
@@ -154,7 +155,8 @@ static driver_buffer *zeros(driver_device *device, uint32_t count)
     return buffer;
 }
 
-/* One dispatch of ten seconds as modelled for a device a hundredth as fast, and several short ones, again and again. */
+/* One dispatch with a predicted time of ten seconds on a device a hundred times slower than modelled, and several short
+   ones, repeatedly. */
 static void cut(uint32_t row)
 {
     enum { GROUPS = 5000, COMMANDS = 6 };
@@ -171,7 +173,8 @@ static void cut(uint32_t row)
         commands[i].seconds = i == 2 ? 0.1 : 0.001;
         commands[i].barrier = commands[i].after_dispatch = i > 0;
     }
-    install((0.1 + 0.005) / (COMMANDS * GROUPS) * PACE_CAUTION); /* groups are alike, and the model is not */
+    install((0.1 + 0.005) / (COMMANDS * GROUPS) * PACE_CAUTION); /* real times per group are equal, unlike the predicted
+                                                                    ones */
     driver_recording *recording = record(device, commands, COMMANDS, false);
     run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
     run(device, recording, buffer, GROUPS, 8, &expected, COMMANDS);
@@ -206,8 +209,8 @@ static void long_dispatches_are_split(void **state)
     cut(100);
 }
 
-/* What was recorded in parts becomes whole again once it is known to be fast, however little the model says of it; a
-   new cut for which there is no memory waits, and the run goes on with the old one. */
+/* A recording that was split is merged again once it is known to be fast, however little the prediction says. If there
+   is no memory to split it anew, that is postponed, and the run uses the old split. */
 static void short_commands_become_whole_again(void **state)
 {
     (void)state;
@@ -226,20 +229,20 @@ static void short_commands_become_whole_again(void **state)
         commands[i].barrier = commands[i].after_dispatch = i > 0;
     }
     install(1e-9);
-    program->scale = 1e5; /* as if something had once held it up for a second */
+    program->scale = 1e5; /* as if an unrelated delay of a second had been measured */
     driver_recording *recording = record(device, commands, COMMANDS, false);
-    assert_true(recording->cut.segment_count >= 2 * COMMANDS);
+    assert_true(recording->partition.segment_count >= 2 * COMMANDS);
     run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
-    assert_true(recording->cut.segment_count > 1);
+    assert_true(recording->partition.segment_count > 1);
     has_no_memory = true;
     refusals = 0;
     run(device, recording, buffer, GROUPS, 30, &expected, COMMANDS);
     has_no_memory = false;
     assert_true(refusals > 0);
-    assert_true(recording->cut.segment_count > 1);
+    assert_true(recording->partition.segment_count > 1);
     device->pace.version++;
     run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
-    assert_int_equal(recording->cut.segment_count, 1);
+    assert_int_equal(recording->partition.segment_count, 1);
     vulkan->recording_destroy(device, recording);
     vulkan->buffer_destroy(device, buffer);
     vulkan->program_destroy(device, program);
@@ -248,7 +251,7 @@ static void short_commands_become_whole_again(void **state)
     lies.discrete = false;
 }
 
-/* Timed recordings are cut too, and still tell one time a command. */
+/* Timed recordings are split, too, and still report one time per command. */
 static void timed_recordings_are_cut(void **state)
 {
     (void)state;
@@ -280,7 +283,7 @@ static void timed_recordings_are_cut(void **state)
     lies.discrete = false;
 }
 
-/* A processor has no watchdog: its recordings stay as they are. */
+/* A CPU has no watchdog: its recordings stay unchanged. */
 static void processors_are_left_alone(void **state)
 {
     (void)state;

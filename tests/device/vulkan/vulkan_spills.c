@@ -1,5 +1,5 @@
-/* What drivers of Vulkan tell of registers that lie in memory, by the compiler for GPUs of AMD in Mesa: RADV opens
-   devices for hardware that is not there (RADV_FORCE_FAMILY). */
+/* The register spills that Vulkan drivers report, tested with Mesa's compiler for AMD GPUs: RADV can open devices for
+   hardware that is not present (RADV_FORCE_FAMILY). */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -37,7 +37,7 @@ static uint64_t spilled(driver_device *device, driver_program *program)
     "    uint at = (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + base) * 64u + " \
     "gl_LocalInvocationID.x;\n" statements "}\n"
 
-/* Indices that are not known before it runs: no compiler keeps these 1600 bytes in registers. */
+/* Indexed at run time, so that no compiler keeps these 1600 bytes in registers. */
 static const program_request large = {"main",
                                       TEXT("float sums[400];\n"
                                            "for (int i = 0; i < 400; i++) sums[i] = x[at + uint(i)];\n"
@@ -64,7 +64,7 @@ static driver_program *create(driver_device *device, const program_request *requ
     return program;
 }
 
-/* The statistics of some driver, as its pipelines would have them. */
+/* Fake pipeline statistics of other drivers. */
 static struct {
     const char *name;
     uint64_t value;
@@ -100,7 +100,7 @@ static uint64_t told_spills(driver_device *device, driver_program *program, cons
     return spilled(device, program);
 }
 
-/* Subgroups of the device have 64 items. */
+/* Subgroups of the device have 64 lanes. */
 static void check_names(driver_device *device, driver_program *program)
 {
     const vulkan_api known = tuff__vk;
@@ -110,7 +110,7 @@ static void check_names(driver_device *device, driver_program *program)
     assert_int_equal(told_spills(device, program, "Local Memory Size", UINT64_C(16) << 32 | 144), 160);
     assert_int_equal(told_spills(device, program, "SLM size", 48), 48);
     assert_int_equal(told_spills(device, program, "Spills", 5), 20);
-    /* A size counts, whatever the number of instructions is. */
+    /* The size counts, not the number of spill instructions. */
     told[2] = told[1];
     told[2].name = "Scratch Memory Size";
     told[2].value = 1024;
@@ -121,13 +121,13 @@ static void check_names(driver_device *device, driver_program *program)
     tuff__vk = known;
 }
 
-/* A device answers only for what it made after it was told to. */
+/* A device reports spills only of programs that were created after it was told to collect them. */
 static void check_gpu(driver_device *device)
 {
     blob made;
     driver_program *before = create(device, &large, &made), *loaded;
     assert_int_equal(spilled(device, before), 0);
-    vulkan->tell_spills(device);
+    vulkan->collect_spill_statistics(device);
     assert_int_equal(spilled(device, before), 0);
     driver_program *program = create(device, &large, NULL), *light = create(device, &small, NULL);
     blob nothing;
@@ -145,7 +145,7 @@ static void check_gpu(driver_device *device)
 
 static void check_cpu(driver_device *device)
 {
-    vulkan->tell_spills(device);
+    vulkan->collect_spill_statistics(device);
     driver_program *program = create(device, &large, NULL);
     assert_int_equal(spilled(device, program), 0);
     vulkan->program_destroy(device, program);
@@ -177,7 +177,7 @@ static void vulkan_tells_of_gpus_alone(void **state)
         skip();
 }
 
-/* Lets the loader see RADV, which makes a device of its own where there is none, and the driver for the CPU. */
+/* Makes the loader find RADV, which creates a fake device if there is none, and the CPU driver. */
 static void show_drivers(void)
 {
     glob_t found;

@@ -1,7 +1,7 @@
-/* Steps of training of a small GPT under the Khronos validation layer with synchronisation validation, on every Vulkan
-   device, with memory that the host reaches and without, with kernels as CPUs and as GPUs get them: barriers that are
-   missing, or that name the wrong stages or accesses, show nowhere else on a CPU. Skipped where there is no layer. The
-   one of tools/setup-drivers comes before that of the system. */
+/* Training steps of a small GPT under the Khronos validation layer with synchronisation validation, on every Vulkan
+   device, with host-visible memory and without, and with the kernels for CPUs and for GPUs: on a CPU nothing else shows
+   barriers that are missing or name the wrong stages or accesses. Skipped if the layer is missing. The layer of
+   tools/setup-drivers takes precedence over the system's. */
 #define _POSIX_C_SOURCE 200809L
 #include "vulkan_fixture.h"
 
@@ -47,7 +47,7 @@ static void train(tuff_device *device, tuff_family family)
     model_destroy(&model);
 }
 
-/* Each once: with what CPUs get, and with what GPUs get. */
+/* Each device twice: with the kernels for CPUs, and with those for GPUs. */
 static void the_layer_has_nothing_to_say_of_training(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* An application's own VkDevice: tuff computes on its queue and buffers, in the order of its semaphores and under its
-   lock, does without what it did not enable, refuses what it cannot use, and leaves the application's objects to it.
-   The validation layer listens to all of it. */
+/* An application's own VkDevice: tuff computes on its queue and buffers, ordered by its semaphores and under its lock,
+   does without features that it did not enable, refuses what it cannot use, and never destroys the application's
+   objects. All under the validation layer. */
 #define _POSIX_C_SOURCE 200809L
 #include "vulkan_application.h"
 
@@ -22,7 +22,7 @@ enum {
     BYTES = 4 * COUNT,
     STORAGE = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT
 };
-#define THREE 0x40400000u /* bits of f32 */
+#define THREE 0x40400000u /* bits of an f32 */
 #define SEVEN 0x40e00000u
 #define FIFTEEN 0x41700000u
 
@@ -43,7 +43,7 @@ static tuff_array *import(tuff_device *device, const application_buffer *buffer,
     return array;
 }
 
-/* y = 2 x + 1 on two buffers of the application's. */
+/* y = 2 x + 1 on two of the application's buffers. */
 typedef struct work {
     tuff_device *device;
     application_buffer from, to;
@@ -95,8 +95,8 @@ static void for_each_application(enabled_features enabled, void (*check)(applica
     }
 }
 
-/* The application fills, tuff computes, the application copies, all behind what the host signals last: nobody waits on
-   the way. */
+/* The application fills, tuff computes, the application copies, and the host signals the first semaphore last: no call
+   blocks. */
 static void compute_in_between(application *app)
 {
     tuff_device *device = wrap(app);
@@ -143,7 +143,7 @@ static void semaphores_order_the_work_of_both(void **state)
     for_each_application(ENABLED_ALL, compute_in_between);
 }
 
-/* On one queue what was submitted first comes first, and the host reads and writes imported elements. */
+/* On one queue work runs in submission order, and the host reads and writes imported elements. */
 static void share_the_queue(application *app)
 {
     float values[COUNT];
@@ -172,7 +172,8 @@ static void one_queue_needs_no_semaphore(void **state)
     for_each_application(ENABLED_APART, share_the_queue);
 }
 
-/* tuff's own array, lent: a write of the host's that follows the application's work by a semaphore comes after it. */
+/* One of tuff's arrays, lent to the application: a host write that waits for the application's work by a semaphore
+   comes after it. */
 static void write_behind_application(application *app)
 {
     uint32_t words[COUNT];
@@ -194,7 +195,7 @@ static void write_behind_application(application *app)
     assert_int_equal(tuff_array_read(array, words, sizeof words), TUFF_OK);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_int_equal(words[i], i >= 10 && i < 14 ? i - 9 : 5);
-    /* Their queue is one: the order of submission is enough. */
+    /* They share one queue: submission order is enough. */
     submit_work(app, &(application_work){
                          .to = &lent, .word = 6, .wait = line, .wait_value = 3, .signal = line, .signal_value = 4});
     assert_int_equal(tuff_array_write(part, four, sizeof four), TUFF_OK);
@@ -214,7 +215,7 @@ static void lent_arrays_are_written_in_order(void **state)
     for_each_application(ENABLED_TIMELINE, write_behind_application);
 }
 
-/* Nothing is enabled: 16-bit elements go by words, and only binary semaphores order work. */
+/* With nothing enabled, 16-bit elements are accessed as words, and only binary semaphores order work. */
 static void do_without(application *app)
 {
     tuff_device_info info;
@@ -229,13 +230,13 @@ static void do_without(application *app)
     assert_int_equal(tuff_vulkan_enqueue_signal(device, semaphore_number(first), 1), TUFF_E_UNSUPPORTED);
     work self = make_work(app, device, TUFF_F16);
     application_buffer out = create_application_buffer(app, BYTES, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
-    submit_work(app, &(application_work){.to = &self.from, .word = 0x42004200, .signal = first}); /* 3 and 3 */
+    submit_work(app, &(application_work){.to = &self.from, .word = 0x42004200, .signal = first}); /* 3 and 3 as f16 */
     assert_int_equal(tuff_vulkan_enqueue_wait(device, semaphore_number(first), 0), TUFF_OK);
     run_plan(self.plan);
     assert_int_equal(tuff_vulkan_enqueue_signal(device, semaphore_number(second), 0), TUFF_OK);
     submit_work(app, &(application_work){.from = &self.to, .to = &out, .wait = second});
     wait_for_application(app);
-    expect_words(&out, 0x47004700); /* 7 and 7 */
+    expect_words(&out, 0x47004700); /* 7 and 7 as f16 */
     destroy_work(app, &self);
     tuff_device_close(device);
     destroy_application_semaphore(app, first);
@@ -249,7 +250,7 @@ static void what_is_not_enabled_is_not_used(void **state)
     for_each_application(ENABLED_NONE, do_without);
 }
 
-/* Kernels load and store narrow elements where only that is enabled. */
+/* Kernels load and store narrow elements if only their storage is enabled. */
 static void store_only(application *app)
 {
     tuff_device_info info;
@@ -271,7 +272,7 @@ static void storage_is_enabled_alone(void **state)
     for_each_application(ENABLED_STORAGE, store_only);
 }
 
-/* A wrapped device of which everything is enabled is the one that tuff opens, by both ways to name features. */
+/* A wrapped device with all features enabled equals the one that tuff opens, whichever structures name the features. */
 static void expect_same_features(application *app)
 {
     for (int i = 0; i < tuff_device_count(); i++) {
@@ -289,8 +290,8 @@ static void expect_same_features(application *app)
     }
 }
 
-/* What the self-test proves and programs rest on is kept by identity: a device of which the application leaves out an
-   extension or a version, and thereby a feature that it says to have enabled, is another one. */
+/* Self-test results and programs are stored by identity: if the application does not report an extension or a version,
+   and thereby a feature that it did enable, the device has another identity. */
 static void expect_other_identity(application *app)
 {
     tuff_vulkan_handles fewer = app->handles;
@@ -355,7 +356,7 @@ static void refuse_wrong_handles(application *app)
     refuse(&handles, TUFF_E_USAGE, "extensions[0]");
     handles = app->handles;
     handles.api_version = VK_API_VERSION_1_0;
-    refuse(&handles, TUFF_E_UNSUPPORTED, "needs Vulkan 1.1, but the instance is of version 1.0");
+    refuse(&handles, TUFF_E_UNSUPPORTED, "needs Vulkan 1.1, but the instance has version 1.0");
     handles = app->handles;
     handles.queue_family = 31;
     refuse(&handles, TUFF_E_USAGE, "queue family 31");
@@ -389,11 +390,11 @@ static void refuse_wrong_buffers(application *app)
     refuse_buffer(device, NULL, 0, TUFF_F32, 1, TUFF_E_USAGE);
     refuse_buffer(NULL, &buffer.import, 0, TUFF_F32, 1, TUFF_E_USAGE);
     tuff_vulkan_buffer wrong = buffer.import;
-    wrong.size = 100 * BYTES; /* more than the memory that it needs */
+    wrong.size = 100 * BYTES; /* more than the memory that the buffer needs */
     refuse_buffer(device, &wrong, 0, TUFF_F32, 1, TUFF_E_USAGE);
     wrong.size = 0;
     refuse_buffer(device, &wrong, 0, TUFF_F32, 1, TUFF_E_USAGE);
-    wrong.size = BYTES - 2; /* the last whole word is not within it */
+    wrong.size = BYTES - 2; /* cuts off the last whole word */
     refuse_buffer(device, &wrong, BYTES - 4, TUFF_F16, 1, TUFF_E_USAGE);
     wrong.buffer = 0;
     refuse_buffer(device, &wrong, 0, TUFF_F32, 1, TUFF_E_USAGE);
@@ -416,17 +417,17 @@ static void count_backwards(application *app)
     tuff_device *device = wrap(app);
     VkSemaphore gate = create_application_semaphore(app, true), line = create_application_semaphore(app, true);
     const uint64_t number = semaphore_number(line);
-    /* The first signal is under way only: nothing was signalled yet. */
+    /* The first signal is still pending: its value is not reached yet. */
     assert_int_equal(tuff_vulkan_enqueue_wait(device, semaphore_number(gate), 1), TUFF_OK);
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 7), TUFF_OK);
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 7), TUFF_E_USAGE);
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 5), TUFF_E_USAGE);
-    assert_non_null(strstr(tuff_error(), "has or gets 7"));
+    assert_non_null(strstr(tuff_error(), "must be greater than 7"));
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 8), TUFF_OK);
     signal_from_host(app, gate, 1);
     wait_on_host(app, line, 8);
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 8), TUFF_E_USAGE);
-    assert_int_equal(tuff_vulkan_enqueue_wait(device, number, 3), TUFF_OK); /* long reached */
+    assert_int_equal(tuff_vulkan_enqueue_wait(device, number, 3), TUFF_OK); /* reached already */
     assert_int_equal(tuff_vulkan_enqueue_signal(device, number, 9), TUFF_OK);
     assert_int_equal(tuff_device_wait(device), TUFF_OK);
     assert_int_equal(semaphore_value(app, line), 9);
@@ -444,7 +445,7 @@ static void timelines_never_go_back(void **state)
     for_each_application(ENABLED_TIMELINE, count_backwards);
 }
 
-/* What was wrapped comes out as it went in; destroying goes in any order that the headers allow. */
+/* The handles are those that were wrapped; objects can be destroyed in any order that the headers allow. */
 static void destroy_in_any_order(application *app)
 {
     tuff_vulkan_handles handles;
@@ -464,14 +465,14 @@ static void destroy_in_any_order(application *app)
     assert_int_equal(counters.bytes_allocated, 0);
     tuff_device *second = wrap(app); /* on the same queue */
     work self = make_work(app, second, TUFF_F32);
-    run_plan(self.plan); /* nobody waits for it but what follows */
+    run_plan(self.plan); /* only the calls below wait for it */
     destroy_work(app, &self);
     tuff_array_destroy(array);
     tuff_device_close(second);
     tuff_array_destroy(view);
     destroy_application_buffer(app, &buffer);
     tuff_device_close(device);
-    /* The application's device serves it still. */
+    /* The application's device still works. */
     buffer = create_application_buffer(app, BYTES, STORAGE);
     submit_work(app, &(application_work){.to = &buffer, .word = 9});
     wait_for_application(app);
@@ -495,8 +496,8 @@ static void *run_often(void *plan)
     return NULL;
 }
 
-/* Two devices of tuff's on one queue of the application's, each in a thread, beside the application's own submissions;
-   and a third on another VkDevice. */
+/* Two tuff devices on one of the application's queues, each in a thread, while the application submits, too; and a
+   third on another VkDevice. */
 static void share_in_threads(application *app)
 {
     pthread_t threads[THREADS];
@@ -524,7 +525,7 @@ static void share_in_threads(application *app)
     assert_int_equal(unlocked_submissions, 0);
     expect_words(&works[0].to, SEVEN);
     expect_words(&works[1].to, FIFTEEN);
-    assert_int_equal(tuff_array_copy(works[0].x, third.x), TUFF_E_USAGE); /* of another device */
+    assert_int_equal(tuff_array_copy(works[0].x, third.x), TUFF_E_USAGE); /* on another device */
     wait_for_application(app);
     for (int i = 0; i < THREADS; i++) {
         destroy_work(app, &works[i]);
@@ -554,7 +555,7 @@ static void lose_the_device(application *app)
     assert_int_equal(tuff_vulkan_enqueue_wait(device, semaphore_number(line), 1), TUFF_E_DEVICE_LOST);
     loses_devices = false;
     assert_int_equal(submissions, 1);
-    assert_int_equal(locks, 1); /* and given back */
+    assert_int_equal(locks, 1); /* and released */
     assert_int_equal(tuff_plan_run(self.plan), TUFF_E_DEVICE_LOST);
     assert_int_equal(tuff_vulkan_enqueue_signal(device, semaphore_number(line), 1), TUFF_E_DEVICE_LOST);
     assert_int_equal(submissions, 1);
@@ -593,7 +594,7 @@ static void fail_memory(application *app)
     failing = app;
     failing_buffer = create_application_buffer(app, BYTES, STORAGE);
     failing_line = create_application_semaphore(app, true);
-    /* Some requests are made up for: a record of the self-test that could not be read is made again. */
+    /* Some failing allocations have no effect: if a self-test record cannot be read, the self-test runs again. */
     for (bool hit = true; hit;) {
         failing_memory_begin(++failures, false);
         const bool good = share_all();
