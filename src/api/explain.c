@@ -41,7 +41,7 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
     info->memory_peak = plan->executable.launches.peak;
     info->memory_unplanned = plan->executable.launches.unplanned;
     info->constant_size = plan->executable.launches.constant_size;
-    info->run_nanoseconds = plan->profiled;
+    info->run_nanoseconds = plan->profiled_nanoseconds;
     return TUFF_OK;
 }
 
@@ -90,10 +90,10 @@ static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *times)
 {
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status submitted = tuff__submit(plan->device, timed);
-    tuff__touch_assigned(plan);
+    tuff__mark_assigned_changed(plan);
     TRY(submitted);
     TRY(tuff__wait(plan->device));
-    plan->profiled = tuff__nanoseconds() - begin;
+    plan->profiled_nanoseconds = tuff__nanoseconds() - begin;
     const int first = plan->executable.setup_count, end = plan->executable.command_count;
     TRY(tuff__timestamps(plan->device, timed, times));
     for (int i = first; i < end; ++i)

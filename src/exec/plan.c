@@ -4,7 +4,7 @@
 #include "compile/rewrite/simplify.h"
 #include "compile/fit.h"
 
-static compilation_result in_plan(tuff_plan *self)
+static compilation_result plan_result(tuff_plan *self)
 {
     return (compilation_result){&self->graph, &self->fusion, &self->passes, &self->executable.launches};
 }
@@ -28,13 +28,13 @@ tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *opt
     if (self == NULL)
         return TUFF_E_OOM_HOST;
     self->device = graph->device;
-    self->begun = tuff__nanoseconds();
+    self->start_time = tuff__nanoseconds();
     self->barrier_everywhere = options->barrier_everywhere;
     if (passes != NULL)
         self->passes.chosen = *passes;
     const tuff_status status = tuff__device_is_reference(self->device)
                                    ? make_reference(self, graph)
-                                   : tuff__compile_within_budget(self->device, graph, options, in_plan(self));
+                                   : tuff__compile_within_budget(self->device, graph, options, plan_result(self));
     if (status != TUFF_OK) {
         tuff_plan_destroy(self);
         return status;
@@ -75,12 +75,12 @@ tuff_status tuff__plan_keys_create(plan_keys *self, int count)
 
 /* Saves the binaries of programs for the next start, in at most a share of the time since the plan's begin. Programs
    that were launched, by the plan or the tuner, are worth saving. */
-static void keep_programs(tuff_plan *plan)
+static void save_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;
     if (plan->executable.programs != NULL && !plan->discards_binaries)
         tuff__programs_store(plan->device, plan->executable.programs, plan->executable.command_count, launched,
-                             tuff__nanoseconds() - plan->begun);
+                             tuff__nanoseconds() - plan->start_time);
 }
 
 void tuff_plan_destroy(tuff_plan *plan)
@@ -89,7 +89,7 @@ void tuff_plan_destroy(tuff_plan *plan)
         return;
     if (plan->observer.stop != NULL)
         plan->observer.stop(plan->observer.self);
-    keep_programs(plan);
+    save_programs(plan);
     tuff__executable_free(&plan->executable);
     tuff__plan_keys_free(&plan->keys);
     tuff__free(plan->written);
@@ -101,7 +101,7 @@ void tuff_plan_destroy(tuff_plan *plan)
     tuff__free(plan);
 }
 
-void tuff__touch_assigned(const tuff_plan *plan)
+void tuff__mark_assigned_changed(const tuff_plan *plan)
 {
     for (int i = 0; i < plan->graph->assign_count; ++i)
         tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
@@ -123,7 +123,7 @@ tuff_status tuff_plan_run(tuff_plan *plan)
     const recording *submitted;
     const tuff_status status = tuff__executable_submit(&plan->executable, &submitted);
     plan->has_run |= status == TUFF_OK;
-    tuff__touch_assigned(plan);
+    tuff__mark_assigned_changed(plan);
     if (status == TUFF_OK || plan->observer.launch_failed == NULL)
         return status;
     const int first = submitted == plan->executable.setup ? 0 : plan->executable.setup_count;

@@ -50,11 +50,11 @@ struct tuff_plan {
     bool *written; /* by input: the host has written it */
     bool has_run;
     bool discards_binaries; /* its programs are never needed again, so their binaries are not saved */
-    uint64_t begun;         /* time when its compilation began */
+    uint64_t start_time;    /* time when its compilation began */
     tuff_tune_stats tuning;
-    bool is_tunable;         /* its options permit tuning */
-    bool has_uncounted_keys; /* no key was in a store: keys are counted only on request */
-    uint64_t profiled;       /* duration of the last profiled run in nanoseconds */
+    bool is_tunable;               /* its options permit tuning */
+    bool has_uncounted_keys;       /* no key was in a store: keys are counted only on request */
+    uint64_t profiled_nanoseconds; /* duration of the last profiled run in nanoseconds */
     plan_observer observer;
 };
 
@@ -74,6 +74,6 @@ void tuff__plan_keys_free(plan_keys *self);
 
 /* Marks the arrays that runs assign as changed. Must be called after each submission, even a failed one: commands
    before the one that failed may have written. */
-void tuff__touch_assigned(const tuff_plan *plan);
+void tuff__mark_assigned_changed(const tuff_plan *plan);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "exec/executable.h"
 
-static void add(hash128 *hash, const void *data, size_t size)
+static void add_bytes(hash128 *hash, const void *data, size_t size)
 {
     const hash128 parts[] = {*hash, tuff__hash(data, size)};
     *hash = tuff__hash(parts, sizeof parts);
@@ -13,8 +13,8 @@ static void add(hash128 *hash, const void *data, size_t size)
 
 static void add_name(hash128 *hash, const char *name, int id)
 {
-    add(hash, name, strlen(name));
-    add(hash, &id, sizeof id);
+    add_bytes(hash, name, strlen(name));
+    add_bytes(hash, &id, sizeof id);
 }
 
 static void add_names(hash128 *hash, const launch_list *list)
@@ -25,7 +25,7 @@ static void add_names(hash128 *hash, const launch_list *list)
     for (int i = 0; i < graph->output_count; ++i)
         add_name(hash, graph->outputs[i].name, graph->outputs[i].tensor->node->id);
     for (int i = 0; i < list->output_count; ++i)
-        add(hash, &list->outputs[i].buffer_id, sizeof list->outputs[i].buffer_id);
+        add_bytes(hash, &list->outputs[i].buffer_id, sizeof list->outputs[i].buffer_id);
 }
 
 static bool has_array(const node *at)
@@ -45,28 +45,28 @@ static void add_array(hash128 *hash, const tuff_graph *graph, const node *at)
             break;
     }
     const int parts[] = {at->id, first, at->op == OP_ASSIGN ? at->inputs[0]->node->id : -1};
-    add(hash, parts, sizeof parts);
+    add_bytes(hash, parts, sizeof parts);
 }
 
 static void add_constant(hash128 *hash, const node *at)
 {
     const tuff_tensor *value = &at->outputs[0];
-    add(hash, &at->id, sizeof at->id);
+    add_bytes(hash, &at->id, sizeof at->id);
     if (at->attributes.data == NULL)
-        add(hash, &at->attributes.value, sizeof at->attributes.value);
+        add_bytes(hash, &at->attributes.value, sizeof at->attributes.value);
     else
-        add(hash, at->attributes.data, (size_t)tuff_shape_count(value->shape) * tuff_dtype_size(value->dtype));
+        add_bytes(hash, at->attributes.data, (size_t)tuff_shape_count(value->shape) * tuff_dtype_size(value->dtype));
 }
 
 static void add_launch(hash128 *hash, const launch *kernel)
 {
     const int copy[] = {kernel->kind, kernel->copy_from, kernel->copy_to};
     if (kernel->kind == LAUNCH_COPY)
-        add(hash, copy, sizeof copy);
+        add_bytes(hash, copy, sizeof copy);
     for (int i = 0; i < kernel->chain.buffer_count && kernel->kind != LAUNCH_COPY; ++i) {
         const chain_buffer *buffer = &kernel->chain.buffers[i];
         const int parts[] = {buffer->id, buffer->written};
-        add(hash, parts, sizeof parts);
+        add_bytes(hash, parts, sizeof parts);
     }
 }
 

@@ -10,7 +10,7 @@ typedef enum direction { INPUT, OUTPUT } direction;
 static const char *const nouns[] = {[INPUT] = "input", [OUTPUT] = "output"};
 static const char *const actions[] = {[INPUT] = "write", [OUTPUT] = "read"};
 
-static int count_of(const tuff_plan *plan, direction which)
+static int value_count(const tuff_plan *plan, direction which)
 {
     if (plan->reference != NULL)
         return which == INPUT ? tuff__reference_input_count(plan->reference)
@@ -27,8 +27,8 @@ static tuff_plan_value value_at(const tuff_plan *plan, direction which, int inde
         value.dtype = tensor->dtype;
         value.shape = tensor->shape;
     } else {
-        const launch_list *made = &plan->executable.launches;
-        const named_buffer *buffer = which == INPUT ? &made->inputs[index] : &made->outputs[index];
+        const launch_list *launches = &plan->executable.launches;
+        const named_buffer *buffer = which == INPUT ? &launches->inputs[index] : &launches->outputs[index];
         value.name = buffer->name;
         value.dtype = buffer->dtype;
         value.shape = buffer->shape;
@@ -39,15 +39,15 @@ static tuff_plan_value value_at(const tuff_plan *plan, direction which, int inde
 
 static tuff_status check_index(const tuff_plan *plan, direction which, int index)
 {
-    const int count = count_of(plan, which);
+    const int count = value_count(plan, which);
     if (index >= 0 && index < count)
         return TUFF_OK;
     return FAIL(TUFF_E_USAGE, "%s: there is no %s %d; the plan has %d", actions[which], nouns[which], index, count);
 }
 
-static int find(const tuff_plan *plan, direction which, const char *name)
+static int find_by_name(const tuff_plan *plan, direction which, const char *name)
 {
-    const int count = count_of(plan, which);
+    const int count = value_count(plan, which);
     for (int i = 0; i < count; ++i)
         if (strcmp(value_at(plan, which, i).name, name) == 0)
             return i;
@@ -58,7 +58,7 @@ static int find(const tuff_plan *plan, direction which, const char *name)
 static int find_checked(const tuff_plan *plan, direction which, const char *name)
 {
     if (plan != NULL && name != NULL)
-        return find(plan, which, name);
+        return find_by_name(plan, which, name);
     FAIL(TUFF_E_USAGE, "find %s: the %s is NULL", nouns[which], plan == NULL ? "plan" : "name");
     return -1;
 }
@@ -74,12 +74,12 @@ static tuff_status describe(const tuff_plan *plan, direction which, int index, t
 
 int tuff_plan_input_count(const tuff_plan *plan)
 {
-    return plan == NULL ? -1 : count_of(plan, INPUT);
+    return plan == NULL ? -1 : value_count(plan, INPUT);
 }
 
 int tuff_plan_output_count(const tuff_plan *plan)
 {
-    return plan == NULL ? -1 : count_of(plan, OUTPUT);
+    return plan == NULL ? -1 : value_count(plan, OUTPUT);
 }
 
 tuff_status tuff_plan_input_at(const tuff_plan *plan, int index, tuff_plan_value *value)
@@ -114,7 +114,7 @@ static tuff_status find_whole(const tuff_plan *plan, direction which, const char
 {
     if (name == NULL)
         return FAIL(TUFF_E_USAGE, "%s: the name is NULL", actions[which]);
-    *index = find(plan, which, name);
+    *index = find_by_name(plan, which, name);
     if (*index < 0)
         return TUFF_E_USAGE;
     const tuff_plan_value value = value_at(plan, which, *index);
@@ -128,19 +128,19 @@ static tuff_status check_part(const tuff_plan_value *value, direction which, uin
 {
     const size_t element = tuff_dtype_size(value->dtype);
     if (offset > value->size || size > value->size - offset)
-        return FAIL(TUFF_E_USAGE, "%s: %zu bytes from byte %llu of \"%.200s\", which is %s %s, %llu bytes",
+        return FAIL(TUFF_E_USAGE, "%s: %zu bytes at offset %llu are not inside \"%.200s\", which is %s %s, %llu bytes",
                     actions[which], size, (unsigned long long)offset, value->name, tuff_dtype_name(value->dtype),
                     SHAPE_TEXT(value->shape), (unsigned long long)value->size);
     if (offset % element != 0 || size % element != 0)
-        return FAIL(TUFF_E_USAGE, "%s: %zu bytes from byte %llu of \"%.200s\" are not whole elements of %s",
+        return FAIL(TUFF_E_USAGE, "%s: %zu bytes at offset %llu of \"%.200s\" are not whole elements of %s",
                     actions[which], size, (unsigned long long)offset, value->name, tuff_dtype_name(value->dtype));
     return TUFF_OK;
 }
 
 storage *tuff__plan_input_storage(const tuff_plan *plan, int index)
 {
-    const launch_list *made = &plan->executable.launches;
-    return made->buffers[made->inputs[index].buffer_id].storage;
+    const launch_list *launches = &plan->executable.launches;
+    return launches->buffers[launches->inputs[index].buffer_id].storage;
 }
 
 tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, const void *data, size_t size)
@@ -169,8 +169,9 @@ tuff_status tuff_plan_read_at(tuff_plan *plan, int index, uint64_t offset, void 
         return tuff__reference_read_at(plan->reference, index, offset, data, size);
     if (!plan->has_run)
         return FAIL(TUFF_E_USAGE, "read: \"%.200s\": the plan has not been run", value.name);
-    const launch_list *made = &plan->executable.launches;
-    return tuff__storage_read(plan->device, made->buffers[made->outputs[index].buffer_id].storage, offset, data, size);
+    const launch_list *launches = &plan->executable.launches;
+    return tuff__storage_read(plan->device, launches->buffers[launches->outputs[index].buffer_id].storage, offset, data,
+                              size);
 }
 
 tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size)

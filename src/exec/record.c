@@ -9,18 +9,18 @@
 
 /* Returns the range of a buffer, rounded up to 16 bytes, a vector of four. An empty buffer may lie at the end of its
    memory, where nothing can be bound. It gets the beginning instead, since it is never accessed. */
-static buffer_binding binding_of(const launch_list *list, const memory_buffer *memory)
+static buffer_binding make_binding(const launch_list *list, const memory_buffer *memory)
 {
     const uint64_t whole = tuff__storage_size(memory->storage);
     const uint64_t start = memory->count == 0                 ? 0
-                           : list->policy.target.binds_ranges ? tuff__bound_offset(list, memory->offset)
+                           : list->policy.target.binds_ranges ? tuff__binding_offset(list, memory->offset)
                                                               : memory->offset;
     const uint64_t end = memory->count == 0 ? 16 : (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
     return (buffer_binding){
         .buffer = tuff__storage_buffer(memory->storage), .offset = start, .size = (end > whole ? whole : end) - start};
 }
 
-static void bind(const executable *self, const launch *kernel, command *into)
+static void bind_buffers(const executable *self, const launch *kernel, command *into)
 {
     into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(self->parameters),
                                          .size = tuff__storage_size(self->parameters)};
@@ -28,7 +28,7 @@ static void bind(const executable *self, const launch *kernel, command *into)
     for (int i = 0; i < kernel->chain.buffer_count; ++i) {
         const chain_buffer *buffer = &kernel->chain.buffers[i];
         buffer_binding *made = &into->bindings[into->binding_count++];
-        *made = binding_of(&self->launches, &self->launches.buffers[buffer->id]);
+        *made = make_binding(&self->launches, &self->launches.buffers[buffer->id]);
         made->written = buffer->written;
     }
 }
@@ -86,7 +86,7 @@ static tuff_status build_launch(executable *self, int index, parameter_block *bl
     return status;
 }
 
-static program_request request_of(const executable *self, int index)
+static program_request make_request(const executable *self, int index)
 {
     const task_record *record = &self->records[index];
     return tuff__launch_request(&self->launches.launches[index], record->name, record->source);
@@ -95,14 +95,14 @@ static program_request request_of(const executable *self, int index)
 /* Loads all programs that are cached on disk at once. */
 static tuff_status load_programs(executable *self)
 {
-    const size_t most = (size_t)self->command_count + 1;
-    program_request *requests = tuff__calloc(most, sizeof *requests);
-    program **loaded = tuff__calloc(most, sizeof(program *));
+    const size_t capacity = (size_t)self->command_count + 1;
+    program_request *requests = tuff__calloc(capacity, sizeof *requests);
+    program **loaded = tuff__calloc(capacity, sizeof(program *));
     int count = 0;
     if (requests != NULL && loaded != NULL) {
         for (int i = 0; i < self->command_count; ++i)
             if (self->commands[i].kind == COMMAND_DISPATCH)
-                requests[count++] = request_of(self, i);
+                requests[count++] = make_request(self, i);
         tuff__programs_load(self->launches.device, requests, count, loaded);
         for (int i = 0, k = 0; i < self->command_count; ++i)
             if (self->commands[i].kind == COMMAND_DISPATCH)
@@ -121,7 +121,7 @@ static tuff_status get_programs(executable *self, const recording_options *optio
     for (int i = 0; i < self->command_count; ++i) {
         if (self->commands[i].kind != COMMAND_DISPATCH)
             continue;
-        const program_request request = request_of(self, i);
+        const program_request request = make_request(self, i);
         self->failed_task = self->launches.launches[i].task;
         if (options->before_program != NULL)
             TRY(options->before_program(options->state, &request));
@@ -134,16 +134,16 @@ static tuff_status get_programs(executable *self, const recording_options *optio
 }
 
 /* CLBlast's kernels index elements with 32 bits from the beginning of a buffer. */
-static tuff_status check_product(const memory_buffer *memory)
+static tuff_status check_gemm_offset(const memory_buffer *memory)
 {
     const uint64_t first = memory->offset / tuff_dtype_size(memory->dtype);
     return first + (uint64_t)memory->count <= INT32_MAX
                ? TUFF_OK
-               : FAIL(TUFF_E_LIMIT, "compile: element %llu of a buffer: CLBlast counts them in 32 bits",
+               : FAIL(TUFF_E_LIMIT, "compile: a buffer reaches element %llu, but CLBlast indexes elements with 32 bits",
                       (unsigned long long)first + (unsigned long long)memory->count - 1);
 }
 
-static tuff_status build_product(executable *self, int index)
+static tuff_status build_gemm(executable *self, int index)
 {
     const launch *kernel = &self->launches.launches[index];
     command *into = &self->commands[index];
@@ -155,7 +155,7 @@ static tuff_status build_product(executable *self, int index)
     into->binding_count = 3;
     for (int i = 0; i < 3; ++i) {
         const memory_buffer *memory = &self->launches.buffers[kernel->chain.buffers[buffers[i]].id];
-        TRY(check_product(memory));
+        TRY(check_gemm_offset(memory));
         into->bindings[i] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
                                              .offset = memory->offset,
                                              .size = tuff__buffer_size(memory),
@@ -184,7 +184,7 @@ static void build_copy(executable *self, int index)
 
 /* Estimates the operations of a launch: those of its products or those of all elements, whichever are more; and at
    least one for each iteration of its loops, whatever they do. */
-static double operations_of(const launch *kernel, const task_record *record)
+static double estimate_operations(const launch *kernel, const task_record *record)
 {
     const double elements = (double)record->items * (kernel->chain.value_count + 1);
     const double items = (double)kernel->groups * kernel->local_size;
@@ -194,13 +194,13 @@ static double operations_of(const launch *kernel, const task_record *record)
 }
 
 /* Predicts the duration of a launch, for drivers that must keep submissions short. */
-static void predict(executable *self, int index)
+static void predict_duration(executable *self, int index)
 {
     const launch *kernel = &self->launches.launches[index];
     const task_record *record = &self->records[index];
     command *into = &self->commands[index];
     const double bytes = (double)(record->bytes_read + record->bytes_written);
-    into->seconds = tuff__cost_seconds(&self->launches.policy.target, operations_of(kernel, record), bytes,
+    into->seconds = tuff__cost_seconds(&self->launches.policy.target, estimate_operations(kernel, record), bytes,
                                        into->kind == COMMAND_DISPATCH ? into->group_count : 0);
 }
 
@@ -210,11 +210,11 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         if (self->launches.launches[i].kind == LAUNCH_COPY)
             build_copy(self, i);
         else if (self->launches.launches[i].kind == LAUNCH_LIBRARY_GEMM)
-            TRY(build_product(self, i));
+            TRY(build_gemm(self, i));
         else
             TRY(build_launch(self, i, block));
         TRY(tuff__describe_launch(self, i, &self->records[i]));
-        predict(self, i);
+        predict_duration(self, i);
     }
     TRY(get_programs(self, options));
     const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
@@ -223,12 +223,12 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         TRY(tuff__storage_write(self->launches.device, self->parameters, 0, block->data, size));
     for (int i = 0; i < self->command_count; ++i)
         if (self->commands[i].kind == COMMAND_DISPATCH)
-            bind(self, &self->launches.launches[i], &self->commands[i]);
+            bind_buffers(self, &self->launches.launches[i], &self->commands[i]);
     return TUFF_OK;
 }
 
 /* Drops launches with no groups; they never reach the device. */
-static int drop_empty(executable *self)
+static int drop_empty_launches(executable *self)
 {
     int kept = 0;
     for (int i = 0; i < self->launches.launch_count; ++i) {
@@ -246,7 +246,7 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
 {
     static const recording_options defaults;
     options = options == NULL ? &defaults : options;
-    self->command_count = drop_empty(self);
+    self->command_count = drop_empty_launches(self);
     self->hash = (hash128){0};
     self->failed_task = -1;
     const size_t count = (size_t)self->command_count + 1;
@@ -308,7 +308,7 @@ void tuff__executable_free(executable *self)
 }
 
 /* Records the versions that kept copies will have after the next submission. Returns whether any copy is stale. */
-static bool note_stale_copies(executable *self)
+static bool update_copy_versions(executable *self)
 {
     bool is_stale = false;
     for (int i = 0; i < self->launches.copy_count && self->setup != NULL; ++i) {
@@ -326,7 +326,7 @@ static bool note_stale_copies(executable *self)
 
 tuff_status tuff__executable_refresh(executable *self)
 {
-    if (!note_stale_copies(self))
+    if (!update_copy_versions(self))
         return TUFF_OK;
     const tuff_status status = tuff__submit(self->launches.device, self->setup);
     for (int i = 0; i < self->launches.copy_count && status != TUFF_OK; ++i)

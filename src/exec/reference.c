@@ -6,16 +6,16 @@
 
 #include "exec/reference.h"
 
-typedef struct held {
-    double *value, *error; /* error is NULL if bounds are not carried */
+typedef struct node_values {
+    double *value, *error; /* error is NULL if bounds are not computed */
     int last_use;          /* id of the last node that reads it; node_count if an output or an assign needs it */
     bool written;          /* INPUT: the host wrote it; CONSTANT: a run has evaluated it */
-} held;
+} node_values;
 
 struct reference_plan {
     tuff_graph *graph;
-    held *values; /* one per node */
-    bool carries_bounds;
+    node_values *values; /* one per node */
+    bool computes_bounds;
     double slack;                       /* as evaluation.slack */
     tuff_dtype storage;                 /* bounds allow each value to be rounded to it; f32: only by its op */
     tuff_dtype factors;                 /* the same for the weights of attention */
@@ -28,7 +28,7 @@ static int64_t element_count(const node *at)
     return tuff_shape_count(at->outputs[0].shape);
 }
 
-static double *doubles(int64_t count)
+static double *alloc_doubles(int64_t count)
 {
     return tuff__calloc((size_t)count, sizeof(double));
 }
@@ -39,7 +39,7 @@ static bool is_kept(const reference_plan *plan, const node *at)
     return at->op == OP_INPUT || at->op == OP_CONSTANT || plan->values[at->id].last_use == plan->graph->node_count;
 }
 
-static void release(held *values)
+static void release_values(node_values *values)
 {
     tuff__free(values->value);
     tuff__free(values->error);
@@ -83,21 +83,21 @@ void tuff__reference_destroy(reference_plan *plan)
     if (!plan)
         return;
     for (int i = 0; i < plan->graph->node_count; i++)
-        release(&plan->values[i]);
+        release_values(&plan->values[i]);
     tuff__free(plan->values);
     tuff_graph_destroy(plan->graph);
     tuff__free(plan);
 }
 
-/* Allocates a node's values, and its bounds if they are carried, unless that was done. */
-static tuff_status hold(reference_plan *plan, const node *at)
+/* Allocates a node's values, and its bounds if they are computed, unless that was done. */
+static tuff_status ensure_values(reference_plan *plan, const node *at)
 {
-    held *values = &plan->values[at->id];
+    node_values *values = &plan->values[at->id];
     if (!values->value)
-        values->value = doubles(element_count(at));
-    if (!values->error && plan->carries_bounds)
-        values->error = doubles(element_count(at));
-    return values->value && (values->error || !plan->carries_bounds) ? TUFF_OK : TUFF_E_OOM_HOST;
+        values->value = alloc_doubles(element_count(at));
+    if (!values->error && plan->computes_bounds)
+        values->error = alloc_doubles(element_count(at));
+    return values->value && (values->error || !plan->computes_bounds) ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
 static const node *input_at(const reference_plan *plan, int index)
@@ -151,7 +151,7 @@ static int find_output(const reference_plan *plan, const char *name)
     return -1;
 }
 
-static tuff_status size_matches(const char *subject, const char *name, const tuff_tensor *tensor, size_t size)
+static tuff_status check_size(const char *subject, const char *name, const tuff_tensor *tensor, size_t size)
 {
     const size_t whole = (size_t)tuff_shape_count(tensor->shape) * tuff_dtype_size(tensor->dtype);
     if (size == whole)
@@ -164,7 +164,7 @@ static tuff_status write_part(reference_plan *plan, const node *input, uint64_t 
 {
     const tuff_dtype dtype = input->outputs[0].dtype;
     const size_t element = tuff_dtype_size(dtype);
-    TRY(hold(plan, input));
+    TRY(ensure_values(plan, input));
     tuff__to_double(dtype, data, (int64_t)(size / element), plan->values[input->id].value + offset / element);
     plan->values[input->id].written = true;
     return TUFF_OK;
@@ -182,7 +182,7 @@ tuff_status tuff__reference_write(reference_plan *plan, const char *name, const 
         return FAIL(TUFF_E_USAGE,
                     input ? "write: the data of \"%.200s\" is NULL" : "write: there is no input \"%.200s\"",
                     name ? name : "(NULL)");
-    TRY(size_matches("write", name, &input->outputs[0], size));
+    TRY(check_size("write", name, &input->outputs[0], size));
     return write_part(plan, input, 0, data, size);
 }
 
@@ -191,14 +191,14 @@ tuff_status tuff__reference_write_double(reference_plan *plan, const char *name,
     const node *input = find_input(plan, name);
     if (!input)
         return FAIL(TUFF_E_USAGE, "write: there is no input \"%.200s\"", name ? name : "(NULL)");
-    TRY(hold(plan, input));
+    TRY(ensure_values(plan, input));
     if (element_count(input) > 0)
         memcpy(plan->values[input->id].value, values, (size_t)element_count(input) * sizeof *values);
     plan->values[input->id].written = true;
     return TUFF_OK;
 }
 
-static tuff_status inputs_are_written(const reference_plan *plan)
+static tuff_status check_inputs_written(const reference_plan *plan)
 {
     for (int i = 0; i < plan->graph->node_count; i++)
         if (plan->graph->nodes[i]->op == OP_INPUT && !plan->values[i].written)
@@ -214,7 +214,7 @@ static tuff_status load_arrays(reference_plan *plan)
     node *const *nodes = plan->graph->nodes;
     for (int i = 0; i < plan->graph->node_count; i++)
         if (nodes[i]->op == OP_ARRAY)
-            TRY(hold(plan, nodes[i]));
+            TRY(ensure_values(plan, nodes[i]));
     tuff__host_begin(plan->graph->device);
     for (int i = 0; i < plan->graph->node_count; i++) {
         const tuff_array *array = nodes[i]->op == OP_ARRAY ? nodes[i]->attributes.array : NULL;
@@ -228,7 +228,7 @@ static tuff_status load_arrays(reference_plan *plan)
 }
 
 /* The result of an assign is its value as the array stores it. */
-static void round_value(const node *at, const held *from, held *to)
+static void round_value(const node *at, const node_values *from, node_values *to)
 {
     for (int64_t i = 0; i < element_count(at); i++) {
         to->value[i] = tuff__round_to(at->outputs[0].dtype, from->value[i]);
@@ -255,7 +255,7 @@ static tuff_status round_operands(const reference_plan *plan, const node *at, co
     const int bits = plan->rounding->operands[at->id];
     for (int i = 0; i < at->input_count && i < 2; i++) {
         const int64_t count = tuff_shape_count(at->inputs[i]->shape);
-        copies[i] = doubles(count + 1);
+        copies[i] = alloc_doubles(count + 1);
         if (!copies[i])
             return TUFF_E_OOM_HOST;
         for (int64_t k = 0; k < count; k++)
@@ -275,7 +275,7 @@ static void round_result(const reference_plan *plan, const node *at)
 
 #define MAX_FEW 8
 
-static double unit_of(tuff_dtype dtype)
+static double unit_roundoff(tuff_dtype dtype)
 {
     return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0;
 }
@@ -295,7 +295,7 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
     tuff_status status = TUFF_E_OOM_HOST;
     if (values && shapes && dtypes) {
         for (size_t i = 0; i < count; i++) {
-            const held *input = &plan->values[at->inputs[i]->node->id];
+            const node_values *input = &plan->values[at->inputs[i]->node->id];
             values[i] = input->value;
             values[count + i] = input->error;
             shapes[i] = at->inputs[i]->shape;
@@ -305,19 +305,20 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
                                                                         : TUFF_OK;
     }
     if (status == TUFF_OK)
-        status = tuff__evaluate(&(evaluation){.op = at->op,
-                                              .attributes = &at->attributes,
-                                              .input_count = at->input_count,
-                                              .input_shapes = shapes,
-                                              .input_dtypes = dtypes,
-                                              .inputs = values,
-                                              .input_errors = plan->carries_bounds ? values + count : NULL,
-                                              .dtype = at->outputs[0].dtype,
-                                              .shape = at->outputs[0].shape,
-                                              .value = plan->values[at->id].value,
-                                              .error = plan->values[at->id].error,
-                                              .slack = plan->slack,
-                                              .factor_rounding = fmax(unit_of(plan->storage), unit_of(plan->factors))});
+        status = tuff__evaluate(
+            &(evaluation){.op = at->op,
+                          .attributes = &at->attributes,
+                          .input_count = at->input_count,
+                          .input_shapes = shapes,
+                          .input_dtypes = dtypes,
+                          .inputs = values,
+                          .input_errors = plan->computes_bounds ? values + count : NULL,
+                          .dtype = at->outputs[0].dtype,
+                          .shape = at->outputs[0].shape,
+                          .value = plan->values[at->id].value,
+                          .error = plan->values[at->id].error,
+                          .slack = plan->slack,
+                          .factor_rounding = fmax(unit_roundoff(plan->storage), unit_roundoff(plan->factors))});
     tuff__free(rounded[0]);
     tuff__free(rounded[1]);
     if (many) {
@@ -330,23 +331,23 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
 
 /* Widens a value's bounds, because a 16-bit plan may round it. One that underflows is off by at most half the smallest
    number. */
-static void allow_rounding(const reference_plan *plan, const node *at)
+static void widen_bounds(const reference_plan *plan, const node *at)
 {
-    const held *of = &plan->values[at->id];
+    const node_values *values = &plan->values[at->id];
     const bool narrow = plan->storage == TUFF_F16 || plan->storage == TUFF_BF16;
-    if (!of->error || !narrow || tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype))
+    if (!values->error || !narrow || tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype))
         return;
-    const double unit = unit_of(plan->storage), least = plan->storage == TUFF_F16 ? 0x1p-25 : 0;
+    const double unit = unit_roundoff(plan->storage), least = plan->storage == TUFF_F16 ? 0x1p-25 : 0;
     for (int64_t i = 0; i < element_count(at); i++)
-        of->error[i] += unit * (fabs(of->value[i]) + of->error[i]) + least;
+        values->error[i] += unit * (fabs(values->value[i]) + values->error[i]) + least;
 }
 
 /* Inputs and constants keep their values between runs. */
 static tuff_status run_node(reference_plan *plan, const node *at)
 {
-    held *values = &plan->values[at->id];
+    node_values *values = &plan->values[at->id];
     const bool made_before = at->op == OP_INPUT || at->op == OP_ARRAY || (at->op == OP_CONSTANT && values->written);
-    TRY(hold(plan, at));
+    TRY(ensure_values(plan, at));
     if (at->op == OP_ASSIGN)
         round_value(at, &plan->values[at->inputs[0]->node->id], values);
     else if (!made_before)
@@ -354,7 +355,7 @@ static tuff_status run_node(reference_plan *plan, const node *at)
     values->written |= at->op == OP_CONSTANT;
     if (made_before && values->error)
         memset(values->error, 0, (size_t)element_count(at) * sizeof(double));
-    allow_rounding(plan, at);
+    widen_bounds(plan, at);
     round_result(plan, at);
     return TUFF_OK;
 }
@@ -364,10 +365,10 @@ static void release_finished(reference_plan *plan, const node *after)
     for (int i = 0; i < after->input_count; i++) {
         const node *input = after->inputs[i]->node;
         if (plan->values[input->id].last_use == after->id && !is_kept(plan, input))
-            release(&plan->values[input->id]);
+            release_values(&plan->values[input->id]);
     }
     if (plan->values[after->id].last_use == after->id && !is_kept(plan, after))
-        release(&plan->values[after->id]);
+        release_values(&plan->values[after->id]);
 }
 
 /* Changes the arrays, now that all reads of the run are over. */
@@ -386,7 +387,7 @@ static void commit_assigns(reference_plan *plan)
 
 tuff_status tuff__reference_run(reference_plan *plan)
 {
-    TRY(inputs_are_written(plan));
+    TRY(check_inputs_written(plan));
     TRY(load_arrays(plan));
     for (int i = 0; i < plan->graph->node_count; i++) {
         TRY(run_node(plan, plan->graph->nodes[i]));
@@ -397,7 +398,7 @@ tuff_status tuff__reference_run(reference_plan *plan)
     return TUFF_OK;
 }
 
-static tuff_status has_run(const reference_plan *plan, const char *name)
+static tuff_status check_has_run(const reference_plan *plan, const char *name)
 {
     return plan->has_run ? TUFF_OK : FAIL(TUFF_E_USAGE, "read: \"%.200s\": the plan has not been run", name);
 }
@@ -408,7 +409,7 @@ static tuff_status find_result(const reference_plan *plan, const char *name, con
     if (index < 0)
         return FAIL(TUFF_E_USAGE, "read: there is no output \"%.200s\"", name ? name : "(NULL)");
     *out = plan->graph->outputs[index].tensor;
-    return has_run(plan, name);
+    return check_has_run(plan, name);
 }
 
 static void read_part(const reference_plan *plan, const tuff_tensor *output, uint64_t offset, void *data, size_t size)
@@ -421,7 +422,7 @@ static void read_part(const reference_plan *plan, const tuff_tensor *output, uin
 tuff_status tuff__reference_read_at(reference_plan *plan, int index, uint64_t offset, void *data, size_t size)
 {
     const graph_output *output = &plan->graph->outputs[index];
-    TRY(has_run(plan, output->name));
+    TRY(check_has_run(plan, output->name));
     read_part(plan, output->tensor, offset, data, size);
     return TUFF_OK;
 }
@@ -430,7 +431,7 @@ tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *d
 {
     const tuff_tensor *output;
     TRY(find_result(plan, name, &output));
-    TRY(size_matches("read", name, output, size));
+    TRY(check_size("read", name, output, size));
     if (!data && size > 0)
         return FAIL(TUFF_E_USAGE, "read: the destination of \"%.200s\" is NULL", name);
     read_part(plan, output, 0, data, size);
@@ -446,10 +447,10 @@ tuff_status tuff__reference_read_double(reference_plan *plan, const char *name, 
     return TUFF_OK;
 }
 
-void tuff__reference_carry_bounds(reference_plan *plan, bool carry)
+void tuff__reference_enable_bounds(reference_plan *plan, bool enabled)
 {
-    plan->carries_bounds = carry;
-    for (int i = 0; !carry && i < plan->graph->node_count; i++) {
+    plan->computes_bounds = enabled;
+    for (int i = 0; !enabled && i < plan->graph->node_count; i++) {
         tuff__free(plan->values[i].error);
         plan->values[i].error = NULL;
     }
@@ -480,7 +481,7 @@ tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, 
     const tuff_tensor *output;
     TRY(find_result(plan, name, &output));
     if (!plan->values[output->node->id].error)
-        return FAIL(TUFF_E_USAGE, "read: \"%.200s\": the last run carried no bounds", name);
+        return FAIL(TUFF_E_USAGE, "read: \"%.200s\": the last run computed no error bounds", name);
     if (tuff_shape_count(output->shape) > 0)
         memcpy(bounds, plan->values[output->node->id].error, (size_t)tuff_shape_count(output->shape) * sizeof *bounds);
     return TUFF_OK;

@@ -25,11 +25,11 @@ tuff_status tuff__reference_write_at(reference_plan *plan, int index, uint64_t o
 tuff_status tuff__reference_read_at(reference_plan *plan, int index, uint64_t offset, void *data, size_t size);
 
 /* The same in double, without rounding to the dtypes of inputs and outputs, for gradient checks and as a reference for
-   other devices. An array has as many values as the input or output has elements. If bounds are carried, runs also
+   other devices. An array has as many values as the input or output has elements. If bounds are enabled, runs also
    compute first-order error bounds (see ops/ops.h), taking inputs as exact; tuff__reference_read_bounds reads them. */
 tuff_status tuff__reference_write_double(reference_plan *plan, const char *name, const double *values);
 tuff_status tuff__reference_read_double(reference_plan *plan, const char *name, double *values);
-void tuff__reference_carry_bounds(reference_plan *plan, bool carry);
+void tuff__reference_enable_bounds(reference_plan *plan, bool enabled);
 /* Makes bounds allow any float value to be rounded to this dtype, f16 or bf16, because plans of that precision round
    some. */
 void tuff__reference_set_storage(reference_plan *plan, tuff_dtype dtype);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t tuff__bound_offset(const launch_list *list, uint64_t offset)
+uint64_t tuff__binding_offset(const launch_list *list, uint64_t offset)
 {
     if (!list->policy.target.binds_ranges)
         return 0;
@@ -13,7 +13,7 @@ uint64_t tuff__bound_offset(const launch_list *list, uint64_t offset)
 }
 
 /* Merges buffers of a chain that share memory (an array, and a value assigned to it in place) into one binding. */
-static void unite_aliases(const launch_list *list, fused_chain *chain)
+static void merge_aliases(const launch_list *list, fused_chain *chain)
 {
     for (int i = 0; i < chain->buffer_count; ++i)
         for (int k = i + 1; k < chain->buffer_count; ++k) {
@@ -31,14 +31,14 @@ static void unite_aliases(const launch_list *list, fused_chain *chain)
 
 /* Computes the offsets of buffers. Kernels index elements with 32 bits from the start of the binding: with OpenCL, the
    start of the whole memory, which may be too large for that. */
-static tuff_status find_offsets(const launch_list *list, launch *kernel)
+static tuff_status set_offsets(const launch_list *list, launch *kernel)
 {
     for (int i = 0; i < kernel->chain.buffer_count; ++i) {
         const memory_buffer *buffer = &list->buffers[kernel->chain.buffers[i].id];
-        const uint64_t rest = buffer->offset - tuff__bound_offset(list, buffer->offset);
+        const uint64_t rest = buffer->offset - tuff__binding_offset(list, buffer->offset);
         const uint64_t first = rest / tuff_dtype_size(kernel->chain.buffers[i].dtype);
         if (first + (uint64_t)buffer->count > INT32_MAX)
-            return FAIL(TUFF_E_LIMIT, "compile: element %llu of a buffer: kernels count them in 32 bits",
+            return FAIL(TUFF_E_LIMIT, "compile: a buffer reaches element %llu, but kernels index elements with 32 bits",
                         (unsigned long long)first + (unsigned long long)buffer->count - 1);
         kernel->chain.buffers[i].element_offset = (int64_t)first;
     }
@@ -50,8 +50,8 @@ static tuff_status find_offsets(const launch_list *list, launch *kernel)
 
 tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char name[KERNEL_NAME], assembly *out)
 {
-    unite_aliases(list, &kernel->chain);
-    TRY(find_offsets(list, kernel));
+    merge_aliases(list, &kernel->chain);
+    TRY(set_offsets(list, kernel));
     assembly_request request = {.body = kernel->body,
                                 .name = name,
                                 .chain = &kernel->chain,

@@ -9,7 +9,7 @@ enum { KERNEL_NAME = 48 };
 
 /* Returns the part of an offset that is bound; the kernel gets the rest as data. Vulkan binds ranges that start at
    multiples of the device's alignment. OpenCL binds whole buffers, so the result is 0. */
-uint64_t tuff__bound_offset(const launch_list *list, uint64_t offset);
+uint64_t tuff__binding_offset(const launch_list *list, uint64_t offset);
 /* Assembles the text of a kernel, and sets the offsets of the launch's buffers. The memory of the launches must be
    planned, if only with placeholders. *out is valid only with TUFF_OK. Threads may assemble at the same time if each
    has its own launch. */

@@ -35,8 +35,8 @@ static void mark_dependence(const tuff_graph *graph, tuff_tensor *const *wrt, in
 /* Returns the negated gradient for the op that tests mutate. */
 static tuff_tensor *input_gradient(const node *n, tuff_tensor *upstream, int input)
 {
-    if (n->own)
-        return n->own->gradient(n->inputs, n->own->options, upstream, input);
+    if (n->custom)
+        return n->custom->gradient(n->inputs, n->custom->options, upstream, input);
     tuff_tensor *gradient = tuff__op_gradient(n, upstream, input);
     return gradient && n->op == tuff__mutated_gradient ? tuff_neg(gradient) : gradient;
 }
@@ -45,36 +45,36 @@ static tuff_tensor *input_gradient(const node *n, tuff_tensor *upstream, int inp
    contributions bitwise reproducible. */
 static void propagate(const node *n, tuff_tensor *upstream, adjoint *adjoints, recomputation *segments)
 {
-    node seen, whole = *n;
-    if (n->own) { /* skips the nodes inside the composite */
-        whole.inputs = n->own->inputs;
-        whole.input_count = n->own->input_count;
+    node recomputed, whole = *n;
+    if (n->custom) { /* skips the nodes inside the composite */
+        whole.inputs = n->custom->inputs;
+        whole.input_count = n->custom->input_count;
     }
-    if (!tuff__as_recomputed(segments, &whole, &seen))
+    if (!tuff__as_recomputed(segments, &whole, &recomputed))
         return;
     for (int input = 0; input < whole.input_count; input++) {
         adjoint *to = &adjoints[whole.inputs[input]->node->id];
         if (!to->depends || !tuff__dtype_is_float(whole.inputs[input]->dtype))
             continue;
-        tuff_tensor *gradient = input_gradient(&seen, upstream, input);
+        tuff_tensor *gradient = input_gradient(&recomputed, upstream, input);
         if (gradient)
             to->gradient = to->gradient ? tuff_add(to->gradient, gradient) : gradient;
     }
 }
 
-tuff_tensor *tuff__with_own_gradient(tuff_tensor *result, const own_gradient *of)
+tuff_tensor *tuff__with_custom_gradient(tuff_tensor *result, const custom_gradient *gradient)
 {
     if (!tuff__is_valid(result))
         return result;
     tuff_graph *graph = result->graph;
-    own_gradient *kept = tuff__arena_alloc(&graph->arena, sizeof *kept);
-    tuff_tensor **inputs = tuff__arena_alloc(&graph->arena, (size_t)of->input_count * sizeof(tuff_tensor *));
+    custom_gradient *kept = tuff__arena_alloc(&graph->arena, sizeof *kept);
+    tuff_tensor **inputs = tuff__arena_alloc(&graph->arena, (size_t)gradient->input_count * sizeof(tuff_tensor *));
     if (!kept || !inputs)
         return tuff__graph_out_of_memory(graph);
-    memcpy(inputs, of->inputs, (size_t)of->input_count * sizeof(tuff_tensor *));
-    *kept = *of;
+    memcpy(inputs, gradient->inputs, (size_t)gradient->input_count * sizeof(tuff_tensor *));
+    *kept = *gradient;
     kept->inputs = inputs;
-    result->node->own = kept;
+    result->node->custom = kept;
     return result;
 }
 
@@ -89,7 +89,8 @@ static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuf
     }
     for (int i = 0; i < count; i++)
         if (!tuff__dtype_is_float(wrt[i]->dtype)) {
-            tuff__graph_fail(graph, TUFF_E_DTYPE, "gradients: tensor %d, %s %s, has no gradient: only floats have", i,
+            tuff__graph_fail(graph, TUFF_E_DTYPE,
+                             "gradients: tensor %d, %s %s, has no gradient: only float tensors have one", i,
                              tuff_dtype_name(wrt[i]->dtype), SHAPE_TEXT(wrt[i]->shape));
             return false;
         }
@@ -115,28 +116,28 @@ static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int coun
 
 /* Sets the graph's error again for this thread, which may have seen other errors since, and sets every gradient to the
    tensor that carries it. */
-static tuff_status fail_all(tuff_tensor *answer, int count, tuff_tensor **gradients)
+static tuff_status fail_all(tuff_tensor *failure, int count, tuff_tensor **gradients)
 {
     for (int i = 0; gradients && i < count; i++)
-        gradients[i] = answer;
-    const tuff_graph *graph = answer->graph;
+        gradients[i] = failure;
+    const tuff_graph *graph = failure->graph;
     return graph && graph->status != TUFF_OK ? FAIL(graph->status, "%s", graph->message) : TUFF_E_USAGE;
 }
 
 tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *wrt, int count, tuff_tensor **gradients)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("gradients", &target, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("gradients", &target, 1, &failure);
     if (!graph)
-        return fail_all(answer, count, gradients);
+        return fail_all(failure, count, gradients);
     if (count < 0 || (count > 0 && (!wrt || !gradients)))
         return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: %s",
-                                         count < 0 ? "the count is negative" : "a list is NULL"),
+                                         count < 0 ? "the count is negative" : "wrt or gradients is NULL"),
                         count, gradients);
     for (int i = 0; i < count; i++)
         if (!wrt[i] || wrt[i]->graph != graph || !wrt[i]->node)
-            return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: tensor %d is %s", i,
-                                             wrt[i] ? "of another graph" : "NULL"),
+            return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: tensor %d %s", i,
+                                             wrt[i] ? "belongs to another graph" : "is NULL"),
                             count, gradients);
     if (!operands_are_legal(graph, target, wrt, count))
         return fail_all(&graph->failed, count, gradients);

@@ -5,11 +5,11 @@
 
 #include "graph/graph.h"
 
-/* Returns the graph of a builder's operands. Returns NULL, and sets *answer to the tensor that the builder must return,
-   if an operand is NULL, carries an error or belongs to another graph. op names the builder in messages. */
-tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer);
-/* The same for builders without operands: returns graph if it is valid, else NULL with *answer set. */
-tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **answer);
+/* Returns the graph of a builder's operands. If an operand is NULL, carries an error or belongs to another graph,
+   returns NULL and sets *failure to the tensor that the builder must return. op is the builder's name, for messages. */
+tuff_graph *tuff__check_operands(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **failure);
+/* The same for builders without operands: returns graph if it is valid, else NULL with *failure set. */
+tuff_graph *tuff__check_graph(const char *op, tuff_graph *graph, tuff_tensor **failure);
 
 /* Whether tensor is a usable value. */
 bool tuff__is_valid(const tuff_tensor *tensor);
@@ -24,7 +24,7 @@ bool tuff__name_is_legal(tuff_graph *graph, const char *op, const char *name);
 /* Checks that array is not NULL and lies on the graph's device. */
 bool tuff__array_is_legal(tuff_graph *graph, const char *op, const tuff_array *array);
 /* Sets *out to the axis of tensor, counted from the front. */
-bool tuff__axis(const char *op, const tuff_tensor *tensor, int axis, int *out);
+bool tuff__resolve_axis(const char *op, const tuff_tensor *tensor, int axis, int *out);
 
 /* Sets *out to the shape that a and b broadcast to, by NumPy's rules. Returns false if they do not broadcast. */
 bool tuff__broadcast(tuff_shape a, tuff_shape b, tuff_shape *out);
@@ -51,7 +51,7 @@ tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t s
 tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step);
 /* tuff_unfold, but always as an UNFOLD node, even if a reshape would do: the compiler recognises image patches by
    it. */
-tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
+tuff_tensor *tuff__unfold_node(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
 /* Returns the gradient of UNFOLD: for each element, the sum of the gradients of all windows that contain it. */
 tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *upstream);
 /* Exchanges two axes. */
@@ -59,7 +59,7 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
 
 /* Returns the positions [R, k] of the k largest elements of each row of rows [R, n], in order. No intermediate tensor
    has more than `limit` elements. */
-tuff_tensor *tuff__largest(tuff_tensor *rows, int64_t k, int64_t limit);
+tuff_tensor *tuff__top_k_positions(tuff_tensor *rows, int64_t k, int64_t limit);
 
 /* Returns x minus its maximum along the axis, and in *log_sum the logarithm of the sum of the exponentials of that. The
    difference of the two is the log-softmax. Both carry the error after a failure. */
@@ -69,8 +69,8 @@ tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff
 tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor);
 
 /* Makes the result of a composite, which must have no users yet, pass its gradient straight to the inputs of the
-   composite (autodiff.c). Copies *of and its inputs; options must live as long as the graph. Returns result. */
-tuff_tensor *tuff__with_own_gradient(tuff_tensor *result, const own_gradient *of);
+   composite (autodiff.c). Copies *gradient and its inputs; options must live as long as the graph. Returns result. */
+tuff_tensor *tuff__with_custom_gradient(tuff_tensor *result, const custom_gradient *gradient);
 
 /* Operands of attention; bias, of rank 4, may be NULL. */
 typedef struct attention_operands {

@@ -6,7 +6,8 @@
 bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape)
 {
     if (shape.rank < 0 || shape.rank > TUFF_MAX_RANK) {
-        tuff__graph_fail(graph, TUFF_E_LIMIT, "%s: rank %d is not in 0 to %d", op, shape.rank, TUFF_MAX_RANK);
+        tuff__graph_fail(graph, TUFF_E_LIMIT, "%s: rank %d is out of range: expected 0 to %d", op, shape.rank,
+                         TUFF_MAX_RANK);
         return false;
     }
     int64_t count = 1;
@@ -53,7 +54,7 @@ bool tuff__array_is_legal(tuff_graph *graph, const char *op, const tuff_array *a
     return false;
 }
 
-bool tuff__axis(const char *op, const tuff_tensor *tensor, int axis, int *out)
+bool tuff__resolve_axis(const char *op, const tuff_tensor *tensor, int axis, int *out)
 {
     const int rank = tensor->shape.rank;
     if (axis < -rank || axis >= rank) {

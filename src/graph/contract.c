@@ -84,14 +84,14 @@ static tuff_tensor *demote(tuff_tensor *product, bool x_was_vector, bool y_was_v
 /* A vector is promoted to a matrix with one row or one column; that axis is removed from the result. */
 tuff_tensor *tuff_matmul(tuff_tensor *x, tuff_tensor *y)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("matmul", (tuff_tensor *[]){x, y}, 2, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("matmul", (tuff_tensor *[]){x, y}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (x->dtype != y->dtype || !tuff__dtype_is_float(x->dtype))
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "matmul: %s %s x %s %s: takes one of f32, f16 and bf16 for both",
-                                tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape), tuff_dtype_name(y->dtype),
-                                SHAPE_TEXT(y->shape));
+        return tuff__graph_fail(
+            graph, TUFF_E_DTYPE, "matmul: %s %s x %s %s: expected the same dtype for both: f32, f16 or bf16",
+            tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape), tuff_dtype_name(y->dtype), SHAPE_TEXT(y->shape));
     if (x->shape.rank == 0 || y->shape.rank == 0)
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "matmul: %s x %s: a scalar has no inner axis",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(y->shape));
@@ -114,21 +114,22 @@ static bool indices_fit(const char *op, const tuff_tensor *x, const tuff_tensor 
                          SHAPE_TEXT(indices->shape), x->shape.rank, indices->shape.rank);
         return false;
     }
-    return tuff__axis(op, x, *axis, axis);
+    return tuff__resolve_axis(op, x, *axis, axis);
 }
 
 /* x and indices broadcast against each other on all axes except `axis`, where each keeps its own extent. */
 tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     tuff_shape shape;
-    tuff_graph *graph = tuff__enter("gather", (tuff_tensor *[]){x, indices}, 2, &answer);
+    tuff_graph *graph = tuff__check_operands("gather", (tuff_tensor *[]){x, indices}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!indices_fit("gather", x, indices, &axis))
         return &graph->failed;
     if (!tuff__broadcast(tuff__with_extent(x->shape, axis, 1), indices->shape, &shape))
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "gather: %s by %s: the shapes do not broadcast beside axis %d",
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "gather: %s by %s: the shapes do not broadcast on the axes other than %d",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(indices->shape), axis);
     const tuff_shape from = tuff__with_extent(shape, axis, x->shape.extent[axis]);
     if (!tuff__shape_is_legal(graph, "gather", shape) || !tuff__shape_is_legal(graph, "gather", from))
@@ -141,8 +142,8 @@ tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis)
 
 /* Sets *shape to that of the addends: the shape of x, with the extent along axis that indices and source broadcast
    to. */
-static bool scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, const tuff_tensor *source, int axis,
-                          tuff_shape *shape)
+static bool infer_scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, const tuff_tensor *source, int axis,
+                                tuff_shape *shape)
 {
     tuff_shape along;
     if (source->shape.rank == x->shape.rank && tuff__broadcast(indices->shape, source->shape, &along)) {
@@ -150,7 +151,8 @@ static bool scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, cons
         if (tuff__broadcast(along, *shape, &along) && tuff_shape_equal(along, *shape))
             return tuff__shape_is_legal(x->graph, "scatter_add", *shape);
     }
-    tuff__graph_fail(x->graph, TUFF_E_SHAPE, "scatter_add: %s into %s by %s: the shapes do not fit beside axis %d",
+    tuff__graph_fail(x->graph, TUFF_E_SHAPE,
+                     "scatter_add: %s into %s by %s: the shapes do not match on the axes other than %d",
                      SHAPE_TEXT(source->shape), SHAPE_TEXT(x->shape), SHAPE_TEXT(indices->shape), axis);
     return false;
 }
@@ -158,16 +160,17 @@ static bool scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, cons
 /* Expands indices and source to the shape of the addends. x has the result's shape and is never expanded. */
 tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor *source, int axis)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     tuff_shape shape;
-    tuff_graph *graph = tuff__enter("scatter_add", (tuff_tensor *[]){x, indices, source}, 3, &answer);
+    tuff_graph *graph = tuff__check_operands("scatter_add", (tuff_tensor *[]){x, indices, source}, 3, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (x->dtype != source->dtype || !tuff__op_accepts(OP_SCATTER_ADD, x->dtype))
         return tuff__graph_fail(
-            graph, TUFF_E_DTYPE, "scatter_add: %s %s into %s %s: takes one of f32, f16, bf16, i32 and u32 for both",
+            graph, TUFF_E_DTYPE,
+            "scatter_add: %s %s into %s %s: expected the same dtype for both: f32, f16, bf16, i32 or u32",
             tuff_dtype_name(source->dtype), SHAPE_TEXT(source->shape), tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
-    if (!indices_fit("scatter_add", x, indices, &axis) || !scatter_shape(x, indices, source, axis, &shape))
+    if (!indices_fit("scatter_add", x, indices, &axis) || !infer_scatter_shape(x, indices, source, axis, &shape))
         return &graph->failed;
     tuff_tensor *operands[3] = {x, tuff__expand_to(indices, shape), tuff__expand_to(source, shape)};
     if (graph->status != TUFF_OK)

@@ -49,7 +49,7 @@ static bool broadcast_all(const char *op, tuff_graph *graph, tuff_tensor **opera
 
 /* Gives all operands one dtype: constant scalars take that of the others. Runs twice, since operand 0 may itself change
    in the first pass. */
-static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands, int count)
+static bool unify_all_dtypes(const char *op, tuff_graph *graph, tuff_tensor **operands, int count)
 {
     for (int i = 1; i < count; i++)
         tuff__unify_dtypes(&operands[0], &operands[i]);
@@ -57,7 +57,7 @@ static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands,
         tuff__unify_dtypes(&operands[0], &operands[i]);
     for (int i = 1; i < count && graph->status == TUFF_OK; i++)
         if (operands[i]->dtype != operands[0]->dtype)
-            tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: the dtypes differ, cast one of them", op,
+            tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: the dtypes differ: cast one of them", op,
                              OPERANDS_TEXT(operands, count));
     return graph->status == TUFF_OK;
 }
@@ -67,16 +67,16 @@ static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands,
 static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
 {
     const op_info *info = tuff__op_info(op);
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     tuff_shape shape;
-    tuff_graph *graph = tuff__enter(info->name, operands, count, &answer);
+    tuff_graph *graph = tuff__check_operands(info->name, operands, count, &failure);
     if (!graph)
-        return answer;
-    if (!agree_all(info->name, graph, operands, count))
+        return failure;
+    if (!unify_all_dtypes(info->name, graph, operands, count))
         return &graph->failed;
     const tuff_dtype dtype = operands[0]->dtype;
     if (!tuff__op_accepts(op, dtype))
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: takes %s", info->name, OPERANDS_TEXT(operands, count),
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: expected %s", info->name, OPERANDS_TEXT(operands, count),
                                 kinds_text(info->kinds));
     if (!broadcast_all(info->name, graph, operands, count, &shape))
         return &graph->failed;
@@ -107,15 +107,15 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
 /* WHERE is not a row of the table: its operands have two dtypes, and it computes nothing. */
 tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)
 {
-    tuff_tensor *operands[3] = {condition, x, y}, *answer;
+    tuff_tensor *operands[3] = {condition, x, y}, *failure;
     tuff_shape shape;
-    tuff_graph *graph = tuff__enter("where", operands, 3, &answer);
+    tuff_graph *graph = tuff__check_operands("where", operands, 3, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (condition->dtype != TUFF_BOOL)
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "where: %s: the condition must be bool",
                                 OPERANDS_TEXT(operands, 3));
-    if (!agree_all("where", graph, operands + 1, 2) || !broadcast_all("where", graph, operands, 3, &shape))
+    if (!unify_all_dtypes("where", graph, operands + 1, 2) || !broadcast_all("where", graph, operands, 3, &shape))
         return &graph->failed;
     return tuff__node_create(graph, OP_WHERE, operands[1]->dtype, shape, operands, 3, NULL);
 }
@@ -123,10 +123,10 @@ tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)
 /* A cast to the same dtype adds no node: values are rounded when they are stored, not by a second cast. */
 tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("cast", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("cast", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!tuff__dtype_is_legal(graph, "cast", dtype))
         return &graph->failed;
     return x->dtype == dtype ? x : tuff__node_create(graph, OP_CAST, dtype, x->shape, &x, 1, NULL);

@@ -9,7 +9,7 @@ static tuff_tensor *zeros(const tuff_tensor *x)
 }
 
 /* REDUCE_MAX: elements that tie for the maximum share the gradient equally. */
-static tuff_tensor *share_of_largest(const node *n, tuff_tensor *g)
+static tuff_tensor *reduce_max_gradient(const node *n, tuff_tensor *g)
 {
     tuff_tensor *x = n->inputs[0];
     tuff_tensor *largest = tuff_equal(x, &n->outputs[0]);
@@ -21,7 +21,7 @@ static tuff_tensor *share_of_largest(const node *n, tuff_tensor *g)
     return tuff_where(largest, tuff_div(g, ties), tuff__scalar(g, 0));
 }
 
-static tuff_tensor *permute_back(const node *n, tuff_tensor *g)
+static tuff_tensor *permute_gradient(const node *n, tuff_tensor *g)
 {
     int inverse[TUFF_MAX_RANK] = {0};
     for (int axis = 0; axis < g->shape.rank; axis++)
@@ -30,7 +30,7 @@ static tuff_tensor *permute_back(const node *n, tuff_tensor *g)
 }
 
 /* EXPAND: sums the gradients of all copies of an element. */
-static tuff_tensor *sum_of_copies(const node *n, tuff_tensor *g)
+static tuff_tensor *expand_gradient(const node *n, tuff_tensor *g)
 {
     int axes[TUFF_MAX_RANK], count = 0;
     for (int axis = 0; axis < g->shape.rank; axis++)
@@ -40,7 +40,7 @@ static tuff_tensor *sum_of_copies(const node *n, tuff_tensor *g)
 }
 
 /* SLICE, undone axis by axis: reverses, dilates, then pads to the operand's extent. */
-static tuff_tensor *spread_slice(const node *n, tuff_tensor *g)
+static tuff_tensor *slice_gradient(const node *n, tuff_tensor *g)
 {
     const tuff_shape whole = n->inputs[0]->shape;
     int64_t before[TUFF_MAX_RANK] = {0}, after[TUFF_MAX_RANK] = {0};
@@ -61,7 +61,7 @@ static tuff_tensor *spread_slice(const node *n, tuff_tensor *g)
     return tuff_pad(g, before, after, 0);
 }
 
-static tuff_tensor *without_padding(const node *n, tuff_tensor *g)
+static tuff_tensor *pad_gradient(const node *n, tuff_tensor *g)
 {
     int64_t stop[TUFF_MAX_RANK] = {0};
     for (int axis = 0; axis < g->shape.rank; axis++)
@@ -69,7 +69,7 @@ static tuff_tensor *without_padding(const node *n, tuff_tensor *g)
     return tuff_slice(g, n->attributes.start, stop, NULL);
 }
 
-static tuff_tensor *part_of_concat(const node *n, tuff_tensor *g, int input)
+static tuff_tensor *concat_gradient(const node *n, tuff_tensor *g, int input)
 {
     const int axis = n->attributes.axis;
     int64_t start = 0;
@@ -80,7 +80,7 @@ static tuff_tensor *part_of_concat(const node *n, tuff_tensor *g, int input)
 
 /* Returns the gradient of the source of SCATTER_ADD. Elements whose index is out of range were added nowhere and get 0,
    for which a plain gather would give NaN. */
-static tuff_tensor *gather_inside(const node *n, tuff_tensor *g)
+static tuff_tensor *scatter_add_source_gradient(const node *n, tuff_tensor *g)
 {
     tuff_tensor *indices = n->inputs[1];
     const int64_t extent = n->outputs[0].shape.extent[n->attributes.axis];
@@ -105,8 +105,8 @@ static tuff_tensor *transposed(tuff_tensor *x)
 static tuff_tensor *no_second_gradient(const node *n)
 {
     return tuff__graph_fail(n->outputs[0].graph, TUFF_E_UNSUPPORTED,
-                            "gradients: attention has no second derivatives (%s %s)", tuff__op_info(n->op)->name,
-                            SHAPE_TEXT(n->outputs[0].shape));
+                            "gradients: second derivatives of attention are not supported (%s %s)",
+                            tuff__op_info(n->op)->name, SHAPE_TEXT(n->outputs[0].shape));
 }
 
 static tuff_tensor *zero(const tuff_tensor *x)
@@ -115,21 +115,21 @@ static tuff_tensor *zero(const tuff_tensor *x)
 }
 
 /* g where x > 0, -g where x < 0, else 0. */
-static tuff_tensor *signed_as(tuff_tensor *g, tuff_tensor *x)
+static tuff_tensor *multiply_by_sign(tuff_tensor *g, tuff_tensor *x)
 {
     tuff_tensor *positive = tuff_where(tuff_less(zero(x), x), g, zero(g));
     return tuff_where(tuff_less(x, zero(x)), tuff_neg(g), positive);
 }
 
 /* g where low < high, half of it where they are equal, else 0. */
-static tuff_tensor *share(tuff_tensor *g, tuff_tensor *low, tuff_tensor *high)
+static tuff_tensor *gradient_if_less(tuff_tensor *g, tuff_tensor *low, tuff_tensor *high)
 {
     tuff_tensor *tied = tuff_where(tuff_equal(low, high), tuff__scale(g, 0.5), zero(g));
     return tuff_where(tuff_less(low, high), g, tied);
 }
 
 /* d/dx of x^y. x^0 is 1 everywhere, so its slope is 0, even where x^-1 is infinite. */
-static tuff_tensor *power_base(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
+static tuff_tensor *pow_base_gradient(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
 {
     tuff_tensor *slope = tuff_mul(y, tuff_pow(x, tuff__shift(y, -1)));
     return tuff_where(tuff_equal(y, zero(y)), zero(g), tuff_mul(g, slope));
@@ -137,7 +137,7 @@ static tuff_tensor *power_base(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
 
 /* d/dy of x^y. At x = 0 and y >= 0 the slope is 0, since 0^y stays 0 as y grows; for y < 0 it is infinite, by the
    formula. */
-static tuff_tensor *power_exponent(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y, tuff_tensor *f)
+static tuff_tensor *pow_exponent_gradient(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y, tuff_tensor *f)
 {
     tuff_tensor *slope = tuff_mul(g, tuff_mul(f, tuff_log(x)));
     tuff_tensor *stays = tuff_where(tuff_less(y, zero(y)), slope, zero(g));

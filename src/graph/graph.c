@@ -5,7 +5,7 @@
 #include "graph/builder.h"
 
 /* Returned by builders if there is no graph to carry the error. Never written. */
-static tuff_tensor nowhere;
+static tuff_tensor no_graph_tensor;
 
 tuff_graph *tuff_graph_create(tuff_device *device)
 {
@@ -81,7 +81,7 @@ tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char 
     tuff__fail_list(status, format, list);
     va_end(list);
     if (!graph)
-        return &nowhere;
+        return &no_graph_tensor;
     if (graph->status == TUFF_OK) {
         graph->status = status;
         strcpy(graph->message, tuff_error());
@@ -118,7 +118,7 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
                    .output_count = 1,
                    .inputs = list,
                    .outputs = output,
-                   .copy = graph->copy,
+                   .recomputation = graph->recomputation,
                    .phase = phase};
     if (attributes)
         made->attributes = *attributes;
@@ -128,7 +128,7 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
 
 void tuff__graph_set_origin(tuff_graph *graph, const node *model)
 {
-    graph->copy = model ? model->copy : 0;
+    graph->recomputation = model ? model->recomputation : 0;
     graph->phase = model ? model->phase : TUFF_PHASE_FORWARD;
 }
 
@@ -159,36 +159,36 @@ tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor)
     return tensor;
 }
 
-tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **answer)
+tuff_graph *tuff__check_graph(const char *op, tuff_graph *graph, tuff_tensor **failure)
 {
     if (!graph) {
-        *answer = tuff__graph_fail(NULL, TUFF_E_USAGE, "%s: the graph is NULL", op);
+        *failure = tuff__graph_fail(NULL, TUFF_E_USAGE, "%s: the graph is NULL", op);
         return NULL;
     }
-    *answer = &graph->failed;
+    *failure = &graph->failed;
     return graph->status == TUFF_OK ? graph : NULL;
 }
 
 /* Takes the graph of the first operand that has one. Returns an earlier error of that graph before looking at the
    operands: they may carry it, and it explains their state. */
-tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer)
+tuff_graph *tuff__check_operands(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **failure)
 {
     tuff_graph *graph = NULL;
     for (int i = 0; i < count && !graph; i++)
         graph = operands[i] ? operands[i]->graph : NULL;
     if (graph && graph->status != TUFF_OK) {
-        *answer = &graph->failed;
+        *failure = &graph->failed;
         return NULL;
     }
     for (int i = 0; i < count; i++) {
         const tuff_tensor *operand = operands[i];
         if (operand && operand->graph == graph && operand->node)
             continue;
-        *answer = !operand ? tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d is NULL", op, i)
-                  : operand->graph && operand->graph != graph
-                      ? tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d, %s, belongs to another graph", op, i,
-                                         SHAPE_TEXT(operand->shape))
-                      : tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d was not made in any graph", op, i);
+        *failure = !operand ? tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d is NULL", op, i)
+                   : operand->graph && operand->graph != graph
+                       ? tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d, %s, belongs to another graph", op, i,
+                                          SHAPE_TEXT(operand->shape))
+                       : tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d does not belong to a graph", op, i);
         return NULL;
     }
     return graph;

@@ -23,12 +23,12 @@ struct tuff_tensor {
 /* The gradient of a composite that does not use the gradients of its parts: the composite's inputs and options, and a
    function that returns the gradient of its result with respect to inputs[input], given the upstream gradient. It may
    be called with copies of the inputs (tuff_recompute). */
-typedef struct own_gradient {
+typedef struct custom_gradient {
     tuff_tensor **inputs;
     int input_count;
     const void *options;
     tuff_tensor *(*gradient)(tuff_tensor *const *inputs, const void *options, tuff_tensor *upstream, int input);
-} own_gradient;
+} custom_gradient;
 
 /* Inputs come from earlier nodes. So far every op has one output. */
 struct node {
@@ -38,11 +38,11 @@ struct node {
     tuff_tensor **inputs;
     tuff_tensor *outputs; /* array of output_count elements */
     op_attributes attributes;
-    const own_gradient *own; /* set on the result of a composite with its own gradient; else NULL */
-    bool stops_gradient;     /* tuff_gradients treats the value as a constant */
-    bool is_late_copy;       /* made by compile: recomputes an earlier node's value near its late users */
-    int copy;                /* number of its recomputation, 0: none; never merged with an equal node of another */
-    tuff_phase phase;        /* not earlier than that of any input */
+    const custom_gradient *custom; /* set on the result of a composite with its own gradient; else NULL */
+    bool stops_gradient;           /* tuff_gradients treats the value as a constant */
+    bool is_late_copy;             /* made by compile: recomputes an earlier node's value near its late users */
+    int recomputation;             /* its number; 0: none; nodes of different recomputations are never merged */
+    tuff_phase phase;              /* not earlier than that of any input */
 };
 
 /* A segment of tuff_recompute: gradients keep none of its inner values. */
@@ -76,11 +76,11 @@ struct tuff_graph {
     int segment_count, segment_capacity;
     graph_array *arrays; /* destroyed with the graph */
     int array_count;
-    int copy_count;     /* number of recomputations so far */
-    int copy;           /* recomputation of the nodes being built; 0: none */
-    tuff_phase phase;   /* phase of the nodes being built */
-    tuff_tensor failed; /* what builders return when they cannot make a node */
-    tuff_status status; /* the first error */
+    int recomputation_count; /* number of recomputations so far */
+    int recomputation;       /* that of the nodes being built; 0: none */
+    tuff_phase phase;        /* phase of the nodes being built */
+    tuff_tensor failed;      /* what builders return when they cannot make a node */
+    tuff_status status;      /* the first error */
     char message[TUFF_ERROR_SIZE];
     uint32_t seed, random_count; /* random_count: random ops so far, the ordinal of the next one */
     tuff_array *step_array;      /* the step counter; NULL until set or needed */

@@ -29,18 +29,19 @@ static bool infer_extent(const tuff_tensor *x, tuff_shape *shape)
 
 tuff_tensor *tuff_reshape(tuff_tensor *x, tuff_shape shape)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("reshape", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("reshape", &x, 1, &failure);
     if (!graph)
-        return answer;
-    const tuff_shape asked = shape;
+        return failure;
+    const tuff_shape requested = shape;
     if (!infer_extent(x, &shape))
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "reshape: %s to %s: the extent -1 cannot be inferred",
-                                SHAPE_TEXT(x->shape), SHAPE_TEXT(asked));
+                                SHAPE_TEXT(x->shape), SHAPE_TEXT(requested));
     if (!tuff__shape_is_legal(graph, "reshape", shape))
         return &graph->failed;
     if (tuff_shape_count(shape) != tuff_shape_count(x->shape))
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "reshape: %s to %s: %lld elements cannot become %lld",
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "reshape: %s to %s: the numbers of elements, %lld and %lld, differ",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(shape), (long long)tuff_shape_count(x->shape),
                                 (long long)tuff_shape_count(shape));
     return tuff_shape_equal(x->shape, shape) ? x : tuff__node_create(graph, OP_RESHAPE, x->dtype, shape, &x, 1, NULL);
@@ -49,10 +50,10 @@ tuff_tensor *tuff_reshape(tuff_tensor *x, tuff_shape shape)
 /* order may count axes from the end; the attribute counts them from the front. */
 tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("permute", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("permute", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!order && x->shape.rank > 0)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "permute: %s: the order is NULL", SHAPE_TEXT(x->shape));
     op_attributes attributes = {0};
@@ -60,7 +61,7 @@ tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
     bool seen[TUFF_MAX_RANK] = {false}, identity = true;
     for (int i = 0; i < shape.rank; i++) {
         int axis;
-        if (!tuff__axis("permute", x, order[i], &axis))
+        if (!tuff__resolve_axis("permute", x, order[i], &axis))
             return &graph->failed;
         if (seen[axis])
             return tuff__graph_fail(graph, TUFF_E_SHAPE, "permute: %s: axis %d is given twice", SHAPE_TEXT(x->shape),
@@ -76,14 +77,14 @@ tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
 /* The public form broadcasts like NumPy; tuff__expand_to splits it into RESHAPE, for new axes, and EXPAND. */
 tuff_tensor *tuff_expand(tuff_tensor *x, tuff_shape shape)
 {
-    tuff_tensor *answer;
-    tuff_shape together;
-    tuff_graph *graph = tuff__enter("expand", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_shape broadcast;
+    tuff_graph *graph = tuff__check_operands("expand", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!tuff__shape_is_legal(graph, "expand", shape))
         return &graph->failed;
-    if (!tuff__broadcast(x->shape, shape, &together) || !tuff_shape_equal(together, shape))
+    if (!tuff__broadcast(x->shape, shape, &broadcast) || !tuff_shape_equal(broadcast, shape))
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "expand: %s does not broadcast to %s", SHAPE_TEXT(x->shape),
                                 SHAPE_TEXT(shape));
     return tuff__expand_to(x, shape);
@@ -102,10 +103,10 @@ static int64_t slice_extent(int64_t extent, int64_t start, int64_t stop, int64_t
 /* Axes of one element get step 1, and empty axes get start 0, so that the compiler sees fewer kinds of views. */
 tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *stop, const int64_t *step)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("slice", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("slice", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if ((!start || !stop) && x->shape.rank > 0)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "slice: %s: start or stop is NULL", SHAPE_TEXT(x->shape));
     op_attributes attributes = {0};
@@ -115,9 +116,9 @@ tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *sto
         const int64_t stride = step ? step[axis] : 1;
         const int64_t extent = slice_extent(x->shape.extent[axis], start[axis], stop[axis], stride);
         if (extent < 0)
-            return tuff__graph_fail(graph, TUFF_E_SHAPE, "slice: %s: axis %d has no elements %lld to %lld by %lld",
-                                    SHAPE_TEXT(x->shape), axis, (long long)start[axis], (long long)stop[axis],
-                                    (long long)stride);
+            return tuff__graph_fail(
+                graph, TUFF_E_SHAPE, "slice: %s: axis %d: start %lld, stop %lld, step %lld is out of range",
+                SHAPE_TEXT(x->shape), axis, (long long)start[axis], (long long)stop[axis], (long long)stride);
         shape.extent[axis] = extent;
         attributes.start[axis] = extent > 0 ? start[axis] : 0;
         attributes.step[axis] = extent > 1 ? stride : 1;
@@ -156,17 +157,18 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b)
 /* Rounds the fill value to the dtype here, so that a kernel's literal and the reference use the same value. */
 tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *after, double value)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("pad", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("pad", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if ((!before || !after) && x->shape.rank > 0)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "pad: %s: before or after is NULL", SHAPE_TEXT(x->shape));
     op_attributes attributes = {.value = tuff__round_to(x->dtype, value)};
     tuff_shape shape = x->shape;
     for (int axis = 0; axis < shape.rank; axis++) {
         if (before[axis] < 0 || after[axis] < 0)
-            return tuff__graph_fail(graph, TUFF_E_SHAPE, "pad: %s: axis %d cannot grow by %lld and %lld",
+            return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                    "pad: %s: axis %d: the padding, %lld and %lld, must not be negative",
                                     SHAPE_TEXT(x->shape), axis, (long long)before[axis], (long long)after[axis]);
         if (before[axis] > INT32_MAX || after[axis] > INT32_MAX)
             return tuff__graph_fail(graph, TUFF_E_LIMIT, "pad: %s: axis %d would have more than 2147483647 elements",
@@ -184,7 +186,7 @@ tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *afte
 static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_tensor *part, int axis)
 {
     if (part->dtype != first->dtype) {
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "concat: %s %s and %s %s: the dtypes differ, cast one of them",
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "concat: %s %s and %s %s: the dtypes differ: cast one of them",
                          tuff_dtype_name(first->dtype), SHAPE_TEXT(first->shape), tuff_dtype_name(part->dtype),
                          SHAPE_TEXT(part->shape));
         return false;
@@ -192,7 +194,7 @@ static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_te
     if (part->shape.rank == first->shape.rank &&
         tuff_shape_equal(tuff__with_extent(first->shape, axis, 0), tuff__with_extent(part->shape, axis, 0)))
         return true;
-    tuff__graph_fail(graph, TUFF_E_SHAPE, "concat: %s and %s: the shapes differ beside axis %d",
+    tuff__graph_fail(graph, TUFF_E_SHAPE, "concat: %s and %s: the shapes differ on an axis other than %d",
                      SHAPE_TEXT(first->shape), SHAPE_TEXT(part->shape), axis);
     return false;
 }
@@ -200,13 +202,13 @@ static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_te
 /* Leaves out empty parts, so that kernels need not handle them. A single remaining part is returned itself. */
 tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     if (!parts || count < 1)
-        return tuff__graph_fail(NULL, TUFF_E_USAGE, "concat: there are no parts");
-    tuff_graph *graph = tuff__enter("concat", parts, count, &answer);
+        return tuff__graph_fail(NULL, TUFF_E_USAGE, "concat: the list of tensors is NULL or empty");
+    tuff_graph *graph = tuff__check_operands("concat", parts, count, &failure);
     if (!graph)
-        return answer;
-    if (!tuff__axis("concat", parts[0], axis, &axis))
+        return failure;
+    if (!tuff__resolve_axis("concat", parts[0], axis, &axis))
         return &graph->failed;
     tuff_shape shape = tuff__with_extent(parts[0]->shape, axis, 0);
     tuff_tensor **kept = tuff__arena_alloc(&graph->arena, (size_t)count * sizeof(tuff_tensor *));

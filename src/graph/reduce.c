@@ -3,7 +3,7 @@
 #include "graph/builder.h"
 
 /* Converts the axes to a mask; each must be legal and given once. */
-static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int count, uint32_t *mask)
+static bool make_axes_mask(const char *op, const tuff_tensor *x, const int *axes, int count, uint32_t *mask)
 {
     *mask = 0;
     if (count < 0 || (count > 0 && !axes)) {
@@ -13,7 +13,7 @@ static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int
     }
     for (int i = 0; i < count; i++) {
         int axis;
-        if (!tuff__axis(op, x, axes[i], &axis))
+        if (!tuff__resolve_axis(op, x, axes[i], &axis))
             return false;
         if (*mask >> axis & 1) {
             tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s: axis %d is given twice", op, SHAPE_TEXT(x->shape), axis);
@@ -38,15 +38,15 @@ static tuff_shape without_axes(tuff_shape shape, uint32_t mask)
 static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int count, bool keep)
 {
     const char *name = tuff__op_info(op)->name;
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     uint32_t mask;
-    tuff_graph *graph = tuff__enter(name, &x, 1, &answer);
+    tuff_graph *graph = tuff__check_operands(name, &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!tuff__op_accepts(op, x->dtype))
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16, bf16, i32 or u32", name,
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16, bf16, i32 or u32", name,
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
-    if (!axes_mask(name, x, axes, count, &mask))
+    if (!make_axes_mask(name, x, axes, count, &mask))
         return &graph->failed;
     if (mask == 0)
         return x;
@@ -74,14 +74,14 @@ tuff_tensor *tuff_reduce_max(tuff_tensor *x, const int *axes, int count, bool ke
 /* The node is always the whole running sum; the compiler splits long ones. */
 tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("cumsum", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("cumsum", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!tuff__op_accepts(OP_CUMSUM, x->dtype))
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "cumsum: %s %s: takes f32, f16, bf16, i32 or u32",
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "cumsum: %s %s: expected f32, f16, bf16, i32 or u32",
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
-    if (!tuff__axis("cumsum", x, axis, &axis))
+    if (!tuff__resolve_axis("cumsum", x, axis, &axis))
         return &graph->failed;
     return tuff__node_create(graph, OP_CUMSUM, x->dtype, x->shape, &x, 1, &(op_attributes){.axis = axis});
 }

@@ -46,23 +46,23 @@ static int mark_ancestors(const tuff_graph *graph, const node *from, const segme
     return low;
 }
 
-/* Returns the graph of y and of its segment's inputs, or NULL with *answer set. */
-static tuff_graph *check_segment(tuff_tensor *y, tuff_tensor *const *inputs, int count, tuff_tensor **answer)
+/* Returns the graph of y and of its segment's inputs, or NULL with *failure set. */
+static tuff_graph *check_segment(tuff_tensor *y, tuff_tensor *const *inputs, int count, tuff_tensor **failure)
 {
-    tuff_graph *graph = tuff__enter("recompute", &y, 1, answer);
+    tuff_graph *graph = tuff__check_operands("recompute", &y, 1, failure);
     if (!graph)
         return NULL;
     if (count < 0 || (count > 0 && !inputs)) {
-        *answer = tuff__graph_fail(graph, TUFF_E_USAGE, "recompute: %s %s: %s", tuff_dtype_name(y->dtype),
-                                   SHAPE_TEXT(y->shape),
-                                   count < 0 ? "the count of inputs is negative" : "the inputs are NULL");
+        *failure = tuff__graph_fail(graph, TUFF_E_USAGE, "recompute: %s %s: %s", tuff_dtype_name(y->dtype),
+                                    SHAPE_TEXT(y->shape),
+                                    count < 0 ? "the count of inputs is negative" : "the inputs are NULL");
         return NULL;
     }
-    if (count > 0 && !tuff__enter("recompute", inputs, count, answer))
+    if (count > 0 && !tuff__check_operands("recompute", inputs, count, failure))
         return NULL;
     if (count > 0 && inputs[0]->graph != graph) {
-        *answer = tuff__graph_fail(graph, TUFF_E_USAGE, "recompute: input 0, %s, belongs to another graph",
-                                   SHAPE_TEXT(inputs[0]->shape));
+        *failure = tuff__graph_fail(graph, TUFF_E_USAGE, "recompute: input 0, %s, belongs to another graph",
+                                    SHAPE_TEXT(inputs[0]->shape));
         return NULL;
     }
     return graph;
@@ -71,10 +71,10 @@ static tuff_graph *check_segment(tuff_tensor *y, tuff_tensor *const *inputs, int
 /* Only records the segment: copies are made when gradients are built. */
 tuff_tensor *tuff_recompute(tuff_tensor *y, tuff_tensor *const *inputs, int count)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = check_segment(y, inputs, count, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = check_segment(y, inputs, count, &failure);
     if (!graph)
-        return answer;
+        return failure;
     const node **kept = tuff__arena_alloc(&graph->arena, ((size_t)count + 1) * sizeof(node *));
     bool *marks = tuff__calloc((size_t)graph->node_count, sizeof *marks);
     if (!kept || !marks || !GROW(graph->segments, graph->segment_count, graph->segment_capacity)) {
@@ -140,7 +140,7 @@ tuff_status tuff__recomputation_begin(tuff_graph *graph, recomputation *out)
     for (int i = 0; i < graph->segment_count && complete; i++) {
         out->count++;
         complete = find_members(graph, i, marks, &out->segments[i]);
-        out->segments[i].number = ++graph->copy_count;
+        out->segments[i].number = ++graph->recomputation_count;
     }
     tuff__free(marks);
     if (!complete)
@@ -176,7 +176,7 @@ static bool is_inside(const recomputation *self, int index, int other)
 
 /* Returns the innermost segment that the node belongs to and that lies outside `inner` (-1: the innermost of all); -1
    if there is none. */
-static int segment_around(const recomputation *self, int inner, const node *at)
+static int enclosing_segment(const recomputation *self, int inner, const node *at)
 {
     int found = -1;
     for (int i = 0; i < self->count; i++)
@@ -186,7 +186,7 @@ static int segment_around(const recomputation *self, int inner, const node *at)
     return found;
 }
 
-static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value);
+static tuff_tensor *value_in_segment(recomputation *self, int index, tuff_tensor *value);
 
 /* Returns a copy of the node that reads its inputs inside the segment. An assignment is not repeated: its copy is the
    assigned value, rounded as the array stores it. A view of values that are not copied is not copied either. */
@@ -201,7 +201,7 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
         return tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for a copy");
     bool same = true;
     for (int i = 0; i < at->input_count; i++) {
-        inputs[i] = value_in(self, index, at->inputs[i]);
+        inputs[i] = value_in_segment(self, index, at->inputs[i]);
         same = same && inputs[i] == at->inputs[i];
         if (!tuff__is_valid(inputs[i]))
             return inputs[i];
@@ -212,10 +212,10 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
     if (same && tuff__op_is_view(at->op))
         return value;
     const bool assigns = at->op == OP_ASSIGN;
-    graph->copy = self->segments[index].number;
+    graph->recomputation = self->segments[index].number;
     tuff_tensor *made = tuff__node_create(graph, assigns ? OP_CAST : at->op, value->dtype, value->shape, inputs,
                                           at->input_count, assigns ? NULL : &at->attributes);
-    graph->copy = 0;
+    graph->recomputation = 0;
     if (tuff__is_valid(made))
         made->node->stops_gradient = at->stops_gradient;
     return made;
@@ -223,7 +223,7 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
 
 /* Returns the copy of a member, after copying the members that it needs, in building order. Marks these in a table
    instead of recursing, since a segment may be thousands of nodes deep. */
-static tuff_tensor *copy_of(recomputation *self, int index, node *at)
+static tuff_tensor *get_copy(recomputation *self, int index, node *at)
 {
     tuff_tensor **copies = self->segments[index].copies;
     const int low = self->segments[index].low, last = at->id;
@@ -248,17 +248,17 @@ static tuff_tensor *copy_of(recomputation *self, int index, node *at)
 
 /* Returns the value that copies in segment `index` read; index -1: the value itself. The result of a segment is kept
    for readers outside, so it is looked up in the enclosing segment. */
-static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value)
+static tuff_tensor *value_in_segment(recomputation *self, int index, tuff_tensor *value)
 {
     while (index >= 0 && (!is_member(self, index, value->node) || self->graph->segments[index].result == value->node))
-        index = segment_around(self, index, self->graph->segments[index].result);
-    return index < 0 ? value : copy_of(self, index, value->node);
+        index = enclosing_segment(self, index, self->graph->segments[index].result);
+    return index < 0 ? value : get_copy(self, index, value->node);
 }
 
 bool tuff__as_recomputed(recomputation *self, const node *n, node *out)
 {
     tuff_graph *graph = self->graph;
-    const int index = segment_around(self, -1, n);
+    const int index = enclosing_segment(self, -1, n);
     *out = *n;
     if (index < 0)
         return true;
@@ -268,12 +268,12 @@ bool tuff__as_recomputed(recomputation *self, const node *n, node *out)
         return false;
     }
     for (int i = 0; i < n->input_count && graph->status == TUFF_OK; i++)
-        out->inputs[i] = value_in(self, index, n->inputs[i]);
+        out->inputs[i] = value_in_segment(self, index, n->inputs[i]);
     /* The gradient of REDUCE_MAX compares the result with the operand, which is a copy here. So the result must be
        recomputed from that copy, even if it is a segment's kept result. */
     node *own = n->outputs[0].node;
     const bool compared = n->op == OP_REDUCE_MAX && is_member(self, index, own) && !self->fixed[own->id];
     if (graph->status == TUFF_OK)
-        out->outputs = compared ? copy_of(self, index, own) : value_in(self, index, &n->outputs[0]);
+        out->outputs = compared ? get_copy(self, index, own) : value_in_segment(self, index, &n->outputs[0]);
     return graph->status == TUFF_OK;
 }

@@ -5,17 +5,17 @@
 
 void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tensor)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("output", graph, &answer))
+    tuff_tensor *failure;
+    if (!tuff__check_graph("output", graph, &failure))
         return;
     if (tensor && tensor->graph && tensor->graph != graph) {
         tuff__graph_fail(graph, TUFF_E_USAGE, "output: the tensor %s belongs to another graph",
                          SHAPE_TEXT(tensor->shape));
         return;
     }
-    if (!tuff__enter("output", &tensor, 1, &answer)) {
+    if (!tuff__check_operands("output", &tensor, 1, &failure)) {
         tuff__graph_fail(graph, TUFF_E_USAGE,
-                         tensor ? "output: the tensor was not made in any graph" : "output: the tensor is NULL");
+                         tensor ? "output: the tensor does not belong to a graph" : "output: the tensor is NULL");
         return;
     }
     if (!tuff__name_is_legal(graph, "output", name))
@@ -43,8 +43,9 @@ static bool overlap(const tuff_array *a, const tuff_array *b)
 static bool assign_is_legal(tuff_graph *graph, const tuff_array *array, const tuff_tensor *value)
 {
     if (value->dtype != array->dtype)
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "assign: %s %s := %s %s: cast the value", tuff_dtype_name(array->dtype),
-                         SHAPE_TEXT(array->shape), tuff_dtype_name(value->dtype), SHAPE_TEXT(value->shape));
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "assign: %s %s := %s %s: the dtypes differ: cast the value",
+                         tuff_dtype_name(array->dtype), SHAPE_TEXT(array->shape), tuff_dtype_name(value->dtype),
+                         SHAPE_TEXT(value->shape));
     else if (!tuff_shape_equal(value->shape, array->shape))
         tuff__graph_fail(graph, TUFF_E_SHAPE, "assign: %s := %s: the shapes differ", SHAPE_TEXT(array->shape),
                          SHAPE_TEXT(value->shape));
@@ -58,16 +59,16 @@ static bool assign_is_legal(tuff_graph *graph, const tuff_array *array, const tu
 /* The list of assigns keeps these nodes alive in a compiled plan although nothing reads them. */
 tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *value)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("assign", graph, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("assign", graph, &failure))
+        return failure;
     if (!tuff__array_is_legal(graph, "assign", array))
         return &graph->failed;
     if (value && value->graph && value->graph != graph)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "assign: %s := %s: the value belongs to another graph",
                                 SHAPE_TEXT(array->shape), SHAPE_TEXT(value->shape));
     if (!value || !value->node)
-        return tuff__graph_fail(graph, TUFF_E_USAGE, "assign: %s := nothing: the value is NULL or of no graph",
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "assign: %s: the value is NULL or does not belong to a graph",
                                 SHAPE_TEXT(array->shape));
     value = tuff__as_dtype(value, array->dtype);
     if (graph->status != TUFF_OK || !assign_is_legal(graph, array, value))

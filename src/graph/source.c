@@ -5,9 +5,9 @@
 
 tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, tuff_shape shape)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("input", graph, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("input", graph, &failure))
+        return failure;
     if (!tuff__name_is_legal(graph, "input", name) || !tuff__dtype_is_legal(graph, "input", dtype) ||
         !tuff__shape_is_legal(graph, "input", shape))
         return &graph->failed;
@@ -24,9 +24,9 @@ tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, t
 /* Returns the same node for an array each time, so that the gradient with respect to it is complete. */
 tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("array", graph, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("array", graph, &failure))
+        return failure;
     if (!tuff__array_is_legal(graph, "array", array))
         return &graph->failed;
     for (int i = 0; i < graph->node_count; i++)
@@ -41,9 +41,9 @@ tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array)
    ops. */
 tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("constant", graph, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("constant", graph, &failure))
+        return failure;
     if (!tuff__dtype_is_legal(graph, "constant", dtype))
         return &graph->failed;
     const double kept = tuff__round_to(tuff__dtype_is_float(dtype) ? TUFF_F32 : dtype, value);
@@ -53,9 +53,9 @@ tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
 /* Copies the data into the graph's arena, so that the caller may free it at once. Bools become 0 or 1. */
 tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const void *data)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("constant", graph, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("constant", graph, &failure))
+        return failure;
     if (!tuff__dtype_is_legal(graph, "constant", dtype) || !tuff__shape_is_legal(graph, "constant", shape))
         return &graph->failed;
     const size_t size = (size_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
@@ -76,13 +76,13 @@ tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape 
 /* Kernels compute the index where they read it, so no table is in memory. */
 tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("iota", graph, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("iota", graph, &failure))
+        return failure;
     if (!tuff__shape_is_legal(graph, "iota", shape))
         return &graph->failed;
     const tuff_tensor probe = {.graph = graph, .shape = shape};
-    if (!tuff__axis("iota", &probe, axis, &axis))
+    if (!tuff__resolve_axis("iota", &probe, axis, &axis))
         return &graph->failed;
     return tuff__node_create(graph, OP_IOTA, TUFF_I32, shape, NULL, 0, &(op_attributes){.axis = axis});
 }
@@ -90,20 +90,19 @@ tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
 /* The counter must be set before the first random op, whose key it would change. */
 void tuff_graph_step(tuff_graph *graph, tuff_array *counter)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("step", graph, &answer))
+    tuff_tensor *failure;
+    if (!tuff__check_graph("step", graph, &failure))
         return;
     if (!counter)
         tuff__graph_fail(graph, TUFF_E_USAGE, "step: the counter is NULL");
     else if (counter->device != graph->device)
         tuff__graph_fail(graph, TUFF_E_USAGE, "step: the counter is on another device than the graph");
     else if (counter->dtype != TUFF_I32 || counter->shape.rank != 0)
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "step: the counter must be i32 of shape [], not %s %s",
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "step: the counter must be an i32 scalar, not %s %s",
                          tuff_dtype_name(counter->dtype), SHAPE_TEXT(counter->shape));
     else if (graph->step_array && graph->step_array != counter)
         tuff__graph_fail(graph, TUFF_E_USAGE,
-                         "step: the graph has a counter already: give it before building anything "
-                         "that is random");
+                         "step: the graph already has a counter: set another one before building random ops");
     else
         graph->step_array = counter;
 }
@@ -114,14 +113,14 @@ static tuff_tensor *fail_for_counter(tuff_graph *graph)
     char reason[512];
     strncpy(reason, tuff_error(), sizeof reason - 1);
     reason[sizeof reason - 1] = 0;
-    return tuff__graph_fail(graph, tuff_last_status(), "step: no counter: %s", reason);
+    return tuff__graph_fail(graph, tuff_last_status(), "step: cannot create the counter: %s", reason);
 }
 
 tuff_tensor *tuff_step(tuff_graph *graph)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("step", graph, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("step", graph, &failure))
+        return failure;
     if (!graph->step_array) {
         graph->step_array = tuff_array_create(graph->device, TUFF_I32, TUFF_SCALAR);
         if (!graph->step_array)
@@ -133,9 +132,9 @@ tuff_tensor *tuff_step(tuff_graph *graph)
 
 tuff_tensor *tuff_random(tuff_graph *graph, tuff_shape shape)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("random", graph, &answer) || !tuff__shape_is_legal(graph, "random", shape))
-        return graph ? &graph->failed : answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("random", graph, &failure) || !tuff__shape_is_legal(graph, "random", shape))
+        return graph ? &graph->failed : failure;
     tuff_tensor *step = tuff_step(graph);
     if (!tuff__is_valid(step))
         return &graph->failed;

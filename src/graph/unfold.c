@@ -3,7 +3,7 @@
 #include "graph/builder.h"
 
 /* Returns shape with `axis` replaced by two axes. */
-static tuff_shape with_windows(tuff_shape shape, int axis, int64_t count, int64_t size)
+static tuff_shape window_shape(tuff_shape shape, int axis, int64_t count, int64_t size)
 {
     for (int i = shape.rank++; i > axis + 1; i--)
         shape.extent[i] = shape.extent[i - 1];
@@ -21,26 +21,27 @@ static bool windows_fit(const tuff_tensor *x, int axis, int64_t size, int64_t st
                          "unfold: %s: size %lld, step %lld and dilation %lld must be at least 1", SHAPE_TEXT(x->shape),
                          (long long)size, (long long)step, (long long)dilation);
     else if (size > extent || (size > 1 && dilation > (extent - 1) / (size - 1)))
-        tuff__graph_fail(x->graph, TUFF_E_SHAPE,
-                         "unfold: %s: no window of %lld elements, %lld apart, fits axis %d of %lld elements",
-                         SHAPE_TEXT(x->shape), (long long)size, (long long)dilation, axis, (long long)extent);
+        tuff__graph_fail(
+            x->graph, TUFF_E_SHAPE,
+            "unfold: %s: a window of %lld elements with dilation %lld does not fit in axis %d, which has %lld elements",
+            SHAPE_TEXT(x->shape), (long long)size, (long long)dilation, axis, (long long)extent);
     else if (x->shape.rank == TUFF_MAX_RANK)
-        tuff__graph_fail(x->graph, TUFF_E_LIMIT, "unfold: %s: the rank would pass the limit", SHAPE_TEXT(x->shape));
+        tuff__graph_fail(x->graph, TUFF_E_LIMIT, "unfold: %s: the rank would exceed the limit", SHAPE_TEXT(x->shape));
     else
         return true;
     return false;
 }
 
-tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
+tuff_tensor *tuff__unfold_node(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("unfold", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("unfold", &x, 1, &failure);
     if (!graph)
-        return answer;
-    if (!tuff__axis("unfold", x, axis, &axis) || !windows_fit(x, axis, size, step, dilation))
+        return failure;
+    if (!tuff__resolve_axis("unfold", x, axis, &axis) || !windows_fit(x, axis, size, step, dilation))
         return &graph->failed;
     const int64_t count = (x->shape.extent[axis] - (size - 1) * dilation - 1) / step + 1;
-    const tuff_shape shape = with_windows(x->shape, axis, count, size);
+    const tuff_shape shape = window_shape(x->shape, axis, count, size);
     if (!tuff__shape_is_legal(graph, "unfold", shape))
         return &graph->failed;
     /* With a single window, or a single element per window, the step or the dilation is never used. */
@@ -50,18 +51,18 @@ tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step,
 
 tuff_tensor *tuff_unfold(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
 {
-    tuff_tensor *seen = tuff__windows(x, axis, size, step, dilation);
-    if (!tuff__is_valid(seen))
-        return seen;
-    axis = seen->node->attributes.axis;
-    const int64_t count = seen->shape.extent[axis];
+    tuff_tensor *unfolded = tuff__unfold_node(x, axis, size, step, dilation);
+    if (!tuff__is_valid(unfolded))
+        return unfolded;
+    axis = unfolded->node->attributes.axis;
+    const int64_t count = unfolded->shape.extent[axis];
     if (size == 1)
-        return tuff_reshape(tuff__slice_axis(x, axis, 0, (count - 1) * step + 1, step), seen->shape);
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, (count - 1) * step + 1, step), unfolded->shape);
     if (count == 1)
-        return tuff_reshape(tuff__slice_axis(x, axis, 0, (size - 1) * dilation + 1, dilation), seen->shape);
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, (size - 1) * dilation + 1, dilation), unfolded->shape);
     if (step == size && dilation == 1)
-        return tuff_reshape(tuff__slice_axis(x, axis, 0, count * size, 1), seen->shape);
-    return seen;
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, count * size, 1), unfolded->shape);
+    return unfolded;
 }
 
 /* Merges the axes before and after `axis` meanwhile, so that the rank stays legal. */

@@ -61,7 +61,7 @@ static tuff_status begin_host(comparison *self, tuff_device *device)
     if (status != TUFF_OK)
         tuff_graph_destroy(graph);
     TRY(status);
-    tuff__reference_carry_bounds(self->host, true);
+    tuff__reference_enable_bounds(self->host, true);
     tuff__reference_set_slack(self->host, SLACK);
     tuff__reference_set_factors(self->host, tuff__subgraph_factor_dtype(self->part));
     if (tuff__subgraph_reads_roots(self->part))

@@ -49,12 +49,13 @@ static tuff_status save_list(state_list *self, const char *path, const tuff_opti
         return TUFF_E_OOM_HOST;
     uint64_t hash = 0;
     for (int i = 0; i < self->tensor_count; i++) {
-        const state_tensor *of = &self->tensors[i];
-        tensors[i] = (tuff_file_tensor){.name = of->name,
-                                        .dtype = of->dtype,
-                                        .shape = of->shape,
-                                        .data = of->data,
-                                        .size = (uint64_t)tuff_shape_count(of->shape) * tuff_dtype_size(of->dtype)};
+        const state_tensor *tensor = &self->tensors[i];
+        tensors[i] =
+            (tuff_file_tensor){.name = tensor->name,
+                               .dtype = tensor->dtype,
+                               .shape = tensor->shape,
+                               .data = tensor->data,
+                               .size = (uint64_t)tuff_shape_count(tensor->shape) * tuff_dtype_size(tensor->dtype)};
         add_to_hash(&hash, &tensors[i]);
     }
     char hash_text[17];
@@ -78,8 +79,8 @@ static tuff_status check_whole_step(const state_list *self, const char *path, co
         if (strcmp(self->tensors[i].name, BATCHES_NAME) == 0)
             memcpy(&batches, self->tensors[i].data, sizeof batches);
     if (batches % optimizer->options.accumulate != 0)
-        return FAIL(TUFF_E_USAGE, "%s: %" PRId32 " batches are no whole steps of %" PRId32, path, batches,
-                    optimizer->options.accumulate);
+        return FAIL(TUFF_E_USAGE, "%s: %" PRId32 " batches are not a whole number of steps of %" PRId32 " batches",
+                    path, batches, optimizer->options.accumulate);
     return TUFF_OK;
 }
 
@@ -94,8 +95,10 @@ static tuff_status save(state_list *self, const char *path, const tuff_optimizer
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < metadata_count; i++) {
         if (!keys[i] || !texts[i] || strncmp(keys[i], "tuff.", 5) == 0)
-            return FAIL(TUFF_E_USAGE, "checkpoint: the metadata key %s: keys must not be NULL nor begin with tuff.",
-                        keys[i] ? keys[i] : "NULL");
+            return FAIL(
+                TUFF_E_USAGE,
+                "checkpoint: metadata key %s: keys and texts must not be NULL, and keys must not begin with \"tuff.\"",
+                keys[i] ? keys[i] : "NULL");
         add_metadata(&metadata, keys[i], texts[i]);
     }
     TRY(check_whole_step(self, path, optimizer));
@@ -116,9 +119,11 @@ tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *parameters, 
 {
     TRY(check_arguments(path, parameters, optimizer));
     if (metadata_count < 0 || (metadata_count > 0 && (!keys || !texts)))
-        return FAIL(TUFF_E_USAGE, "checkpoint: %d rows of metadata without keys or texts", metadata_count);
+        return FAIL(TUFF_E_USAGE,
+                    "checkpoint: metadata_count is %d: it must not be negative, and keys and texts must not be NULL",
+                    metadata_count);
     state_list state;
-    tuff_status status = tuff__state_list(parameters, optimizer, &state);
+    tuff_status status = tuff__list_state(parameters, optimizer, &state);
     if (status == TUFF_OK)
         status = tuff__state_read(&state);
     if (status == TUFF_OK)
@@ -140,7 +145,7 @@ tuff_status tuff__checkpoint_open(tuff_parameters *parameters, tuff_optimizer *o
     if (!self)
         return TUFF_E_OOM_HOST;
     self->optimizer = optimizer;
-    const tuff_status status = tuff__state_list(parameters, optimizer, &self->list);
+    const tuff_status status = tuff__list_state(parameters, optimizer, &self->list);
     if (status == TUFF_OK)
         *out = self;
     else
@@ -174,7 +179,7 @@ tuff_status tuff__checkpoint_store(checkpoint_state *self, const char *path, con
 /* Checks the format and the hash, which covers names and contents of all tensors in any order. */
 static tuff_status check_format(const char *path, const tuff_file *file)
 {
-    const char *format = tuff_file_metadata(file, KEY_FORMAT), *kept = tuff_file_metadata(file, KEY_HASH);
+    const char *format = tuff_file_metadata(file, KEY_FORMAT), *stored = tuff_file_metadata(file, KEY_HASH);
     if (!format || strcmp(format, FORMAT) != 0)
         return FAIL(TUFF_E_FORMAT, "%s: not a checkpoint of this version: its %s is \"%.40s\", not " FORMAT, path,
                     KEY_FORMAT, format ? format : "");
@@ -186,8 +191,8 @@ static tuff_status check_format(const char *path, const tuff_file *file)
     }
     char expected[17];
     snprintf(expected, sizeof expected, "%016" PRIx64, hash);
-    if (!kept || strcmp(kept, expected) != 0)
-        return FAIL(TUFF_E_FORMAT, "%s: damaged: its tensors do not have the hash that it was saved with", path);
+    if (!stored || strcmp(stored, expected) != 0)
+        return FAIL(TUFF_E_FORMAT, "%s: damaged: the hash of its tensors does not match", path);
     return TUFF_OK;
 }
 
@@ -196,9 +201,10 @@ static tuff_status check_optimizer(const char *path, const tuff_file *file, cons
 {
     const char *name = tuff_file_metadata(file, KEY_OPTIMIZER);
     if (!name)
-        return FAIL(TUFF_E_FORMAT, "%s: holds no state of an optimizer: training cannot go on from it", path);
+        return FAIL(TUFF_E_FORMAT, "%s: has no optimizer state: training cannot resume from it", path);
     if (strcmp(name, optimizer->rule->name) != 0)
-        return FAIL(TUFF_E_FORMAT, "%s: holds the state of %.40s, not of %s", path, name, optimizer->rule->name);
+        return FAIL(TUFF_E_FORMAT, "%s: has the state of optimizer %.40s, not of %s", path, name,
+                    optimizer->rule->name);
     return TUFF_OK;
 }
 
@@ -212,31 +218,31 @@ static tuff_status find_tensor(const char *path, const tuff_file *file, const ch
         return FAIL(TUFF_E_FORMAT, "%s: \"%s\" is %s, not %s", path, name, tuff_dtype_name(out->dtype),
                     tuff_dtype_name(dtype));
     if (!tuff_shape_equal(out->shape, shape))
-        return FAIL(TUFF_E_SHAPE, "%s: \"%s\" is %s, the model's is %s", path, name, SHAPE_TEXT(out->shape),
+        return FAIL(TUFF_E_SHAPE, "%s: \"%s\" is %s, but %s in the model", path, name, SHAPE_TEXT(out->shape),
                     SHAPE_TEXT(shape));
     return TUFF_OK;
 }
 
 /* Fails if the file has a parameter that the model lacks, which means that it is of another model. */
-static tuff_status check_no_more(const char *path, const tuff_file *file, tuff_parameters *parameters)
+static tuff_status check_no_unknown_tensors(const char *path, const tuff_file *file, tuff_parameters *parameters)
 {
     for (int i = 0; i < tuff_file_count(file); i++) {
         tuff_file_tensor tensor;
         TRY(tuff_file_tensor_at(file, i, &tensor));
         if (strncmp(tensor.name, "optimizer.", 10) != 0 && !tuff_parameters_find(parameters, tensor.name))
-            return FAIL(TUFF_E_FORMAT, "%s: has a tensor \"%.200s\" %s, which the model lacks", path, tensor.name,
-                        SHAPE_TEXT(tensor.shape));
+            return FAIL(TUFF_E_FORMAT, "%s: has a tensor \"%.200s\" %s, which the model does not have", path,
+                        tensor.name, SHAPE_TEXT(tensor.shape));
     }
     return TUFF_OK;
 }
 
 /* Returns the name of the tensor with a parameter's average; the parameter's own name if it has no average. */
-static const char *average_name(const tuff_file *file, const char *name, char *room, bool *found)
+static const char *average_name(const tuff_file *file, const char *name, char *buffer, bool *found)
 {
     tuff_file_tensor tensor;
-    snprintf(room, TENSOR_NAME_MAX, AVERAGE_PREFIX "%s", name);
-    *found = tuff_file_find(file, room, &tensor) == TUFF_OK;
-    return *found ? room : name;
+    snprintf(buffer, TENSOR_NAME_MAX, AVERAGE_PREFIX "%s", name);
+    *found = tuff_file_find(file, buffer, &tensor) == TUFF_OK;
+    return *found ? buffer : name;
 }
 
 /* Whether the file was saved after the first step. Before it, averages are zeros, and the parameters themselves are
@@ -253,20 +259,21 @@ static bool has_stepped(const tuff_file *file)
 /* self must list parameters only. */
 static tuff_status read_averages(state_list *self, const char *path, const tuff_file *file)
 {
-    char room[TENSOR_NAME_MAX];
+    char buffer[TENSOR_NAME_MAX];
     bool any = false, has_begun = has_stepped(file);
     for (int i = 0; i < self->tensor_count; i++) {
         const state_tensor *into = &self->tensors[i];
         tuff_file_tensor tensor;
         bool found;
-        const char *name = average_name(file, into->name, room, &found);
+        const char *name = average_name(file, into->name, buffer, &found);
         TRY(find_tensor(path, file, has_begun ? name : into->name, into->dtype, into->shape, &tensor));
         if (tensor.size > 0)
             memcpy(into->data, tensor.data, (size_t)tensor.size);
         any = any || found;
     }
     return any ? TUFF_OK
-               : FAIL(TUFF_E_FORMAT, "%s: holds no averages of its parameters: it was trained without any", path);
+               : FAIL(TUFF_E_FORMAT, "%s: has no averages of its parameters: it was trained without average_decay",
+                      path);
 }
 
 /* Returns the name under which the file has a tensor. A file without a counter of batches had one batch per step, so
@@ -274,13 +281,13 @@ static tuff_status read_averages(state_list *self, const char *path, const tuff_
 static const char *stored_name(const tuff_file *file, const char *name)
 {
     tuff_file_tensor tensor;
-    const bool lacks = strcmp(name, BATCHES_NAME) == 0 && tuff_file_find(file, name, &tensor) != TUFF_OK;
-    return lacks ? COUNTER_NAME : name;
+    const bool is_missing = strcmp(name, BATCHES_NAME) == 0 && tuff_file_find(file, name, &tensor) != TUFF_OK;
+    return is_missing ? COUNTER_NAME : name;
 }
 
 /* If `into` is the rate and the file has none, sets it to the rate of the options, as a new optimizer does, and
    returns true. */
-static bool is_own_rate(const tuff_file *file, const state_tensor *into, const tuff_optimizer *optimizer)
+static bool set_default_rate(const tuff_file *file, const state_tensor *into, const tuff_optimizer *optimizer)
 {
     tuff_file_tensor tensor;
     if (strcmp(into->name, RATE_NAME) != 0 || tuff_file_find(file, RATE_NAME, &tensor) == TUFF_OK)
@@ -290,12 +297,13 @@ static bool is_own_rate(const tuff_file *file, const state_tensor *into, const t
     return true;
 }
 
-static tuff_status read_file(state_list *self, const char *path, const tuff_file *file, const tuff_optimizer *optimizer)
+static tuff_status read_tensors(state_list *self, const char *path, const tuff_file *file,
+                                const tuff_optimizer *optimizer)
 {
     tuff_file_tensor tensor;
     for (int i = 0; i < self->tensor_count; i++) {
         const state_tensor *into = &self->tensors[i];
-        if (is_own_rate(file, into, optimizer))
+        if (set_default_rate(file, into, optimizer))
             continue;
         TRY(find_tensor(path, file, stored_name(file, into->name), into->dtype, into->shape, &tensor));
         if (tensor.size > 0)
@@ -304,7 +312,7 @@ static tuff_status read_file(state_list *self, const char *path, const tuff_file
         if (strcmp(into->name, COUNTER_NAME) == 0 || strcmp(into->name, BATCHES_NAME) == 0)
             memcpy(&counter, tensor.data, sizeof counter);
         if (counter < 0)
-            return FAIL(TUFF_E_FORMAT, "%s: its %s is %" PRId32, path, into->name, counter);
+            return FAIL(TUFF_E_FORMAT, "%s: its %s is negative: %" PRId32, path, into->name, counter);
     }
     return TUFF_OK;
 }
@@ -316,9 +324,9 @@ static tuff_status load(state_list *self, const char *path, const tuff_file *fil
     TRY(check_format(path, file));
     if (optimizer)
         TRY(check_optimizer(path, file, optimizer));
-    TRY(check_no_more(path, file, parameters));
-    TRY(tuff__state_list(parameters, optimizer, self));
-    TRY(averages ? read_averages(self, path, file) : read_file(self, path, file, optimizer));
+    TRY(check_no_unknown_tensors(path, file, parameters));
+    TRY(tuff__list_state(parameters, optimizer, self));
+    TRY(averages ? read_averages(self, path, file) : read_tensors(self, path, file, optimizer));
     TRY(check_whole_step(self, path, averages ? NULL : optimizer));
     return tuff__state_write(self);
 }

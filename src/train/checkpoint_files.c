@@ -18,7 +18,7 @@ typedef struct step_list {
     size_t prefix; /* length of the name before the number */
 } step_list;
 
-static tuff_status note_step(const char *name, void *state)
+static tuff_status add_step(const char *name, void *state)
 {
     step_list *self = state;
     const char *digits = name + self->prefix;
@@ -52,7 +52,7 @@ static tuff_status list_steps(const char *path, step_list *out)
     if (status == TUFF_OK)
         status = tuff__text_status(&prefix);
     if (status == TUFF_OK)
-        status = tuff__file_list(tuff__text_get(&folder), tuff__text_get(&prefix), note_step, out);
+        status = tuff__file_list(tuff__text_get(&folder), tuff__text_get(&prefix), add_step, out);
     tuff__text_free(&folder);
     tuff__text_free(&prefix);
     return status;
@@ -69,7 +69,7 @@ static tuff_status remove_step(const char *path, int64_t step)
     return status;
 }
 
-static tuff_status remove_old(const char *path, int64_t step, int keep)
+static tuff_status remove_old_steps(const char *path, int64_t step, int keep)
 {
     step_list list = {0};
     tuff_status status = list_steps(path, &list);
@@ -94,20 +94,22 @@ static tuff_status keep_as(const char *path, const char *format, int64_t step)
     return status;
 }
 
-tuff_status tuff__checkpoint_names(const char *path, int64_t step, int keep, bool best)
+tuff_status tuff__rotate_checkpoints(const char *path, int64_t step, int keep, bool best)
 {
     if (best)
         TRY(keep_as(path, "%s.best", step));
     if (keep <= 0)
         return TUFF_OK;
     TRY(keep_as(path, "%s.step-%" PRId64, step));
-    return remove_old(path, step, keep);
+    return remove_old_steps(path, step, keep);
 }
 
 tuff_status tuff__check_checkpoint_options(const tuff_checkpoint_options *options)
 {
     if (options->metadata_count < 0 || (options->metadata_count > 0 && (!options->keys || !options->texts)))
-        return FAIL(TUFF_E_USAGE, "checkpoint: %d rows of metadata without keys or texts", options->metadata_count);
+        return FAIL(TUFF_E_USAGE,
+                    "checkpoint: metadata_count is %d: it must not be negative, and keys and texts must not be NULL",
+                    options->metadata_count);
     if (options->step < 0 || options->keep < 0)
         return FAIL(TUFF_E_USAGE, "checkpoint: step %" PRId64 ", keep %d: neither may be negative", options->step,
                     options->keep);
@@ -121,5 +123,5 @@ tuff_status tuff_checkpoint_save_as(const char *path, tuff_parameters *parameter
     const tuff_checkpoint_options *given = options ? options : &defaults;
     TRY(tuff__check_checkpoint_options(given));
     TRY(tuff_checkpoint_save(path, parameters, optimizer, given->keys, given->texts, given->metadata_count));
-    return tuff__checkpoint_names(path, given->step, given->keep, given->best);
+    return tuff__rotate_checkpoints(path, given->step, given->keep, given->best);
 }

@@ -19,7 +19,7 @@
 /* Bytes of a piece: large enough to be worth a transfer, small enough that runs do not wait for it. */
 #define PIECE_SIZE (UINT64_C(16) << 20)
 /* Time for which a piece is polled before waiting for the device, which detects a hang. */
-#define POLLED (30000 * MILLISECOND)
+#define POLL_TIME (30000 * MILLISECOND)
 
 struct tuff_checkpoint_writer {
     tuff_parameters *parameters;
@@ -45,7 +45,7 @@ static tuff_status wait_for_piece(const tuff_checkpoint_writer *self, staging *s
     uint64_t pause = MILLISECOND / 20;
     for (bool done = false; !done;) {
         TRY(tuff__staging_poll(staged, &done));
-        if (!done && tuff__nanoseconds() - begin > POLLED)
+        if (!done && tuff__nanoseconds() - begin > POLL_TIME)
             TRY(tuff__wait(self->parameters->device));
         if (!done)
             tuff__sleep(pause);
@@ -55,7 +55,7 @@ static tuff_status wait_for_piece(const tuff_checkpoint_writer *self, staging *s
 }
 
 /* Requests piece `number` of a copy. It goes into one staging buffer while the host empties the other. */
-static tuff_status ask_for(tuff_checkpoint_writer *self, const tuff_array *copy, uint64_t number)
+static tuff_status request_piece(tuff_checkpoint_writer *self, const tuff_array *copy, uint64_t number)
 {
     const uint64_t begin = number * self->piece_size, left = tuff_array_size(copy) - begin;
     const staging_transfer move = {copy->storage, copy->offset + begin, 0,
@@ -68,12 +68,12 @@ static tuff_status download(tuff_checkpoint_writer *self, const tuff_array *copy
     const uint64_t size = tuff_array_size(copy);
     const uint64_t count = (size + self->piece_size - 1) / self->piece_size;
     if (count > 0)
-        TRY(ask_for(self, copy, 0));
+        TRY(request_piece(self, copy, 0));
     for (uint64_t number = 0; number < count; number++) {
         staging *staged = self->pieces[number % 2];
         const uint64_t begin = number * self->piece_size, left = size - begin;
         if (number + 1 < count)
-            TRY(ask_for(self, copy, number + 1));
+            TRY(request_piece(self, copy, number + 1));
         TRY(wait_for_piece(self, staged));
         memcpy((unsigned char *)host + begin, tuff__staging_memory(staged),
                (size_t)(left < self->piece_size ? left : self->piece_size));
@@ -87,7 +87,7 @@ static tuff_status save_state(tuff_checkpoint_writer *self)
         TRY(download(self, self->copies[i], tuff__checkpoint_array(self->state, i).host));
     TRY(tuff__checkpoint_store(self->state, self->path, (const char *const *)self->keys,
                                (const char *const *)self->texts, self->metadata_count));
-    return tuff__checkpoint_names(self->path, self->options.step, self->options.keep, self->options.best);
+    return tuff__rotate_checkpoints(self->path, self->options.step, self->options.keep, self->options.best);
 }
 
 static void *run_save(void *user)
@@ -99,7 +99,7 @@ static void *run_save(void *user)
     return NULL;
 }
 
-static void forget_request(tuff_checkpoint_writer *self)
+static void free_request(tuff_checkpoint_writer *self)
 {
     tuff__checkpoint_close(self->state);
     for (int i = 0; i < self->metadata_count; i++) {
@@ -115,7 +115,7 @@ static void forget_request(tuff_checkpoint_writer *self)
     self->metadata_count = 0;
 }
 
-static void drop_pieces(tuff_checkpoint_writer *self)
+static void destroy_pieces(tuff_checkpoint_writer *self)
 {
     for (int i = 0; i < 2; i++) {
         tuff__staging_destroy(self->pieces[i]);
@@ -123,7 +123,7 @@ static void drop_pieces(tuff_checkpoint_writer *self)
     }
 }
 
-static tuff_status make_pieces(tuff_checkpoint_writer *self)
+static tuff_status create_pieces(tuff_checkpoint_writer *self)
 {
     for (int i = 0; i < 2; i++)
         if (!self->pieces[i])
@@ -160,7 +160,7 @@ tuff_checkpoint_writer *tuff_checkpoint_writer_create(tuff_parameters *parameter
         return NULL;
     self->parameters = parameters;
     self->optimizer = optimizer;
-    if (make_copies(self) != TUFF_OK || make_pieces(self) != TUFF_OK) {
+    if (make_copies(self) != TUFF_OK || create_pieces(self) != TUFF_OK) {
         (void)tuff_checkpoint_writer_destroy(self);
         return NULL;
     }
@@ -172,7 +172,7 @@ tuff_status tuff_checkpoint_writer_destroy(tuff_checkpoint_writer *self)
     if (!self)
         return TUFF_OK;
     const tuff_status status = tuff_checkpoint_writer_wait(self);
-    drop_pieces(self);
+    destroy_pieces(self);
     for (int i = 0; i < self->copy_count; i++)
         tuff_array_destroy(self->copies[i]);
     tuff__free(self->copies);
@@ -199,7 +199,7 @@ static tuff_status copy_metadata(tuff_checkpoint_writer *self, const tuff_checkp
     return TUFF_OK;
 }
 
-static tuff_status note_request(tuff_checkpoint_writer *self, const char *path, const tuff_checkpoint_options *options)
+static tuff_status copy_request(tuff_checkpoint_writer *self, const char *path, const tuff_checkpoint_options *options)
 {
     TRY(tuff__check_checkpoint_options(options));
     self->options = *options;
@@ -213,9 +213,9 @@ static tuff_status note_request(tuff_checkpoint_writer *self, const char *path, 
 /* If no thread can be started, saves at once. */
 static void start_thread(tuff_checkpoint_writer *self)
 {
-    sigset_t every, before;
-    (void)sigfillset(&every);
-    (void)pthread_sigmask(SIG_SETMASK, &every, &before); /* leaves signals to the program's threads */
+    sigset_t all_signals, before;
+    (void)sigfillset(&all_signals);
+    (void)pthread_sigmask(SIG_SETMASK, &all_signals, &before); /* leaves signals to the program's threads */
     self->is_saving = pthread_create(&self->thread, NULL, run_save, self) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!self->is_saving)
@@ -224,8 +224,8 @@ static void start_thread(tuff_checkpoint_writer *self)
 
 static tuff_status begin_save(tuff_checkpoint_writer *self, const char *path, const tuff_checkpoint_options *options)
 {
-    TRY(note_request(self, path, options));
-    TRY(make_pieces(self));
+    TRY(copy_request(self, path, options));
+    TRY(create_pieces(self));
     for (int i = 0; i < self->copy_count; i++)
         TRY(tuff_array_copy(self->copies[i], tuff__checkpoint_array(self->state, i).array));
     self->status = TUFF_OK;
@@ -242,7 +242,7 @@ tuff_status tuff_checkpoint_writer_save(tuff_checkpoint_writer *self, const char
     TRY(tuff_checkpoint_writer_wait(self));
     const tuff_status status = begin_save(self, path, options ? options : &defaults);
     if (status != TUFF_OK)
-        forget_request(self);
+        free_request(self);
     return status;
 }
 
@@ -253,11 +253,11 @@ tuff_status tuff_checkpoint_writer_wait(tuff_checkpoint_writer *self)
     if (self->is_saving)
         (void)pthread_join(self->thread, NULL);
     self->is_saving = false;
-    forget_request(self);
+    free_request(self);
     const tuff_status status = self->status;
     self->status = TUFF_OK;
     if (status == TUFF_OK)
         return TUFF_OK;
-    drop_pieces(self); /* the next save must not see transfers that are still running into them */
+    destroy_pieces(self); /* the next save must not see transfers that are still running into them */
     return FAIL(status, "%s", self->message);
 }

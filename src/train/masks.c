@@ -11,21 +11,22 @@
 static tuff_status check_mask(const parameter *item, tuff_graph *graph, tuff_tensor **mask)
 {
     if (tuff_tensor_graph(*mask) != graph)
-        return FAIL(TUFF_E_USAGE, "optimizer: the mask of \"%s\" is of another graph", item->name);
+        return FAIL(TUFF_E_USAGE, "optimizer: the mask of \"%s\" belongs to another graph", item->name);
     const tuff_shape shape = tuff_tensor_shape(*mask);
     const bool fits =
         shape.rank == 0 || (shape.rank == 1 && item->shape.rank > 0 && shape.extent[0] == item->shape.extent[0]);
     if (!fits)
         return FAIL(TUFF_E_SHAPE,
-                    "optimizer: the mask of \"%s\" %s is %s: it must have rank 0 or an element for each row",
+                    "optimizer: the mask of \"%s\" %s is %s: it must have rank 0 or one element for each row",
                     item->name, SHAPE_TEXT(item->shape), SHAPE_TEXT(shape));
     if (tuff_tensor_dtype(*mask) != TUFF_BOOL)
         *mask = tuff_cast(*mask, TUFF_BOOL);
     return TUFF_OK;
 }
 
-static tuff_status choose(const tuff_optimizer *optimizer, tuff_graph *graph, const tuff_optimizer_tensors *tensors,
-                          tuff_tensor *const *gradients, tuff_tensor **masks)
+static tuff_status choose_masks(const tuff_optimizer *optimizer, tuff_graph *graph,
+                                const tuff_optimizer_tensors *tensors, tuff_tensor *const *gradients,
+                                tuff_tensor **masks)
 {
     const tuff_parameters *parameters = optimizer->parameters;
     const tuff_update_choice choice = {.graph = graph,
@@ -54,10 +55,10 @@ tuff_status tuff__choose_masks(const tuff_optimizer *optimizer, tuff_graph *grap
                                const tuff_optimizer_tensors *tensors, tuff_tensor *const *gradients, tuff_tensor ***out)
 {
     *out = tuff__calloc((size_t)optimizer->parameters->count, sizeof **out);
-    return *out ? choose(optimizer, graph, tensors, gradients, *out) : TUFF_E_OOM_HOST;
+    return *out ? choose_masks(optimizer, graph, tensors, gradients, *out) : TUFF_E_OOM_HOST;
 }
 
-tuff_tensor *tuff__mask_of_rows(tuff_tensor *mask, int rank)
+tuff_tensor *tuff__broadcast_row_mask(tuff_tensor *mask, int rank)
 {
     if (!mask || tuff_tensor_shape(mask).rank == 0)
         return mask;
@@ -67,7 +68,7 @@ tuff_tensor *tuff__mask_of_rows(tuff_tensor *mask, int rank)
     return tuff_reshape(mask, shape);
 }
 
-tuff_tensor *tuff__mask_of_any(tuff_tensor *mask)
+tuff_tensor *tuff__any_row_mask(tuff_tensor *mask)
 {
     const int all = 0;
     if (!mask || tuff_tensor_shape(mask).rank == 0)
@@ -85,7 +86,7 @@ typedef struct mask_table {
     int part_count;
     int64_t entry_count;
     int64_t block; /* elements of a slab that share an entry */
-    int32_t *places;
+    int32_t *entries;
 } mask_table;
 
 static bool is_in_slab_range(const mask_table *self, const parameter *item)
@@ -110,10 +111,10 @@ static int64_t entries_of(tuff_tensor *mask)
 
 static int find_part(const mask_table *self, tuff_tensor *mask)
 {
-    int found = self->part_count - 1;
-    while (found >= 0 && self->parts[found] != mask)
-        found--;
-    return found;
+    int index = self->part_count - 1;
+    while (index >= 0 && self->parts[index] != mask)
+        index--;
+    return index;
 }
 
 static void add_part(mask_table *self, tuff_tensor *mask)
@@ -126,11 +127,11 @@ static void add_part(mask_table *self, tuff_tensor *mask)
 }
 
 /* If the rows of some mask are not multiples of SLAB_ALIGNMENT elements, blocks have one element. */
-static void add_all(mask_table *self)
+static void add_parts(mask_table *self)
 {
-    const parameter_slab *within = &self->optimizer->parameters->slabs[self->slab_range->slab];
+    const parameter_slab *slab = &self->optimizer->parameters->slabs[self->slab_range->slab];
     self->block = SLAB_ALIGNMENT;
-    for (int i = within->first; i < within->last; i++) {
+    for (int i = slab->first; i < slab->last; i++) {
         const parameter *item = parameter_at(self, i);
         tuff_tensor *mask = mask_at(self, i);
         if (!is_in_slab_range(self, item) || !mask)
@@ -142,59 +143,60 @@ static void add_all(mask_table *self)
     }
 }
 
-static void place_parameter(const mask_table *self, const parameter *item, tuff_tensor *mask)
+static void set_entries(const mask_table *self, const parameter *item, tuff_tensor *mask)
 {
     const bool by_row = tuff_tensor_shape(mask).rank > 0;
     const int64_t row = by_row ? item->count / entries_of(mask) : item->count;
     const int64_t first = (item->offset - self->slab_range->begin) / self->block;
     const int32_t begin = self->begins[find_part(self, mask)];
     for (int64_t i = 0; i * self->block < item->count; i++)
-        self->places[first + i] = begin + (int32_t)(i * self->block / row);
+        self->entries[first + i] = begin + (int32_t)(i * self->block / row);
 }
 
-static tuff_tensor *look_up(mask_table *self)
+static tuff_tensor *gather_mask(mask_table *self)
 {
-    const parameter_slab *within = &self->optimizer->parameters->slabs[self->slab_range->slab];
+    const parameter_slab *slab = &self->optimizer->parameters->slabs[self->slab_range->slab];
     const int64_t elements = self->slab_range->end - self->slab_range->begin, blocks = elements / self->block;
     tuff_graph *graph = tuff_tensor_graph(self->parts[1]);
-    self->places = tuff__calloc((size_t)blocks, sizeof *self->places);
-    if (!self->places)
+    self->entries = tuff__calloc((size_t)blocks, sizeof *self->entries);
+    if (!self->entries)
         return NULL;
-    for (int i = within->first; i < within->last; i++)
+    for (int i = slab->first; i < slab->last; i++)
         if (is_in_slab_range(self, parameter_at(self, i)) && mask_at(self, i))
-            place_parameter(self, parameter_at(self, i), mask_at(self, i));
+            set_entries(self, parameter_at(self, i), mask_at(self, i));
     for (int i = 0; i < self->part_count; i++)
         self->parts[i] = tuff_reshape(self->parts[i], TUFF_SHAPE(entries_of(self->parts[i])));
     tuff_tensor *table = tuff_cast(tuff_concat(self->parts, self->part_count, 0), TUFF_I32);
-    tuff_tensor *found = tuff_gather(table, tuff_constant_data(graph, TUFF_I32, TUFF_SHAPE(blocks), self->places), 0);
-    found = tuff_expand(tuff_reshape(found, TUFF_SHAPE(blocks, 1)), TUFF_SHAPE(blocks, self->block));
-    return tuff_cast(tuff_reshape(found, TUFF_SHAPE(elements)), TUFF_BOOL);
+    tuff_tensor *gathered =
+        tuff_gather(table, tuff_constant_data(graph, TUFF_I32, TUFF_SHAPE(blocks), self->entries), 0);
+    gathered = tuff_expand(tuff_reshape(gathered, TUFF_SHAPE(blocks, 1)), TUFF_SHAPE(blocks, self->block));
+    return tuff_cast(tuff_reshape(gathered, TUFF_SHAPE(elements)), TUFF_BOOL);
 }
 
 /* Returns NULL if nothing is masked, and the mask itself if all parameters have the same scalar one. Sets *status if
    out of memory. */
 static tuff_tensor *make_mask(mask_table *self, tuff_status *status)
 {
-    const parameter_slab *within = &self->optimizer->parameters->slabs[self->slab_range->slab];
+    const parameter_slab *slab = &self->optimizer->parameters->slabs[self->slab_range->slab];
     bool all = true;
-    add_all(self);
-    for (int i = within->first; i < within->last; i++)
+    add_parts(self);
+    for (int i = slab->first; i < slab->last; i++)
         all = all && (!is_in_slab_range(self, parameter_at(self, i)) || mask_at(self, i));
     if (self->part_count == 1)
         return NULL;
     if (all && self->part_count == 2 && tuff_tensor_shape(self->parts[1]).rank == 0)
         return self->parts[1];
-    tuff_tensor *mask = look_up(self);
+    tuff_tensor *mask = gather_mask(self);
     if (!mask)
         *status = TUFF_E_OOM_HOST;
     return mask;
 }
 
-tuff_status tuff__mask_of_slab_range(const tuff_optimizer *optimizer, const slab_range *of, tuff_tensor *const *masks,
-                                     tuff_tensor **out)
+tuff_status tuff__slab_range_mask(const tuff_optimizer *optimizer, const slab_range *range, tuff_tensor *const *masks,
+                                  tuff_tensor **out)
 {
-    const size_t room = (size_t)optimizer->parameters->count + 1;
-    mask_table self = {.optimizer = optimizer, .slab_range = of, .masks = masks};
+    const size_t capacity = (size_t)optimizer->parameters->count + 1;
+    mask_table self = {.optimizer = optimizer, .slab_range = range, .masks = masks};
     tuff_tensor *any = NULL;
     *out = NULL;
     for (int i = 0; i < optimizer->parameters->count; i++)
@@ -202,8 +204,8 @@ tuff_status tuff__mask_of_slab_range(const tuff_optimizer *optimizer, const slab
     if (!any)
         return TUFF_OK;
     tuff_status status = TUFF_OK;
-    self.parts = tuff__calloc(room, sizeof(tuff_tensor *));
-    self.begins = tuff__calloc(room, sizeof *self.begins);
+    self.parts = tuff__calloc(capacity, sizeof(tuff_tensor *));
+    self.begins = tuff__calloc(capacity, sizeof *self.begins);
     if (self.parts && self.begins) {
         add_part(&self, tuff_cast(tuff_constant(tuff_tensor_graph(any), TUFF_I32, 1), TUFF_BOOL));
         *out = make_mask(&self, &status);
@@ -212,6 +214,6 @@ tuff_status tuff__mask_of_slab_range(const tuff_optimizer *optimizer, const slab
     }
     tuff__free(self.parts);
     tuff__free(self.begins);
-    tuff__free(self.places);
+    tuff__free(self.entries);
     return status;
 }

@@ -12,12 +12,12 @@ tuff_status tuff__choose_masks(const tuff_optimizer *optimizer, tuff_graph *grap
                                tuff_tensor ***out);
 /* Returns whether each element of a slab range is updated: *out is bool [elements of the slab range], or of rank 0, or
    NULL if all always are. */
-tuff_status tuff__mask_of_slab_range(const tuff_optimizer *optimizer, const slab_range *of, tuff_tensor *const *masks,
-                                     tuff_tensor **out);
+tuff_status tuff__slab_range_mask(const tuff_optimizer *optimizer, const slab_range *range, tuff_tensor *const *masks,
+                                  tuff_tensor **out);
 /* Returns a parameter's mask reshaped to broadcast against a tensor of this rank with the same first axis. NULL stays
    NULL. */
-tuff_tensor *tuff__mask_of_rows(tuff_tensor *mask, int rank);
+tuff_tensor *tuff__broadcast_row_mask(tuff_tensor *mask, int rank);
 /* Returns whether any row is updated, for state that all rows share. NULL stays NULL. */
-tuff_tensor *tuff__mask_of_any(tuff_tensor *mask);
+tuff_tensor *tuff__any_row_mask(tuff_tensor *mask);
 
 #endif

@@ -12,8 +12,8 @@ bool tuff__is_trained(const tuff_optimizer *optimizer, const parameter *item)
 
 static const optimizer_rule *rule_of(const tuff_optimizer *self, const region *at)
 {
-    const bool per_matrix = at->matrices && !self->groups[at->group].elementwise;
-    return per_matrix || !self->rule->others ? self->rule : self->rule->others;
+    const bool per_matrix = at->has_matrices && !self->groups[at->group].elementwise;
+    return per_matrix || !self->rule->fallback ? self->rule : self->rule->fallback;
 }
 
 /* Merges adjacent regions with the same rule into one slab range, to have as few dispatches as the rules allow. */
@@ -34,15 +34,15 @@ static tuff_status add_region(tuff_optimizer *self, int index)
     return TUFF_OK;
 }
 
-static tuff_status make_pieces(tuff_optimizer *self)
+static tuff_status make_slab_ranges(tuff_optimizer *self)
 {
     const tuff_parameters *parameters = self->parameters;
-    self->ranges = tuff__calloc((size_t)parameters->slab_count, sizeof *self->ranges);
-    if (!self->ranges)
+    self->gradient_ranges = tuff__calloc((size_t)parameters->slab_count, sizeof *self->gradient_ranges);
+    if (!self->gradient_ranges)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < parameters->region_count; i++) {
         const region *at = &parameters->regions[i];
-        gradient_range *range = &self->ranges[at->slab];
+        gradient_range *range = &self->gradient_ranges[at->slab];
         if (self->groups[at->group].frozen || at->begin == at->end)
             continue;
         if (range->end == 0)
@@ -67,31 +67,31 @@ static tuff_status make_scalar(const tuff_optimizer *self, double value, tuff_ar
 }
 
 /* Returns the number of elements of a slab range's state_parts. */
-static int64_t factors_total(const tuff_optimizer *self, const slab_range *of)
+static int64_t factors_total(const tuff_optimizer *self, const slab_range *range)
 {
     int64_t total = 0;
     const tuff_parameters *parameters = self->parameters;
-    for (int i = parameters->slabs[of->slab].first; i < parameters->slabs[of->slab].last; i++)
-        total += tuff__factors_size(of, &parameters->items[parameters->order[i]]);
+    for (int i = parameters->slabs[range->slab].first; i < parameters->slabs[range->slab].last; i++)
+        total += tuff__factors_size(range, &parameters->items[parameters->order[i]]);
     return total > 0 ? total : SLAB_ALIGNMENT;
 }
 
 /* Moments need no initialisation: new arrays are zero. */
-static tuff_status make_slab_range_arrays(tuff_optimizer *self, slab_range *of)
+static tuff_status make_slab_range_arrays(tuff_optimizer *self, slab_range *range)
 {
-    const optimizer_rule *rule = of->rule;
-    const parameter_slab *within = &self->parameters->slabs[of->slab];
-    const tuff_shape shape = TUFF_SHAPE(of->end - of->begin);
+    const optimizer_rule *rule = range->rule;
+    const parameter_slab *slab = &self->parameters->slabs[range->slab];
+    const tuff_shape shape = TUFF_SHAPE(range->end - range->begin);
     const bool keeps_moments = !rule->keeps_moments || rule->keeps_moments(&self->options);
-    of->owns_weights = of->begin > 0 || of->end < within->total;
-    of->weights = of->owns_weights ? tuff_array_view(within->array, of->begin, shape) : within->array;
-    if (!of->weights)
+    range->owns_weights = range->begin > 0 || range->end < slab->total;
+    range->weights = range->owns_weights ? tuff_array_view(slab->array, range->begin, shape) : slab->array;
+    if (!range->weights)
         return tuff_last_status();
     for (int i = 0; keeps_moments && i < MOMENTS_MAX && rule->moments[i]; i++)
-        TRY(make_array(self, TUFF_F32, shape, &of->moments[i]));
+        TRY(make_array(self, TUFF_F32, shape, &range->moments[i]));
     if (rule->state_parts)
-        TRY(make_array(self, TUFF_F32, TUFF_SHAPE(factors_total(self, of)), &of->factors));
-    return self->options.average_decay > 0 ? make_array(self, TUFF_F32, shape, &of->average) : TUFF_OK;
+        TRY(make_array(self, TUFF_F32, TUFF_SHAPE(factors_total(self, range)), &range->factors));
+    return self->options.average_decay > 0 ? make_array(self, TUFF_F32, shape, &range->average) : TUFF_OK;
 }
 
 static tuff_status make_averages(tuff_optimizer *self)
@@ -103,11 +103,11 @@ static tuff_status make_averages(tuff_optimizer *self)
     if (!self->averages)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < parameters->count; i++) {
-        const slab_range *of = tuff__slab_range_of(self, &parameters->items[i]);
-        if (!of)
+        const slab_range *range = tuff__find_slab_range(self, &parameters->items[i]);
+        if (!range)
             continue;
         self->averages[i] =
-            tuff_array_view(of->average, parameters->items[i].offset - of->begin, parameters->items[i].shape);
+            tuff_array_view(range->average, parameters->items[i].offset - range->begin, parameters->items[i].shape);
         if (!self->averages[i])
             return tuff_last_status();
     }
@@ -124,14 +124,14 @@ static tuff_status make_parts(tuff_optimizer *self)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < parameters->count; i++) {
         state_part parts[STATE_PARTS_MAX];
-        const slab_range *of = tuff__slab_range_of(self, &parameters->items[i]);
-        if (!of || parameters->items[i].count == 0)
+        const slab_range *range = tuff__find_slab_range(self, &parameters->items[i]);
+        if (!range || parameters->items[i].count == 0)
             continue;
-        int64_t offset = tuff__factors_offset(self, of, i);
-        const int count = of->rule->state_parts(&parameters->items[i], parts);
+        int64_t offset = tuff__factors_offset(self, range, i);
+        const int count = range->rule->state_parts(&parameters->items[i], parts);
         for (int k = 0; k < count; k++) {
             tuff_array **view = &self->parts[i * STATE_PARTS_MAX + k];
-            *view = tuff_array_view(of->factors, offset, parts[k].shape);
+            *view = tuff_array_view(range->factors, offset, parts[k].shape);
             if (!*view)
                 return tuff_last_status();
             offset += tuff__aligned_count(parts[k].shape);
@@ -156,7 +156,7 @@ static tuff_status make_scalars(tuff_optimizer *self)
     if (options->accumulate <= 1)
         return TUFF_OK;
     for (int i = 0; i < self->parameters->slab_count; i++) {
-        gradient_range *range = &self->ranges[i];
+        gradient_range *range = &self->gradient_ranges[i];
         if (range->end > range->begin)
             TRY(make_array(self, TUFF_F32, TUFF_SHAPE(range->end - range->begin), &range->accumulated));
     }
@@ -166,7 +166,7 @@ static tuff_status make_scalars(tuff_optimizer *self)
 static tuff_status make_state(tuff_optimizer *self, const tuff_optimizer_options *options)
 {
     TRY(tuff__complete_options(self, options));
-    TRY(make_pieces(self));
+    TRY(make_slab_ranges(self));
     for (int i = 0; i < self->slab_range_count; i++)
         TRY(make_slab_range_arrays(self, &self->slab_ranges[i]));
     TRY(make_averages(self));
@@ -191,14 +191,14 @@ tuff_optimizer *tuff_optimizer_create(tuff_parameters *parameters, const tuff_op
     return self;
 }
 
-static void destroy_slab_range(slab_range *of)
+static void destroy_slab_range(slab_range *range)
 {
     for (int i = 0; i < MOMENTS_MAX; i++)
-        tuff_array_destroy(of->moments[i]);
-    tuff_array_destroy(of->factors);
-    tuff_array_destroy(of->average);
-    if (of->owns_weights)
-        tuff_array_destroy(of->weights);
+        tuff_array_destroy(range->moments[i]);
+    tuff_array_destroy(range->factors);
+    tuff_array_destroy(range->average);
+    if (range->owns_weights)
+        tuff_array_destroy(range->weights);
 }
 
 void tuff_optimizer_destroy(tuff_optimizer *optimizer)
@@ -211,8 +211,8 @@ void tuff_optimizer_destroy(tuff_optimizer *optimizer)
         tuff_array_destroy(optimizer->parts[i]);
     for (int i = 0; i < optimizer->slab_range_count; i++)
         destroy_slab_range(&optimizer->slab_ranges[i]);
-    for (int i = 0; i < optimizer->parameters->slab_count && optimizer->ranges; i++)
-        tuff_array_destroy(optimizer->ranges[i].accumulated);
+    for (int i = 0; i < optimizer->parameters->slab_count && optimizer->gradient_ranges; i++)
+        tuff_array_destroy(optimizer->gradient_ranges[i].accumulated);
     tuff_array_destroy(optimizer->counter);
     tuff_array_destroy(optimizer->batches);
     tuff_array_destroy(optimizer->rate);
@@ -222,7 +222,7 @@ void tuff_optimizer_destroy(tuff_optimizer *optimizer)
     tuff__free(optimizer->averages);
     tuff__free(optimizer->parts);
     tuff__free(optimizer->slab_ranges);
-    tuff__free(optimizer->ranges);
+    tuff__free(optimizer->gradient_ranges);
     tuff__free(optimizer);
 }
 

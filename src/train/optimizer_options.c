@@ -30,12 +30,12 @@ static tuff_status check_numbers(const tuff_optimizer_options *o)
         return FAIL(TUFF_E_USAGE, "optimizer: the learning rate %g is not a positive number",
                     is_positive(o->learning_rate) ? o->elementwise_rate : o->learning_rate);
     if (!(o->beta1 > 0 && o->beta1 < 1 && o->beta2 > 0 && o->beta2 < 1))
-        return FAIL(TUFF_E_USAGE, "optimizer: the betas %g and %g must lie between 0 and 1", o->beta1, o->beta2);
+        return FAIL(TUFF_E_USAGE, "optimizer: beta1 %g and beta2 %g must be between 0 and 1", o->beta1, o->beta2);
     /* Kernels compute in f32, and some devices flush denormals to 0, which would give 0 / 0 for a gradient that was
        always 0. */
     if (!(o->epsilon >= (double)FLT_MIN && o->epsilon <= (double)FLT_MAX))
-        return FAIL(TUFF_E_USAGE, "optimizer: epsilon %g is not a normal f32, from %g to %g", o->epsilon,
-                    (double)FLT_MIN, (double)FLT_MAX);
+        return FAIL(TUFF_E_USAGE, "optimizer: epsilon %g must be between %g and %g", o->epsilon, (double)FLT_MIN,
+                    (double)FLT_MAX);
     if (!(o->momentum >= 0 && o->momentum < 1))
         return FAIL(TUFF_E_USAGE, "optimizer: the momentum %g must be at least 0 and below 1", o->momentum);
     if (!is_at_least_zero(o->weight_decay))
@@ -47,7 +47,7 @@ static tuff_status check_numbers(const tuff_optimizer_options *o)
     if (!(o->average_decay >= 0 && o->average_decay < 1))
         return FAIL(TUFF_E_USAGE, "optimizer: average_decay %g must be at least 0 and below 1", o->average_decay);
     if (o->accumulate < 0 || o->accumulate > 1 << 20)
-        return FAIL(TUFF_E_LIMIT, "optimizer: gradients over %" PRId32 " runs: 0 to %d", o->accumulate, 1 << 20);
+        return FAIL(TUFF_E_LIMIT, "optimizer: accumulate %" PRId32 " must be between 0 and %d", o->accumulate, 1 << 20);
     return TUFF_OK;
 }
 
@@ -65,7 +65,7 @@ static tuff_status check_batches(const tuff_optimizer_options *o)
                  parts = o->accumulate > 1 ? (double)o->accumulate : 1,
                  batches = (double)o->total_steps * epoch * parts;
     if (has_end(o) && batches > (double)INT32_MAX)
-        return FAIL(TUFF_E_LIMIT, "optimizer: %.0f steps of %.0f batches each are %.0f batches, at most %" PRId32,
+        return FAIL(TUFF_E_LIMIT, "optimizer: %.0f steps of %.0f batches each are %.0f batches, more than %" PRId32,
                     (double)o->total_steps * epoch, parts, batches, INT32_MAX);
     return TUFF_OK;
 }
@@ -76,20 +76,20 @@ static tuff_status check_schedule(const tuff_optimizer_options *o)
     const int64_t limit = 1 << 24;
     const tuff_schedule schedule = o->schedule;
     if (o->warmup_steps < 0 || o->warmup_steps > limit || o->total_steps < 0 || o->total_steps > limit)
-        return FAIL(TUFF_E_LIMIT, "optimizer: %lld steps of warm-up, %lld in all: both must lie between 0 and %lld",
+        return FAIL(TUFF_E_LIMIT, "optimizer: warmup_steps %lld and total_steps %lld must be between 0 and %lld",
                     (long long)o->warmup_steps, (long long)o->total_steps, (long long)limit);
     if (o->steps_per_epoch < 0 || o->steps_per_epoch > limit)
-        return FAIL(TUFF_E_LIMIT, "optimizer: %lld steps per epoch: must lie between 0 and %lld",
+        return FAIL(TUFF_E_LIMIT, "optimizer: steps_per_epoch %lld must be between 0 and %lld",
                     (long long)o->steps_per_epoch, (long long)limit);
     if ((int)schedule < 0 || schedule > TUFF_SCHEDULE_PROGRAM)
-        return FAIL(TUFF_E_USAGE, "optimizer: there is no schedule %d", (int)schedule);
+        return FAIL(TUFF_E_USAGE, "optimizer: unknown schedule %d", (int)schedule);
     if (has_end(o) && o->total_steps == 0)
         return FAIL(TUFF_E_USAGE, "optimizer: the schedule needs total_steps");
     if (has_end(o) && o->warmup_steps >= o->total_steps)
-        return FAIL(TUFF_E_USAGE, "optimizer: %lld %s of warm-up leave none of %lld", (long long)o->warmup_steps,
-                    o->steps_per_epoch > 0 ? "epochs" : "steps", (long long)o->total_steps);
+        return FAIL(TUFF_E_USAGE, "optimizer: %lld %s of warm-up must be fewer than the %lld in total",
+                    (long long)o->warmup_steps, o->steps_per_epoch > 0 ? "epochs" : "steps", (long long)o->total_steps);
     if (!(o->final_fraction >= 0 && o->final_fraction <= 1))
-        return FAIL(TUFF_E_USAGE, "optimizer: the final fraction %g must lie between 0 and 1", o->final_fraction);
+        return FAIL(TUFF_E_USAGE, "optimizer: final_fraction %g must be between 0 and 1", o->final_fraction);
     return check_batches(o);
 }
 
@@ -97,13 +97,13 @@ static tuff_status check_loss_scaling(const tuff_loss_scaling *o)
 {
     if (!(o->low >= (double)FLT_MIN && o->low <= o->initial && o->initial <= o->high && o->high <= 0x1p126))
         return FAIL(TUFF_E_USAGE,
-                    "loss scaling: the scale %g must lie within %g and %g, and these within 2^-126 and 2^126",
+                    "loss scaling: the scale %g must be between %g and %g, and these between 2^-126 and 2^126",
                     o->initial, o->low, o->high);
     if (!(o->growth >= 1 && isfinite(o->growth) && o->backoff > 0 && o->backoff <= 1))
         return FAIL(TUFF_E_USAGE, "loss scaling: growth %g must be at least 1, backoff %g above 0 and at most 1",
                     o->growth, o->backoff);
     if (o->interval < 1 || o->interval > 1 << 24 || o->skip_limit < 1 || o->skip_limit > 1 << 24)
-        return FAIL(TUFF_E_USAGE, "loss scaling: interval %lld and skip limit %lld must lie between 1 and %d",
+        return FAIL(TUFF_E_USAGE, "loss scaling: interval %lld and skip_limit %lld must be between 1 and %d",
                     (long long)o->interval, (long long)o->skip_limit, 1 << 24);
     return TUFF_OK;
 }
@@ -130,7 +130,7 @@ static tuff_status complete_groups(tuff_optimizer *self)
     const tuff_optimizer_options *o = &self->options;
     const int count = self->parameters->group_count;
     if (o->group_count < 0 || o->group_count > count || (o->group_count > 0 && !o->groups))
-        return FAIL(TUFF_E_USAGE, "optimizer: options of %d groups, the parameters have %d", (int)o->group_count,
+        return FAIL(TUFF_E_USAGE, "optimizer: options for %d groups, but the parameters have %d", (int)o->group_count,
                     count);
     for (int i = 0; i < count; i++) {
         tuff_parameter_group *group = &self->groups[i];
@@ -140,11 +140,10 @@ static tuff_status complete_groups(tuff_optimizer *self)
         group->weight_decay = group->weight_decay < 0 ? 0 : or_default(group->weight_decay, o->weight_decay);
         if (!is_positive(group->rate_factor) || !is_at_least_zero(group->weight_decay) ||
             !is_at_least_zero(group->clip_norm))
-            return FAIL(
-                TUFF_E_USAGE,
-                "optimizer: group %d: rate factor %g, weight decay %g and clip norm %g must be finite, and none "
-                "but the decay negative",
-                i, group->rate_factor, group->weight_decay, group->clip_norm);
+            return FAIL(TUFF_E_USAGE,
+                        "optimizer: group %d: rate_factor %g must be positive, weight_decay %g finite, and clip_norm "
+                        "%g at least 0",
+                        i, group->rate_factor, group->weight_decay, group->clip_norm);
     }
     self->options.groups = self->groups;
     self->options.group_count = count;
@@ -157,7 +156,7 @@ tuff_status tuff__complete_options(tuff_optimizer *self, const tuff_optimizer_op
     *out = given ? *given : (tuff_optimizer_options){0};
     self->rule = tuff__optimizer_rule((int)out->kind);
     if (!self->rule)
-        return FAIL(TUFF_E_USAGE, "optimizer: there is no kind %d", (int)out->kind);
+        return FAIL(TUFF_E_USAGE, "optimizer: unknown kind %d", (int)out->kind);
     out->learning_rate = or_default(out->learning_rate, 1e-3);
     out->elementwise_rate = or_default(out->elementwise_rate, out->learning_rate);
     out->beta1 = or_default(out->beta1, or_default(self->rule->beta1, 0.9));

@@ -15,14 +15,15 @@ static tuff_status check_name(const tuff_parameter_spec *specs, int index)
 {
     const char *name = specs[index].name;
     if (!name || !name[0])
-        return FAIL(TUFF_E_USAGE, "parameters: number %d has no name", index);
+        return FAIL(TUFF_E_USAGE, "parameters: parameter %d has no name", index);
     if (strlen(name) > NAME_LENGTH_MAX)
         return FAIL(TUFF_E_LIMIT, "parameters: the name \"%.40s...\" is longer than %d bytes", name, NAME_LENGTH_MAX);
     if (strncmp(name, "optimizer.", 10) == 0)
         return FAIL(TUFF_E_USAGE,
-                    "parameters: \"%s\": names that begin with optimizer. belong to the optimizer's state", name);
+                    "parameters: \"%s\": names that begin with \"optimizer.\" are reserved for the optimizer's state",
+                    name);
     if (tuff__safetensors_check_name(name) != TUFF_OK)
-        return FAIL(tuff_last_status(), "parameters: number %d: %s", index, tuff_error());
+        return FAIL(tuff_last_status(), "parameters: parameter %d: %s", index, tuff_error());
     for (int i = 0; i < index; i++)
         if (strcmp(specs[i].name, name) == 0)
             return FAIL(TUFF_E_USAGE, "parameters: the name \"%s\" is given twice", name);
@@ -81,21 +82,21 @@ static tuff_status open_region(tuff_parameters *self, int group, bool matrices)
     if (!GROW(self->regions, self->region_count, self->region_capacity))
         return TUFF_E_OOM_HOST;
     self->regions[self->region_count++] =
-        (region){.slab = self->slab_count - 1, .group = group, .matrices = matrices, .begin = into->total};
+        (region){.slab = self->slab_count - 1, .group = group, .has_matrices = matrices, .begin = into->total};
     return TUFF_OK;
 }
 
 /* Places a parameter: entirely in one slab, and aligned so that no vector load straddles two parameters. */
-static tuff_status place(tuff_parameters *self, int index, int64_t limit, int *placed)
+static tuff_status place_parameter(tuff_parameters *self, int index, int64_t limit, int *placed)
 {
     parameter *item = &self->items[index];
     const bool matrix = item->shape.rank >= 2;
     if (item->count > limit)
-        return FAIL(TUFF_E_LIMIT, "parameters: \"%s\" %s has more than %lld elements, what the device can bind",
+        return FAIL(TUFF_E_LIMIT, "parameters: \"%s\" %s has more than the %lld elements that the device can bind",
                     item->name, SHAPE_TEXT(item->shape), (long long)limit);
     parameter_slab *into = &self->slabs[self->slab_count - 1];
     bool begins = self->region_count == into->region || self->regions[self->region_count - 1].group != item->group ||
-                  self->regions[self->region_count - 1].matrices != matrix;
+                  self->regions[self->region_count - 1].has_matrices != matrix;
     if (align_to(into->total, begins ? SLAB_CHUNK : SLAB_ALIGNMENT) + item->count > limit && into->total > 0) {
         TRY(open_slab(self, *placed));
         begins = true;
@@ -118,7 +119,7 @@ static tuff_status place_all(tuff_parameters *self, int64_t limit)
         for (int low_rank = 0; low_rank < 2; low_rank++)
             for (int i = 0; i < self->count; i++)
                 if (self->items[i].group == group && (self->items[i].shape.rank < 2) == (low_rank == 1))
-                    TRY(place(self, i, limit, &placed));
+                    TRY(place_parameter(self, i, limit, &placed));
     close_slab(self, placed);
     return TUFF_OK;
 }
@@ -162,8 +163,9 @@ bool tuff__name_matches(const char *pattern, const char *name)
 static tuff_status choose_groups(tuff_parameters *self, const char *const *patterns, int pattern_count)
 {
     if (pattern_count < 0 || pattern_count >= TUFF_MAX_GROUPS || (pattern_count > 0 && !patterns))
-        return FAIL(TUFF_E_USAGE, "parameters: %d patterns of groups, of at most %d", pattern_count,
-                    TUFF_MAX_GROUPS - 1);
+        return FAIL(TUFF_E_USAGE,
+                    "parameters: pattern_count %d must be between 0 and %d, and patterns must not be NULL",
+                    pattern_count, TUFF_MAX_GROUPS - 1);
     self->group_count = 1 + pattern_count;
     for (int group = pattern_count; group > 0; group--) { /* in reverse, so that the first match wins */
         bool any = false;
@@ -173,7 +175,7 @@ static tuff_status choose_groups(tuff_parameters *self, const char *const *patte
                 any = true;
             }
         if (!any)
-            return FAIL(TUFF_E_USAGE, "parameters: no name matches \"%.200s\"",
+            return FAIL(TUFF_E_USAGE, "parameters: no name matches the pattern \"%.200s\"",
                         patterns[group - 1] ? patterns[group - 1] : "NULL");
     }
     return TUFF_OK;
@@ -191,7 +193,7 @@ static tuff_status copy_specs(tuff_parameters *self, const tuff_parameter_spec *
         item->shape = specs[i].shape;
         item->count = item->shape.rank >= 0 && item->shape.rank <= TUFF_MAX_RANK ? tuff_shape_count(item->shape) : -1;
         if (item->count < 0)
-            return FAIL(TUFF_E_SHAPE, "parameters: \"%s\" has no legal shape", specs[i].name);
+            return FAIL(TUFF_E_SHAPE, "parameters: \"%s\" has an invalid shape", specs[i].name);
         item->name = tuff__strdup(specs[i].name);
         if (!item->name)
             return TUFF_E_OOM_HOST;
@@ -219,7 +221,7 @@ static tuff_status make_arrays(tuff_parameters *self)
 
 /* Lays out the parameters that copy_specs recorded, and allocates them. On failure, destroys the set and returns
    NULL. */
-static tuff_parameters *finish(tuff_parameters *self, tuff_status status, int64_t limit)
+static tuff_parameters *lay_out_and_allocate(tuff_parameters *self, tuff_status status, int64_t limit)
 {
     if (status == TUFF_OK)
         status = place_all(self, limit);
@@ -241,22 +243,22 @@ tuff_parameters *tuff__parameters_create(tuff_device *device, const tuff_paramet
     tuff_status status = copy_specs(self, specs, count);
     if (status == TUFF_OK)
         status = choose_groups(self, patterns, pattern_count);
-    return finish(self, status, limit);
+    return lay_out_and_allocate(self, status, limit);
 }
 
-tuff_parameters *tuff__parameters_like(const tuff_parameters *of)
+tuff_parameters *tuff__parameters_like(const tuff_parameters *source)
 {
-    tuff_parameter_spec *specs = tuff__calloc((size_t)of->count, sizeof *specs);
+    tuff_parameter_spec *specs = tuff__calloc((size_t)source->count, sizeof *specs);
     tuff_parameters *self = specs ? tuff__calloc(1, sizeof *self) : NULL;
     if (self) {
-        for (int i = 0; i < of->count; i++)
-            specs[i] = (tuff_parameter_spec){of->items[i].name, of->items[i].shape};
-        self->device = of->device;
-        self->group_count = of->group_count;
-        const tuff_status status = copy_specs(self, specs, of->count);
+        for (int i = 0; i < source->count; i++)
+            specs[i] = (tuff_parameter_spec){source->items[i].name, source->items[i].shape};
+        self->device = source->device;
+        self->group_count = source->group_count;
+        const tuff_status status = copy_specs(self, specs, source->count);
         for (int i = 0; i < self->count; i++)
-            self->items[i].group = of->items[i].group;
-        self = finish(self, status, slab_limit(of->device));
+            self->items[i].group = source->items[i].group;
+        self = lay_out_and_allocate(self, status, slab_limit(source->device));
     }
     tuff__free(specs);
     return self;

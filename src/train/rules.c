@@ -7,9 +7,9 @@
 
 #include "train/rules.h"
 
-tuff_tensor *tuff__f32(tuff_tensor *beside, double value)
+tuff_tensor *tuff__f32(tuff_tensor *like, double value)
 {
-    return tuff_constant(tuff_tensor_graph(beside), TUFF_F32, value);
+    return tuff_constant(tuff_tensor_graph(like), TUFF_F32, value);
 }
 
 tuff_tensor *tuff__times(tuff_tensor *x, double factor)
@@ -18,7 +18,7 @@ tuff_tensor *tuff__times(tuff_tensor *x, double factor)
 }
 
 /* Returns x itself for the factor 1, and a constant 0 for 0. */
-static tuff_tensor *share_of(tuff_tensor *x, double factor)
+static tuff_tensor *scaled(tuff_tensor *x, double factor)
 {
     return factor == 1 ? x : factor == 0 ? tuff__f32(x, 0) : tuff__times(x, factor);
 }
@@ -28,17 +28,17 @@ tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *valu
     const region *regions = self->optimizer->parameters->regions;
     const int first = self->slab_range->region;
     int at = self->slab_range->region_end - 1;
-    tuff_tensor *value = values[at - first], *result = value, *place = NULL;
+    tuff_tensor *value = values[at - first], *result = value, *position = NULL;
     for (at--; at >= first; at--) {
         if (values[at - first] == value)
             continue;
         value = values[at - first];
         tuff_graph *graph = tuff_tensor_graph(value);
         const int64_t end = regions[at].end - self->slab_range->begin;
-        if (!place)
-            place = tuff_iota(graph, TUFF_SHAPE(self->slab_range->end - self->slab_range->begin), 0);
-        tuff_tensor *within = tuff_less(place, tuff_constant(graph, TUFF_I32, (double)end));
-        result = tuff_where(within, value, result);
+        if (!position)
+            position = tuff_iota(graph, TUFF_SHAPE(self->slab_range->end - self->slab_range->begin), 0);
+        tuff_tensor *is_before_end = tuff_less(position, tuff_constant(graph, TUFF_I32, (double)end));
+        result = tuff_where(is_before_end, value, result);
     }
     return result;
 }
@@ -51,7 +51,7 @@ tuff_tensor *tuff__scale_by_region(const update *self, tuff_tensor *scalar, regi
     for (int i = 0; i < count; i++) {
         const double share = factor(self->optimizer, &regions[i]);
         const bool same = i > 0 && share == factor(self->optimizer, &regions[i - 1]);
-        values[i] = same ? values[i - 1] : share_of(scalar, share);
+        values[i] = same ? values[i - 1] : scaled(scalar, share);
     }
     return tuff__select_by_region(self, values);
 }
@@ -63,7 +63,7 @@ double tuff__region_rate(const tuff_optimizer *optimizer, const region *at)
 
 static double region_decay(const tuff_optimizer *optimizer, const region *at)
 {
-    return at->matrices || optimizer->options.decay_all ? optimizer->groups[at->group].weight_decay : 0;
+    return at->has_matrices || optimizer->options.decay_all ? optimizer->groups[at->group].weight_decay : 0;
 }
 
 double tuff__region_rate_decay(const tuff_optimizer *optimizer, const region *at)
@@ -178,8 +178,11 @@ static const optimizer_rule rules[] = {
                         .state_parts = tuff__adafactor_parts,
                         .update = tuff__update_adafactor,
                         .epsilon = 1e-30},
-    [TUFF_MUON] =
-        {.name = "muon", .moments = {"m"}, .update = tuff__update_muon, .others = &rules[TUFF_ADAMW], .momentum = 0.95},
+    [TUFF_MUON] = {.name = "muon",
+                   .moments = {"m"},
+                   .update = tuff__update_muon,
+                   .fallback = &rules[TUFF_ADAMW],
+                   .momentum = 0.95},
 };
 
 const optimizer_rule *tuff__optimizer_rule(int kind)

@@ -121,13 +121,13 @@ tuff_tensor *tuff__update_muon(update *self)
 {
     tuff_graph *graph = tuff_tensor_graph(self->weights);
     const tuff_parameters *parameters = self->optimizer->parameters;
-    const parameter_slab *within = &parameters->slabs[self->slab_range->slab];
+    const parameter_slab *slab = &parameters->slabs[self->slab_range->slab];
     const double momentum = self->optimizer->options.momentum;
     const bool inputs_first = self->optimizer->options.inputs_first;
     slab_builder changes = {.graph = graph};
     self->moments[0] = tuff_add(tuff__times(self->moments[0], momentum), self->gradients);
     tuff_tensor *ahead = tuff_add(self->gradients, tuff__times(self->moments[0], momentum));
-    for (int i = within->first; i < within->last; i++) {
+    for (int i = slab->first; i < slab->last; i++) {
         const parameter *item = &parameters->items[parameters->order[i]];
         const int64_t at = item->offset - self->slab_range->begin;
         if (at < 0 || item->offset >= self->slab_range->end || item->count == 0)

@@ -24,15 +24,15 @@ tuff_tensor *tuff__any_not_finite(tuff_graph *graph, tuff_tensor *const *slabs, 
         if (!slabs[i])
             continue;
         tuff_tensor *total = tuff_constant(graph, TUFF_I32, (double)tuff_tensor_shape(slabs[i]).extent[0]);
-        tuff_tensor *found = tuff_less(count_finite(slabs[i]), total);
-        any = any ? tuff_or(any, found) : found;
+        tuff_tensor *is_not_finite = tuff_less(count_finite(slabs[i]), total);
+        any = any ? tuff_or(any, is_not_finite) : is_not_finite;
     }
     return any;
 }
 
-static tuff_tensor *whole(tuff_tensor *beside, int64_t value)
+static tuff_tensor *i32_constant(tuff_tensor *like, int64_t value)
 {
-    return tuff_constant(tuff_tensor_graph(beside), TUFF_I32, (double)value);
+    return tuff_constant(tuff_tensor_graph(like), TUFF_I32, (double)value);
 }
 
 static tuff_tensor *count_at(tuff_tensor *counts, int index)
@@ -41,19 +41,19 @@ static tuff_tensor *count_at(tuff_tensor *counts, int index)
     return tuff_reshape(tuff_slice(counts, &start, &stop, NULL), TUFF_SCALAR);
 }
 
-void tuff__scale_update(const tuff_optimizer *optimizer, tuff_tensor *skip, tuff_optimizer_tensors *made)
+void tuff__update_loss_scale(const tuff_optimizer *optimizer, tuff_tensor *skip, tuff_optimizer_tensors *made)
 {
     const tuff_loss_scaling *options = &optimizer->loss_scaling;
     tuff_graph *graph = tuff_tensor_graph(skip);
     tuff_tensor *scale = tuff_array_tensor(graph, optimizer->scale);
     tuff_tensor *counts = tuff_array_tensor(graph, optimizer->scale_counts);
-    tuff_tensor *zero = whole(counts, 0), *one = whole(counts, 1);
+    tuff_tensor *zero = i32_constant(counts, 0), *one = i32_constant(counts, 1);
     tuff_tensor *good = tuff_add(count_at(counts, COUNT_GOOD), one);
-    tuff_tensor *full = tuff_less(whole(counts, options->interval - 1), good);
+    tuff_tensor *full = tuff_less(i32_constant(counts, options->interval - 1), good);
     tuff_tensor *grown = tuff_where(full, tuff__times(scale, options->growth), scale);
     scale = tuff_where(skip, tuff__times(scale, options->backoff), grown);
     scale = tuff_max(tuff__f32(scale, options->low), tuff_min(tuff__f32(scale, options->high), scale));
-    tuff_tensor *in_row = count_at(counts, COUNT_IN_ROW), *limit = whole(counts, options->skip_limit);
+    tuff_tensor *in_row = count_at(counts, COUNT_IN_ROW), *limit = i32_constant(counts, options->skip_limit);
     tuff_tensor *longer = tuff_min(limit, tuff_add(in_row, one));
     tuff_tensor *kept = tuff_where(tuff_less(in_row, limit), zero, in_row); /* kept until the program sees it */
     tuff_tensor *next[COUNTS] = {
@@ -75,7 +75,7 @@ tuff_status tuff_optimizer_check(tuff_optimizer *optimizer)
     int32_t counts[COUNTS];
     float scale;
     if (!optimizer)
-        return FAIL(TUFF_E_USAGE, "optimizer: NULL");
+        return FAIL(TUFF_E_USAGE, "optimizer: the optimizer is NULL");
     if (!optimizer->scale)
         return TUFF_OK;
     TRY(tuff_array_read(optimizer->scale_counts, counts, sizeof counts));

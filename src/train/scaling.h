@@ -9,6 +9,6 @@
 tuff_tensor *tuff__any_not_finite(tuff_graph *graph, tuff_tensor *const *slabs, int count);
 /* Adds the next loss scale and its counts to the graph, and sets the fields of *made about them. skip: the result of
    tuff__any_not_finite. */
-void tuff__scale_update(const tuff_optimizer *optimizer, tuff_tensor *skip, tuff_optimizer_tensors *made);
+void tuff__update_loss_scale(const tuff_optimizer *optimizer, tuff_tensor *skip, tuff_optimizer_tensors *made);
 
 #endif

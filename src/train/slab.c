@@ -2,7 +2,7 @@
    views. */
 #include "train/slab.h"
 
-static void push(slab_builder *self, tuff_tensor *part)
+static void append_part(slab_builder *self, tuff_tensor *part)
 {
     if (!self->failed && GROW(self->parts, self->count, self->capacity))
         self->parts[self->count++] = part;
@@ -13,7 +13,7 @@ static void push(slab_builder *self, tuff_tensor *part)
 static void fill_to(slab_builder *self, int64_t at)
 {
     if (at > self->end)
-        push(self, tuff_expand(tuff_constant(self->graph, TUFF_F32, 0), TUFF_SHAPE(at - self->end)));
+        append_part(self, tuff_expand(tuff_constant(self->graph, TUFF_F32, 0), TUFF_SHAPE(at - self->end)));
     self->end = at;
 }
 
@@ -22,7 +22,7 @@ void tuff__slab_add(slab_builder *self, tuff_tensor *part, int64_t at, int64_t c
     if (count == 0)
         return;
     fill_to(self, at);
-    push(self, tuff_reshape(part, TUFF_SHAPE(count)));
+    append_part(self, tuff_reshape(part, TUFF_SHAPE(count)));
     self->end = at + count;
 }
 
@@ -35,10 +35,10 @@ tuff_tensor *tuff__slab_join(slab_builder *self, int64_t total)
     return joined;
 }
 
-tuff_tensor *tuff__slab_part(tuff_tensor *whole, int64_t at, tuff_shape shape)
+tuff_tensor *tuff__slab_part(tuff_tensor *slab, int64_t at, tuff_shape shape)
 {
     const int64_t count = tuff_shape_count(shape), stop = at + count;
-    if (count != tuff_shape_count(tuff_tensor_shape(whole)))
-        whole = tuff_slice(whole, &at, &stop, NULL);
-    return tuff_reshape(whole, shape);
+    if (count != tuff_shape_count(tuff_tensor_shape(slab)))
+        slab = tuff_slice(slab, &at, &stop, NULL);
+    return tuff_reshape(slab, shape);
 }

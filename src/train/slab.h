@@ -19,6 +19,6 @@ void tuff__slab_add(slab_builder *self, tuff_tensor *part, int64_t at, int64_t c
 tuff_tensor *tuff__slab_join(slab_builder *self, int64_t total);
 
 /* Returns the elements of a tensor [n] from `at` on, as a tensor of another shape. */
-tuff_tensor *tuff__slab_part(tuff_tensor *whole, int64_t at, tuff_shape shape);
+tuff_tensor *tuff__slab_part(tuff_tensor *slab, int64_t at, tuff_shape shape);
 
 #endif

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-const slab_range *tuff__slab_range_of(const tuff_optimizer *optimizer, const parameter *item)
+const slab_range *tuff__find_slab_range(const tuff_optimizer *optimizer, const parameter *item)
 {
     for (int i = 0; i < optimizer->slab_range_count && tuff__is_trained(optimizer, item); i++) {
-        const slab_range *of = &optimizer->slab_ranges[i];
-        if (of->slab == item->slab && item->offset >= of->begin && item->offset + item->count <= of->end)
-            return of;
+        const slab_range *range = &optimizer->slab_ranges[i];
+        if (range->slab == item->slab && item->offset >= range->begin && item->offset + item->count <= range->end)
+            return range;
     }
     return NULL;
 }
@@ -20,30 +20,30 @@ int64_t tuff__aligned_count(tuff_shape shape)
     return (tuff_shape_count(shape) + SLAB_ALIGNMENT - 1) / SLAB_ALIGNMENT * SLAB_ALIGNMENT;
 }
 
-int64_t tuff__factors_size(const slab_range *of, const parameter *item)
+int64_t tuff__factors_size(const slab_range *range, const parameter *item)
 {
     state_part parts[STATE_PARTS_MAX];
     int64_t size = 0;
-    if (!of->rule->state_parts || item->count == 0 || item->slab != of->slab || item->offset < of->begin ||
-        item->offset >= of->end)
+    if (!range->rule->state_parts || item->count == 0 || item->slab != range->slab || item->offset < range->begin ||
+        item->offset >= range->end)
         return 0;
-    const int count = of->rule->state_parts(item, parts);
+    const int count = range->rule->state_parts(item, parts);
     for (int i = 0; i < count; i++)
         size += tuff__aligned_count(parts[i].shape);
     return size;
 }
 
-int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const slab_range *of, int index)
+int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const slab_range *range, int index)
 {
     const tuff_parameters *parameters = optimizer->parameters;
     int64_t offset = 0;
-    for (int i = parameters->slabs[of->slab].first; parameters->order[i] != index; i++)
-        offset += tuff__factors_size(of, &parameters->items[parameters->order[i]]);
+    for (int i = parameters->slabs[range->slab].first; parameters->order[i] != index; i++)
+        offset += tuff__factors_size(range, &parameters->items[parameters->order[i]]);
     return offset;
 }
 
 /* Returns the host copy of an array, allocated on first use; NULL if out of memory. */
-static char *host_of(state_list *self, tuff_array *array)
+static char *get_host_copy(state_list *self, tuff_array *array)
 {
     for (int i = 0; i < self->array_count; i++)
         if (self->arrays[i].array == array)
@@ -57,39 +57,40 @@ static char *host_of(state_list *self, tuff_array *array)
 }
 
 /* Adds "optimizer.KIND.NAME"; kind or name may be NULL. Without kind, the name is just NAME. */
-static tuff_status add(state_list *self, const char *kind, const char *name, tuff_array *array, int64_t offset,
-                       tuff_shape shape)
+static tuff_status add_tensor(state_list *self, const char *kind, const char *name, tuff_array *array, int64_t offset,
+                              tuff_shape shape)
 {
     const tuff_dtype dtype = tuff_array_dtype(array);
-    char *host = host_of(self, array);
+    char *host = get_host_copy(self, array);
     const size_t size = 16 + (kind ? strlen(kind) : 0) + (name ? strlen(name) : 0);
-    char *whole = tuff__arena_alloc(&self->arena, size);
-    if (!host || !whole || !GROW(self->tensors, self->tensor_count, self->tensor_capacity))
+    char *full_name = tuff__arena_alloc(&self->arena, size);
+    if (!host || !full_name || !GROW(self->tensors, self->tensor_count, self->tensor_capacity))
         return TUFF_E_OOM_HOST;
-    snprintf(whole, size, "%s%s%s%s", kind ? "optimizer." : "", kind ? kind : "", kind && name ? "." : "",
+    snprintf(full_name, size, "%s%s%s%s", kind ? "optimizer." : "", kind ? kind : "", kind && name ? "." : "",
              name ? name : "");
     self->tensors[self->tensor_count++] = (state_tensor){
-        .name = whole, .dtype = dtype, .shape = shape, .data = host + (size_t)offset * tuff_dtype_size(dtype)};
+        .name = full_name, .dtype = dtype, .shape = shape, .data = host + (size_t)offset * tuff_dtype_size(dtype)};
     return TUFF_OK;
 }
 
 static tuff_status add_parameter_state(state_list *self, const tuff_optimizer *optimizer, int index)
 {
     const parameter *item = &optimizer->parameters->items[index];
-    const slab_range *of = tuff__slab_range_of(optimizer, item);
+    const slab_range *range = tuff__find_slab_range(optimizer, item);
     state_part parts[STATE_PARTS_MAX];
-    if (!of)
+    if (!range)
         return TUFF_OK;
-    for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
-        TRY(add(self, of->rule->moments[i], item->name, of->moments[i], item->offset - of->begin, item->shape));
-    if (of->average)
-        TRY(add(self, "average", item->name, of->average, item->offset - of->begin, item->shape));
-    if (!of->factors || item->count == 0)
+    for (int i = 0; i < MOMENTS_MAX && range->moments[i]; i++)
+        TRY(add_tensor(self, range->rule->moments[i], item->name, range->moments[i], item->offset - range->begin,
+                       item->shape));
+    if (range->average)
+        TRY(add_tensor(self, "average", item->name, range->average, item->offset - range->begin, item->shape));
+    if (!range->factors || item->count == 0)
         return TUFF_OK;
-    int64_t offset = tuff__factors_offset(optimizer, of, index);
-    const int count = of->rule->state_parts(item, parts);
+    int64_t offset = tuff__factors_offset(optimizer, range, index);
+    const int count = range->rule->state_parts(item, parts);
     for (int i = 0; i < count; i++) {
-        TRY(add(self, parts[i].name, item->name, of->factors, offset, parts[i].shape));
+        TRY(add_tensor(self, parts[i].name, item->name, range->factors, offset, parts[i].shape));
         offset += tuff__aligned_count(parts[i].shape);
     }
     return TUFF_OK;
@@ -97,23 +98,23 @@ static tuff_status add_parameter_state(state_list *self, const tuff_optimizer *o
 
 static tuff_status add_scalars(state_list *self, const tuff_optimizer *optimizer)
 {
-    TRY(add(self, "step", NULL, optimizer->counter, 0, TUFF_SCALAR));
+    TRY(add_tensor(self, "step", NULL, optimizer->counter, 0, TUFF_SCALAR));
     if (optimizer->batches)
-        TRY(add(self, "batches", NULL, optimizer->batches, 0, TUFF_SCALAR));
+        TRY(add_tensor(self, "batches", NULL, optimizer->batches, 0, TUFF_SCALAR));
     if (optimizer->rate)
-        TRY(add(self, "rate", NULL, optimizer->rate, 0, TUFF_SCALAR));
+        TRY(add_tensor(self, "rate", NULL, optimizer->rate, 0, TUFF_SCALAR));
     if (!optimizer->scale)
         return TUFF_OK;
-    TRY(add(self, "loss_scale", NULL, optimizer->scale, 0, TUFF_SCALAR));
-    return add(self, "loss_scale_counts", NULL, optimizer->scale_counts, 0, TUFF_SHAPE(3));
+    TRY(add_tensor(self, "loss_scale", NULL, optimizer->scale, 0, TUFF_SCALAR));
+    return add_tensor(self, "loss_scale_counts", NULL, optimizer->scale_counts, 0, TUFF_SHAPE(3));
 }
 
-tuff_status tuff__state_list(tuff_parameters *parameters, tuff_optimizer *optimizer, state_list *out)
+tuff_status tuff__list_state(tuff_parameters *parameters, tuff_optimizer *optimizer, state_list *out)
 {
     *out = (state_list){0};
     for (int i = 0; i < parameters->count; i++) {
         const parameter *item = &parameters->items[i];
-        TRY(add(out, NULL, item->name, parameters->slabs[item->slab].array, item->offset, item->shape));
+        TRY(add_tensor(out, NULL, item->name, parameters->slabs[item->slab].array, item->offset, item->shape));
         if (optimizer)
             TRY(add_parameter_state(out, optimizer, i));
     }

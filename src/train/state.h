@@ -5,13 +5,13 @@
 #include "train/train.h"
 
 /* Returns the slab range that updates a parameter; NULL if it is frozen. */
-const slab_range *tuff__slab_range_of(const tuff_optimizer *optimizer, const parameter *item);
+const slab_range *tuff__find_slab_range(const tuff_optimizer *optimizer, const parameter *item);
 /* Returns the number of elements of factors that a parameter's state_parts take; 0 if it is not in the slab range. */
-int64_t tuff__factors_size(const slab_range *of, const parameter *item);
+int64_t tuff__factors_size(const slab_range *range, const parameter *item);
 /* Returns the number of elements of a shape, rounded up to a multiple of SLAB_ALIGNMENT. */
 int64_t tuff__aligned_count(tuff_shape shape);
 /* Returns the offset of a parameter's state_parts in the slab range's factors. */
-int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const slab_range *of, int index);
+int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const slab_range *range, int index);
 
 typedef struct state_array {
     tuff_array *array;
@@ -34,7 +34,7 @@ typedef struct state_list {
 
 /* Lists the state and allocates host memory for it. optimizer may be NULL. Call tuff__state_free even after a
    failure. */
-tuff_status tuff__state_list(tuff_parameters *parameters, tuff_optimizer *optimizer, state_list *out);
+tuff_status tuff__list_state(tuff_parameters *parameters, tuff_optimizer *optimizer, state_list *out);
 void tuff__state_free(state_list *self);
 /* Transfer whole arrays: a few transfers, however many tensors there are. */
 tuff_status tuff__state_read(state_list *self);

@@ -27,7 +27,7 @@ static bool clips_groups(const tuff_optimizer *self)
     return false;
 }
 
-static int norm_groups(const tuff_optimizer *self)
+static int norm_group_count(const tuff_optimizer *self)
 {
     return clips_groups(self) || self->options.tensor_norms ? self->options.group_count : 1;
 }
@@ -36,7 +36,7 @@ static int norm_groups(const tuff_optimizer *self)
 static tuff_tensor *gradient_slab(const step *self, int index, tuff_tensor *const *gradients)
 {
     const tuff_parameters *parameters = self->optimizer->parameters;
-    const gradient_range *range = &self->optimizer->ranges[index];
+    const gradient_range *range = &self->optimizer->gradient_ranges[index];
     slab_builder made = {.graph = self->graph};
     for (int i = parameters->slabs[index].first; i < parameters->slabs[index].last; i++) {
         const parameter *item = &parameters->items[parameters->order[i]];
@@ -48,7 +48,7 @@ static tuff_tensor *gradient_slab(const step *self, int index, tuff_tensor *cons
 
 static bool has_gradients(const tuff_optimizer *self, int slab_index)
 {
-    return self->ranges[slab_index].end > self->ranges[slab_index].begin;
+    return self->gradient_ranges[slab_index].end > self->gradient_ranges[slab_index].begin;
 }
 
 /* Returns the loss, scaled as it must be before gradients are taken. */
@@ -62,15 +62,15 @@ static tuff_tensor *scaled_loss(const tuff_optimizer *optimizer, tuff_tensor *lo
 
 /* Builds the gradients of the loss with respect to all parameters that are not frozen. `with` must have room for twice
    the number of parameters. */
-static tuff_status derive_into(step *self, tuff_tensor *loss, tuff_tensor **with)
+static tuff_status build_gradients_into(step *self, tuff_tensor *loss, tuff_tensor **wrt)
 {
     const tuff_parameters *parameters = self->optimizer->parameters;
-    tuff_tensor **gradients = with + parameters->count;
+    tuff_tensor **gradients = wrt + parameters->count;
     int count = 0;
     for (int i = 0; i < parameters->count; i++)
         if (tuff__is_trained(self->optimizer, &parameters->items[i]))
-            with[count++] = tuff_array_tensor(self->graph, parameters->items[i].array);
-    TRY(tuff_gradients(scaled_loss(self->optimizer, loss), with, count, gradients));
+            wrt[count++] = tuff_array_tensor(self->graph, parameters->items[i].array);
+    TRY(tuff_gradients(scaled_loss(self->optimizer, loss), wrt, count, gradients));
     for (int i = parameters->count - 1; i >= 0; i--) /* from indices among the trained to indices among all */
         if (tuff__is_trained(self->optimizer, &parameters->items[i]))
             gradients[i] = gradients[--count];
@@ -84,13 +84,13 @@ static tuff_status derive_into(step *self, tuff_tensor *loss, tuff_tensor **with
     return TUFF_OK;
 }
 
-static tuff_status derive(step *self, tuff_tensor *loss)
+static tuff_status build_gradients(step *self, tuff_tensor *loss)
 {
-    tuff_tensor **room = tuff__calloc(2 * (size_t)self->optimizer->parameters->count, sizeof *room);
-    if (!room)
+    tuff_tensor **buffer = tuff__calloc(2 * (size_t)self->optimizer->parameters->count, sizeof *buffer);
+    if (!buffer)
         return TUFF_E_OOM_HOST;
-    const tuff_status status = derive_into(self, loss, room);
-    tuff__free(room);
+    const tuff_status status = build_gradients_into(self, loss, buffer);
+    tuff__free(buffer);
     return status;
 }
 
@@ -111,9 +111,9 @@ static void sum_squares(step *self)
 {
     const tuff_optimizer *optimizer = self->optimizer;
     const tuff_parameters *parameters = optimizer->parameters;
-    const int last = 1, first = 0, groups = norm_groups(optimizer);
+    const int last = 1, first = 0, groups = norm_group_count(optimizer);
     for (int i = 0; i < parameters->slab_count; i++) {
-        const gradient_range *range = &optimizer->ranges[i];
+        const gradient_range *range = &optimizer->gradient_ranges[i];
         if (!has_gradients(optimizer, i))
             continue;
         const int64_t chunks = (range->end - range->begin) / SLAB_CHUNK;
@@ -151,8 +151,8 @@ static tuff_tensor *product(tuff_tensor *x, tuff_tensor *y)
 static tuff_tensor *clip_norms(step *self)
 {
     const tuff_optimizer *optimizer = self->optimizer;
-    tuff_tensor *before = NULL, *after = NULL, *of_all = NULL;
-    for (int i = 0; i < norm_groups(optimizer); i++) {
+    tuff_tensor *before = NULL, *after = NULL, *total_factor = NULL;
+    for (int i = 0; i < norm_group_count(optimizer); i++) {
         tuff_tensor *squares = self->squares[i];
         if (!squares)
             continue;
@@ -165,36 +165,38 @@ static tuff_tensor *clip_norms(step *self)
     }
     tuff_tensor *norm = tuff_sqrt(before);
     if (optimizer->options.clip_norm > 0)
-        of_all = clip_factor(optimizer->options.clip_norm, after == before ? norm : tuff_sqrt(after));
+        total_factor = clip_factor(optimizer->options.clip_norm, after == before ? norm : tuff_sqrt(after));
     for (int i = 0; i < optimizer->options.group_count; i++)
-        self->factors[i] = product(product(self->factors[i], of_all), self->unscale);
+        self->factors[i] = product(product(self->factors[i], total_factor), self->unscale);
     return norm;
 }
 
-static tuff_tensor *keep_small(const step *self, tuff_tensor *gradients)
+static tuff_tensor *clip_values(const step *self, tuff_tensor *gradients)
 {
-    const double most = self->optimizer->options.clip_value;
-    if (most <= 0)
+    const double limit = self->optimizer->options.clip_value;
+    if (limit <= 0)
         return gradients;
-    return tuff_max(tuff_min(gradients, tuff__f32(gradients, most)), tuff__f32(gradients, -most));
+    return tuff_max(tuff_min(gradients, tuff__f32(gradients, limit)), tuff__f32(gradients, -limit));
 }
 
 /* Returns the gradients of a slab range for its rule: unscaled and clipped. */
-static tuff_tensor *slab_range_gradients(const step *self, const update *of)
+static tuff_tensor *slab_range_gradients(const step *self, const update *made)
 {
-    const gradient_range *range = &self->optimizer->ranges[of->slab_range->slab];
-    const region *regions = self->optimizer->parameters->regions + of->slab_range->region;
-    tuff_tensor *gradients = tuff__slab_part(self->slabs[of->slab_range->slab], of->slab_range->begin - range->begin,
-                                             TUFF_SHAPE(of->slab_range->end - of->slab_range->begin));
+    const gradient_range *range = &self->optimizer->gradient_ranges[made->slab_range->slab];
+    const region *regions = self->optimizer->parameters->regions + made->slab_range->region;
+    tuff_tensor *gradients =
+        tuff__slab_part(self->slabs[made->slab_range->slab], made->slab_range->begin - range->begin,
+                        TUFF_SHAPE(made->slab_range->end - made->slab_range->begin));
     tuff_tensor *values[SLAB_RANGE_REGIONS_MAX];
-    for (int i = 0; i < of->slab_range->region_end - of->slab_range->region; i++) {
+    for (int i = 0; i < made->slab_range->region_end - made->slab_range->region; i++) {
         tuff_tensor *const *factor = &self->factors[regions[i].group];
         const bool same = i > 0 && regions[i].group == regions[i - 1].group;
         values[i] = same ? values[i - 1] : *factor ? *factor : tuff_constant(self->graph, TUFF_F32, 1);
     }
     if (self->factors[regions[0].group] || clips_groups(self->optimizer))
-        gradients = tuff_mul(gradients, clips_groups(self->optimizer) ? tuff__select_by_region(of, values) : values[0]);
-    return keep_small(self, gradients);
+        gradients =
+            tuff_mul(gradients, clips_groups(self->optimizer) ? tuff__select_by_region(made, values) : values[0]);
+    return clip_values(self, gradients);
 }
 
 /* Assigns the new elements, or the old ones bit for bit if the step is skipped. */
@@ -204,7 +206,7 @@ static void assign(const step *self, tuff_array *array, tuff_tensor *before, tuf
 }
 
 /* Returns the new elements where the mask is true, else the old ones. */
-static tuff_tensor *masked(tuff_tensor *mask, tuff_tensor *before, tuff_tensor *after)
+static tuff_tensor *apply_mask(tuff_tensor *mask, tuff_tensor *before, tuff_tensor *after)
 {
     return mask ? tuff_where(mask, after, before) : after;
 }
@@ -226,36 +228,36 @@ static void assign_average(const step *self, tuff_array *into, tuff_tensor *weig
     tuff_tensor *average = tuff_array_tensor(self->graph, into);
     tuff_tensor *blended = tuff_add(tuff__times(average, decay), tuff__times(weights, 1 - decay));
     tuff_tensor *is_first = tuff_equal(self->done, tuff__f32(self->done, 0));
-    assign(self, into, average, tuff_where(is_first, weights, masked(mask, average, blended)));
+    assign(self, into, average, tuff_where(is_first, weights, apply_mask(mask, average, blended)));
 }
 
 /* Reads parameters and moments before assigning any of them: a plan assigns at its end. */
 static tuff_status update_slab(const step *self, update *made)
 {
-    const slab_range *of = made->slab_range;
+    const slab_range *range = made->slab_range;
     tuff_tensor *moments[MOMENTS_MAX] = {NULL};
-    for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
-        moments[i] = made->moments[i] = tuff_array_tensor(self->graph, of->moments[i]);
-    tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, of->weights), *mask = NULL;
+    for (int i = 0; i < MOMENTS_MAX && range->moments[i]; i++)
+        moments[i] = made->moments[i] = tuff_array_tensor(self->graph, range->moments[i]);
+    tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, range->weights), *mask = NULL;
     if (self->masks)
-        TRY(tuff__mask_of_slab_range(self->optimizer, of, self->masks, &mask));
+        TRY(tuff__slab_range_mask(self->optimizer, range, self->masks, &mask));
     made->gradients = mask_gradients(self, &mask, slab_range_gradients(self, made));
-    tuff_tensor *after = of->rule->update(made);
+    tuff_tensor *after = range->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
-    after = masked(mask, weights, after);
-    assign(self, of->weights, weights, after);
-    for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
-        assign(self, of->moments[i], moments[i], masked(mask, moments[i], made->moments[i]));
-    if (of->average)
-        assign_average(self, of->average, after, mask);
+    after = apply_mask(mask, weights, after);
+    assign(self, range->weights, weights, after);
+    for (int i = 0; i < MOMENTS_MAX && range->moments[i]; i++)
+        assign(self, range->moments[i], moments[i], apply_mask(mask, moments[i], made->moments[i]));
+    if (range->average)
+        assign_average(self, range->average, after, mask);
     return TUFF_OK;
 }
 
-static const region *region_of(const tuff_optimizer *self, const slab_range *of, const parameter *item)
+static const region *region_of(const tuff_optimizer *self, const slab_range *range, const parameter *item)
 {
-    int at = of->region;
-    while (at + 1 < of->region_end && item->offset >= self->parameters->regions[at].end)
+    int at = range->region;
+    while (at + 1 < range->region_end && item->offset >= self->parameters->regions[at].end)
         at++;
     return &self->parameters->regions[at];
 }
@@ -268,13 +270,14 @@ static void assign_parts(const step *self, int index, tuff_tensor *const *before
     state_part parts[STATE_PARTS_MAX];
     const int count = self->optimizer->rule->state_parts(item, parts);
     for (int i = 0; i < count && states[i]; i++) {
-        tuff_tensor *own = parts[i].is_common ? tuff__mask_of_any(mask) : tuff__mask_of_rows(mask, parts[i].shape.rank);
-        assign(self, states[i], before[i], masked(own, before[i], after[i]));
+        tuff_tensor *part_mask =
+            parts[i].is_common ? tuff__any_row_mask(mask) : tuff__broadcast_row_mask(mask, parts[i].shape.rank);
+        assign(self, states[i], before[i], apply_mask(part_mask, before[i], after[i]));
     }
 }
 
 /* A rule with state_parts updates each parameter by itself. */
-static tuff_status update_tensor(const step *self, update *made, int index)
+static tuff_status update_parameter(const step *self, update *made, int index)
 {
     const parameter *item = &self->optimizer->parameters->items[index];
     tuff_array *const *states = &self->optimizer->parts[index * STATE_PARTS_MAX];
@@ -284,15 +287,15 @@ static tuff_status update_tensor(const step *self, update *made, int index)
     made->region = region_of(self->optimizer, made->slab_range, item);
     tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, item->array);
     tuff_tensor *factor = self->factors[item->group];
-    made->gradients =
-        tuff__slab_part(self->slabs[item->slab], item->offset - self->optimizer->ranges[item->slab].begin, item->shape);
-    tuff_tensor *by_row = tuff__mask_of_rows(mask, item->shape.rank);
-    made->gradients = mask_gradients(self, &by_row, keep_small(self, product(made->gradients, factor)));
+    made->gradients = tuff__slab_part(self->slabs[item->slab],
+                                      item->offset - self->optimizer->gradient_ranges[item->slab].begin, item->shape);
+    tuff_tensor *by_row = tuff__broadcast_row_mask(mask, item->shape.rank);
+    made->gradients = mask_gradients(self, &by_row, clip_values(self, product(made->gradients, factor)));
     mask = by_row ? mask : NULL;
     tuff_tensor *after = made->slab_range->rule->update(made);
     if (!after)
         return TUFF_E_OOM_HOST;
-    after = masked(by_row, weights, after);
+    after = apply_mask(by_row, weights, after);
     assign(self, item->array, weights, after);
     assign_parts(self, index, parts, made->parts, mask);
     if (self->optimizer->averages)
@@ -300,24 +303,24 @@ static tuff_status update_tensor(const step *self, update *made, int index)
     return TUFF_OK;
 }
 
-static tuff_status update_slab_range(const step *self, const slab_range *of)
+static tuff_status update_slab_range(const step *self, const slab_range *range)
 {
     const tuff_optimizer *optimizer = self->optimizer;
     const tuff_parameters *parameters = optimizer->parameters;
-    update made = {.optimizer = optimizer, .slab_range = of, .step = self->done, .rate = self->rate};
-    if (of->rule != optimizer->rule && optimizer->options.elementwise_rate != optimizer->options.learning_rate)
+    update made = {.optimizer = optimizer, .slab_range = range, .step = self->done, .rate = self->rate};
+    if (range->rule != optimizer->rule && optimizer->options.elementwise_rate != optimizer->options.learning_rate)
         made.rate = tuff__times(made.rate, optimizer->options.elementwise_rate / optimizer->options.learning_rate);
-    if (!of->rule->state_parts)
+    if (!range->rule->state_parts)
         return update_slab(self, &made);
-    for (int i = parameters->slabs[of->slab].first; i < parameters->slabs[of->slab].last; i++) {
+    for (int i = parameters->slabs[range->slab].first; i < parameters->slabs[range->slab].last; i++) {
         const parameter *item = &parameters->items[parameters->order[i]];
-        if (item->offset >= of->begin && item->offset < of->end && item->count > 0)
-            TRY(update_tensor(self, &made, parameters->order[i]));
+        if (item->offset >= range->begin && item->offset < range->end && item->count > 0)
+            TRY(update_parameter(self, &made, parameters->order[i]));
     }
     return TUFF_OK;
 }
 
-static void raise(const step *self, tuff_array *counter, bool also_skipped)
+static void increment(const step *self, tuff_array *counter, bool also_skipped)
 {
     tuff_tensor *count = tuff_array_tensor(self->graph, counter);
     tuff_tensor *next = tuff_add(count, tuff_constant(self->graph, TUFF_I32, 1));
@@ -328,7 +331,7 @@ static void raise(const step *self, tuff_array *counter, bool also_skipped)
 }
 
 /* Returns [count] with the roots of the scalars; 0 for NULL. */
-static tuff_tensor *list_of(const step *self, tuff_tensor *const *squares, int count)
+static tuff_tensor *join_norms(const step *self, tuff_tensor *const *squares, int count)
 {
     slab_builder made = {.graph = self->graph};
     for (int i = 0; i < count; i++)
@@ -338,9 +341,9 @@ static tuff_tensor *list_of(const step *self, tuff_tensor *const *squares, int c
 }
 
 /* Returns a parameter's unscaled gradient, in any shape with the same number of elements. */
-static tuff_tensor *gradient_of(const step *self, const parameter *item, tuff_shape shape)
+static tuff_tensor *parameter_gradient(const step *self, const parameter *item, tuff_shape shape)
 {
-    const int64_t at = item->offset - self->optimizer->ranges[item->slab].begin;
+    const int64_t at = item->offset - self->optimizer->gradient_ranges[item->slab].begin;
     if (item->count == 0)
         return tuff_expand(tuff_constant(self->graph, TUFF_F32, 0), shape);
     return unscaled(self, tuff__slab_part(self->slabs[item->slab], at, shape));
@@ -357,7 +360,7 @@ static tuff_status choose_masks(step *self, const tuff_optimizer_tensors *made)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < parameters->count; i++)
         if (tuff__is_trained(optimizer, &parameters->items[i]))
-            gradients[i] = gradient_of(self, &parameters->items[i], parameters->items[i].shape);
+            gradients[i] = parameter_gradient(self, &parameters->items[i], parameters->items[i].shape);
     const tuff_status status = tuff__choose_masks(optimizer, self->graph, made, gradients, &self->masks);
     tuff__free(gradients);
     return status;
@@ -374,11 +377,11 @@ static tuff_status list_norms(const step *self, tuff_optimizer_tensors *made)
         const parameter *item = &parameters->items[i];
         if (!tuff__is_trained(self->optimizer, item) || item->count == 0)
             continue;
-        tuff_tensor *part = gradient_of(self, item, TUFF_SHAPE(item->count));
+        tuff_tensor *part = parameter_gradient(self, item, TUFF_SHAPE(item->count));
         squares[i] = tuff_sum(tuff_mul(part, part), &first, 1, false);
     }
-    made->tensor_norms = list_of(self, squares, parameters->count);
-    made->group_norms = list_of(self, self->squares, self->optimizer->options.group_count);
+    made->tensor_norms = join_norms(self, squares, parameters->count);
+    made->group_norms = join_norms(self, self->squares, self->optimizer->options.group_count);
     tuff__free(squares);
     return made->tensor_norms && made->group_norms ? TUFF_OK : TUFF_E_OOM_HOST;
 }
@@ -392,11 +395,11 @@ static void begin_scaling(step *self, tuff_optimizer_tensors *made)
         return;
     self->unscale = tuff_div(tuff_constant(self->graph, TUFF_F32, 1), tuff_array_tensor(self->graph, optimizer->scale));
     self->skip = tuff__any_not_finite(self->graph, self->slabs, optimizer->parameters->slab_count);
-    tuff__scale_update(optimizer, self->skip, made);
+    tuff__update_loss_scale(optimizer, self->skip, made);
 }
 
 /* Builds everything after the gradients. */
-static tuff_status finish(step *self, tuff_optimizer_tensors *made)
+static tuff_status build_update(step *self, tuff_optimizer_tensors *made)
 {
     tuff_optimizer *optimizer = self->optimizer;
     tuff_graph *graph = self->graph;
@@ -413,11 +416,11 @@ static tuff_status finish(step *self, tuff_optimizer_tensors *made)
     TRY(choose_masks(self, made));
     for (int i = 0; i < optimizer->slab_range_count; i++)
         TRY(update_slab_range(self, &optimizer->slab_ranges[i]));
-    raise(self, optimizer->counter, false);
+    increment(self, optimizer->counter, false);
     return TUFF_OK;
 }
 
-static tuff_status begin(step *self, tuff_optimizer *optimizer, tuff_graph *graph)
+static tuff_status begin_step(step *self, tuff_optimizer *optimizer, tuff_graph *graph)
 {
     *self = (step){.optimizer = optimizer, .graph = graph};
     self->slabs = tuff__calloc((size_t)optimizer->parameters->slab_count, sizeof *self->slabs);
@@ -428,7 +431,7 @@ static tuff_status begin(step *self, tuff_optimizer *optimizer, tuff_graph *grap
 }
 
 /* Returns status, or the graph's error if building succeeded: the graph keeps its own errors. */
-static tuff_status end(step *self, tuff_status status)
+static tuff_status end_step(step *self, tuff_status status)
 {
     tuff__free(self->slabs);
     tuff__free(self->masks);
@@ -444,7 +447,7 @@ static tuff_status check_arguments(const tuff_optimizer *optimizer, const void *
     if (!optimizer || !graph)
         return FAIL(TUFF_E_USAGE, "optimizer: the %s is NULL", optimizer ? "loss or graph" : "optimizer");
     if (accumulates != (optimizer->options.accumulate > 1))
-        return FAIL(TUFF_E_USAGE, "optimizer: with accumulate %d a step is built by %s",
+        return FAIL(TUFF_E_USAGE, "optimizer: with accumulate %d, a step must be built with %s",
                     (int)optimizer->options.accumulate,
                     accumulates ? "tuff_optimizer_apply" : "tuff_optimizer_accumulate and tuff_optimizer_update");
     return TUFF_OK;
@@ -455,13 +458,13 @@ tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss, t
     step self;
     tuff_optimizer_tensors made = {.loss = loss};
     TRY(check_arguments(optimizer, loss ? tuff_tensor_graph(loss) : NULL, false));
-    TRY(begin(&self, optimizer, tuff_tensor_graph(loss)));
-    tuff_status status = derive(&self, loss);
+    TRY(begin_step(&self, optimizer, tuff_tensor_graph(loss)));
+    tuff_status status = build_gradients(&self, loss);
     if (status == TUFF_OK)
-        status = finish(&self, &made);
+        status = build_update(&self, &made);
     if (status == TUFF_OK && optimizer->batches)
-        raise(&self, optimizer->batches, true);
-    TRY(end(&self, status));
+        increment(&self, optimizer->batches, true);
+    TRY(end_step(&self, status));
     if (tensors)
         *tensors = made;
     return TUFF_OK;
@@ -472,11 +475,11 @@ static void accumulate_all(const step *self, tuff_tensor *loss)
 {
     tuff_optimizer *optimizer = self->optimizer;
     tuff_tensor *batches = tuff_array_tensor(self->graph, optimizer->batches);
-    tuff_tensor *parts = tuff_constant(self->graph, TUFF_I32, optimizer->options.accumulate);
-    tuff_tensor *begun = tuff_mul(tuff_div(batches, parts), parts);
-    tuff_tensor *is_first = tuff_equal(batches, begun);
+    tuff_tensor *batches_per_step = tuff_constant(self->graph, TUFF_I32, optimizer->options.accumulate);
+    tuff_tensor *step_start = tuff_mul(tuff_div(batches, batches_per_step), batches_per_step);
+    tuff_tensor *is_first = tuff_equal(batches, step_start);
     for (int i = 0; i < optimizer->parameters->slab_count; i++) {
-        tuff_array *into = optimizer->ranges[i].accumulated;
+        tuff_array *into = optimizer->gradient_ranges[i].accumulated;
         if (!into)
             continue;
         tuff_tensor *sum = tuff_add(tuff_array_tensor(self->graph, into), self->slabs[i]);
@@ -485,18 +488,18 @@ static void accumulate_all(const step *self, tuff_tensor *loss)
     tuff_tensor *share = tuff__times(loss, 1.0 / optimizer->options.accumulate);
     tuff_tensor *sum = tuff_add(tuff_array_tensor(self->graph, optimizer->loss), share);
     tuff_assign(self->graph, optimizer->loss, tuff_where(is_first, share, sum));
-    raise(self, optimizer->batches, true);
+    increment(self, optimizer->batches, true);
 }
 
 tuff_status tuff_optimizer_accumulate(tuff_optimizer *optimizer, tuff_tensor *loss)
 {
     step self;
     TRY(check_arguments(optimizer, loss ? tuff_tensor_graph(loss) : NULL, true));
-    TRY(begin(&self, optimizer, tuff_tensor_graph(loss)));
-    const tuff_status status = derive(&self, loss);
+    TRY(begin_step(&self, optimizer, tuff_tensor_graph(loss)));
+    const tuff_status status = build_gradients(&self, loss);
     if (status == TUFF_OK)
         accumulate_all(&self, loss);
-    return end(&self, status);
+    return end_step(&self, status);
 }
 
 tuff_status tuff_optimizer_update(tuff_optimizer *optimizer, tuff_graph *graph, tuff_optimizer_tensors *tensors)
@@ -504,11 +507,11 @@ tuff_status tuff_optimizer_update(tuff_optimizer *optimizer, tuff_graph *graph, 
     step self;
     TRY(check_arguments(optimizer, graph, true));
     tuff_optimizer_tensors made = {.loss = tuff_array_tensor(graph, optimizer->loss)};
-    TRY(begin(&self, optimizer, graph));
+    TRY(begin_step(&self, optimizer, graph));
     for (int i = 0; i < optimizer->parameters->slab_count; i++)
-        if (optimizer->ranges[i].accumulated)
-            self.slabs[i] = tuff_array_tensor(graph, optimizer->ranges[i].accumulated);
-    TRY(end(&self, finish(&self, &made)));
+        if (optimizer->gradient_ranges[i].accumulated)
+            self.slabs[i] = tuff_array_tensor(graph, optimizer->gradient_ranges[i].accumulated);
+    TRY(end_step(&self, build_update(&self, &made)));
     if (tensors)
         *tensors = made;
     return TUFF_OK;

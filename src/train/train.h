@@ -22,7 +22,7 @@ typedef struct parameter {
 /* A run of a slab whose parameters are all of one group, and either all or none of rank >= 2. */
 typedef struct region {
     int slab, group;
-    bool matrices;
+    bool has_matrices;
     int64_t begin, end; /* end: up to the next region or the end of the slab */
 } region;
 
@@ -54,7 +54,7 @@ tuff_parameters *tuff__parameters_create(tuff_device *device, const tuff_paramet
 bool tuff__name_matches(const char *pattern, const char *name);
 
 /* Returns a set of the same parameters in the same groups, with all elements zero; NULL on failure. */
-tuff_parameters *tuff__parameters_like(const tuff_parameters *of);
+tuff_parameters *tuff__parameters_like(const tuff_parameters *source);
 
 #define MOMENTS_MAX 2
 #define STATE_PARTS_MAX 2
@@ -80,7 +80,7 @@ struct optimizer_rule {
     /* Instead of moments: lists the tensors that it keeps of a parameter, whose layout is not the parameter's, and
        returns their number. update is then called for each parameter by itself, and replaces parts. */
     int (*state_parts)(const parameter *item, state_part *parts);
-    const optimizer_rule *others;           /* rule for parameters of rank < 2; NULL: this one */
+    const optimizer_rule *fallback;         /* rule for parameters of rank < 2; NULL: this one */
     double beta1, beta2, epsilon, momentum; /* defaults for options that are 0 */
 };
 
@@ -120,9 +120,9 @@ struct tuff_optimizer {
     tuff_loss_scaling loss_scaling;
     slab_range *slab_ranges;
     int slab_range_count, slab_range_capacity;
-    gradient_range *ranges; /* one for each slab */
-    tuff_array **averages;  /* views, one for each parameter; NULL without average_decay */
-    tuff_array **parts;     /* views of factors, STATE_PARTS_MAX for each parameter; NULL without state_parts */
+    gradient_range *gradient_ranges; /* one for each slab */
+    tuff_array **averages;           /* views, one for each parameter; NULL without average_decay */
+    tuff_array **parts;              /* views of factors, STATE_PARTS_MAX per parameter; NULL without state_parts */
     tuff_array *counter;
     tuff_array *batches;      /* counter of batches; NULL: same as counter */
     tuff_array *rate;         /* set by the program (TUFF_SCHEDULE_PROGRAM), or NULL */
@@ -138,7 +138,7 @@ bool tuff__is_trained(const tuff_optimizer *optimizer, const parameter *item);
 tuff_tensor *tuff__learning_rate(const tuff_optimizer_options *options, tuff_tensor *step);
 
 /* Return a constant in the graph of another tensor, and x · factor. */
-tuff_tensor *tuff__f32(tuff_tensor *beside, double value);
+tuff_tensor *tuff__f32(tuff_tensor *like, double value);
 tuff_tensor *tuff__times(tuff_tensor *x, double factor);
 
 #endif

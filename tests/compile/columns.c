@@ -57,7 +57,7 @@ static int check_pairs(const struct fusion *fusion)
 static void check_nodes(const tuff_graph *graph)
 {
     for (int i = 0; i < graph->node_count; i++)
-        assert_true(tuff__node_is_plausible(graph->nodes[i]));
+        assert_true(tuff__node_is_valid(graph->nodes[i]));
 }
 
 static int check_graph(tuff_graph *graph)

@@ -239,19 +239,19 @@ static void builders_refuse_what_does_not_fit(void **state)
     REFUSES(TUFF_E_SHAPE, "rank 4", tuff_conv2d(X(3, 5, 5), W(2, 3, 3, 3), NULL, NULL));
     REFUSES(TUFF_E_SHAPE, "groups", tuff_conv2d(X(1, 3, 5, 5), W(2, 2, 3, 3), NULL, NULL));
     REFUSES(TUFF_E_SHAPE, "groups", tuff_conv2d(X(1, 4, 5, 5), W(3, 2, 3, 3), NULL, CONVOLVE(.groups = 2)));
-    REFUSES(TUFF_E_SHAPE, "no place for a kernel", tuff_conv2d(X(1, 3, 5, 2), W(2, 3, 3, 3), NULL, NULL));
+    REFUSES(TUFF_E_SHAPE, "no room for a kernel", tuff_conv2d(X(1, 3, 5, 2), W(2, 3, 3, 3), NULL, NULL));
     REFUSES(TUFF_E_SHAPE, "out of range", tuff_conv2d(X(1, 3, 5, 5), W(2, 3, 3, 3), NULL, CONVOLVE(.padding = {-1})));
-    REFUSES(TUFF_E_SHAPE, "an extent is 0", tuff_conv2d(X(0, 3, 5, 5), W(2, 3, 3, 3), NULL, NULL));
+    REFUSES(TUFF_E_SHAPE, "no extent may be 0", tuff_conv2d(X(0, 3, 5, 5), W(2, 3, 3, 3), NULL, NULL));
     REFUSES(TUFF_E_SHAPE, "the bias",
             tuff_conv2d(X(1, 3, 5, 5), W(2, 3, 3, 3), tuff_input(graph, "b", TUFF_F32, TUFF_SHAPE(3)), NULL));
     REFUSES(TUFF_E_DTYPE, "f16", tuff_conv2d(tuff_cast(X(1, 3, 5, 5), TUFF_F16), W(2, 3, 3, 3), NULL, NULL));
     REFUSES(TUFF_E_SHAPE, "multiples", tuff_patch_embed(X(1, 3, 5, 4), W(2, 3, 2, 2), NULL));
     REFUSES(TUFF_E_USAGE, "options", tuff_max_pool2d(X(1, 3, 5, 5), NULL));
-    REFUSES(TUFF_E_SHAPE, "padding less", tuff_max_pool2d(X(1, 3, 5, 5), POOL(.size = {2, 2}, .padding = {2, 0})));
-    REFUSES(TUFF_E_SHAPE, "no larger", tuff_avg_pool2d(X(1, 3, 5, 5), POOL(.size = {2, 6})));
+    REFUSES(TUFF_E_SHAPE, "padding smaller", tuff_max_pool2d(X(1, 3, 5, 5), POOL(.size = {2, 2}, .padding = {2, 0})));
+    REFUSES(TUFF_E_SHAPE, "not larger", tuff_avg_pool2d(X(1, 3, 5, 5), POOL(.size = {2, 6})));
     REFUSES(TUFF_E_SHAPE, "at least 1", tuff_avg_pool2d(X(1, 3, 5, 5), POOL(.size = {2})));
-    REFUSES(TUFF_E_SHAPE, "with elements", tuff_avg_pool2d(X(1, 0, 5, 5), POOL(.size = {2, 2})));
-    REFUSES(TUFF_E_SHAPE, "fits axis 1", tuff_unfold(X(3, 5), 1, 3, 1, 3));
+    REFUSES(TUFF_E_SHAPE, "not empty", tuff_avg_pool2d(X(1, 0, 5, 5), POOL(.size = {2, 2})));
+    REFUSES(TUFF_E_SHAPE, "does not fit in axis 1", tuff_unfold(X(3, 5), 1, 3, 1, 3));
     REFUSES(TUFF_E_SHAPE, "at least 1", tuff_unfold(X(3, 5), 1, 0, 1, 1));
     REFUSES(TUFF_E_LIMIT, "rank", tuff_unfold(X(1, 1, 1, 1, 1, 1, 1, 2), 1, 1, 1, 1));
     tuff_device_close(device);

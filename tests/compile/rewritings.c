@@ -397,7 +397,7 @@ static void shared_bias_on(tuff_device *device)
     tuff_graph *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
     for (int i = 0; i < simple->node_count; i++) {
-        assert_true(tuff__node_is_plausible(simple->nodes[i]));
+        assert_true(tuff__node_is_valid(simple->nodes[i]));
         if (simple->nodes[i]->op == OP_ATTENTION_DB)
             parts = simple->nodes[i]->outputs[0].shape.extent[0] * simple->nodes[i]->outputs[0].shape.extent[1];
     }

@@ -100,7 +100,7 @@ static void transfer_wrongly(tuff_device *device)
     find_wrongly(plan);
     MAX_REFUSED(tuff_plan_write_at(plan, 3, 0, data, 4), "no input 3");
     MAX_REFUSED(tuff_plan_write_at(plan, 0, 0, data, 28), "24 bytes");
-    MAX_REFUSED(tuff_plan_write_at(plan, 0, 24, data, 4), "from byte 24");
+    MAX_REFUSED(tuff_plan_write_at(plan, 0, 24, data, 4), "offset 24");
     MAX_REFUSED(tuff_plan_write_at(plan, 0, UINT64_MAX - 3, data, 8), "24 bytes");
     MAX_REFUSED(tuff_plan_write_at(plan, 0, 2, data, 4), "not whole elements of f32");
     MAX_REFUSED(tuff_plan_write_at(plan, 2, 0, data, 1), "not whole elements of f16");

@@ -166,7 +166,7 @@ static void compare_state(optimizer_case *self, const char *name, const char *ki
     state_list list;
     snprintf(quantity, sizeof quantity, "out.%s.%s", name, kind);
     snprintf(wanted, sizeof wanted, "optimizer.%s.%s", kind, name);
-    bool found = tuff__state_list(self->parameters, self->optimizer, &list) == TUFF_OK;
+    bool found = tuff__list_state(self->parameters, self->optimizer, &list) == TUFF_OK;
     found = found && tuff__state_read(&list) == TUFF_OK;
     const state_tensor *tensor = NULL;
     for (int i = 0; found && i < list.tensor_count; i++)

@@ -68,8 +68,8 @@ static void write_file(const tuff_graph *graph, tuff_graph_file_info *info, text
 {
     const tuff_tune_options tuning = {.deterministic = info->deterministic};
     info->compile.tuning = &tuning;
-    require(tuff__graph_file_put(graph, &(tuff_graph_save_options){.name = info->name, .compile = &info->compile},
-                                 out) == TUFF_OK,
+    require(tuff__graph_file_write(graph, &(tuff_graph_save_options){.name = info->name, .compile = &info->compile},
+                                   out) == TUFF_OK,
             "a graph that was read is not written");
 }
 
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     for (size_t i = 0; i < 8; i++)
         copy[LENGTH_AT + i] = (unsigned char)((uint64_t)(size - BODY_AT) >> (8 * i));
-    tuff__graph_file_seal(copy, size);
+    tuff__graph_file_set_hash(copy, size);
     check(copy, size);
     free(copy);
     return 0;

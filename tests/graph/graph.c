@@ -527,7 +527,7 @@ static tuff_status whole_script(void)
     status = tuff__reference_write_double(plan, "x", zeros);
     if (status == TUFF_OK)
         status = tuff__reference_write_double(plan, "w", zeros);
-    tuff__reference_carry_bounds(plan, true);
+    tuff__reference_enable_bounds(plan, true);
     if (status == TUFF_OK)
         status = tuff__reference_run(plan);
     tuff__reference_destroy(plan);
@@ -551,7 +551,7 @@ static void a_failed_run_leaves_nothing_behind(void **state)
         tuff_tensor *data = tuff_constant_data(graph, TUFF_F32, S(4), numbers);
         tuff_output(graph, "y", tuff_add(tuff_mul(x, tuff_constant(graph, TUFF_F32, 2)), data));
         assert_int_equal(tuff__reference_create(graph, &plan), TUFF_OK);
-        tuff__reference_carry_bounds(plan, true);
+        tuff__reference_enable_bounds(plan, true);
         assert_int_equal(tuff__reference_write_double(plan, "x", ones), TUFF_OK);
         failing_memory_rearm(failing, false);
         const tuff_status status = tuff__reference_run(plan);

@@ -136,7 +136,7 @@ static bool prepare(differential *self, uint64_t seed)
     reference_plan *plan = NULL;
     assert_non_null(graph);
     assert_int_equal(tuff__reference_create(graph, &plan), TUFF_OK);
-    tuff__reference_carry_bounds(plan, true);
+    tuff__reference_enable_bounds(plan, true);
     if (self->precision != TUFF_PRECISION_F32)
         tuff__reference_set_storage(plan, self->precision == TUFF_PRECISION_F16 ? TUFF_F16 : TUFF_BF16);
     for (int i = 0; i < graph->node_count; i++)

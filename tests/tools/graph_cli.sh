@@ -13,7 +13,7 @@ expect 0 "usage: tuff plan [FILE] [OPTIONS]" "$tuff" plan --help
 expect 0 "FILE is a graph that" "$tuff" profile --help
 echo "no graph" >none.graph
 for verb in plan profile kernel bench; do
-    expect 1 "none.graph: no graph file" "$tuff" $verb none.graph --device reference
+    expect 1 "none.graph: not a graph file" "$tuff" $verb none.graph --device reference
     expect 1 "cannot open nowhere.graph" "$tuff" $verb nowhere.graph --device reference
 done
 expect 2 "none.graph is a graph file: it cannot be combined" "$tuff" plan none.graph --layers 2
@@ -30,7 +30,7 @@ expect 1 "nowhere/step.graph" "$tuff" plan $shape --device reference --summary -
 expect 0 "train: " "$tuff" plan $shape --device reference --summary --save-graph reference.graph
 expect 0 "train: " "$tuff" plan reference.graph --device reference --summary
 head -c 2000 reference.graph >part.graph
-expect 1 "part.graph: a damaged graph file, or a part of one" "$tuff" plan part.graph --device reference
+expect 1 "part.graph: the graph file is damaged or truncated" "$tuff" plan part.graph --device reference
 expect 0 "stopped after step 1" "$tuff" train --data text $shape --accumulate 2 --stop-after 1 --sample 0 --device reference \
     --save-graph half.graph
 expect 0 "train: " "$tuff" plan half.graph --device reference --summary

@@ -32,10 +32,10 @@ done
 expect 2 "16 given, at most 15" train reference --steps 2 "$@"
 expect 2 "adamw|sgd|adam|lion|adafactor|muon" train reference --steps 2 --optimizer newton
 expect 2 "--momentum must be above 0" train reference --steps 2 --optimizer muon --momentum 0
-expect 1 "no name matches \"nobody\"" train reference --steps 2 --group nobody:frozen
-expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup 5
+expect 1 "no name matches the pattern \"nobody\"" train reference --steps 2 --group nobody:frozen
+expect 1 "5 steps of warm-up must be fewer than the 4 in total" train reference --steps 4 --warmup 5
 expect 0 "done after step 4" train reference --steps 4 --schedule constant --warmup 5
-expect 1 "are 2147483648 batches, at most 2147483647" train reference --steps 16777216 --accumulate 128
+expect 1 "are 2147483648 batches, more than 2147483647" train reference --steps 16777216 --accumulate 128
 
 # Only matrices decay: a group without any accepts no decay but 0.
 expect 2 "invalid value" train reference --steps 2 --group ""
@@ -72,7 +72,7 @@ for wrong in 0 -1 inf 1e-40 2; do
 done
 expect 2 "--epoch-steps takes a whole number" train reference --steps 4 --epoch-steps -1
 expect 2 "--epoch-steps must be less than --steps" train reference --steps 4 --epoch-steps 4
-expect 1 "2 epochs of warm-up leave none of 2" train reference --steps 4 --epoch-steps 2 --warmup 2
+expect 1 "2 epochs of warm-up must be fewer than the 2 in total" train reference --steps 4 --epoch-steps 2 --warmup 2
 expect 2 "--update-top takes a whole number" train reference --steps 2 --update-top -1
 expect 2 "--update-top 99: the model has only 16 parameters" train reference --steps 2 --update-top 99
 expect 2 "--log-norms takes off|on" train reference --steps 2 --log-norms 1
@@ -128,7 +128,7 @@ for optimizer in adamw sgd adam lion adafactor muon; do
     expect 0 "done after step 3" train reference --steps 3 --optimizer $optimizer --weight-decay 0.01
 done
 expect 0 "loss scale is 1024" train reference --steps 3 --loss-scale 1024 --save plain.safetensors
-expect 1 "holds no averages" "$tuff" generate --checkpoint plain.safetensors --average --device reference
+expect 1 "has no averages" "$tuff" generate --checkpoint plain.safetensors --average --device reference
 expect 0 "loss scale is 65536" train reference --steps 3 --loss-scale auto --schedule linear
 
 # everything DEVICE: the same bits, whether uninterrupted or stopped and resumed.
@@ -153,7 +153,7 @@ everything() {
     expect 0 "--precision bf16 instead of the checkpoint's f16" "$tuff" train --data text --device "$device" \
         --resume half.safetensors --sample 0 --precision bf16
     expect 2 "--momentum must be above 0" "$tuff" train --data text --device "$device" --resume half.safetensors --momentum 0
-    expect 1 "holds the state of muon, not of adam" "$tuff" train --data text --device "$device" \
+    expect 1 "has the state of optimizer muon, not of adam" "$tuff" train --data text --device "$device" \
         --resume half.safetensors --sample 0 --optimizer adam
 }
 everything reference

@@ -22,7 +22,7 @@ done >text
 
 # Another number of batches per step: only if the batches so far are whole steps of it; the count of steps continues.
 expect 0 "stopped after step 5" train --steps 8 --accumulate 2 --stop-after 5 --save five
-expect 1 "10 batches are no whole steps of 4" resume five --accumulate 4
+expect 1 "10 batches are not a whole number of steps of 4 batches" resume five --accumulate 4
 expect 0 "stopped after step 4" train --steps 8 --accumulate 2 --stop-after 4 --save four
 expect 0 "resuming after step 4" resume four --accumulate 4 --stop-after 6 --save six
 expect 0 "resuming after step 6" resume six --save eight

@@ -175,7 +175,7 @@ static int accumulated(const trainer *self, tuff_array **arrays, int most)
     const int count = self->parameters->slab_count;
     assert_true(count <= most);
     for (int i = 0; i < count; i++)
-        arrays[i] = self->optimizer->ranges[i].accumulated;
+        arrays[i] = self->optimizer->gradient_ranges[i].accumulated;
     return count;
 }
 
@@ -246,7 +246,7 @@ static void check_averages_load(tuff_device *device)
     assert_int_equal(tuff_checkpoint_save(path, averaged.parameters, NULL, NULL, NULL, 0), TUFF_OK);
     const uint64_t version = tuff_array_version(tuff_parameters_at(loaded, 0, NULL));
     assert_int_equal(tuff_checkpoint_load_average(path, loaded), TUFF_E_FORMAT);
-    assert_non_null(strstr(tuff_error(), "holds no averages"));
+    assert_non_null(strstr(tuff_error(), "has no averages"));
     assert_int_equal(tuff_array_version(tuff_parameters_at(loaded, 0, NULL)), version);
     trainer_drop(&averaged);
     tuff_parameters_destroy(loaded);

@@ -260,7 +260,7 @@ static int trained_slabs(const trainer *self)
 {
     int count = 0;
     for (int i = 0; i < self->parameters->slab_count; i++)
-        count += self->optimizer->ranges[i].end > self->optimizer->ranges[i].begin;
+        count += self->optimizer->gradient_ranges[i].end > self->optimizer->gradient_ranges[i].begin;
     return count;
 }
 
@@ -306,7 +306,7 @@ static void check_refusals(tuff_device *device)
 {
     const char *const nothing[] = {"none"}, *const two[] = {"*.bias", "*.weight"};
     assert_null(tuff_parameters_create_grouped(device, specs, SPEC_COUNT, nothing, 1));
-    assert_non_null(strstr(tuff_error(), "no name matches \"none\""));
+    assert_non_null(strstr(tuff_error(), "no name matches the pattern \"none\""));
     assert_null(tuff_parameters_create_grouped(device, specs, SPEC_COUNT, NULL, 2));
     assert_null(tuff_parameters_create_grouped(device, specs, SPEC_COUNT, two, TUFF_MAX_GROUPS));
     assert_null(tuff__parameters_create(device, specs, SPEC_COUNT, NULL, 0, 1024));

@@ -80,7 +80,7 @@ static trainer make(tuff_device *device, layout *of, tuff_optimizer_kind kind, b
 static state_list read_state(trainer *self)
 {
     state_list state;
-    assert_int_equal(tuff__state_list(self->parameters, self->optimizer, &state), TUFF_OK);
+    assert_int_equal(tuff__list_state(self->parameters, self->optimizer, &state), TUFF_OK);
     assert_int_equal(tuff__state_read(&state), TUFF_OK);
     return state;
 }

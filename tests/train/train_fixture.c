@@ -162,7 +162,7 @@ char *trainer_bits(const trainer *self, bool settled, size_t *size)
     state_list list;
     char *bits = NULL;
     *size = 0;
-    assert_int_equal(tuff__state_list(self->parameters, self->optimizer, &list), TUFF_OK);
+    assert_int_equal(tuff__list_state(self->parameters, self->optimizer, &list), TUFF_OK);
     assert_int_equal(tuff__state_read(&list), TUFF_OK);
     for (int i = 0; i < list.array_count; i++) {
         tuff_array *array = list.arrays[i].array;

@@ -71,7 +71,7 @@ static tuff_status fill_all(const adamw *self)
     for (int i = 0; i < self->parameters->slab_count && status == TUFF_OK; i++) {
         status = fill(self->parameters->slabs[i].array, values);
         if (status == TUFF_OK)
-            status = fill(self->optimizer->ranges[i].accumulated, values);
+            status = fill(self->optimizer->gradient_ranges[i].accumulated, values);
     }
     tuff__free(values);
     return status;

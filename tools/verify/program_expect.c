@@ -81,7 +81,7 @@ static void classify_tensor(const tuff_parameters *parameters, const char *name,
 static tuff_status list_tensors(const program_state *state, tensor_list *out)
 {
     state_list list;
-    tuff_status status = tuff__state_list(state->parameters, state->optimizer, &list);
+    tuff_status status = tuff__list_state(state->parameters, state->optimizer, &list);
     out->tensors = status == TUFF_OK ? calloc((size_t)list.tensor_count + 1, sizeof *out->tensors) : NULL;
     if (status == TUFF_OK && out->tensors == NULL)
         status = FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a list");
@@ -276,7 +276,7 @@ static tuff_status record_training(program_expectation *self, runner *run)
     self->options.loss_scaling = NULL;
     self->parameter_count = parameters->count;
     for (int i = 0; i < parameters->count; i++) {
-        const slab_range *of = tuff__slab_range_of(optimizer, &parameters->items[i]);
+        const slab_range *of = tuff__find_slab_range(optimizer, &parameters->items[i]);
         self->rules[i] = kind_of(of);
         self->rate_factors[i] = optimizer->groups[parameters->items[i].group].rate_factor;
         if (of != NULL && of->rule != optimizer->rule)

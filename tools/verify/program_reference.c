@@ -120,7 +120,7 @@ static bool has_gaps_set(const state_list *list)
 tuff_status program_read_state(const program_state *state, double *into, bool *gaps)
 {
     state_list list;
-    tuff_status status = tuff__state_list(state->parameters, state->optimizer, &list);
+    tuff_status status = tuff__list_state(state->parameters, state->optimizer, &list);
     if (status == TUFF_OK)
         status = tuff__state_read(&list);
     for (int i = 0; i < list.tensor_count && status == TUFF_OK; i++) {
@@ -137,7 +137,7 @@ tuff_status program_read_state(const program_state *state, double *into, bool *g
 tuff_status program_write_state(const program_state *state, const double *values)
 {
     state_list list;
-    tuff_status status = tuff__state_list(state->parameters, state->optimizer, &list);
+    tuff_status status = tuff__list_state(state->parameters, state->optimizer, &list);
     for (int i = 0; i < list.tensor_count && status == TUFF_OK; i++) {
         const state_tensor *tensor = &list.tensors[i];
         tuff__from_double(tensor->dtype, values, tuff_shape_count(tensor->shape), tensor->data);

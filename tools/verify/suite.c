@@ -230,7 +230,7 @@ static tuff_status run_reference(execution *run, double *const *inputs, double *
     reference_plan *plan = NULL;
     TRY(tuff__reference_create(run->graph, &plan));
     run->graph = NULL;
-    tuff__reference_carry_bounds(plan, true);
+    tuff__reference_enable_bounds(plan, true);
     tuff_status status = write_operands(run, inputs, write_to_reference, plan);
     if (status == TUFF_OK)
         status = tuff__reference_run(plan);

@@ -82,9 +82,10 @@ static const node *leader_of(const struct fusion *fusion, const node *at)
 static bool are_siblings(const node *a, const node *b)
 {
     const op_attributes *x = &a->attributes, *y = &b->attributes;
-    bool same = a->input_count == b->input_count && a->copy == b->copy && tuff__op_is_attention_gradient(b->op) &&
-                x->value == y->value && x->start[0] == y->start[0] && x->start[1] == y->start[1] &&
-                x->options == y->options && x->dropout == y->dropout && x->seed == y->seed && x->ordinal == y->ordinal;
+    bool same = a->input_count == b->input_count && a->recomputation == b->recomputation &&
+                tuff__op_is_attention_gradient(b->op) && x->value == y->value && x->start[0] == y->start[0] &&
+                x->start[1] == y->start[1] && x->options == y->options && x->dropout == y->dropout &&
+                x->seed == y->seed && x->ordinal == y->ordinal;
     for (int i = 0; i < a->input_count && same; ++i)
         same = a->inputs[i] == b->inputs[i];
     return same;
@@ -271,11 +272,11 @@ static bool find_recomputations(struct fusion *fusion)
     const tuff_graph *graph = fusion->graph;
     int most = 0;
     for (int i = 0; i < graph->node_count; ++i)
-        most = graph->nodes[i]->copy > most ? graph->nodes[i]->copy : most;
+        most = graph->nodes[i]->recomputation > most ? graph->nodes[i]->recomputation : most;
     fusion->recomputation_begins = tuff__calloc((size_t)most + 1, sizeof *fusion->recomputation_begins);
     for (int i = graph->node_count - 1; i >= 0 && fusion->recomputation_begins != NULL; --i)
-        if (graph->nodes[i]->copy != 0)
-            fusion->recomputation_begins[graph->nodes[i]->copy] = i;
+        if (graph->nodes[i]->recomputation != 0)
+            fusion->recomputation_begins[graph->nodes[i]->recomputation] = i;
     return fusion->recomputation_begins != NULL;
 }
 

@@ -285,7 +285,7 @@ static tuff_tensor *make_copy(rewrite *self, const node *at, tuff_tensor *const 
     if (made->node == NULL || !append_node(self, made->node))
         return NULL;
     made->node->is_late_copy = true;
-    made->node->copy = self->number;
+    made->node->recomputation = self->number;
     return self->copy[at->id] = made;
 }
 
@@ -357,7 +357,7 @@ static tuff_status rewrite_all(rewrite *self)
     for (int i = 0; i < self->original_count; ++i) {
         first =
             self->first_late_reader[i] > 0 && self->first_late_reader[i] < first ? self->first_late_reader[i] : first;
-        self->number = graph->nodes[i]->copy > self->number ? graph->nodes[i]->copy : self->number;
+        self->number = graph->nodes[i]->recomputation > self->number ? graph->nodes[i]->recomputation : self->number;
     }
     ++self->number;
     for (int i = 0; i < self->original_count; ++i) {

@@ -120,8 +120,8 @@ int tuff__task_recomputation_begin(const struct fusion *fusion, const struct tas
 {
     int begin = 0;
     for (int i = 0; i < task->root_count; ++i)
-        if (fusion->recomputation_begins[task->roots[i]->copy] > begin)
-            begin = fusion->recomputation_begins[task->roots[i]->copy];
+        if (fusion->recomputation_begins[task->roots[i]->recomputation] > begin)
+            begin = fusion->recomputation_begins[task->roots[i]->recomputation];
     return begin;
 }
 

@@ -741,7 +741,7 @@ static tuff_status check_graph(const tuff_graph *graph)
         bool sound = at->id == i;
         for (int k = 0; k < at->input_count; ++k)
             sound &= at->inputs[k]->node != NULL && at->inputs[k]->node->id < i;
-        if (!sound || !tuff__node_is_plausible(at))
+        if (!sound || !tuff__node_is_valid(at))
             return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: node %d (%s) %s %s", i,
                         tuff__op_info(at->op)->name, SHAPE_TEXT(at->outputs[0].shape),
                         sound ? "does not fit its inputs" : "comes before its inputs");

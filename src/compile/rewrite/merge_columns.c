@@ -126,7 +126,7 @@ static bool users_agree(const rewriting *self, const bundle *joined, node **user
         const tuff_tensor *first = &users[0]->outputs[0], *value = &users[i]->outputs[0];
         const int at = position_of(users[i], joined->parts[i]);
         *position = i == 0 ? at : *position;
-        const bool fits = at >= 0 && at == *position && users[i]->copy == users[0]->copy &&
+        const bool fits = at >= 0 && at == *position && users[i]->recomputation == users[0]->recomputation &&
                           users[i]->op == users[0]->op && users[i]->input_count == users[0]->input_count &&
                           value->dtype == first->dtype && value->shape.rank == first->shape.rank &&
                           value->shape.rank > 0 && value->shape.rank < TUFF_MAX_RANK &&
@@ -313,7 +313,7 @@ tuff_status tuff__merge_columns(rewriting *self)
             continue;
         for (int k = i; k < self->original_count && count < MAX_FACTORS; ++k) {
             node *at = self->graph->nodes[k];
-            if (at->op == OP_MATMUL && at->inputs[0] == first->inputs[0] && at->copy == first->copy &&
+            if (at->op == OP_MATMUL && at->inputs[0] == first->inputs[0] && at->recomputation == first->recomputation &&
                 is_candidate(self, at, &factors[count])) {
                 self->taken[k] = true; /* each matmul is considered only once */
                 members[count++] = at;

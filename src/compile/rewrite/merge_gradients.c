@@ -31,7 +31,7 @@ static bool continues(const run_of_parts *run, const node *product, bool transpo
 {
     const node *first = run->products[0];
     if (run->count == MAX_MERGED || transposed != run->transposed || product->inputs[0] != first->inputs[0] ||
-        product->copy != first->copy)
+        product->recomputation != first->recomputation)
         return false;
     for (int i = 0; i < run->count; ++i)
         if (product->inputs[1] == run->products[i]->inputs[1])

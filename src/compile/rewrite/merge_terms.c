@@ -17,7 +17,7 @@ typedef struct terms {
 
 static bool is_product(const rewriting *self, const node *at, int copy, factor *out)
 {
-    return at->op == OP_MATMUL && at->copy == copy && at->outputs[0].shape.rank == 2 &&
+    return at->op == OP_MATMUL && at->recomputation == copy && at->outputs[0].shape.rank == 2 &&
            tuff__only_user(self, at) != NULL && tuff__factor_of(at->inputs[1], out);
 }
 
@@ -108,7 +108,7 @@ tuff_status tuff__merge_terms(rewriting *self)
 {
     for (int i = 0; i < self->original_count; ++i) {
         node *at = self->graph->nodes[i];
-        terms found = {.complete = true, .copy = at->copy};
+        terms found = {.complete = true, .copy = at->recomputation};
         tuff_tensor *sum = NULL;
         if (!is_whole_sum(self, at) || at->outputs[0].dtype != TUFF_F32)
             continue;

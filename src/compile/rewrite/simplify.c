@@ -68,7 +68,7 @@ tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, t
         for (int i = 0; i < input_count; ++i)
             first = inputs[i]->node->id > first ? inputs[i]->node->id : first;
         for (int i = first; i < graph->node_count; ++i)
-            if ((graph->nodes[i]->copy == graph->copy || op == OP_CONSTANT || op == OP_ARRAY) &&
+            if ((graph->nodes[i]->recomputation == graph->recomputation || op == OP_CONSTANT || op == OP_ARRAY) &&
                 same_node(graph->nodes[i], op, dtype, &shape, inputs, input_count, attributes))
                 return &graph->nodes[i]->outputs[0];
     }
@@ -309,7 +309,7 @@ static tuff_status rebuild_node(rebuild *self, const node *at)
     tuff_tensor *made = self->only_live ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape,
                                                             inputs, at->input_count, &copy.attributes)
                                         : apply_rules(self, &copy, inputs);
-    graph->copy = 0;
+    graph->recomputation = 0;
     if (made->node == NULL)
         return graph->status;
     self->map[at->id] = made;

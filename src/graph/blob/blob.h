@@ -40,6 +40,6 @@ tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size,
 
 /* For tuff__graph_deserialize and the verifier of plans (check.c): whether a node's inputs, attributes and shape fit
    each other as builders would make them, so that it is safe to compile. The inputs must be valid. */
-bool tuff__node_is_plausible(const node *n);
+bool tuff__node_is_valid(const node *n);
 
 #endif

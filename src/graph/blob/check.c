@@ -38,7 +38,7 @@ static bool has_axis(const node *n)
 }
 
 /* Whether the shapes are equal except for the extent of one axis. */
-static bool equal_beside(tuff_shape a, tuff_shape b, int axis)
+static bool equal_except_axis(tuff_shape a, tuff_shape b, int axis)
 {
     if (a.rank != b.rank)
         return false;
@@ -47,7 +47,7 @@ static bool equal_beside(tuff_shape a, tuff_shape b, int axis)
 }
 
 /* Elementwise rows: all operands have the result's shape and one dtype, which the row accepts. */
-static bool is_row(const node *n)
+static bool is_elementwise(const node *n)
 {
     const op_kinds kinds = tuff__op_info(n->op)->kinds;
     const tuff_dtype dtype = n->inputs[0]->dtype, made = n->outputs[0].dtype;
@@ -175,7 +175,7 @@ static bool is_concatenation(const node *n)
         return false;
     for (int i = 0; i < n->input_count; i++) {
         if (n->inputs[i]->dtype != n->outputs[0].dtype ||
-            !equal_beside(*input_shape(n, i), *shape_of(n), n->attributes.axis))
+            !equal_except_axis(*input_shape(n, i), *shape_of(n), n->attributes.axis))
             return false;
         extent += input_shape(n, i)->extent[n->attributes.axis];
     }
@@ -201,7 +201,7 @@ static bool is_gather(const node *n)
 {
     return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
            tuff_shape_equal(*input_shape(n, 1), *shape_of(n)) &&
-           equal_beside(*input_shape(n, 0), *shape_of(n), n->attributes.axis);
+           equal_except_axis(*input_shape(n, 0), *shape_of(n), n->attributes.axis);
 }
 
 /* Indices and source have the same shape, which differs from the result's along the axis only. */
@@ -210,7 +210,7 @@ static bool is_scatter(const node *n)
     return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
            n->inputs[2]->dtype == n->outputs[0].dtype && tuff_shape_equal(*input_shape(n, 0), *shape_of(n)) &&
            tuff_shape_equal(*input_shape(n, 1), *input_shape(n, 2)) &&
-           equal_beside(*input_shape(n, 1), *shape_of(n), n->attributes.axis);
+           equal_except_axis(*input_shape(n, 1), *shape_of(n), n->attributes.axis);
 }
 
 /* The node has the dtype and the shape of its array. */
@@ -249,11 +249,11 @@ static bool bias_fits(const node *n, const attention_inputs *at)
     if (at->bias < 0)
         return true;
     const tuff_shape *bias = input_shape(n, at->bias);
-    const int64_t want[4] = {q->extent[0], q->extent[2], q->extent[1], k->extent[1]};
-    if (bias->rank != 4 || bias->extent[3] != want[3])
+    const int64_t expected[4] = {q->extent[0], q->extent[2], q->extent[1], k->extent[1]};
+    if (bias->rank != 4 || bias->extent[3] != expected[3])
         return false;
     for (int i = 0; i < 3; i++)
-        if (bias->extent[i] != want[i] && bias->extent[i] != 1)
+        if (bias->extent[i] != expected[i] && bias->extent[i] != 1)
             return false;
     return true;
 }
@@ -334,14 +334,14 @@ static bool has_data_or_is_scalar(const node *n)
 #undef SPECIAL
 
 static bool (*const checks[OP_COUNT])(const node *n) = {
-#define ELEMENTWISE(code, ...) [OP_##code] = is_row,
+#define ELEMENTWISE(code, ...) [OP_##code] = is_elementwise,
 #define SPECIAL(code, name, ...) [OP_##code] = name##_is_valid,
 #include "ops/ops.def"
 #undef ELEMENTWISE
 #undef SPECIAL
 };
 
-bool tuff__node_is_plausible(const node *n)
+bool tuff__node_is_valid(const node *n)
 {
     const op_info *info = tuff__op_info(n->op);
     if (info->input_count >= 0 && n->input_count != info->input_count)

@@ -17,7 +17,7 @@ enum {
 static const uint64_t file_limit = UINT64_C(1) << 30;
 static const unsigned char magic[FORMAT_AT] = {'t', 'u', 'f', 'f', 0x8f, 'g', 0x0d, 0x0a};
 
-static void put_notes(const tuff_graph *graph, const tuff_graph_save_options *options, text *out)
+static void put_options(const tuff_graph *graph, const tuff_graph_save_options *options, text *out)
 {
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     const tuff_compile_options *compile = options->compile ? options->compile : &defaults;
@@ -32,11 +32,11 @@ static void put_notes(const tuff_graph *graph, const tuff_graph_save_options *op
     tuff__put_u8(out, graph->owns_step);
 }
 
-tuff_status tuff__graph_file_put(const tuff_graph *graph, const tuff_graph_save_options *options, text *out)
+tuff_status tuff__graph_file_write(const tuff_graph *graph, const tuff_graph_save_options *options, text *out)
 {
     const array_names names = {options->arrays, options->names, options->array_count};
     text body = {0};
-    put_notes(graph, options, &body);
+    put_options(graph, options, &body);
     tuff_status status = tuff__graph_serialize(graph, &names, &body);
     if (status == TUFF_OK) {
         static const char no_hash[HASH_SIZE];
@@ -50,7 +50,7 @@ tuff_status tuff__graph_file_put(const tuff_graph *graph, const tuff_graph_save_
     }
     tuff__text_free(&body);
     if (status == TUFF_OK)
-        tuff__graph_file_seal(out->data, out->length);
+        tuff__graph_file_set_hash(out->data, out->length);
     return status;
 }
 
@@ -67,7 +67,7 @@ static void put_hash(unsigned char *at, const void *data, size_t size)
     put_number(at + 8, hash.high);
 }
 
-void tuff__graph_file_seal(void *data, size_t size)
+void tuff__graph_file_set_hash(void *data, size_t size)
 {
     unsigned char *file = data;
     put_hash(file + HASH_AT, file + BODY_AT, size - BODY_AT);
@@ -80,11 +80,13 @@ static tuff_status check_saving(const tuff_graph *graph, const char *path, const
     if (graph->status != TUFF_OK)
         return FAIL(graph->status, "%s", graph->message);
     if (graph->output_count == 0 && graph->assign_count == 0)
-        return FAIL(TUFF_E_USAGE, "graph: it has no outputs and assigns nothing: call tuff_output or tuff_assign");
+        return FAIL(TUFF_E_USAGE, "graph: there are no outputs and no assignments: call tuff_output or tuff_assign");
     if (options->name != NULL && strlen(options->name) >= TUFF_GRAPH_NAME_SIZE)
-        return FAIL(TUFF_E_LIMIT, "graph: its name has more than %d bytes", TUFF_GRAPH_NAME_SIZE - 1);
+        return FAIL(TUFF_E_LIMIT, "graph: the name is longer than %d bytes", TUFF_GRAPH_NAME_SIZE - 1);
     if (options->array_count < 0 || (options->array_count > 0 && (options->arrays == NULL || options->names == NULL)))
-        return FAIL(TUFF_E_USAGE, "graph: %d names of arrays without arrays and names", options->array_count);
+        return FAIL(TUFF_E_USAGE,
+                    "graph: array_count is %d: it must not be negative, and arrays and names must not be NULL",
+                    options->array_count);
     for (int i = 0; i < options->array_count; i++)
         if (options->names[i] == NULL)
             return FAIL(TUFF_E_USAGE, "graph: the name of array %d is NULL", i);
@@ -97,10 +99,10 @@ tuff_status tuff_graph_save(const tuff_graph *graph, const char *path, const tuf
     text file = {0};
     options = options ? options : &none;
     TRY(check_saving(graph, path, options));
-    tuff_status status = tuff__graph_file_put(graph, options, &file);
+    tuff_status status = tuff__graph_file_write(graph, options, &file);
     if (status == TUFF_OK && file.length > file_limit)
-        status = FAIL(TUFF_E_LIMIT, "%s: a graph file of %zu bytes; at most %llu", path, file.length,
-                      (unsigned long long)file_limit);
+        status = FAIL(TUFF_E_LIMIT, "%s: the graph file would have %zu bytes, more than the limit of %llu", path,
+                      file.length, (unsigned long long)file_limit);
     if (status == TUFF_OK)
         status = tuff__file_write(path, &(file_part){file.data, file.length}, 1, true, false);
     tuff__text_free(&file);
@@ -108,7 +110,7 @@ tuff_status tuff_graph_save(const tuff_graph *graph, const char *path, const tuf
 }
 
 /* Fails on values that are no enumerators of this version. */
-static void take_compile(byte_reader *from, tuff_compile_options *out)
+static void read_compile_options(byte_reader *from, tuff_compile_options *out)
 {
     out->fuse = (tuff_fuse_mode)tuff__get_below(from, TUFF_FUSE_NONE + 1);
     out->family = (tuff_family)tuff__get_below(from, TUFF_FAMILY_COOPERATIVE + 1);
@@ -127,26 +129,27 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
     const unsigned char *body = (const unsigned char *)data + BODY_AT;
     unsigned char hash[HASH_SIZE];
     if (size < BODY_AT || memcmp(data, magic, sizeof magic) != 0)
-        return FAIL(TUFF_E_FORMAT, "no graph file");
+        return FAIL(TUFF_E_FORMAT, "not a graph file");
     const uint32_t format = tuff__get_u32(&head), zero = tuff__get_u32(&head);
     if (format > FORMAT)
-        return FAIL(TUFF_E_UNSUPPORTED, "a graph file of format %u, of a later tuff: this one reads format %d",
+        return FAIL(TUFF_E_UNSUPPORTED,
+                    "a graph file of format %u, written by a later version of tuff: this version reads format %d",
                     (unsigned)format, FORMAT);
     if (format != FORMAT || zero != 0 || tuff__get_u64(&head) != size - BODY_AT)
-        return FAIL(TUFF_E_FORMAT, "a damaged graph file, or a part of one");
+        return FAIL(TUFF_E_FORMAT, "the graph file is damaged or truncated");
     put_hash(hash, body, size - BODY_AT);
     if (memcmp(body - HASH_SIZE, hash, HASH_SIZE) != 0)
-        return FAIL(TUFF_E_FORMAT, "a damaged graph file: its hash is another");
+        return FAIL(TUFF_E_FORMAT, "the graph file is damaged: its hash does not match");
     *out = (byte_reader){.data = body, .size = size - BODY_AT};
     return TUFF_OK;
 }
 
 /* Makes the counter the graph's own, like one that tuff_step creates. */
-static tuff_status own_step(tuff_graph *graph)
+static tuff_status adopt_step_counter(tuff_graph *graph)
 {
     const tuff_array *step = graph->step_array;
     if (step == NULL || step->dtype != TUFF_I32 || step->shape.rank != 0)
-        return FAIL(TUFF_E_FORMAT, "the graph: its counter is none");
+        return FAIL(TUFF_E_FORMAT, "the step counter of the graph is not an i32 scalar");
     int index = 0;
     while (graph->arrays[index].array != step)
         index++;
@@ -165,13 +168,13 @@ tuff_status tuff__graph_file_read(tuff_device *device, const void *data, size_t 
     *info = (tuff_graph_file_info){.format = FORMAT};
     TRY(open_body(data, size, &from));
     tuff__get_text(&from, info->name, sizeof info->name);
-    take_compile(&from, &info->compile);
+    read_compile_options(&from, &info->compile);
     info->deterministic = tuff__get_bool(&from);
     const bool owns_step = tuff__get_bool(&from);
     if (from.failed)
-        return FAIL(TUFF_E_FORMAT, "the graph: this version does not know its options");
+        return FAIL(TUFF_E_FORMAT, "the graph has options that this version of tuff does not know");
     TRY(tuff__graph_deserialize(device, &from, memory, out));
-    const tuff_status status = owns_step ? own_step(*out) : TUFF_OK;
+    const tuff_status status = owns_step ? adopt_step_counter(*out) : TUFF_OK;
     if (status != TUFF_OK) {
         tuff_graph_destroy(*out);
         *out = NULL;
@@ -231,9 +234,9 @@ tuff_status tuff_graph_array_at(const tuff_graph *graph, int index, tuff_graph_a
 {
     if (graph == NULL || array == NULL || index < 0 || index >= graph->array_count)
         return FAIL(TUFF_E_USAGE, "graph: there is no array %d", index);
-    const graph_array *found = &graph->arrays[index];
+    const graph_array *entry = &graph->arrays[index];
     *array =
-        (tuff_graph_array){.name = found->name, .array = found->array, .is_assigned = is_assigned(graph, found->array)};
+        (tuff_graph_array){.name = entry->name, .array = entry->array, .is_assigned = is_assigned(graph, entry->array)};
     return TUFF_OK;
 }
 

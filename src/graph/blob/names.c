@@ -4,15 +4,15 @@
 
 #include "graph/blob/parts.h"
 
-static int by_text(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-const char *tuff__name_twice(const char **names, int count)
+const char *tuff__duplicate_name(const char **names, int count)
 {
     if (count > 0)
-        qsort(names, (size_t)count, sizeof *names, by_text);
+        qsort(names, (size_t)count, sizeof *names, compare_names);
     for (int i = 1; i < count; i++)
         if (names[i][0] != '\0' && strcmp(names[i - 1], names[i]) == 0)
             return names[i];

@@ -14,6 +14,6 @@ enum {
 };
 
 /* Returns a name that is in the list twice, or NULL; empty names are ignored. Sorts the list. */
-const char *tuff__name_twice(const char **names, int count);
+const char *tuff__duplicate_name(const char **names, int count);
 
 #endif

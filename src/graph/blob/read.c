@@ -14,7 +14,7 @@
 
 enum { MIN_NODE = 4 * 4, MIN_ARRAY = 28, MIN_OP = 8 };
 
-typedef struct reading {
+typedef struct graph_reader {
     byte_reader *from;
     tuff_device *device;
     tuff_graph *graph;
@@ -25,10 +25,10 @@ typedef struct reading {
     int array_count;
     op_code ops[OP_COUNT];
     int op_count;
-} reading;
+} graph_reader;
 
 /* Returns a scalar shape after a failure, which is legal everywhere. */
-static tuff_shape take_shape(reading *self)
+static tuff_shape read_shape(graph_reader *self)
 {
     tuff_shape shape = {.rank = tuff__get_below(self->from, TUFF_MAX_RANK + 1)};
     for (int i = 0; i < shape.rank; i++)
@@ -38,14 +38,14 @@ static tuff_shape take_shape(reading *self)
     return self->from->failed ? TUFF_SCALAR : shape;
 }
 
-static tuff_dtype take_dtype(reading *self)
+static tuff_dtype read_dtype(graph_reader *self)
 {
     return (tuff_dtype)tuff__get_below(self->from, TUFF_BOOL + 1);
 }
 
 /* Checks the total size against the device's memory: the device itself refuses an allocation that is too large, but not
    always a total that is. */
-static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, uint64_t *all)
+static tuff_status make_storage(graph_reader *self, uint64_t size, bool is_imported, uint64_t *all)
 {
     storage **out = &self->storages[self->storage_count];
     if (self->memory == GRAPH_PLACEHOLDERS)
@@ -53,7 +53,7 @@ static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, 
     const tuff_device_info *info = tuff__device_info(self->device);
     const uint64_t limit = info->memory_size > 0 ? info->memory_size : info->max_allocation;
     if (size > limit || *all > limit - size)
-        return FAIL(TUFF_E_LIMIT, "the graph: its arrays take more than the %llu bytes of %s",
+        return FAIL(TUFF_E_LIMIT, "the arrays of the graph need more memory than the %llu bytes of %s",
                     (unsigned long long)limit, info->selector);
     *all += size;
     TRY(tuff__storage_create(self->device, size, true, out));
@@ -62,7 +62,7 @@ static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, 
     return TUFF_OK;
 }
 
-static tuff_status read_storages(reading *self)
+static tuff_status read_storages(graph_reader *self)
 {
     uint64_t all = 0;
     const int count = tuff__get_count(self->from, 9);
@@ -81,13 +81,13 @@ static tuff_status read_storages(reading *self)
 }
 
 /* Whether an array lies entirely inside its storage, aligned to its elements. Kernels rely on both. */
-static bool lies_within(const tuff_array *array)
+static bool array_fits_storage(const tuff_array *array)
 {
     const uint64_t size = tuff_array_size(array), all = tuff__storage_size(array->storage);
     return array->offset % tuff_dtype_size(array->dtype) == 0 && array->offset <= all && size <= all - array->offset;
 }
 
-static tuff_status take_text(reading *self, const char **out)
+static tuff_status read_text(graph_reader *self, const char **out)
 {
     char name[NAME_SIZE];
     tuff__get_text(self->from, name, sizeof name);
@@ -95,21 +95,21 @@ static tuff_status take_text(reading *self, const char **out)
     return *out == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-static tuff_status take_name(reading *self, const char **out)
+static tuff_status read_name(graph_reader *self, const char **out)
 {
-    TRY(take_text(self, out));
+    TRY(read_text(self, out));
     self->from->failed |= (*out)[0] == '\0';
     return TUFF_OK;
 }
 
-static tuff_status read_array(reading *self, int index)
+static tuff_status read_array(graph_reader *self, int index)
 {
     graph_array *made = &self->graph->arrays[index];
     const int memory = tuff__get_below(self->from, (uint64_t)self->storage_count);
     const uint64_t offset = tuff__get_u64(self->from);
-    const tuff_dtype dtype = take_dtype(self);
-    const tuff_shape shape = take_shape(self);
-    TRY(take_text(self, &made->name));
+    const tuff_dtype dtype = read_dtype(self);
+    const tuff_shape shape = read_shape(self);
+    TRY(read_text(self, &made->name));
     if (self->from->failed)
         return TUFF_OK;
     tuff__storage_retain(self->storages[memory]);
@@ -118,11 +118,11 @@ static tuff_status read_array(reading *self, int index)
     if (made->array == NULL)
         return TUFF_E_OOM_HOST;
     self->graph->array_count++;
-    self->from->failed = !lies_within(made->array);
+    self->from->failed = !array_fits_storage(made->array);
     return TUFF_OK;
 }
 
-static tuff_status check_array_names(reading *self)
+static tuff_status check_array_names(graph_reader *self)
 {
     const tuff_graph *graph = self->graph;
     const char **names = tuff__calloc((size_t)graph->array_count + 1, sizeof *names);
@@ -130,12 +130,12 @@ static tuff_status check_array_names(reading *self)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < graph->array_count; i++)
         names[i] = graph->arrays[i].name;
-    self->from->failed |= tuff__name_twice(names, graph->array_count) != NULL;
+    self->from->failed |= tuff__duplicate_name(names, graph->array_count) != NULL;
     tuff__free(names);
     return TUFF_OK;
 }
 
-static tuff_status read_arrays(reading *self)
+static tuff_status read_arrays(graph_reader *self)
 {
     TRY(read_storages(self));
     const int count = tuff__get_count(self->from, MIN_ARRAY);
@@ -149,7 +149,7 @@ static tuff_status read_arrays(reading *self)
     return self->from->failed ? TUFF_OK : check_array_names(self);
 }
 
-static tuff_status take_op(reading *self, op_code *out)
+static tuff_status read_op(graph_reader *self, op_code *out)
 {
     char name[64];
     tuff__get_text(self->from, name, sizeof name);
@@ -160,21 +160,21 @@ static tuff_status take_op(reading *self, op_code *out)
         }
     if (self->from->failed)
         return TUFF_OK;
-    return FAIL(TUFF_E_UNSUPPORTED, "the graph: this version has no op \"%.40s\"", name);
+    return FAIL(TUFF_E_UNSUPPORTED, "the graph has an op that this version of tuff does not know: \"%.40s\"", name);
 }
 
-static tuff_status read_ops(reading *self)
+static tuff_status read_ops(graph_reader *self)
 {
     const int count = tuff__get_count(self->from, MIN_OP);
     self->from->failed |= count > OP_COUNT;
     for (int i = 0; i < count && !self->from->failed; i++)
-        TRY(take_op(self, &self->ops[i]));
+        TRY(read_op(self, &self->ops[i]));
     self->op_count = count;
     return TUFF_OK;
 }
 
 /* Reads a constant's data, if any, which must be exactly the elements of the shape; bools must be 0 or 1. */
-static tuff_status take_data(reading *self, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
+static tuff_status read_data(graph_reader *self, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
 {
     size_t size;
     if (!tuff__get_bool(self->from))
@@ -194,7 +194,7 @@ static tuff_status take_data(reading *self, tuff_dtype dtype, tuff_shape shape, 
     return TUFF_OK;
 }
 
-static void take_steps(byte_reader *from, op_attributes *out)
+static void read_steps(byte_reader *from, op_attributes *out)
 {
     const int count = tuff__get_below(from, TUFF_MAX_RANK + 1);
     for (int i = 0; i < count; i++) {
@@ -204,7 +204,7 @@ static void take_steps(byte_reader *from, op_attributes *out)
     }
 }
 
-static void take_numbers(byte_reader *from, op_attributes *out)
+static void read_numbers(byte_reader *from, op_attributes *out)
 {
     const uint8_t groups = tuff__get_u8(from);
     from->failed |= groups > GROUP_ALL;
@@ -213,7 +213,7 @@ static void take_numbers(byte_reader *from, op_attributes *out)
         out->axis = tuff__get_below(from, TUFF_MAX_RANK);
     }
     if (groups & GROUP_STEPS)
-        take_steps(from, out);
+        read_steps(from, out);
     if (groups & GROUP_VALUE)
         out->value = tuff__get_double(from);
     if (groups & GROUP_RANDOM) {
@@ -227,14 +227,15 @@ static void take_numbers(byte_reader *from, op_attributes *out)
 }
 
 /* Reads the attributes by the column of ops.def that write.c uses, too. */
-static tuff_status take_attributes(reading *self, op_code op, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
+static tuff_status read_attributes(graph_reader *self, op_code op, tuff_dtype dtype, tuff_shape shape,
+                                   op_attributes *out)
 {
-    take_numbers(self->from, out);
+    read_numbers(self->from, out);
     const op_attribute attribute = tuff__op_info(op)->attribute;
     if (attribute == ATTRIBUTE_NAME)
-        return take_name(self, &out->name);
+        return read_name(self, &out->name);
     if (attribute == ATTRIBUTE_DATA)
-        return take_data(self, dtype, shape, out);
+        return read_data(self, dtype, shape, out);
     if (attribute == ATTRIBUTE_ARRAY) {
         const int index = tuff__get_below(self->from, (uint64_t)self->array_count);
         out->array = self->from->failed ? NULL : self->arrays[index];
@@ -243,7 +244,7 @@ static tuff_status take_attributes(reading *self, op_code op, tuff_dtype dtype, 
 }
 
 /* Accepts only ids of earlier nodes, which rules out cycles. */
-static tuff_status take_inputs(reading *self, tuff_tensor ***out, int *count)
+static tuff_status read_inputs(graph_reader *self, tuff_tensor ***out, int *count)
 {
     tuff_graph *graph = self->graph;
     *count = tuff__get_count(self->from, 4);
@@ -259,7 +260,7 @@ static tuff_status take_inputs(reading *self, tuff_tensor ***out, int *count)
 }
 
 /* Creates the node before checking it, so that the check sees it as the compiler would. */
-static tuff_status read_node(reading *self)
+static tuff_status read_node(graph_reader *self)
 {
     tuff_graph *graph = self->graph;
     byte_reader *from = self->from;
@@ -267,14 +268,14 @@ static tuff_status read_node(reading *self)
     tuff_tensor **inputs;
     int input_count;
     const op_code op = self->ops[tuff__get_below(from, (uint64_t)self->op_count)];
-    const tuff_dtype dtype = take_dtype(self);
-    const tuff_shape shape = take_shape(self);
+    const tuff_dtype dtype = read_dtype(self);
+    const tuff_shape shape = read_shape(self);
     const bool stops_gradient = tuff__get_bool(from), is_late_copy = tuff__get_bool(from);
     const tuff_phase phase = (tuff_phase)tuff__get_u8(from);
-    const int copy = tuff__get_below(from, from->size); /* at most one for each byte */
-    TRY(take_inputs(self, &inputs, &input_count));
+    const int recomputation = tuff__get_below(from, from->size); /* at most one for each byte */
+    TRY(read_inputs(self, &inputs, &input_count));
     if (!from->failed)
-        TRY(take_attributes(self, op, dtype, shape, &attributes));
+        TRY(read_attributes(self, op, dtype, shape, &attributes));
     if (from->failed)
         return TUFF_OK;
     const tuff_tensor *made = tuff__node_create(graph, op, dtype, shape, inputs, input_count, &attributes);
@@ -282,18 +283,18 @@ static tuff_status read_node(reading *self)
         return TUFF_E_OOM_HOST;
     made->node->stops_gradient = stops_gradient;
     made->node->is_late_copy = is_late_copy;
-    made->node->copy = copy;
-    from->failed = phase < made->node->phase || phase > TUFF_PHASE_OPTIMIZER || !tuff__node_is_plausible(made->node);
+    made->node->recomputation = recomputation;
+    from->failed = phase < made->node->phase || phase > TUFF_PHASE_OPTIMIZER || !tuff__node_is_valid(made->node);
     made->node->phase = phase;
     return TUFF_OK;
 }
 
-static tuff_status read_nodes(reading *self)
+static tuff_status read_nodes(graph_reader *self)
 {
     tuff_graph *graph = self->graph;
     graph->seed = tuff__get_u32(self->from);
     graph->random_count = tuff__get_u32(self->from);
-    graph->copy_count = tuff__get_below(self->from, self->from->size);
+    graph->recomputation_count = tuff__get_below(self->from, self->from->size);
     const uint32_t step = tuff__get_u32(self->from);
     if (step != UINT32_MAX && step >= (uint32_t)self->array_count)
         self->from->failed = true;
@@ -308,13 +309,13 @@ static tuff_status read_nodes(reading *self)
     return TUFF_OK;
 }
 
-static tuff_status read_outputs(reading *self)
+static tuff_status read_outputs(graph_reader *self)
 {
     tuff_graph *graph = self->graph;
     const int count = tuff__get_count(self->from, 12);
     for (int i = 0; i < count && !self->from->failed; i++) {
         const char *name;
-        TRY(take_name(self, &name));
+        TRY(read_name(self, &name));
         const int id = tuff__get_below(self->from, (uint64_t)graph->node_count);
         if (self->from->failed)
             return TUFF_OK;
@@ -325,7 +326,7 @@ static tuff_status read_outputs(reading *self)
     return TUFF_OK;
 }
 
-static tuff_status read_assigns(reading *self)
+static tuff_status read_assigns(graph_reader *self)
 {
     tuff_graph *graph = self->graph;
     const int count = tuff__get_count(self->from, 4);
@@ -342,7 +343,7 @@ static tuff_status read_assigns(reading *self)
     return TUFF_OK;
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_places(const void *a, const void *b)
 {
     const tuff_array *first = *(const tuff_array *const *)a, *second = *(const tuff_array *const *)b;
     if (first->storage != second->storage)
@@ -351,7 +352,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Checks that no two assigned arrays share elements, as the builder of ASSIGN does. Empty ones share none. */
-static tuff_status check_assigns(reading *self)
+static tuff_status check_assigns(graph_reader *self)
 {
     const tuff_graph *graph = self->graph;
     const tuff_array **targets = tuff__calloc((size_t)graph->assign_count + 1, sizeof(tuff_array *));
@@ -362,7 +363,7 @@ static tuff_status check_assigns(reading *self)
         if (tuff_array_size(graph->assigns[i]->attributes.array) > 0)
             targets[count++] = graph->assigns[i]->attributes.array;
     if (count > 0)
-        qsort(targets, (size_t)count, sizeof *targets, by_place);
+        qsort(targets, (size_t)count, sizeof *targets, compare_places);
     for (int i = 1; i < count; i++)
         self->from->failed |= tuff__arrays_overlap(targets[i - 1], targets[i]);
     tuff__free(targets);
@@ -370,7 +371,7 @@ static tuff_status check_assigns(reading *self)
 }
 
 /* Checks that inputs and outputs have unique names, and that the list of assigns has every ASSIGN once. */
-static tuff_status check_whole(reading *self)
+static tuff_status check_names_and_assigns(graph_reader *self)
 {
     const tuff_graph *graph = self->graph;
     const char **names = tuff__calloc((size_t)(graph->node_count + graph->output_count) + 1, sizeof *names);
@@ -383,10 +384,10 @@ static tuff_status check_whole(reading *self)
             names[inputs++] = graph->nodes[i]->attributes.name;
     }
     bool fits = assigns == graph->assign_count && graph->output_count + assigns > 0;
-    fits = fits && tuff__name_twice(names, inputs) == NULL;
+    fits = fits && tuff__duplicate_name(names, inputs) == NULL;
     for (int i = 0; i < graph->output_count; i++)
         names[i] = graph->outputs[i].name;
-    fits = fits && tuff__name_twice(names, graph->output_count) == NULL;
+    fits = fits && tuff__duplicate_name(names, graph->output_count) == NULL;
     for (int i = 1; i < graph->assign_count; i++)
         fits = fits && graph->assigns[i - 1] != graph->assigns[i];
     self->from->failed |= !fits;
@@ -395,10 +396,10 @@ static tuff_status check_whole(reading *self)
 }
 
 /* Reads part by part and stops at the first that is invalid. */
-static tuff_status read_body(reading *self)
+static tuff_status read_body(graph_reader *self)
 {
-    tuff_status (*const parts[])(reading *) = {read_arrays,  read_ops,      read_nodes, read_outputs,
-                                               read_assigns, check_assigns, check_whole};
+    tuff_status (*const parts[])(graph_reader *) = {
+        read_arrays, read_ops, read_nodes, read_outputs, read_assigns, check_assigns, check_names_and_assigns};
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !self->from->failed; i++)
         TRY(parts[i](self));
     return tuff__reader_status(self->from, "the graph");
@@ -406,7 +407,7 @@ static tuff_status read_body(reading *self)
 
 tuff_status tuff__graph_deserialize(tuff_device *device, byte_reader *from, graph_memory memory, tuff_graph **out)
 {
-    reading self = {.from = from, .device = device, .memory = memory, .graph = tuff_graph_create(device)};
+    graph_reader self = {.from = from, .device = device, .memory = memory, .graph = tuff_graph_create(device)};
     const tuff_status status = self.graph == NULL ? tuff_last_status() : read_body(&self);
     for (int i = 0; i < self.storage_count; i++)
         tuff__storage_release(self.storages[i]);
@@ -426,10 +427,10 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
     size_t length;
     const void *body = tuff__get_bytes(&head, &length);
     if (!head.failed && (magic != BLOB_MAGIC || version != BLOB_VERSION))
-        return FAIL(TUFF_E_FORMAT, "the graph: written by another version of tuff");
+        return FAIL(TUFF_E_FORMAT, "the graph was written by another version of tuff");
     TRY(tuff__reader_status(&head, "the graph"));
     if (tuff__crc32(body, length) != sum)
-        return FAIL(TUFF_E_FORMAT, "the graph: its checksum is another");
+        return FAIL(TUFF_E_FORMAT, "the checksum of the graph does not match");
     *out = (byte_reader){.data = body, .size = length};
     return TUFF_OK;
 }

@@ -10,8 +10,8 @@
 #include "base/crc.h"
 #include "graph/blob/parts.h"
 
-/* The distinct arrays of a graph, and their distinct storages. */
-typedef struct listing {
+/* Lists of what is written: the distinct arrays of a graph, their distinct storages, and the ops that occur. */
+typedef struct graph_writer {
     const tuff_array **arrays;
     int array_count, array_capacity;
     storage **storages;
@@ -20,53 +20,53 @@ typedef struct listing {
     const tuff_graph *graph;
     int ops[OP_COUNT]; /* by op: its index in the list of ops that occur */
     int op_count;
-} listing;
+} graph_writer;
 
-static int find_array(const listing *in, const tuff_array *array)
+static int find_array(const graph_writer *writer, const tuff_array *array)
 {
-    for (int i = 0; i < in->array_count; i++)
-        if (in->arrays[i] == array)
+    for (int i = 0; i < writer->array_count; i++)
+        if (writer->arrays[i] == array)
             return i;
     return -1;
 }
 
 /* Returns the name given by the caller, else the one that the array was read with, else "". */
-static const char *name_of(const listing *in, const tuff_array *array)
+static const char *name_of(const graph_writer *writer, const tuff_array *array)
 {
-    for (int i = 0; in->names != NULL && i < in->names->count; i++)
-        if (in->names->arrays[i] == array)
-            return in->names->names[i];
-    for (int i = 0; i < in->graph->array_count; i++)
-        if (in->graph->arrays[i].array == array)
-            return in->graph->arrays[i].name;
+    for (int i = 0; writer->names != NULL && i < writer->names->count; i++)
+        if (writer->names->arrays[i] == array)
+            return writer->names->names[i];
+    for (int i = 0; i < writer->graph->array_count; i++)
+        if (writer->graph->arrays[i].array == array)
+            return writer->graph->arrays[i].name;
     return "";
 }
 
-static int find_storage(const listing *in, const storage *memory)
+static int find_storage(const graph_writer *writer, const storage *memory)
 {
-    for (int i = 0; i < in->storage_count; i++)
-        if (in->storages[i] == memory)
+    for (int i = 0; i < writer->storage_count; i++)
+        if (writer->storages[i] == memory)
             return i;
     return -1;
 }
 
-static tuff_status list_array(listing *in, const tuff_array *array)
+static tuff_status list_array(graph_writer *writer, const tuff_array *array)
 {
-    if (find_array(in, array) >= 0)
+    if (find_array(writer, array) >= 0)
         return TUFF_OK;
-    if (!GROW(in->arrays, in->array_count, in->array_capacity))
+    if (!GROW(writer->arrays, writer->array_count, writer->array_capacity))
         return TUFF_E_OOM_HOST;
-    in->arrays[in->array_count++] = array;
-    if (find_storage(in, array->storage) >= 0)
+    writer->arrays[writer->array_count++] = array;
+    if (find_storage(writer, array->storage) >= 0)
         return TUFF_OK;
-    if (!GROW(in->storages, in->storage_count, in->storage_capacity))
+    if (!GROW(writer->storages, writer->storage_count, writer->storage_capacity))
         return TUFF_E_OOM_HOST;
-    in->storages[in->storage_count++] = array->storage;
+    writer->storages[writer->storage_count++] = array->storage;
     return TUFF_OK;
 }
 
 /* Lists arrays in the order of nodes, so that equal graphs give equal bytes. */
-static tuff_status list_all(const tuff_graph *graph, listing *out)
+static tuff_status list_arrays(const tuff_graph *graph, graph_writer *out)
 {
     for (int i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->attributes.array != NULL)
@@ -82,25 +82,25 @@ static void put_shape(text *out, tuff_shape shape)
 }
 
 /* Writes the properties of arrays that kernels depend on, such as their place in their storage, but no elements. */
-static void put_arrays(text *out, const listing *listed)
+static void put_arrays(text *out, const graph_writer *writer)
 {
-    tuff__put_u32(out, (uint32_t)listed->storage_count);
-    for (int i = 0; i < listed->storage_count; i++) {
-        tuff__put_u64(out, tuff__storage_size(listed->storages[i]));
-        tuff__put_u8(out, tuff__storage_is_imported(listed->storages[i]));
+    tuff__put_u32(out, (uint32_t)writer->storage_count);
+    for (int i = 0; i < writer->storage_count; i++) {
+        tuff__put_u64(out, tuff__storage_size(writer->storages[i]));
+        tuff__put_u8(out, tuff__storage_is_imported(writer->storages[i]));
     }
-    tuff__put_u32(out, (uint32_t)listed->array_count);
-    for (int i = 0; i < listed->array_count; i++) {
-        tuff__put_u32(out, (uint32_t)find_storage(listed, listed->arrays[i]->storage));
-        tuff__put_u64(out, listed->arrays[i]->offset);
-        tuff__put_u32(out, listed->arrays[i]->dtype);
-        put_shape(out, listed->arrays[i]->shape);
-        tuff__put_text(out, name_of(listed, listed->arrays[i]));
+    tuff__put_u32(out, (uint32_t)writer->array_count);
+    for (int i = 0; i < writer->array_count; i++) {
+        tuff__put_u32(out, (uint32_t)find_storage(writer, writer->arrays[i]->storage));
+        tuff__put_u64(out, writer->arrays[i]->offset);
+        tuff__put_u32(out, writer->arrays[i]->dtype);
+        put_shape(out, writer->arrays[i]->shape);
+        tuff__put_text(out, name_of(writer, writer->arrays[i]));
     }
 }
 
 /* Returns the groups of attributes that are not all zero. */
-static uint8_t groups_of(const op_attributes *at)
+static uint8_t used_groups(const op_attributes *at)
 {
     static const double zero;
     uint8_t groups = at->axes != 0 || at->axis != 0 ? GROUP_AXES : 0;
@@ -128,7 +128,7 @@ static void put_steps(text *out, const op_attributes *at)
 /* Writes the non-zero groups only: few nodes have more than one. */
 static void put_numbers(text *out, const op_attributes *at)
 {
-    const uint8_t groups = groups_of(at);
+    const uint8_t groups = used_groups(at);
     tuff__put_u8(out, groups);
     if (groups & GROUP_AXES) {
         tuff__put_u32(out, at->axes);
@@ -149,7 +149,7 @@ static void put_numbers(text *out, const op_attributes *at)
 }
 
 /* Writes names, arrays and data only for ops that have them. */
-static void put_attributes(text *out, const listing *listed, const node *n)
+static void put_attributes(text *out, const graph_writer *writer, const node *n)
 {
     const op_attributes *at = &n->attributes;
     const tuff_tensor *value = &n->outputs[0];
@@ -158,7 +158,7 @@ static void put_attributes(text *out, const listing *listed, const node *n)
     if (attribute == ATTRIBUTE_NAME)
         tuff__put_text(out, at->name);
     if (attribute == ATTRIBUTE_ARRAY)
-        tuff__put_u32(out, (uint32_t)find_array(listed, at->array));
+        tuff__put_u32(out, (uint32_t)find_array(writer, at->array));
     if (attribute == ATTRIBUTE_DATA) {
         tuff__put_u8(out, at->data != NULL);
         if (at->data != NULL)
@@ -167,50 +167,50 @@ static void put_attributes(text *out, const listing *listed, const node *n)
 }
 
 /* Inputs are written as ids of earlier nodes. */
-static void put_node(text *out, const listing *listed, const node *n)
+static void put_node(text *out, const graph_writer *writer, const node *n)
 {
-    tuff__put_u32(out, (uint32_t)listed->ops[n->op]);
+    tuff__put_u32(out, (uint32_t)writer->ops[n->op]);
     tuff__put_u32(out, n->outputs[0].dtype);
     put_shape(out, n->outputs[0].shape);
     tuff__put_u8(out, n->stops_gradient);
     tuff__put_u8(out, n->is_late_copy);
     tuff__put_u8(out, (uint8_t)n->phase);
-    tuff__put_u32(out, (uint32_t)n->copy);
+    tuff__put_u32(out, (uint32_t)n->recomputation);
     tuff__put_u32(out, (uint32_t)n->input_count);
     for (int i = 0; i < n->input_count; i++)
         tuff__put_u32(out, (uint32_t)n->inputs[i]->node->id);
-    put_attributes(out, listed, n);
+    put_attributes(out, writer, n);
 }
 
 /* Writes the names of the ops that occur, in order of first use. */
-static void put_ops(text *out, listing *listed, const tuff_graph *graph)
+static void put_ops(text *out, graph_writer *writer, const tuff_graph *graph)
 {
-    op_code found[OP_COUNT];
+    op_code used[OP_COUNT];
     for (int op = 0; op < OP_COUNT; op++)
-        listed->ops[op] = -1;
+        writer->ops[op] = -1;
     for (int i = 0; i < graph->node_count; i++) {
         const op_code op = graph->nodes[i]->op;
-        if (listed->ops[op] >= 0)
+        if (writer->ops[op] >= 0)
             continue;
-        found[listed->op_count] = op;
-        listed->ops[op] = listed->op_count++;
+        used[writer->op_count] = op;
+        writer->ops[op] = writer->op_count++;
     }
-    tuff__put_u32(out, (uint32_t)listed->op_count);
-    for (int i = 0; i < listed->op_count; i++)
-        tuff__put_text(out, tuff__op_info(found[i])->name);
+    tuff__put_u32(out, (uint32_t)writer->op_count);
+    for (int i = 0; i < writer->op_count; i++)
+        tuff__put_text(out, tuff__op_info(used[i])->name);
 }
 
-static void put_graph(text *out, listing *listed, const tuff_graph *graph)
+static void put_graph(text *out, graph_writer *writer, const tuff_graph *graph)
 {
-    put_arrays(out, listed);
-    put_ops(out, listed, graph);
+    put_arrays(out, writer);
+    put_ops(out, writer, graph);
     tuff__put_u32(out, graph->seed);
     tuff__put_u32(out, graph->random_count);
-    tuff__put_u32(out, (uint32_t)graph->copy_count);
-    tuff__put_u32(out, graph->step_array == NULL ? UINT32_MAX : (uint32_t)find_array(listed, graph->step_array));
+    tuff__put_u32(out, (uint32_t)graph->recomputation_count);
+    tuff__put_u32(out, graph->step_array == NULL ? UINT32_MAX : (uint32_t)find_array(writer, graph->step_array));
     tuff__put_u32(out, (uint32_t)graph->node_count);
     for (int i = 0; i < graph->node_count; i++)
-        put_node(out, listed, graph->nodes[i]);
+        put_node(out, writer, graph->nodes[i]);
     tuff__put_u32(out, (uint32_t)graph->output_count);
     for (int i = 0; i < graph->output_count; i++) {
         tuff__put_text(out, graph->outputs[i].name);
@@ -225,19 +225,19 @@ static tuff_status check_length(const char *name)
 {
     return strlen(name) < NAME_SIZE
                ? TUFF_OK
-               : FAIL(TUFF_E_LIMIT, "graph: the name \"%.60s...\" has more than %d bytes", name, NAME_SIZE - 1);
+               : FAIL(TUFF_E_LIMIT, "graph: the name \"%.60s...\" is longer than %d bytes", name, NAME_SIZE - 1);
 }
 
 /* Checks for names that a reader would refuse. */
-static tuff_status check_names(const tuff_graph *graph, const listing *listed)
+static tuff_status check_names(const tuff_graph *graph, const graph_writer *writer)
 {
-    const char **names = tuff__calloc((size_t)listed->array_count + 1, sizeof *names);
+    const char **names = tuff__calloc((size_t)writer->array_count + 1, sizeof *names);
     tuff_status status = names == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
-    for (int i = 0; i < listed->array_count && status == TUFF_OK; i++)
-        status = check_length(names[i] = name_of(listed, listed->arrays[i]));
-    const char *twice = status == TUFF_OK ? tuff__name_twice(names, listed->array_count) : NULL;
-    if (twice != NULL)
-        status = FAIL(TUFF_E_USAGE, "graph: two arrays have the name \"%.200s\"", twice);
+    for (int i = 0; i < writer->array_count && status == TUFF_OK; i++)
+        status = check_length(names[i] = name_of(writer, writer->arrays[i]));
+    const char *duplicate = status == TUFF_OK ? tuff__duplicate_name(names, writer->array_count) : NULL;
+    if (duplicate != NULL)
+        status = FAIL(TUFF_E_USAGE, "graph: two arrays have the name \"%.200s\"", duplicate);
     tuff__free(names);
     for (int i = 0; i < graph->output_count && status == TUFF_OK; i++)
         status = check_length(graph->outputs[i].name);
@@ -249,16 +249,16 @@ static tuff_status check_names(const tuff_graph *graph, const listing *listed)
 
 tuff_status tuff__graph_serialize(const tuff_graph *graph, const array_names *names, text *out)
 {
-    listing listed = {.names = names, .graph = graph};
-    tuff_status status = list_all(graph, &listed);
+    graph_writer writer = {.names = names, .graph = graph};
+    tuff_status status = list_arrays(graph, &writer);
     if (status == TUFF_OK)
-        status = check_names(graph, &listed);
+        status = check_names(graph, &writer);
     if (status == TUFF_OK) {
-        put_graph(out, &listed, graph);
+        put_graph(out, &writer, graph);
         status = tuff__text_status(out);
     }
-    tuff__free(listed.arrays);
-    tuff__free(listed.storages);
+    tuff__free(writer.arrays);
+    tuff__free(writer.storages);
     return status;
 }
 

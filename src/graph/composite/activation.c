@@ -13,32 +13,32 @@ static tuff_tensor *zero(const tuff_tensor *x)
     return tuff__scalar(x, 0);
 }
 
-/* Returns the graph of x; NULL with *answer set if x is not a usable float tensor. */
-static tuff_graph *enter_float(const char *op, tuff_tensor *x, tuff_tensor **answer)
+/* Returns the graph of x; NULL with *failure set if x is not a usable float tensor. */
+static tuff_graph *check_float_operand(const char *op, tuff_tensor *x, tuff_tensor **failure)
 {
-    tuff_graph *graph = tuff__enter(op, &x, 1, answer);
+    tuff_graph *graph = tuff__check_operands(op, &x, 1, failure);
     if (!graph || tuff__dtype_is_float(x->dtype))
         return graph;
-    *answer = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op, tuff_dtype_name(x->dtype),
-                               SHAPE_TEXT(x->shape));
+    *failure = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16 or bf16", op,
+                                tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     return NULL;
 }
 
 /* max(x, 0) alone would pass half of the gradient at 0. It is still the other branch because it propagates NaN. */
 tuff_tensor *tuff_relu(tuff_tensor *x)
 {
-    tuff_tensor *answer;
-    if (!enter_float("relu", x, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!check_float_operand("relu", x, &failure))
+        return failure;
     return tuff_where(tuff_less(zero(x), x), x, tuff__stop_gradient(tuff_max(x, zero(x))));
 }
 
 /* The exact form: 0.5 x (1 + erf(x / sqrt(2))). */
 tuff_tensor *tuff_gelu(tuff_tensor *x)
 {
-    tuff_tensor *answer;
-    if (!enter_float("gelu", x, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!check_float_operand("gelu", x, &failure))
+        return failure;
     return tuff_mul(tuff__scale(x, 0.5), tuff__shift(tuff_erf(tuff__scale(x, 0.70710678118654752440)), 1));
 }
 
@@ -46,9 +46,9 @@ tuff_tensor *tuff_gelu(tuff_tensor *x)
    tanh is near -1. */
 tuff_tensor *tuff_gelu_tanh(tuff_tensor *x)
 {
-    tuff_tensor *answer;
-    if (!enter_float("gelu_tanh", x, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!check_float_operand("gelu_tanh", x, &failure))
+        return failure;
     const double slope = 2 * 0.79788456080286535588;
     tuff_tensor *argument = tuff_mul(x, tuff__shift(tuff__scale(tuff_mul(x, x), slope * 0.044715), slope));
     return tuff_mul(x, tuff_sigmoid(argument));
@@ -64,18 +64,18 @@ tuff_tensor *tuff_silu(tuff_tensor *x)
    other term gives 0. */
 tuff_tensor *tuff_softplus(tuff_tensor *x)
 {
-    tuff_tensor *answer;
-    if (!enter_float("softplus", x, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!check_float_operand("softplus", x, &failure))
+        return failure;
     return tuff_add(tuff_max(x, zero(x)), tuff_log1p(tuff_exp(tuff_neg(tuff_abs(x)))));
 }
 
 /* expm1 keeps the digits of small x. It gets 0 if x is positive, because its exponential could overflow. */
 tuff_tensor *tuff_elu(tuff_tensor *x, double alpha)
 {
-    tuff_tensor *answer;
-    if (!enter_float("elu", x, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!check_float_operand("elu", x, &failure))
+        return failure;
     tuff_tensor *positive = tuff_less(zero(x), x);
     tuff_tensor *below = tuff_expm1(tuff_where(positive, zero(x), x));
     return tuff_where(positive, x, tuff__scale(below, alpha));
@@ -83,21 +83,21 @@ tuff_tensor *tuff_elu(tuff_tensor *x, double alpha)
 
 tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope)
 {
-    tuff_tensor *answer;
-    if (!enter_float("leaky_relu", x, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!check_float_operand("leaky_relu", x, &failure))
+        return failure;
     return tuff_where(tuff_less(zero(x), x), x, tuff__scale(x, slope));
 }
 
 /* Like relu: the slope is 1 strictly between the bounds and 0 at and beyond them; min and max propagate NaN. */
 tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = enter_float("clamp", x, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = check_float_operand("clamp", x, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!(low <= high))
-        return tuff__graph_fail(graph, TUFF_E_USAGE, "clamp: %s: the bounds %g and %g are not in order",
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "clamp: %s: the lower bound %g must not exceed the upper bound %g",
                                 SHAPE_TEXT(x->shape), low, high);
     tuff_tensor *least = tuff__scalar(x, low), *greatest = tuff__scalar(x, high);
     tuff_tensor *inside = tuff_and(tuff_less(least, x), tuff_less(x, greatest));
@@ -105,11 +105,11 @@ tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high)
 }
 
 /* Returns x^exponent for 1 <= exponent <= 8, by repeated squaring. */
-static tuff_tensor *multiply_out(tuff_tensor *x, int exponent)
+static tuff_tensor *pow_by_squaring(tuff_tensor *x, int exponent)
 {
     if (exponent == 1)
         return x;
-    tuff_tensor *half = multiply_out(x, exponent / 2);
+    tuff_tensor *half = pow_by_squaring(x, exponent / 2);
     tuff_tensor *square = tuff_mul(half, half);
     return exponent % 2 ? tuff_mul(square, x) : square;
 }
@@ -117,10 +117,10 @@ static tuff_tensor *multiply_out(tuff_tensor *x, int exponent)
 /* Special cases are exact and cheap. Only the rest uses the general power, whose kernel is expensive. */
 tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = enter_float("pow_scalar", x, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = check_float_operand("pow_scalar", x, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (exponent == 0)
         return tuff__full(graph, x->dtype, x->shape, 1);
     if (exponent == 0.5)
@@ -132,7 +132,7 @@ tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent)
     /* Multiplies powers of 1 / x: the gradient of 1 / x^n would need x^2n, which may overflow although x^(-n-1) does
        not. */
     tuff_tensor *base = exponent > 0 ? x : tuff_div(tuff__scalar(x, 1), x);
-    return multiply_out(base, (int)fabs(exponent));
+    return pow_by_squaring(base, (int)fabs(exponent));
 }
 
 tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up)
@@ -143,15 +143,16 @@ tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up)
 /* Multiplies the first half of the axis by the sigmoid of the second. */
 tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = enter_float("glu", x, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = check_float_operand("glu", x, &failure);
     if (!graph)
-        return answer;
-    if (!tuff__axis("glu", x, axis, &axis))
+        return failure;
+    if (!tuff__resolve_axis("glu", x, axis, &axis))
         return &graph->failed;
     const int64_t extent = x->shape.extent[axis];
     if (extent % 2)
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "glu: %s: axis %d has no halves", SHAPE_TEXT(x->shape), axis);
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "glu: %s: axis %d must have an even extent", SHAPE_TEXT(x->shape),
+                                axis);
     tuff_tensor *gate = tuff_sigmoid(tuff__slice_axis(x, axis, extent / 2, extent, 1));
     return tuff_mul(tuff__slice_axis(x, axis, 0, extent / 2, 1), gate);
 }
@@ -159,12 +160,12 @@ tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
 /* Scales up the elements that are kept, so that inference is simply the graph without dropout. */
 tuff_tensor *tuff_dropout(tuff_tensor *x, double probability)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = enter_float("dropout", x, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = check_float_operand("dropout", x, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!(probability >= 0 && probability <= 1))
-        return tuff__graph_fail(graph, TUFF_E_USAGE, "dropout: %s: the probability %g is not in 0 to 1",
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "dropout: %s: the probability %g must be between 0 and 1",
                                 SHAPE_TEXT(x->shape), probability);
     if (probability == 0)
         return x;

@@ -1,6 +1,6 @@
 /* Rotary position embedding, and scaled dot-product attention in two forms: composed of matmuls and a softmax, which
-   supports all options, or the primitive of ../attention.c, which never stores the scores. `attention`, at the end,
-   chooses. */
+   supports all options, or the primitive of ../attention.c, which never stores the scores. `build_attention`, at the
+   end, chooses. */
 #include <math.h>
 
 #include "device/target.h"
@@ -41,7 +41,7 @@ static double frequency(const rotation *rope, int64_t pair)
 }
 
 /* Sets the pair, and the member (0 or 1) of it, of element i of a row of D. */
-static void locate(const rotation *rope, int64_t i, int64_t *pair, int64_t *member)
+static void find_pair(const rotation *rope, int64_t i, int64_t *pair, int64_t *member)
 {
     const int64_t half = rope->table.extent[3] * rope->table.extent[4] / 2;
     *pair = rope->pair_axis == 4 ? i / 2 : i % half;
@@ -60,7 +60,7 @@ static bool constant_tables(const rotation *rope, tuff_tensor **cosines, tuff_te
     }
     for (int64_t i = 0; i < positions * width; i++) {
         int64_t pair, member;
-        locate(rope, i % width, &pair, &member);
+        find_pair(rope, i % width, &pair, &member);
         const double angle = (double)(i / width + rope->offset) * frequency(rope, pair);
         values[i] = (float)cos(angle);
         values[positions * width + i] = (float)(member ? sin(angle) : -sin(angle));
@@ -84,7 +84,7 @@ static bool device_tables(const rotation *rope, tuff_tensor *position, tuff_tens
     }
     for (int64_t i = 0; i < width; i++) {
         int64_t pair, member;
-        locate(rope, i, &pair, &member);
+        find_pair(rope, i, &pair, &member);
         values[i] = (float)frequency(rope, pair);
         values[width + i] = member ? 1 : -1;
     }
@@ -104,17 +104,18 @@ static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pai
 {
     const tuff_shape s = x->shape;
     if (s.rank != 4 || s.extent[3] % 2)
-        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: takes [B,T,H,D] with D even", SHAPE_TEXT(s));
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: expected [B,T,H,D] with D even", SHAPE_TEXT(s));
     else if (!tuff__dtype_is_float(x->dtype))
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "rope: %s %s: takes f32, f16 or bf16", tuff_dtype_name(x->dtype),
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "rope: %s %s: expected f32, f16 or bf16", tuff_dtype_name(x->dtype),
                          SHAPE_TEXT(s));
     else if ((pairs != TUFF_ROPE_INTERLEAVED && pairs != TUFF_ROPE_HALF) || !(theta > 0))
-        tuff__graph_fail(graph, TUFF_E_USAGE, "rope: %s: unknown pairs %d or theta %g", SHAPE_TEXT(s), (int)pairs,
-                         theta);
+        tuff__graph_fail(graph, TUFF_E_USAGE, "rope: %s: pairs %d are unknown, or theta %g is not positive",
+                         SHAPE_TEXT(s), (int)pairs, theta);
     else if (offset < INT32_MIN || offset > INT32_MAX)
-        tuff__graph_fail(graph, TUFF_E_LIMIT, "rope: %s: the offset %lld is no i32", SHAPE_TEXT(s), (long long)offset);
+        tuff__graph_fail(graph, TUFF_E_LIMIT, "rope: %s: the offset %lld does not fit in i32", SHAPE_TEXT(s),
+                         (long long)offset);
     else if (position && (position->dtype != TUFF_I32 || position->shape.rank != 0))
-        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: the position must be i32 [], not %s %s", SHAPE_TEXT(s),
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: the position must be an i32 scalar, not %s %s", SHAPE_TEXT(s),
                          tuff_dtype_name(position->dtype), SHAPE_TEXT(position->shape));
     return graph->status == TUFF_OK;
 }
@@ -122,10 +123,10 @@ static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pai
 /* Computes in f32 whatever the dtype: in f16, angles at late positions would lose all their digits. */
 tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset, tuff_tensor *position)
 {
-    tuff_tensor *answer, *cosines, *sines;
-    tuff_graph *graph = tuff__enter("rope", (tuff_tensor *[]){x, position}, position ? 2 : 1, &answer);
+    tuff_tensor *failure, *cosines, *sines;
+    tuff_graph *graph = tuff__check_operands("rope", (tuff_tensor *[]){x, position}, position ? 2 : 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!rope_is_legal(graph, x, pairs, theta, offset, position))
         return &graph->failed;
     if (tuff_shape_count(x->shape) == 0)
@@ -134,20 +135,20 @@ tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int6
     if (!(position ? device_tables(&rope, position, &cosines, &sines) : constant_tables(&rope, &cosines, &sines)))
         return &graph->failed;
     tuff_tensor *split = tuff_reshape(tuff_cast(x, TUFF_F32), rope.split);
-    tuff_tensor *exchanged = tuff__slice_axis(split, rope.pair_axis, 1, -1, -1);
-    tuff_tensor *turned = tuff_add(tuff_mul(split, cosines), tuff_mul(exchanged, sines));
-    return tuff_cast(tuff_reshape(turned, x->shape), x->dtype);
+    tuff_tensor *swapped = tuff__slice_axis(split, rope.pair_axis, 1, -1, -1);
+    tuff_tensor *rotated = tuff_add(tuff_mul(split, cosines), tuff_mul(swapped, sines));
+    return tuff_cast(tuff_reshape(rotated, x->shape), x->dtype);
 }
 
 /* Extents of one attention. */
-typedef struct heads {
+typedef struct attention_sizes {
     int64_t batch, queries, keys, heads, groups, shared; /* heads = groups · shared; `shared` heads use one group */
     int64_t key_width, value_width;
-} heads;
+} attention_sizes;
 
 /* Checks the three shapes and dtypes, then reads all extents from them. */
-static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_tensor *k, const tuff_tensor *v,
-                            heads *out)
+static bool read_sizes(tuff_graph *graph, const tuff_tensor *q, const tuff_tensor *k, const tuff_tensor *v,
+                       attention_sizes *out)
 {
     const tuff_shape *a = &q->shape, *b = &k->shape, *c = &v->shape;
     const bool ranks = a->rank == 4 && b->rank == 4 && c->rank == 4;
@@ -155,33 +156,34 @@ static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_
                       b->extent[0] == c->extent[0] && b->extent[1] == c->extent[1] && b->extent[2] == c->extent[2] &&
                       (b->extent[2] == 0 ? a->extent[2] == 0 : a->extent[2] % b->extent[2] == 0);
     if (!fits) {
-        tuff__graph_fail(graph, TUFF_E_SHAPE,
-                         "attention: %s x %s x %s: takes q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv], H a multiple "
-                         "of Hkv",
-                         SHAPE_TEXT(*a), SHAPE_TEXT(*b), SHAPE_TEXT(*c));
+        tuff__graph_fail(
+            graph, TUFF_E_SHAPE,
+            "attention: %s x %s x %s: expected q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv], with H a multiple "
+            "of Hkv",
+            SHAPE_TEXT(*a), SHAPE_TEXT(*b), SHAPE_TEXT(*c));
         return false;
     }
     if (q->dtype != k->dtype || q->dtype != v->dtype || !tuff__dtype_is_float(q->dtype)) {
         tuff__graph_fail(graph, TUFF_E_DTYPE,
-                         "attention: %s %s x %s %s x %s %s: takes one of f32, f16 and bf16 for all",
+                         "attention: %s %s x %s %s x %s %s: expected the same dtype for all: f32, f16 or bf16",
                          tuff_dtype_name(q->dtype), SHAPE_TEXT(*a), tuff_dtype_name(k->dtype), SHAPE_TEXT(*b),
                          tuff_dtype_name(v->dtype), SHAPE_TEXT(*c));
         return false;
     }
-    *out = (heads){.batch = a->extent[0],
-                   .queries = a->extent[1],
-                   .keys = b->extent[1],
-                   .heads = a->extent[2],
-                   .groups = b->extent[2],
-                   .shared = b->extent[2] ? a->extent[2] / b->extent[2] : 1,
-                   .key_width = a->extent[3],
-                   .value_width = c->extent[3]};
+    *out = (attention_sizes){.batch = a->extent[0],
+                             .queries = a->extent[1],
+                             .keys = b->extent[1],
+                             .heads = a->extent[2],
+                             .groups = b->extent[2],
+                             .shared = b->extent[2] ? a->extent[2] / b->extent[2] : 1,
+                             .key_width = a->extent[3],
+                             .value_width = c->extent[3]};
     return true;
 }
 
 /* Returns x [B,T,H,D] as [B,H,T,D], or [B,H,D,T] for a transposed right operand. With shared heads,
    [B,groups,shared,T,D], with shared = 1 for keys and values, which matmul then broadcasts. */
-static tuff_tensor *per_head(tuff_tensor *x, const heads *sizes, bool is_query, bool transposed)
+static tuff_tensor *split_heads(tuff_tensor *x, const attention_sizes *sizes, bool is_query, bool transposed)
 {
     const tuff_shape s = x->shape;
     const int rows = transposed ? 3 : 1, columns = transposed ? 1 : 3;
@@ -196,42 +198,43 @@ static tuff_tensor *per_head(tuff_tensor *x, const heads *sizes, bool is_query, 
 }
 
 /* Whether a bias broadcasts to [B,H,Tq,Tk]; the axis of keys must have all keys. */
-static bool bias_fits(const tuff_tensor *bias, const heads *sizes)
+static bool bias_fits(const tuff_tensor *bias, const attention_sizes *sizes)
 {
-    const int64_t want[4] = {sizes->batch, sizes->heads, sizes->queries, sizes->keys};
+    const int64_t expected[4] = {sizes->batch, sizes->heads, sizes->queries, sizes->keys};
     const int rank = bias->shape.rank;
     bool fits = rank >= 1 && rank <= 4 && bias->shape.extent[rank - 1] == sizes->keys;
     for (int i = 0; fits && i < rank; i++)
-        fits = bias->shape.extent[i] == want[4 - rank + i] || bias->shape.extent[i] == 1;
+        fits = bias->shape.extent[i] == expected[4 - rank + i] || bias->shape.extent[i] == 1;
     return fits;
 }
 
 /* Checks window and bias, so that both forms of attention may rely on them. */
-static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const heads *sizes,
+static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const attention_sizes *sizes,
                               const tuff_attention_options *options)
 {
     const tuff_tensor *bias = options->bias;
     if (options->window < 0 || options->window > INT32_MAX)
-        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the window %lld is not in 0 to 2147483647",
+        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the window %lld must be between 0 and 2147483647",
                          SHAPE_TEXT(q->shape), (long long)options->window);
     if (bias && bias->dtype != q->dtype)
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s: the bias %s %s has another dtype",
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s: the bias %s %s has a different dtype",
                          tuff_dtype_name(q->dtype), SHAPE_TEXT(q->shape), tuff_dtype_name(bias->dtype),
                          SHAPE_TEXT(bias->shape));
     if (bias && !bias_fits(bias, sizes))
-        tuff__graph_fail(graph, TUFF_E_SHAPE,
-                         "attention: %s: the bias %s does not broadcast to [B,H,Tq,Tk] = [%lld,%lld,%lld,%lld], whose "
-                         "last axis it must have whole",
-                         SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape), (long long)sizes->batch,
-                         (long long)sizes->heads, (long long)sizes->queries, (long long)sizes->keys);
+        tuff__graph_fail(
+            graph, TUFF_E_SHAPE,
+            "attention: %s: the bias %s must broadcast to [B,H,Tq,Tk] = [%lld,%lld,%lld,%lld], and its last "
+            "axis must be Tk",
+            SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape), (long long)sizes->batch, (long long)sizes->heads,
+            (long long)sizes->queries, (long long)sizes->keys);
     if (!(options->dropout >= 0 && options->dropout <= 1))
-        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the dropout probability %g is not in 0 to 1",
+        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the dropout probability %g must be between 0 and 1",
                          SHAPE_TEXT(q->shape), options->dropout);
     return graph->status == TUFF_OK;
 }
 
 /* Returns the bias with all four axes. */
-static tuff_tensor *whole_bias(tuff_tensor *bias)
+static tuff_tensor *bias_of_rank_4(tuff_tensor *bias)
 {
     tuff_shape shape = {.rank = 4, .extent = {1, 1, 1, 1}};
     for (int i = 0; i < bias->shape.rank; i++)
@@ -240,9 +243,9 @@ static tuff_tensor *whole_bias(tuff_tensor *bias)
 }
 
 /* Returns the bias in the shape of the scores, whose heads may be split into groups. */
-static tuff_tensor *split_bias(tuff_tensor *bias, const heads *sizes)
+static tuff_tensor *split_bias(tuff_tensor *bias, const attention_sizes *sizes)
 {
-    bias = whole_bias(bias);
+    bias = bias_of_rank_4(bias);
     const int64_t *extent = bias->shape.extent;
     const bool each = extent[1] != 1;
     if (sizes->shared == 1)
@@ -253,7 +256,8 @@ static tuff_tensor *split_bias(tuff_tensor *bias, const heads *sizes)
 
 /* Returns bool [Tq,Tk], the keys that each query sees; NULL if each sees all. Kernels compute it from the positions: it
    is never a table in memory. */
-static tuff_tensor *visible(tuff_graph *graph, const heads *sizes, const tuff_attention_options *options)
+static tuff_tensor *attention_mask(tuff_graph *graph, const attention_sizes *sizes,
+                                   const tuff_attention_options *options)
 {
     const tuff_shape shape = TUFF_SHAPE(sizes->queries, sizes->keys);
     const int64_t shift = sizes->keys - sizes->queries;
@@ -266,28 +270,28 @@ static tuff_tensor *visible(tuff_graph *graph, const heads *sizes, const tuff_at
     int64_t first = shift - options->window;
     if (first < -INT32_MAX)
         first = -INT32_MAX;
-    tuff_tensor *recent = tuff_less(tuff__shift(query, (double)first), key);
-    return options->causal ? tuff_and(causal, recent) : recent;
+    tuff_tensor *in_window = tuff_less(tuff__shift(query, (double)first), key);
+    return options->causal ? tuff_and(causal, in_window) : in_window;
 }
 
 /* Returns the scores, scaled, biased and masked: with -inf for a softmax, with 0 if there is none. */
-static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads *sizes,
+static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const attention_sizes *sizes,
                                      const tuff_attention_options *options)
 {
     const double scale = options->scale == 0 ? 1 / sqrt((double)sizes->key_width) : options->scale;
-    tuff_tensor *product = tuff_matmul(per_head(q, sizes, true, false), per_head(k, sizes, false, true));
+    tuff_tensor *product = tuff_matmul(split_heads(q, sizes, true, false), split_heads(k, sizes, false, true));
     tuff_tensor *scores = sizes->key_width > 0 ? tuff__scale(product, scale) : product;
     if (options->bias)
         scores = tuff_add(scores, split_bias(options->bias, sizes));
-    tuff_tensor *mask = visible(q->graph, sizes, options);
+    tuff_tensor *mask = attention_mask(q->graph, sizes, options);
     if (!mask || !tuff__is_valid(scores))
         return scores;
     return tuff_where(mask, scores, tuff__scalar(scores, options->no_softmax ? 0 : -INFINITY));
 }
 
 /* Composes attention of other ops. Operands and options were checked. */
-static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
-                            const tuff_attention_options *options)
+static tuff_tensor *build_composite(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const attention_sizes *sizes,
+                                    const tuff_attention_options *options)
 {
     const tuff_shape shape = TUFF_SHAPE(sizes->batch, sizes->queries, sizes->heads, sizes->value_width);
     tuff_tensor *weights = attention_scores(q, k, sizes, options);
@@ -295,22 +299,22 @@ static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, cons
         weights = tuff_softmax(weights, -1);
     if (options->dropout != 0)
         weights = tuff_dropout(weights, options->dropout);
-    tuff_tensor *mixed = tuff_matmul(weights, per_head(v, sizes, false, false));
+    tuff_tensor *mixed = tuff_matmul(weights, split_heads(v, sizes, false, false));
     if (sizes->shared > 1)
         return tuff_reshape(tuff_permute(mixed, (int[]){0, 3, 1, 2, 4}), shape);
     return tuff_permute(mixed, (int[]){0, 2, 1, 3});
 }
 
 /* Builds the primitive, with the causal mask and the window as one band. */
-static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
-                           const tuff_attention_options *options)
+static tuff_tensor *build_primitive(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const attention_sizes *sizes,
+                                    const tuff_attention_options *options)
 {
     const double scale = options->scale == 0 ? 1 / sqrt((double)sizes->key_width) : options->scale;
     const int64_t shift = sizes->keys - sizes->queries;
     int64_t first = -sizes->queries;
     if (options->window > 0 && shift - options->window + 1 > first)
         first = shift - options->window + 1;
-    const attention_operands operands = {q, k, v, options->bias ? whole_bias(options->bias) : NULL};
+    const attention_operands operands = {q, k, v, options->bias ? bias_of_rank_4(options->bias) : NULL};
     if (operands.bias && !tuff__is_valid(operands.bias))
         return operands.bias;
     return tuff__attention(&operands, &(op_attributes){.value = scale,
@@ -320,7 +324,7 @@ static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const
 }
 
 /* Whether the primitive has no kernels for this case: dropout of every weight, or scores that are sums of no terms. */
-static bool needs_composite(const heads *sizes, const tuff_attention_options *options)
+static bool needs_composite(const attention_sizes *sizes, const tuff_attention_options *options)
 {
     return options->dropout == 1 || sizes->key_width == 0;
 }
@@ -331,7 +335,7 @@ static bool needs_composite(const heads *sizes, const tuff_attention_options *op
 /* Whether the composition is faster. If a device keeps a kernel's private arrays in memory and looks their elements up
    lane by lane, the primitive is several times slower than matmuls with a softmax in between, as long as the scores
    fit. */
-static bool is_quicker_composed(const tuff_graph *graph, const heads *sizes)
+static bool is_composite_faster(const tuff_graph *graph, const attention_sizes *sizes)
 {
     const int64_t scores = sizes->batch * sizes->heads * sizes->queries;
     return !tuff__device_target(graph->device).has_fast_private_arrays &&
@@ -341,7 +345,8 @@ static bool is_quicker_composed(const tuff_graph *graph, const heads *sizes)
 /* Whether the primitive's kernels may exceed the driver's limit on loop iterations, at which it ends the loops early.
    Overestimates: assumes the kernels that use local memory, and the smallest panel of keys or queries that they
    have. */
-static bool loops_are_too_long(const tuff_graph *graph, const heads *sizes, const tuff_attention_options *options)
+static bool exceeds_loop_limit(const tuff_graph *graph, const attention_sizes *sizes,
+                               const tuff_attention_options *options)
 {
     enum { PANEL = 32, STEPS_OF_PANEL = 160, STEPS_OF_ELEMENT = 2 };
     const int64_t limit = tuff__device_info(graph->device)->loop_limit;
@@ -351,41 +356,41 @@ static bool loops_are_too_long(const tuff_graph *graph, const heads *sizes, cons
     return limit > 0 && (double)(seen / PANEL + 2) * (double)steps * (double)sizes->shared > (double)limit;
 }
 
-typedef enum attention_form { FORM_OF_DEVICE, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;
+typedef enum attention_form { FORM_AUTO, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;
 
-static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options,
-                              attention_form form)
+static tuff_tensor *build_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                    const tuff_attention_options *options, attention_form form)
 {
     const tuff_attention_options defaults = {0}, *chosen = options ? options : &defaults;
-    tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *answer;
-    tuff_graph *graph = tuff__enter("attention", operands, chosen->bias ? 4 : 3, &answer);
-    heads sizes;
+    tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *failure;
+    tuff_graph *graph = tuff__check_operands("attention", operands, chosen->bias ? 4 : 3, &failure);
+    attention_sizes sizes;
     if (!graph)
-        return answer;
-    if (!heads_are_legal(graph, q, k, v, &sizes) || !options_are_legal(graph, q, &sizes, chosen))
+        return failure;
+    if (!read_sizes(graph, q, k, v, &sizes) || !options_are_legal(graph, q, &sizes, chosen))
         return &graph->failed;
     const tuff_shape shape = TUFF_SHAPE(sizes.batch, sizes.queries, sizes.heads, sizes.value_width);
     if (tuff_shape_count(shape) == 0 || sizes.keys == 0)
         return tuff__full(graph, q->dtype, shape, 0);
     if (form == FORM_COMPOSED || needs_composite(&sizes, chosen) ||
-        (form == FORM_OF_DEVICE && (is_quicker_composed(graph, &sizes) || loops_are_too_long(graph, &sizes, chosen))))
-        return compose(q, k, v, &sizes, chosen);
-    return attend(q, k, v, &sizes, chosen);
+        (form == FORM_AUTO && (is_composite_faster(graph, &sizes) || exceeds_loop_limit(graph, &sizes, chosen))))
+        return build_composite(q, k, v, &sizes, chosen);
+    return build_primitive(q, k, v, &sizes, chosen);
 }
 
 tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options)
 {
-    return attention(q, k, v, options, FORM_OF_DEVICE);
+    return build_attention(q, k, v, options, FORM_AUTO);
 }
 
 tuff_tensor *tuff__composite_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                        const struct tuff_attention_options *options)
 {
-    return attention(q, k, v, options, FORM_COMPOSED);
+    return build_attention(q, k, v, options, FORM_COMPOSED);
 }
 
 tuff_tensor *tuff__primitive_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                        const struct tuff_attention_options *options)
 {
-    return attention(q, k, v, options, FORM_PRIMITIVE);
+    return build_attention(q, k, v, options, FORM_PRIMITIVE);
 }

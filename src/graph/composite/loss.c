@@ -10,25 +10,25 @@ static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, cons
                               double smoothing)
 {
     if (targets->dtype != TUFF_I32 || !tuff__dtype_is_float(logits->dtype)) {
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "cross_entropy: %s %s by %s %s: takes floats and i32 targets",
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "cross_entropy: %s %s by %s %s: expected float logits and i32 targets",
                          tuff_dtype_name(logits->dtype), SHAPE_TEXT(logits->shape), tuff_dtype_name(targets->dtype),
                          SHAPE_TEXT(targets->shape));
         return false;
     }
     if (logits->shape.rank != 2 || targets->shape.rank != 1 || logits->shape.extent[0] != targets->shape.extent[0]) {
-        tuff__graph_fail(graph, TUFF_E_SHAPE, "cross_entropy: %s by %s: takes logits [N, V] and targets [N]",
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "cross_entropy: %s by %s: expected logits [N, V] and targets [N]",
                          SHAPE_TEXT(logits->shape), SHAPE_TEXT(targets->shape));
         return false;
     }
     if (!(smoothing >= 0 && smoothing <= 1))
-        tuff__graph_fail(graph, TUFF_E_USAGE, "cross_entropy: %s: the smoothing %g is not in 0 to 1",
+        tuff__graph_fail(graph, TUFF_E_USAGE, "cross_entropy: %s: the smoothing %g must be between 0 and 1",
                          SHAPE_TEXT(logits->shape), smoothing);
     return graph->status == TUFF_OK;
 }
 
 /* Returns the target's element of each row, as [N, 1]. Selects instead of gathering: the gradient of a gather would be
    a scatter. */
-static tuff_tensor *pick(tuff_tensor *logits, tuff_tensor *column)
+static tuff_tensor *select_target(tuff_tensor *logits, tuff_tensor *column)
 {
     tuff_tensor *class_index = tuff_iota(column->graph, logits->shape, 1);
     tuff_tensor *chosen = tuff_where(tuff_equal(class_index, column), logits, tuff__scalar(logits, 0));
@@ -43,7 +43,7 @@ static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double 
     tuff_tensor *log_sum, *shifted = tuff__shifted_logits("cross_entropy", logits, 1, &log_sum);
     if (!tuff__is_valid(shifted) || !tuff__is_valid(log_sum))
         return &logits->graph->failed;
-    tuff_tensor *loss = tuff_sub(log_sum, tuff__scale(pick(shifted, column), 1 - smoothing));
+    tuff_tensor *loss = tuff_sub(log_sum, tuff__scale(select_target(shifted, column), 1 - smoothing));
     if (smoothing > 0)
         loss = tuff_sub(loss, tuff__scale(tuff_mean(shifted, (int[]){1}, 1, true), smoothing));
     tuff_tensor *is_class =
@@ -55,10 +55,10 @@ static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double 
    0 / 0, NaN. */
 tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64_t ignore_index, double smoothing)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("cross_entropy", (tuff_tensor *[]){logits, targets}, 2, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("cross_entropy", (tuff_tensor *[]){logits, targets}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (!classes_are_legal(graph, logits, targets, smoothing))
         return &graph->failed;
     tuff_tensor *column = tuff_reshape(targets, TUFF_SHAPE(targets->shape.extent[0], 1));

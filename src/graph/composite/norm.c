@@ -7,7 +7,7 @@
 #include "tuff/nn.h"
 
 /* Sets axes to the last `trailing` axes of x. */
-static bool trailing_axes(const char *op, const tuff_tensor *x, int trailing, int *axes)
+static bool get_trailing_axes(const char *op, const tuff_tensor *x, int trailing, int *axes)
 {
     if (trailing < 1 || trailing > x->shape.rank) {
         tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s has no %d trailing axes", op, SHAPE_TEXT(x->shape), trailing);
@@ -21,16 +21,16 @@ static bool trailing_axes(const char *op, const tuff_tensor *x, int trailing, in
 /* Whether a gain or bias is NULL or has the shape of x's trailing axes. */
 static bool has_trailing_shape(const char *op, const char *role, tuff_tensor *x, tuff_tensor *operand, int trailing)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     if (!operand)
         return true;
-    if (!tuff__enter(op, (tuff_tensor *[]){x, operand}, 2, &answer))
+    if (!tuff__check_operands(op, (tuff_tensor *[]){x, operand}, 2, &failure))
         return false;
     bool fits = operand->shape.rank == trailing;
     for (int i = 0; fits && i < trailing; i++)
         fits = operand->shape.extent[i] == x->shape.extent[x->shape.rank - trailing + i];
     if (!fits)
-        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s: the %s %s has not the shape of the last %d axes", op,
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s: the %s %s does not match the shape of the last %d axes", op,
                          SHAPE_TEXT(x->shape), role, SHAPE_TEXT(operand->shape), trailing);
     return fits;
 }
@@ -60,11 +60,11 @@ static tuff_tensor *scale_and_shift(tuff_tensor *x, tuff_tensor *gain, tuff_tens
 tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int trailing, double eps)
 {
     int axes[TUFF_MAX_RANK];
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("layer_norm", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("layer_norm", &x, 1, &failure);
     if (!graph)
-        return answer;
-    if (!trailing_axes("layer_norm", x, trailing, axes) ||
+        return failure;
+    if (!get_trailing_axes("layer_norm", x, trailing, axes) ||
         !has_trailing_shape("layer_norm", "gain", x, gain, trailing) ||
         !has_trailing_shape("layer_norm", "bias", x, bias, trailing))
         return &graph->failed;
@@ -74,11 +74,11 @@ tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
 tuff_tensor *tuff_rms_norm(tuff_tensor *x, tuff_tensor *gain, int trailing, double eps)
 {
     int axes[TUFF_MAX_RANK];
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("rms_norm", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("rms_norm", &x, 1, &failure);
     if (!graph)
-        return answer;
-    if (!trailing_axes("rms_norm", x, trailing, axes) || !has_trailing_shape("rms_norm", "gain", x, gain, trailing))
+        return failure;
+    if (!get_trailing_axes("rms_norm", x, trailing, axes) || !has_trailing_shape("rms_norm", "gain", x, gain, trailing))
         return &graph->failed;
     return scale_and_shift(divide_by_root_mean_square(x, axes, trailing, eps), gain, NULL);
 }
@@ -97,14 +97,14 @@ static tuff_tensor *per_channel(tuff_tensor *operand, int rank)
 /* Whether a gain or bias is NULL or has one number for each channel of x (axis 1). */
 static bool has_channels(tuff_tensor *x, const char *role, tuff_tensor *operand)
 {
-    tuff_tensor *answer;
+    tuff_tensor *failure;
     if (!operand)
         return true;
-    if (!tuff__enter("group_norm", (tuff_tensor *[]){x, operand}, 2, &answer))
+    if (!tuff__check_operands("group_norm", (tuff_tensor *[]){x, operand}, 2, &failure))
         return false;
     if (operand->shape.rank == 1 && operand->shape.extent[0] == x->shape.extent[1])
         return true;
-    tuff__graph_fail(x->graph, TUFF_E_SHAPE, "group_norm: %s: the %s %s is not one number a channel",
+    tuff__graph_fail(x->graph, TUFF_E_SHAPE, "group_norm: %s: the %s %s must have one element for each channel",
                      SHAPE_TEXT(x->shape), role, SHAPE_TEXT(operand->shape));
     return false;
 }
@@ -112,13 +112,13 @@ static bool has_channels(tuff_tensor *x, const char *role, tuff_tensor *operand)
 /* The channels of a group are adjacent, so a reshape makes each group one row. */
 tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int groups, double eps)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("group_norm", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("group_norm", &x, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (x->shape.rank < 2 || groups < 1 || x->shape.extent[1] % groups)
         return tuff__graph_fail(graph, TUFF_E_SHAPE,
-                                "group_norm: %s: the channels (axis 1) do not divide into %d groups",
+                                "group_norm: %s: the channels (axis 1) cannot be divided into %d groups",
                                 SHAPE_TEXT(x->shape), groups);
     if (!has_channels(x, "gain", gain) || !has_channels(x, "bias", bias))
         return &graph->failed;
@@ -126,23 +126,23 @@ tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
     for (int axis = 2; axis < x->shape.rank; axis++)
         each *= x->shape.extent[axis];
     tuff_tensor *grouped = tuff_reshape(x, TUFF_SHAPE(x->shape.extent[0], groups, each));
-    tuff_tensor *normal = tuff_reshape(normalise(grouped, (int[]){2}, 1, eps), x->shape);
-    return scale_and_shift(normal, per_channel(gain, x->shape.rank), per_channel(bias, x->shape.rank));
+    tuff_tensor *normalised = tuff_reshape(normalise(grouped, (int[]){2}, 1, eps), x->shape);
+    return scale_and_shift(normalised, per_channel(gain, x->shape.rank), per_channel(bias, x->shape.rank));
 }
 
 /* Merges leading axes around product and bias, so that both are one task over one matrix. */
 tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
 {
-    tuff_tensor *operands[3] = {x, weight, bias}, *answer;
-    tuff_graph *graph = tuff__enter("linear", operands, bias ? 3 : 2, &answer);
+    tuff_tensor *operands[3] = {x, weight, bias}, *failure;
+    tuff_graph *graph = tuff__check_operands("linear", operands, bias ? 3 : 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     const int rank = x->shape.rank;
     if (rank < 1 || weight->shape.rank != 2 || x->shape.extent[rank - 1] != weight->shape.extent[0])
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: takes [..., in] x [in, out]",
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: expected [..., in] x [in, out]",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape));
     if (bias && (bias->shape.rank != 1 || bias->shape.extent[0] != weight->shape.extent[1]))
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: the bias %s is not [out]", SHAPE_TEXT(x->shape),
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: the bias %s must be [out]", SHAPE_TEXT(x->shape),
                                 SHAPE_TEXT(weight->shape), SHAPE_TEXT(bias->shape));
     int64_t rows = 1;
     for (int axis = 0; axis < rank - 1; axis++)
@@ -153,7 +153,7 @@ tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
 }
 
 /* Returns a list of M indices as [1,..,M,..,1], with M at axis. */
-static tuff_tensor *along(tuff_tensor *list, int axis, int rank)
+static tuff_tensor *reshape_along_axis(tuff_tensor *list, int axis, int rank)
 {
     tuff_shape shape = {.rank = rank};
     for (int i = 0; i < rank; i++)
@@ -167,7 +167,7 @@ static bool is_list(const char *op, const tuff_tensor *x, const tuff_tensor *ind
     if (indices->dtype == TUFF_I32 && indices->shape.rank == 1)
         return true;
     tuff__graph_fail(x->graph, indices->dtype != TUFF_I32 ? TUFF_E_DTYPE : TUFF_E_SHAPE,
-                     "%s: %s by %s %s: indices must be i32 of one axis", op, SHAPE_TEXT(x->shape),
+                     "%s: %s by %s %s: indices must be i32 with one axis", op, SHAPE_TEXT(x->shape),
                      tuff_dtype_name(indices->dtype), SHAPE_TEXT(indices->shape));
     return false;
 }
@@ -175,36 +175,36 @@ static bool is_list(const char *op, const tuff_tensor *x, const tuff_tensor *ind
 /* The list broadcasts along all other axes of x. */
 tuff_tensor *tuff_gather_rows(tuff_tensor *x, tuff_tensor *indices, int axis)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("gather_rows", (tuff_tensor *[]){x, indices}, 2, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("gather_rows", (tuff_tensor *[]){x, indices}, 2, &failure);
     if (!graph)
-        return answer;
-    if (!is_list("gather_rows", x, indices) || !tuff__axis("gather_rows", x, axis, &axis))
+        return failure;
+    if (!is_list("gather_rows", x, indices) || !tuff__resolve_axis("gather_rows", x, axis, &axis))
         return &graph->failed;
-    return tuff_gather(x, along(indices, axis, x->shape.rank), axis);
+    return tuff_gather(x, reshape_along_axis(indices, axis, x->shape.rank), axis);
 }
 
 tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices, tuff_tensor *source, int axis)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("scatter_add_rows", (tuff_tensor *[]){x, indices, source}, 3, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("scatter_add_rows", (tuff_tensor *[]){x, indices, source}, 3, &failure);
     if (!graph)
-        return answer;
-    if (!is_list("scatter_add_rows", x, indices) || !tuff__axis("scatter_add_rows", x, axis, &axis))
+        return failure;
+    if (!is_list("scatter_add_rows", x, indices) || !tuff__resolve_axis("scatter_add_rows", x, axis, &axis))
         return &graph->failed;
-    return tuff_scatter_add(x, along(indices, axis, x->shape.rank), source, axis);
+    return tuff_scatter_add(x, reshape_along_axis(indices, axis, x->shape.rank), source, axis);
 }
 
 /* Gathers by one flat list of rows, whatever the shape of the indices. */
 tuff_tensor *tuff_embedding(tuff_tensor *table, tuff_tensor *indices)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("embedding", (tuff_tensor *[]){table, indices}, 2, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("embedding", (tuff_tensor *[]){table, indices}, 2, &failure);
     if (!graph)
-        return answer;
+        return failure;
     if (table->shape.rank != 2 || indices->shape.rank >= TUFF_MAX_RANK)
         return tuff__graph_fail(graph, TUFF_E_SHAPE,
-                                "embedding: %s by %s: takes a table [V, C] and indices of rank < %d",
+                                "embedding: %s by %s: expected a table [V, C] and indices of rank < %d",
                                 SHAPE_TEXT(table->shape), SHAPE_TEXT(indices->shape), TUFF_MAX_RANK);
     tuff_shape shape = indices->shape;
     shape.extent[shape.rank++] = table->shape.extent[1];

@@ -17,22 +17,22 @@ static double reduced_count(const tuff_tensor *x, const int *axes, int count)
 }
 
 /* Whether x is a float tensor, in *legal. If not, returns the tensor that the builder must return. */
-static tuff_tensor *float_operand(const char *op, tuff_tensor *x, bool *legal)
+static tuff_tensor *check_float_operand(const char *op, tuff_tensor *x, bool *legal)
 {
-    tuff_tensor *answer = NULL;
-    tuff_graph *graph = tuff__enter(op, &x, 1, &answer);
+    tuff_tensor *failure = NULL;
+    tuff_graph *graph = tuff__check_operands(op, &x, 1, &failure);
     *legal = graph && tuff__dtype_is_float(x->dtype);
     if (graph && !*legal)
-        answer = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op,
-                                  tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
-    return answer;
+        failure = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16 or bf16", op,
+                                   tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
+    return failure;
 }
 
 /* Multiplies by the reciprocal of the count, a constant, so that the kernel need not divide. */
 tuff_tensor *tuff_mean(tuff_tensor *x, const int *axes, int count, bool keep)
 {
     bool legal;
-    tuff_tensor *failure = float_operand("mean", x, &legal);
+    tuff_tensor *failure = check_float_operand("mean", x, &legal);
     if (!legal)
         return failure;
     tuff_tensor *sum = tuff_sum(x, axes, count, keep);
@@ -43,7 +43,7 @@ tuff_tensor *tuff_mean(tuff_tensor *x, const int *axes, int count, bool keep)
 tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, bool keep, int correction)
 {
     bool legal;
-    tuff_tensor *failure = float_operand("variance", x, &legal);
+    tuff_tensor *failure = check_float_operand("variance", x, &legal);
     if (!legal)
         return failure;
     tuff_tensor *mean = tuff_mean(x, axes, count, true);
@@ -80,11 +80,11 @@ tuff_tensor *tuff_reduce_min(tuff_tensor *x, const int *axes, int count, bool ke
 /* A NaN counts as the largest. It is found by x != x. */
 tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("argmax", &x, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("argmax", &x, 1, &failure);
     if (!graph)
-        return answer;
-    if (!tuff__axis("argmax", x, axis, &axis))
+        return failure;
+    if (!tuff__resolve_axis("argmax", x, axis, &axis))
         return &graph->failed;
     tuff_tensor *index = tuff_iota(graph, x->shape, axis);
     tuff_tensor *beyond = tuff_constant(graph, TUFF_I32, (double)x->shape.extent[axis]);
@@ -96,10 +96,10 @@ tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep)
 /* Indices out of range give rows of zeros. */
 tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes)
 {
-    tuff_tensor *answer;
-    tuff_graph *graph = tuff__enter("one_hot", &indices, 1, &answer);
+    tuff_tensor *failure;
+    tuff_graph *graph = tuff__check_operands("one_hot", &indices, 1, &failure);
     if (!graph)
-        return answer;
+        return failure;
     const int rank = indices->shape.rank;
     if (indices->dtype != TUFF_I32)
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "one_hot: %s %s: indices must be i32",
@@ -107,7 +107,7 @@ tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes)
     if (rank == TUFF_MAX_RANK || classes < 0)
         return tuff__graph_fail(graph, classes < 0 ? TUFF_E_SHAPE : TUFF_E_LIMIT, "one_hot: %s into %lld classes: %s",
                                 SHAPE_TEXT(indices->shape), (long long)classes,
-                                classes < 0 ? "the number is negative" : "the rank would pass the limit");
+                                classes < 0 ? "the number is negative" : "the rank would exceed the limit");
     tuff_shape column = indices->shape;
     column.rank = rank + 1;
     column.extent[rank] = 1;
@@ -124,11 +124,11 @@ typedef struct exponentials {
 static bool exponentiate(const char *op, tuff_tensor *x, int axis, exponentials *out, tuff_tensor **failure)
 {
     bool legal;
-    *failure = float_operand(op, x, &legal);
+    *failure = check_float_operand(op, x, &legal);
     if (!legal)
         return false;
     *failure = &x->graph->failed;
-    if (!tuff__axis(op, x, axis, &axis))
+    if (!tuff__resolve_axis(op, x, axis, &axis))
         return false;
     out->largest = tuff__stop_gradient(tuff_reduce_max(x, &axis, 1, true));
     if (!tuff__is_valid(out->largest))

@@ -7,11 +7,11 @@
    2^31, of which integer ops compute the remainder by count. */
 tuff_tensor *tuff_random_index(tuff_graph *graph, tuff_shape shape, int64_t count)
 {
-    tuff_tensor *answer;
-    if (!tuff__enter_graph("random_index", graph, &answer))
-        return answer;
+    tuff_tensor *failure;
+    if (!tuff__check_graph("random_index", graph, &failure))
+        return failure;
     if (count < 1 || count > INT32_MAX)
-        return tuff__graph_fail(graph, TUFF_E_USAGE, "random_index: one of 1 to %d numbers can be drawn, not of %lld",
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "random_index: the count must be between 1 and %d, got %lld",
                                 INT32_MAX, (long long)count);
     tuff_tensor *high = tuff_cast(tuff__scale(tuff_random(graph, shape), 0x1p24), TUFF_I32);
     tuff_tensor *low = tuff_cast(tuff__scale(tuff_random(graph, shape), 0x1p7), TUFF_I32);
